@@ -1,0 +1,77 @@
+//! An arm: everything that is compared, and nothing else.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{ArmId, Budget, ModelSpec, NetworkPolicy, SandboxSpec, sha256_hex};
+
+/// Raised whenever the set of factors or their meaning changes, so that old and new arms stay apart.
+pub const FACTOR_SCHEMA: u32 = 1;
+
+/// scaffold x model x settings x budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    pub id: ArmId,
+    /// For people. Not a factor.
+    pub name: String,
+    pub scaffold: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelSpec>,
+    pub budget: Budget,
+    pub sandbox: SandboxSpec,
+    pub network: NetworkPolicy,
+    /// Every prompt text of the scaffold, by template name.
+    pub prompts: Value,
+    /// The scaffold's own settings.
+    #[serde(default)]
+    pub settings: Value,
+}
+
+impl Arm {
+    /// The same arm with its id computed from its factors.
+    #[must_use]
+    pub fn identified(mut self) -> Self {
+        self.id = ArmId::new(sha256_hex(canonical(&self.factors()).as_bytes()));
+        self
+    }
+
+    /// All factors. The endpoint's address and the key's variable are recorded, not compared: the
+    /// same model behind two addresses is one arm.
+    pub fn factors(&self) -> Value {
+        let mut model = serde_json::to_value(&self.model).unwrap_or_default();
+        if let Some(model) = model.as_object_mut() {
+            model.remove("base_url");
+            model.remove("key_env");
+        }
+        json!({
+            "factor_schema": FACTOR_SCHEMA,
+            "scaffold": self.scaffold,
+            "model": model,
+            "budget": self.budget,
+            "sandbox": self.sandbox,
+            "network": self.network,
+            "prompts": self.prompts,
+            "settings": self.settings,
+        })
+    }
+}
+
+/// Canonical JSON: keys sorted, no white space.
+pub fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<_> = map.keys().collect();
+            keys.sort();
+            let parts: Vec<_> = keys
+                .into_iter()
+                .map(|key| format!("{}:{}", Value::from(key.as_str()), canonical(&map[key])))
+                .collect();
+            format!("{{{}}}", parts.join(","))
+        }
+        Value::Array(items) => {
+            let parts: Vec<_> = items.iter().map(canonical).collect();
+            format!("[{}]", parts.join(","))
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,112 @@
+//! What an arm may spend, and what it is told of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Limits of one trial. `None` means unlimited. Tokens are those of the provider's usage, or an
+/// estimate labelled so; money is US dollars; times are seconds of the host's clock.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_seconds: Option<f64>,
+    /// Wall time less the time spent waiting for a model endpoint's rate limit or back-off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_seconds: Option<f64>,
+    /// The longest that one command of a tool may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_seconds: Option<f64>,
+    #[serde(default)]
+    pub disclosure: Disclosure,
+}
+
+impl Budget {
+    /// `over` laid over `self`: a limit that `over` names wins.
+    #[must_use]
+    pub fn overlaid(&self, over: &BudgetOverlay) -> Self {
+        Self {
+            steps: over.steps.or(self.steps),
+            input_tokens: over.input_tokens.or(self.input_tokens),
+            output_tokens: over.output_tokens.or(self.output_tokens),
+            total_tokens: over.total_tokens.or(self.total_tokens),
+            cost_usd: over.cost_usd.or(self.cost_usd),
+            wall_seconds: over.wall_seconds.or(self.wall_seconds),
+            working_seconds: over.working_seconds.or(self.working_seconds),
+            command_seconds: over.command_seconds.or(self.command_seconds),
+            disclosure: over.disclosure.unwrap_or(self.disclosure),
+        }
+    }
+}
+
+/// A budget as an arm overrides it: what is absent is inherited.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BudgetOverlay {
+    pub steps: Option<u64>,
+    pub input_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    pub total_tokens: Option<u64>,
+    pub cost_usd: Option<f64>,
+    pub wall_seconds: Option<f64>,
+    pub working_seconds: Option<f64>,
+    pub command_seconds: Option<f64>,
+    pub disclosure: Option<Disclosure>,
+}
+
+/// What the model is told of its budget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disclosure {
+    #[default]
+    Hidden,
+    /// The limits are named in the first message.
+    Announced,
+}
+
+/// The limit that ended a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetKind {
+    Steps,
+    InputTokens,
+    OutputTokens,
+    TotalTokens,
+    Cost,
+    Wall,
+    Working,
+}
+
+impl fmt::Display for BudgetKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Steps => "steps",
+            Self::InputTokens => "input_tokens",
+            Self::OutputTokens => "output_tokens",
+            Self::TotalTokens => "total_tokens",
+            Self::Cost => "cost",
+            Self::Wall => "wall",
+            Self::Working => "working",
+        })
+    }
+}
+
+/// What a trial has spent so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spent {
+    pub steps: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cached_tokens: u64,
+    pub cost_usd: f64,
+}

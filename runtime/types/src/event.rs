@@ -1,0 +1,67 @@
+//! The trajectory: the append-only list of a trial's events, one JSON line each.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{Ask, Answer, BudgetKind, Fault, Outcome, TaskId};
+
+/// The version of the envelope and of the closed set of kinds.
+pub const EVENT_VERSION: u32 = 1;
+
+/// One line of `trajectory.jsonl`. `sum` is the first 16 hex digits of the BLAKE3 hash of the line
+/// without `sum`; a reader drops a torn last line and reports any other line that does not match.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Envelope {
+    pub v: u32,
+    /// Counted from 1, without gaps.
+    pub seq: u64,
+    /// Counted from 1.
+    #[serde(rename = "try")]
+    pub try_number: u32,
+    /// Answers delivered so far.
+    pub step: u64,
+    /// Seconds since the try began, by the host's monotonic clock.
+    pub t_mono: f64,
+    /// Seconds since the Unix epoch, by the host's wall clock.
+    pub t_wall: f64,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What happened: past tense, a closed set a version. Readers keep kinds they do not know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Event {
+    TrialStarted { task: TaskId, arm: String, attempt: u32 },
+    /// The sandbox runs, the work directory is prepared and the seal was verified.
+    Seated { backend: String, start_ms: f64, base_snapshot: String, not_enforced: Vec<String> },
+    /// A request is about to leave. `request` is the body's content hash among the blobs.
+    ModelAsked { ask: AskRecord },
+    /// One go at the endpoint, failed ones included.
+    ModelAttempted { attempt: u32, status: Option<u16>, error: Option<String>, wait_seconds: f64, body: Option<String> },
+    /// A step: one complete answer was delivered to the scaffold.
+    ModelAnswered { answer: Answer },
+    ToolCalled { call_id: String, name: String, arguments: Value },
+    /// `shown` is what the model is shown; `full` the hash of the whole output where it was cut.
+    ToolReturned { call_id: String, name: String, shown: String, full: Option<String>, exit_status: Option<i32>, seconds: f64, malformed: bool },
+    SnapshotTaken { snapshot: String, changed: u64, removed: u64, bytes: u64, ms: f64 },
+    BudgetReached { budget: BudgetKind, spent: crate::Spent },
+    /// Why a try did not count.
+    TryFailed { fault: Fault, will_retry: bool },
+    PatchCollected { bytes: u64, files: u64, hash: String },
+    /// Anything a scaffold wants kept that no other kind says.
+    Noted { note: Map<String, Value> },
+    TrialEnded { outcome: Box<Outcome> },
+    /// A kind of a later version.
+    #[serde(untagged)]
+    Unknown(Map<String, Value>),
+}
+
+/// A request in the record: messages that earlier requests of the trial held are not repeated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AskRecord {
+    /// How many messages of the request before this one are unchanged at its head.
+    pub kept: usize,
+    /// What follows them.
+    pub new: Ask,
+}

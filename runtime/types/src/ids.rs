@@ -1,0 +1,115 @@
+//! Names, and how they are written as path components.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl $name {
+            pub fn new(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// The id of a task, as its dataset gives it.
+    TaskId
+);
+name!(
+    /// SHA-256 (hex) of the canonical JSON of all factors of an arm.
+    ArmId
+);
+
+/// task x arm x attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TrialId {
+    pub task: TaskId,
+    pub arm: ArmId,
+    /// Counted from 1.
+    pub attempt: u32,
+}
+
+impl fmt::Display for TrialId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let arm = self.arm.0.get(..12).unwrap_or(&self.arm.0);
+        write!(f, "{}/{arm}/{}", self.task, self.attempt)
+    }
+}
+
+/// The longest path component that every file system Proctor writes to accepts, in bytes.
+pub const COMPONENT_LIMIT: usize = 255;
+
+/// Writes any name as one path component of at most [`COMPONENT_LIMIT`] bytes.
+///
+/// Letters, digits, `.`, `_`, `-`, `+`, `=`, `@` and `,` stay; every other byte, and a leading dot,
+/// becomes `%XX`. A name that would be too long keeps its head and ends in 16 hex digits of its
+/// SHA-256, so that two long names do not meet.
+pub fn path_component(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for (index, byte) in name.bytes().enumerate() {
+        let plain = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'_' | b'-' | b'+' | b'=' | b'@' | b',')
+            || (byte == b'.' && index > 0);
+        if plain {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    if out.is_empty() {
+        return "%".to_owned();
+    }
+    if out.len() > COMPONENT_LIMIT {
+        let digest = hex(&Sha256::digest(name.as_bytes()));
+        out.truncate(COMPONENT_LIMIT - 17);
+        out.push('~');
+        out.push_str(&digest[..16]);
+    }
+    out
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// SHA-256 of some bytes, as lower-case hexadecimal.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_are_safe_bounded_and_distinct() {
+        assert_eq!(path_component("demo__roman-1"), "demo__roman-1");
+        assert_eq!(path_component("a/b"), "a%2Fb");
+        assert_eq!(path_component(".."), "%2E.");
+        assert_eq!(path_component(""), "%");
+        let long_a = format!("{}a", "x".repeat(400));
+        let long_b = format!("{}b", "x".repeat(400));
+        assert_eq!(path_component(&long_a).len(), COMPONENT_LIMIT);
+        assert_ne!(path_component(&long_a), path_component(&long_b));
+    }
+}

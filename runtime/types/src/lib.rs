@@ -1,0 +1,28 @@
+//! The nouns of Proctor: what a task, an arm, a trial, an event, an outcome and a verdict are.
+//!
+//! This crate is the ground that every other crate stands on. It holds data and its serde form,
+//! and nothing that acts: no I/O, no clock, no async. What is written to disk is defined here.
+
+mod arm;
+mod budget;
+mod event;
+mod fault;
+mod ids;
+mod message;
+mod model;
+mod outcome;
+mod room;
+mod task;
+mod verdict;
+
+pub use arm::*;
+pub use budget::*;
+pub use event::*;
+pub use fault::*;
+pub use ids::*;
+pub use message::*;
+pub use model::*;
+pub use outcome::*;
+pub use room::*;
+pub use task::*;
+pub use verdict::*;

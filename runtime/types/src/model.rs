@@ -1,0 +1,71 @@
+//! A model: an endpoint with its sampling parameters, and what an answer of it cost.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// `[models."..."]` of a run configuration. All of it but the endpoint's address and the key's
+/// variable is a factor of the arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// Anything OpenAI-compatible; `script:FILE` starts the bundled scripted model on loopback.
+    pub base_url: String,
+    /// What the endpoint calls it.
+    pub name: String,
+    /// The environment variable that holds the key, never the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_env: Option<String>,
+    /// Tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Vendor fields, laid over the request body as they are.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extra_body: Map<String, Value>,
+}
+
+/// Tokens of one answer. `cached` is a part of `input`, `reasoning` a part of `output`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    #[serde(default)]
+    pub cached: u64,
+    #[serde(default)]
+    pub reasoning: u64,
+    /// The endpoint gave no usage; these are local counts.
+    #[serde(default)]
+    pub estimated: bool,
+}
+
+/// Prices of one model in US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    /// Absent: cached tokens cost what input costs.
+    #[serde(default)]
+    pub cached: Option<f64>,
+}
+
+impl Price {
+    /// US dollars.
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let fresh = usage.input.saturating_sub(usage.cached) as f64;
+        let cached = usage.cached as f64;
+        (fresh * self.input
+            + cached * self.cached.unwrap_or(self.input)
+            + usage.output as f64 * self.output)
+            / 1e6
+    }
+}

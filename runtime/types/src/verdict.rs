@@ -1,0 +1,71 @@
+//! What grading found.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::TaskId;
+
+pub const VERDICT_SCHEMA: u32 = 1;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestStatus {
+    Passed,
+    Failed,
+    Error,
+    Skipped,
+    Xfailed,
+    Xpassed,
+    /// No record: the test did not report, or reported twice.
+    Missing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Integrity {
+    Clean,
+    Suspect,
+    Contaminated,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestGroup {
+    pub passed: Vec<String>,
+    pub failed: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyVerdict {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    pub resolved: bool,
+    pub why: String,
+}
+
+/// Something that makes a result worth a second look.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// A stable name, such as `canary_passed`.
+    pub kind: String,
+    pub what: String,
+}
+
+/// `verdict.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub schema_version: u32,
+    pub task: TaskId,
+    pub resolved: bool,
+    /// F2P tests passed / F2P tests.
+    pub passed_rate: f64,
+    pub fail_to_pass: TestGroup,
+    pub pass_to_pass: TestGroup,
+    pub tests: BTreeMap<String, TestStatus>,
+    /// `official` where the dataset has one, and `strict`.
+    pub policies: BTreeMap<String, PolicyVerdict>,
+    pub integrity: Integrity,
+    pub evidence: Vec<Evidence>,
+}

@@ -1,0 +1,1 @@
+//! proctor-e2e.
