@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Ask, Answer, BudgetKind, Fault, Outcome, TaskId};
+use crate::{Answer, Ask, BudgetKind, Fault, Outcome, TaskId};
 
 /// The version of the envelope and of the closed set of kinds.
 pub const EVENT_VERSION: u32 = 1;
@@ -32,26 +32,77 @@ pub struct Envelope {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
-    TrialStarted { task: TaskId, arm: String, attempt: u32 },
+    TrialStarted {
+        task: TaskId,
+        arm: String,
+        attempt: u32,
+    },
     /// The sandbox runs, the work directory is prepared and the seal was verified.
-    Seated { backend: String, start_ms: f64, base_snapshot: String, not_enforced: Vec<String> },
+    Seated {
+        backend: String,
+        start_ms: f64,
+        base_snapshot: String,
+        not_enforced: Vec<String>,
+    },
     /// A request is about to leave. `request` is the body's content hash among the blobs.
-    ModelAsked { ask: AskRecord },
+    ModelAsked {
+        ask: AskRecord,
+    },
     /// One go at the endpoint, failed ones included.
-    ModelAttempted { attempt: u32, status: Option<u16>, error: Option<String>, wait_seconds: f64, body: Option<String> },
+    ModelAttempted {
+        attempt: u32,
+        status: Option<u16>,
+        error: Option<String>,
+        wait_seconds: f64,
+        body: Option<String>,
+    },
     /// A step: one complete answer was delivered to the scaffold.
-    ModelAnswered { answer: Answer },
-    ToolCalled { call_id: String, name: String, arguments: Value },
+    ModelAnswered {
+        answer: Answer,
+    },
+    ToolCalled {
+        call_id: String,
+        name: String,
+        arguments: Value,
+    },
     /// `shown` is what the model is shown; `full` the hash of the whole output where it was cut.
-    ToolReturned { call_id: String, name: String, shown: String, full: Option<String>, exit_status: Option<i32>, seconds: f64, malformed: bool },
-    SnapshotTaken { snapshot: String, changed: u64, removed: u64, bytes: u64, ms: f64 },
-    BudgetReached { budget: BudgetKind, spent: crate::Spent },
+    ToolReturned {
+        call_id: String,
+        name: String,
+        shown: String,
+        full: Option<String>,
+        exit_status: Option<i32>,
+        seconds: f64,
+        malformed: bool,
+    },
+    SnapshotTaken {
+        snapshot: String,
+        changed: u64,
+        removed: u64,
+        bytes: u64,
+        ms: f64,
+    },
+    BudgetReached {
+        budget: BudgetKind,
+        spent: crate::Spent,
+    },
     /// Why a try did not count.
-    TryFailed { fault: Fault, will_retry: bool },
-    PatchCollected { bytes: u64, files: u64, hash: String },
+    TryFailed {
+        fault: Fault,
+        will_retry: bool,
+    },
+    PatchCollected {
+        bytes: u64,
+        files: u64,
+        hash: String,
+    },
     /// Anything a scaffold wants kept that no other kind says.
-    Noted { note: Map<String, Value> },
-    TrialEnded { outcome: Box<Outcome> },
+    Noted {
+        note: Map<String, Value>,
+    },
+    TrialEnded {
+        outcome: Box<Outcome>,
+    },
     /// A kind of a later version.
     #[serde(untagged)]
     Unknown(Map<String, Value>),

@@ -8,11 +8,19 @@ use crate::{BudgetKind, Fault, Spent};
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Ending {
     Submitted,
-    Budget { budget: BudgetKind },
-    ModelRefused { why: String },
+    Budget {
+        budget: BudgetKind,
+    },
+    ModelRefused {
+        why: String,
+    },
     /// The scaffold stopped without a submission (an external CLI's exit, a loop that gave up).
-    ScaffoldExited { why: String },
-    InfrastructureFault { fault: Fault },
+    ScaffoldExited {
+        why: String,
+    },
+    InfrastructureFault {
+        fault: Fault,
+    },
     Cancelled,
 }
 

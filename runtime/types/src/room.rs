@@ -25,7 +25,13 @@ pub struct SandboxSpec {
 
 impl Default for SandboxSpec {
     fn default() -> Self {
-        Self { kind: SandboxKind::Native, cpus: 1.0, memory_mb: 2048, processes: 512, disk_mb: 4096 }
+        Self {
+            kind: SandboxKind::Native,
+            cpus: 1.0,
+            memory_mb: 2048,
+            processes: 512,
+            disk_mb: 4096,
+        }
     }
 }
 

@@ -78,10 +78,23 @@ pub struct Environment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Source {
-    Pypi { pypi: String, version: String, sha256: String },
-    Path { path: String },
-    Archive { archive: String, #[serde(default, skip_serializing_if = "Option::is_none")] sha256: Option<String> },
-    Git { git: String, commit: String },
+    Pypi {
+        pypi: String,
+        version: String,
+        sha256: String,
+    },
+    Path {
+        path: String,
+    },
+    Archive {
+        archive: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sha256: Option<String>,
+    },
+    Git {
+        git: String,
+        commit: String,
+    },
 }
 
 /// Seconds.

@@ -1,1 +1,28 @@
-//! proctor-wire.
+//! The grammar of the one channel between the runtime and the room agent.
+//!
+//! ```text
+//! stream  = hello frame*                     ; each side sends its hello first
+//! hello   = "PRCT" version:u16               ; big-endian, as are all numbers
+//! frame   = length:u32 kind:u8 stream:u32 body   ; length counts the body only, <= BODY_LIMIT
+//! kind    = 1 open     host -> agent  body = JSON Request; opens an even stream, never 0
+//!         | 2 data     both           body = channel:u8 bytes
+//!         | 3 credit   both           body = bytes:u32; the receiver may be sent that many more
+//!         | 4 end      both           body = channel:u8; no more data on that channel
+//!         | 5 reply    agent -> host  body = JSON Result<Reply, Refusal>; closes the stream
+//!         | 6 cancel   host -> agent  body empty; the agent still replies
+//!         | 7 accepted agent -> host  body = JSON Accepted; opens an odd stream
+//! ```
+//!
+//! A stream starts with [`INITIAL_CREDIT`] bytes of data in each direction. Anything outside the
+//! grammar ends the channel with a named [`WireError`]; no byte sequence may panic or hang a reader.
+
+mod frame;
+mod path;
+mod request;
+
+pub use frame::{
+    BODY_LIMIT, Frame, HELLO_BYTES, INITIAL_CREDIT, Kind, VERSION, WireError, channel, check_hello,
+    hello,
+};
+pub use path::RawPath;
+pub use request::*;

@@ -1,0 +1,47 @@
+//! Patches, computed and applied on the host as data; no git runs anywhere.
+
+use proctor_wire::RawPath;
+
+/// One file's change, resolved against a base: what to do, not how it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    Write { path: RawPath, bytes: Vec<u8>, mode: Option<u32> },
+    Symlink { path: RawPath, target: RawPath },
+    Remove { path: RawPath },
+}
+
+/// The file that a path holds now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Current {
+    File { bytes: Vec<u8>, mode: u32 },
+    Link { target: RawPath },
+}
+
+/// A patch that cannot be read or does not apply. Names the file, the hunk and the mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    #[error("the patch cannot be read: {why}")]
+    Malformed { why: String },
+    #[error("{path}: {why}")]
+    Refused { path: RawPath, why: String },
+    #[error("{path}: hunk {hunk} does not apply: {why}")]
+    Conflict { path: RawPath, hunk: usize, why: String },
+}
+
+/// The paths that a patch reads, so that the caller can fetch them: `(old, new)` a file.
+pub fn touched(_patch: &[u8]) -> Result<Vec<RawPath>, PatchError> {
+    Err(PatchError::Malformed { why: "not built yet".into() })
+}
+
+/// Resolves a git-style patch against the current files.
+pub fn resolve(
+    _patch: &[u8],
+    _current: &dyn Fn(&RawPath) -> Option<Current>,
+) -> Result<Vec<Change>, PatchError> {
+    Err(PatchError::Malformed { why: "not built yet".into() })
+}
+
+/// The same patch the other way round.
+pub fn reverse(_patch: &[u8]) -> Result<Vec<u8>, PatchError> {
+    Err(PatchError::Malformed { why: "not built yet".into() })
+}

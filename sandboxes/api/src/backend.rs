@@ -1,0 +1,96 @@
+//! The contract of a back end.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use proctor_types::{Fault, SandboxSpec};
+
+use crate::{Enforcement, Room, wire::RawPath};
+
+/// What a sandbox starts from, resolved: paths are absolute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Base {
+    /// The host's own `/usr`, `/bin`, `/lib*`, `/opt` and a minimal `/etc`, read-only.
+    Host,
+    /// A root file system folder.
+    Folder(PathBuf),
+    /// An OCI or `docker save` archive.
+    Archive(PathBuf),
+    /// An image of the Docker engine, or one that it can pull.
+    Image(String),
+}
+
+/// Source code on the host, to be placed in the sandbox before the set-up lines run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceTree {
+    /// A folder of the host.
+    pub folder: PathBuf,
+    /// SHA-256 or another name of its content, for the layer's key.
+    pub digest: String,
+    /// Where it is placed.
+    pub at: RawPath,
+}
+
+/// An environment to be built once: base + source + lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerSpec {
+    pub base: Base,
+    pub source: Option<SourceTree>,
+    /// Shell lines, run as root of the sandbox, in `workdir`, with network.
+    pub setup: Vec<String>,
+    pub workdir: RawPath,
+    pub env: Vec<(String, String)>,
+    pub time_limit: Duration,
+}
+
+/// A built environment, ready to start rooms from. Cheap to clone; cached on disk by `digest`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// Names base, source and lines.
+    pub digest: String,
+    /// The back end's own handle: a layer folder, an image id.
+    pub handle: String,
+    /// The set-up lines ran now, rather than out of the cache.
+    pub built: bool,
+}
+
+/// One room to be opened.
+#[derive(Debug, Clone)]
+pub struct RoomSpec {
+    pub environment: Prepared,
+    pub limits: SandboxSpec,
+    /// For labels and messages: the trial, or what the room is for.
+    pub purpose: String,
+}
+
+/// Builds environments and opens rooms. Object-safe, shared by all trials.
+///
+/// Contract: a room has no network, no capability beyond what its own files need, no view of the
+/// host beyond its base; what cannot be enforced is said in [`Enforcement`]. Whatever happens to
+/// the runtime, a room ends when its channel does, and [`Backend::sweep`] removes what a killed
+/// runtime left.
+#[async_trait]
+pub trait Backend: Send + Sync {
+    /// `native` or `docker`.
+    fn name(&self) -> &'static str;
+
+    /// Builds the environment, or finds it in the cache. Two callers with the same spec build once.
+    async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault>;
+
+    async fn open(&self, spec: &RoomSpec) -> Result<Box<dyn Sandbox>, Fault>;
+
+    /// Removes what earlier, dead runtimes left; returns the names of what was removed. Never
+    /// touches what belongs to a living one.
+    async fn sweep(&self) -> Result<Vec<String>, Fault>;
+}
+
+/// One open room. Dropping it without [`Sandbox::close`] must still end the room.
+#[async_trait]
+pub trait Sandbox: Send + Sync {
+    fn room(&self) -> &Arc<Room>;
+
+    fn enforcement(&self) -> &Enforcement;
+
+    /// Kills everything in the room and returns its resources. Idempotent.
+    async fn close(&mut self) -> Result<(), Fault>;
+}

@@ -1,0 +1,109 @@
+//! A command and what came of it.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use crate::wire::{Exited, RawPath};
+
+/// One command. The environment is exactly `env`: nothing is inherited.
+#[derive(Debug, Clone)]
+pub struct Command {
+    pub argv: Vec<RawPath>,
+    pub cwd: RawPath,
+    pub env: BTreeMap<String, RawPath>,
+    pub stdin: Vec<u8>,
+    pub time_limit: Option<Duration>,
+    pub user: Option<String>,
+    /// Bytes of each output stream kept in memory (the head); the rest is spilled or dropped.
+    pub output_cap: usize,
+    /// The file that takes a whole output stream once it is past the cap, up to `spill_cap` bytes:
+    /// `<spill>.stdout`, `<spill>.stderr`.
+    pub spill: Option<PathBuf>,
+    pub spill_cap: u64,
+    /// Open the results pipe (descriptor 3) and collect it into [`Completed::results`].
+    pub results: bool,
+    pub reap_all: bool,
+}
+
+impl Command {
+    pub fn new<I, S>(argv: I) -> Self
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<RawPath>,
+    {
+        let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let env = [("PATH", path), ("HOME", "/root"), ("LANG", "C.UTF-8")];
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            cwd: RawPath::from("/"),
+            env: env.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect(),
+            stdin: Vec::new(),
+            time_limit: None,
+            user: None,
+            output_cap: 1 << 20,
+            spill: None,
+            spill_cap: 64 << 20,
+            results: false,
+            reap_all: false,
+        }
+    }
+
+    /// A line for `/bin/sh -c`.
+    pub fn shell(line: &str) -> Self {
+        Self::new(["/bin/sh", "-c", line])
+    }
+
+    #[must_use]
+    pub fn cwd(mut self, cwd: impl Into<RawPath>) -> Self {
+        self.cwd = cwd.into();
+        self
+    }
+
+    #[must_use]
+    pub fn env(mut self, key: &str, value: impl Into<RawPath>) -> Self {
+        self.env.insert(key.to_owned(), value.into());
+        self
+    }
+
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
+        self
+    }
+}
+
+/// One captured stream.
+#[derive(Debug, Clone, Default)]
+pub struct Captured {
+    /// At most `output_cap` bytes: the head.
+    pub head: Vec<u8>,
+    /// All bytes that were written.
+    pub total: u64,
+    /// The last bytes (at most 64 KiB) where the head is not the whole.
+    pub tail: Vec<u8>,
+    pub spill: Option<PathBuf>,
+}
+
+impl Captured {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.head).into_owned()
+    }
+
+    pub fn is_whole(&self) -> bool {
+        self.head.len() as u64 == self.total
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Completed {
+    pub exited: Exited,
+    pub stdout: Captured,
+    pub stderr: Captured,
+    /// What was written to the results pipe.
+    pub results: Vec<u8>,
+}
+
+impl Completed {
+    pub fn success(&self) -> bool {
+        self.exited.code == Some(0) && !self.exited.timed_out
+    }
+}

@@ -1,0 +1,1 @@
+//! The conformance kit: the checks that every back end passes.

@@ -1,0 +1,203 @@
+//! Frames: a length, a kind, a stream and a body.
+
+use std::fmt;
+
+/// Raised with every change that an older side would misread.
+pub const VERSION: u16 = 1;
+
+/// The largest body of a frame, in bytes.
+pub const BODY_LIMIT: usize = 1 << 20;
+
+/// Bytes of data that each side may send on a new stream before it is given more credit.
+pub const INITIAL_CREDIT: u32 = 1 << 20;
+
+/// The length of a hello, in bytes.
+pub const HELLO_BYTES: usize = 6;
+
+const MAGIC: &[u8; 4] = b"PRCT";
+const HEADER_BYTES: usize = 9;
+
+/// The channels of a stream: the first byte of a data or end frame.
+pub mod channel {
+    /// Host to agent: standard input, or the bytes of a file to be written.
+    pub const STDIN: u8 = 0;
+    /// Agent to host: standard output, the bytes of a file, or the blobs of a snapshot.
+    pub const STDOUT: u8 = 1;
+    pub const STDERR: u8 = 2;
+    /// Agent to host: what the command wrote to the results pipe.
+    pub const RESULTS: u8 = 3;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Open,
+    Data,
+    Credit,
+    End,
+    Reply,
+    Cancel,
+    Accepted,
+}
+
+impl Kind {
+    fn code(self) -> u8 {
+        self as u8 + 1
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        [Self::Open, Self::Data, Self::Credit, Self::End, Self::Reply, Self::Cancel, Self::Accepted]
+            .into_iter()
+            .find(|kind| kind.code() == code)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    pub kind: Kind,
+    pub stream: u32,
+    pub body: Vec<u8>,
+}
+
+/// How the other side left the grammar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WireError {
+    /// The stream does not begin with a hello.
+    NotAHello,
+    Version {
+        theirs: u16,
+    },
+    TooLong {
+        length: usize,
+    },
+    UnknownKind {
+        code: u8,
+    },
+    /// A body that its kind does not allow.
+    Body {
+        kind: Kind,
+        why: String,
+    },
+    /// A frame for a stream that is not open, or more data than was credited.
+    Stream {
+        stream: u32,
+        why: &'static str,
+    },
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAHello => write!(f, "the stream does not begin with a Proctor hello"),
+            Self::Version { theirs } => {
+                write!(f, "the other side speaks version {theirs}, this side version {VERSION}")
+            }
+            Self::TooLong { length } => {
+                write!(f, "a frame of {length} bytes is over the limit of {BODY_LIMIT}")
+            }
+            Self::UnknownKind { code } => write!(f, "unknown frame kind {code}"),
+            Self::Body { kind, why } => write!(f, "bad body of a {kind:?} frame: {why}"),
+            Self::Stream { stream, why } => write!(f, "stream {stream}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}
+
+/// The hello of this side.
+pub fn hello() -> [u8; HELLO_BYTES] {
+    let version = VERSION.to_be_bytes();
+    [MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], version[0], version[1]]
+}
+
+/// Checks the hello of the other side.
+pub fn check_hello(bytes: &[u8; HELLO_BYTES]) -> Result<(), WireError> {
+    if &bytes[..4] != MAGIC {
+        return Err(WireError::NotAHello);
+    }
+    match u16::from_be_bytes([bytes[4], bytes[5]]) {
+        VERSION => Ok(()),
+        theirs => Err(WireError::Version { theirs }),
+    }
+}
+
+impl Frame {
+    pub fn new(kind: Kind, stream: u32, body: impl Into<Vec<u8>>) -> Self {
+        Self { kind, stream, body: body.into() }
+    }
+
+    /// A data frame: the channel, then the bytes.
+    pub fn data(stream: u32, channel: u8, bytes: &[u8]) -> Self {
+        let mut body = Vec::with_capacity(bytes.len() + 1);
+        body.push(channel);
+        body.extend_from_slice(bytes);
+        Self { kind: Kind::Data, stream, body }
+    }
+
+    /// A frame whose body is JSON.
+    pub fn json(kind: Kind, stream: u32, value: &impl serde::Serialize) -> Result<Self, WireError> {
+        let body = serde_json::to_vec(value)
+            .map_err(|error| WireError::Body { kind, why: error.to_string() })?;
+        if body.len() > BODY_LIMIT {
+            return Err(WireError::TooLong { length: body.len() });
+        }
+        Ok(Self { kind, stream, body })
+    }
+
+    /// Reads a JSON body.
+    pub fn parse<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, WireError> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| WireError::Body { kind: self.kind, why: error.to_string() })
+    }
+
+    /// The frame's bytes on the stream. The body must be within [`BODY_LIMIT`].
+    pub fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.body.len() <= BODY_LIMIT);
+        let mut out = Vec::with_capacity(HEADER_BYTES + self.body.len());
+        out.extend_from_slice(&(self.body.len() as u32).to_be_bytes());
+        out.push(self.kind.code());
+        out.extend_from_slice(&self.stream.to_be_bytes());
+        out.extend_from_slice(&self.body);
+        out
+    }
+
+    /// Takes one frame off the front of `buffer`: `Ok(None)` means that more bytes are needed.
+    /// The limit is checked before the body is waited for, so a false length cannot make a reader
+    /// allocate.
+    pub fn decode(buffer: &[u8]) -> Result<Option<(Self, usize)>, WireError> {
+        let Some(header) = buffer.get(..HEADER_BYTES) else { return Ok(None) };
+        let length = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;
+        if length > BODY_LIMIT {
+            return Err(WireError::TooLong { length });
+        }
+        let kind = Kind::from_code(header[4]).ok_or(WireError::UnknownKind { code: header[4] })?;
+        let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
+        let Some(body) = buffer.get(HEADER_BYTES..HEADER_BYTES + length) else { return Ok(None) };
+        Ok(Some((Self { kind, stream, body: body.to_vec() }, HEADER_BYTES + length)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_survive_encoding_and_pieces_wait() {
+        let frame = Frame::data(2, channel::STDOUT, b"hello");
+        let bytes = frame.encode();
+        for cut in 0..bytes.len() {
+            assert_eq!(Frame::decode(&bytes[..cut]), Ok(None));
+        }
+        assert_eq!(Frame::decode(&bytes), Ok(Some((frame, bytes.len()))));
+    }
+
+    #[test]
+    fn garbage_is_named() {
+        assert_eq!(check_hello(b"HTTP/1"), Err(WireError::NotAHello));
+        assert_eq!(check_hello(b"PRCT\0\x09"), Err(WireError::Version { theirs: 9 }));
+        assert!(matches!(Frame::decode(&[0xff; 16]), Err(WireError::TooLong { .. })));
+        assert!(matches!(
+            Frame::decode(&[0, 0, 0, 0, 99, 0, 0, 0, 0]),
+            Err(WireError::UnknownKind { code: 99 })
+        ));
+    }
+}

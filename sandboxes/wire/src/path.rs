@@ -1,0 +1,105 @@
+//! Paths inside a sandbox are bytes, not UTF-8.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// A path as bytes. In JSON it is text in which every byte that is not printable ASCII or valid
+/// UTF-8 beyond it, and `%` itself, is written `%XX`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct RawPath(pub Vec<u8>);
+
+impl RawPath {
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(bytes.into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The escaped form.
+    pub fn escaped(&self) -> String {
+        let mut out = String::new();
+        for chunk in self.0.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                if c == '%' || c.is_control() {
+                    let mut buffer = [0; 4];
+                    for byte in c.encode_utf8(&mut buffer).bytes() {
+                        out.push_str(&format!("%{byte:02X}"));
+                    }
+                } else {
+                    out.push(c);
+                }
+            }
+            for byte in chunk.invalid() {
+                out.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        out
+    }
+
+    /// Reads the escaped form; `None` where a `%` is not followed by two hex digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let mut out = Vec::with_capacity(bytes.len());
+        let mut index = 0;
+        while index < bytes.len() {
+            if bytes[index] == b'%' {
+                let digits = text.get(index + 1..index + 3)?;
+                out.push(u8::from_str_radix(digits, 16).ok()?);
+                index += 3;
+            } else {
+                out.push(bytes[index]);
+                index += 1;
+            }
+        }
+        Some(Self(out))
+    }
+}
+
+impl From<&str> for RawPath {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().to_vec())
+    }
+}
+
+impl From<String> for RawPath {
+    fn from(text: String) -> Self {
+        Self(text.into_bytes())
+    }
+}
+
+impl fmt::Display for RawPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.escaped())
+    }
+}
+
+impl Serialize for RawPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.escaped())
+    }
+}
+
+impl<'de> Deserialize<'de> for RawPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("bad escape in path {text:?}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_survive_the_escaped_form() {
+        for bytes in [&b"a/b c"[..], b"100%", b"\xff\xfe/\n", "é/漢".as_bytes(), b""] {
+            let path = RawPath::new(bytes);
+            assert_eq!(RawPath::parse(&path.escaped()), Some(path));
+        }
+        assert_eq!(RawPath::parse("%"), None);
+        assert_eq!(RawPath::parse("%é1"), None);
+    }
+}

@@ -1,0 +1,30 @@
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::{Session, Stop};
+
+/// How a scaffold left its loop by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finish {
+    Submitted,
+    /// It gave up or came to its natural end without a submission.
+    Exited {
+        why: String,
+    },
+}
+
+/// The loop. Stateless between trials: everything of a trial lives in its session.
+#[async_trait]
+pub trait Scaffold: Send + Sync {
+    /// The name that configurations use.
+    fn name(&self) -> &'static str;
+
+    /// Every prompt text and setting that shapes what the model sees: a factor of the arm.
+    fn factors(&self) -> Value;
+
+    /// Whether an arm of this scaffold names a model.
+    fn needs_model(&self) -> bool;
+
+    /// Runs until submission, exit, or a [`Stop`] of the session, which is passed on with `?`.
+    async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop>;
+}

@@ -1,0 +1,89 @@
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use proctor_sandbox_api::Room;
+use proctor_types::{Answer, Ask, Budget, BudgetKind, Fault, Message};
+use serde_json::{Map, Value};
+
+/// What the scaffold may know of its task. No hidden test, no gold, no mask.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Brief {
+    pub task: String,
+    pub statement: String,
+    pub workdir: String,
+    /// Environment variables of every command.
+    pub env: Vec<(String, String)>,
+    pub user: Option<String>,
+    pub command_limit: Duration,
+    /// The limits, where the arm announces them.
+    pub announced: Option<Budget>,
+    /// The context window of the model in tokens, where known.
+    pub context_window: Option<u64>,
+    /// For `gold` only: the gold patch. Absent for every scaffold that asks a model.
+    pub gold: Option<String>,
+    /// For `replay` only: the trajectory to re-run.
+    pub replay: Option<PathBuf>,
+}
+
+/// Why the session ended the loop. A scaffold passes it on unchanged.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stop {
+    Budget(BudgetKind),
+    Refused(String),
+    Fault(Fault),
+    Cancelled,
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// A finished tool call, for the record.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolDone {
+    pub call_id: String,
+    pub name: String,
+    /// What the model is shown.
+    pub shown: String,
+    /// The whole output, where `shown` is cut.
+    pub full: Option<Vec<u8>>,
+    pub exit_status: Option<i32>,
+    pub duration: Duration,
+    /// The arguments could not be read; counted in the outcome.
+    pub malformed: bool,
+}
+
+/// One trial, as its scaffold sees it.
+#[async_trait]
+pub trait Session: Send {
+    fn brief(&self) -> &Brief;
+
+    /// The room, for acting in it. Its methods fail with a room error only when the room itself is
+    /// broken; a command that fails is a result.
+    fn room(&self) -> &Arc<Room>;
+
+    /// Ends the step before (its snapshot is taken, its limits are checked), then asks the model.
+    /// Each `Ok` is one step.
+    async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop>;
+
+    /// To be called before the tool's effect begins, and recorded before it is relied on.
+    async fn tool_called(
+        &mut self,
+        call_id: &str,
+        name: &str,
+        arguments: Value,
+    ) -> Result<(), Stop>;
+
+    async fn tool_returned(&mut self, done: ToolDone) -> Result<(), Stop>;
+
+    /// Anything worth keeping that no other event says.
+    async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop>;
+
+    /// Ends a step of a scaffold that asks no model (`replay`): takes its snapshot.
+    async fn end_step(&mut self) -> Result<(), Stop>;
+
+    /// Tokens that a message list will cost, by local count.
+    fn count_tokens(&self, messages: &[Message]) -> u64;
+}
