@@ -1,5 +1,7 @@
 //! The seat: a room made ready for one task, for driving or for grading.
 
 mod apply;
+mod workdir;
 
 pub use apply::{ApplyError, apply_patch};
+pub use workdir::{prepare_for_driving, snapshot, snapshot_request};
