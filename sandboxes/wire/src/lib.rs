@@ -18,6 +18,7 @@
 
 mod frame;
 mod path;
+mod plan;
 mod request;
 
 pub use frame::{
@@ -25,4 +26,5 @@ pub use frame::{
     hello,
 };
 pub use path::RawPath;
+pub use plan::{Bind, IdMap, PLAN_LIMIT, RoomPlan, RoomReport, Upper};
 pub use request::*;

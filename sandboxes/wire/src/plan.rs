@@ -1,0 +1,75 @@
+//! The plan of a native room: what the runtime tells `agentd room` before the channel's hello.
+//!
+//! ```text
+//! host  -> helper  length:u32 JSON RoomPlan     ; big-endian, at most PLAN_LIMIT bytes
+//! helper -> host   length:u32 JSON RoomReport   ; then, where it is `ready`, the channel's grammar
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use crate::RawPath;
+
+/// The longest plan or report, in bytes.
+pub const PLAN_LIMIT: usize = 1 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomPlan {
+    /// The `cgroup.procs` files that the helper writes itself into before anything else.
+    pub cgroups: Vec<RawPath>,
+    /// Lines of `uid_map` and `gid_map`.
+    pub ids: IdMap,
+    /// Share the host's network: for set-up on the trusted side only.
+    pub network: bool,
+    /// An existing, empty folder of the host that the new root is mounted on, in the helper's own
+    /// mount namespace.
+    pub stage: RawPath,
+    /// Read-only folders of the root, topmost first; at least one.
+    pub lower: Vec<RawPath>,
+    pub upper: Upper,
+    /// Parts of the host that are shown, in this order.
+    pub binds: Vec<Bind>,
+    /// Paths of the room that are covered by something empty, after the binds. Missing ones are
+    /// passed over.
+    pub covers: Vec<RawPath>,
+    pub hostname: String,
+    /// Bytes of `/dev/shm`.
+    pub shm_bytes: u64,
+    /// `RLIMIT_NPROC`, where no cgroup counts the processes.
+    pub process_limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdMap {
+    /// The first 65536 ids, each onto itself: file owners survive, and no capability reaches
+    /// beyond the room. Needs root.
+    Identity,
+    /// Root of the room is the caller; no other id exists.
+    Single { uid: u32, gid: u32 },
+}
+
+/// Where the room's writes go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Upper {
+    /// Memory, of so many bytes: they count against the room's memory limit, and end with it.
+    Memory { bytes: u64 },
+    /// Folders of the host on one file system: for layers being built.
+    Folder { upper: RawPath, work: RawPath },
+}
+
+/// One read-only view of a path of the host, with all that is mounted below it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    pub from: RawPath,
+    pub to: RawPath,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoomReport {
+    /// The room is made; the channel's hello follows. Each note names what could not be done.
+    Ready { notes: Vec<String> },
+    /// The step that failed, why, and the mend where it is known.
+    Failed { step: String, why: String, mend: Option<String> },
+}
