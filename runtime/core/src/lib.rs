@@ -1,1 +1,23 @@
-//! proctor-core.
+//! The life of a trial: plan, seat, drive, record, collect, grade - and the dispatcher that runs
+//! many of them and can be killed at any moment.
+
+mod dispatcher;
+mod drive;
+mod environments;
+mod grading;
+mod house;
+mod plan;
+mod progress;
+mod recorder;
+mod retry;
+mod session;
+mod trial;
+
+pub use dispatcher::{Dispatched, dispatch};
+pub use environments::Environments;
+pub use grading::{GradeRoom, grade_patch};
+pub use house::House;
+pub use plan::{Plan, PlannedTask};
+pub use progress::Progress;
+pub use retry::RetryPolicy;
+pub use trial::{TrialEnd, run_trial};

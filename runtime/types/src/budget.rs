@@ -31,39 +31,6 @@ pub struct Budget {
     pub disclosure: Disclosure,
 }
 
-impl Budget {
-    /// `over` laid over `self`: a limit that `over` names wins.
-    #[must_use]
-    pub fn overlaid(&self, over: &BudgetOverlay) -> Self {
-        Self {
-            steps: over.steps.or(self.steps),
-            input_tokens: over.input_tokens.or(self.input_tokens),
-            output_tokens: over.output_tokens.or(self.output_tokens),
-            total_tokens: over.total_tokens.or(self.total_tokens),
-            cost_usd: over.cost_usd.or(self.cost_usd),
-            wall_seconds: over.wall_seconds.or(self.wall_seconds),
-            working_seconds: over.working_seconds.or(self.working_seconds),
-            command_seconds: over.command_seconds.or(self.command_seconds),
-            disclosure: over.disclosure.unwrap_or(self.disclosure),
-        }
-    }
-}
-
-/// A budget as an arm overrides it: what is absent is inherited.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct BudgetOverlay {
-    pub steps: Option<u64>,
-    pub input_tokens: Option<u64>,
-    pub output_tokens: Option<u64>,
-    pub total_tokens: Option<u64>,
-    pub cost_usd: Option<f64>,
-    pub wall_seconds: Option<f64>,
-    pub working_seconds: Option<f64>,
-    pub command_seconds: Option<f64>,
-    pub disclosure: Option<Disclosure>,
-}
-
 /// What the model is told of its budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

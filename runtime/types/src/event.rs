@@ -54,6 +54,8 @@ pub enum Event {
         status: Option<u16>,
         error: Option<String>,
         wait_seconds: f64,
+        /// Content hashes of the exact bytes, among the blobs.
+        request: Option<String>,
         body: Option<String>,
     },
     /// A step: one complete answer was delivered to the scaffold.

@@ -1,0 +1,43 @@
+//! Runs a plan: `jobs` trials at once, a task each.
+
+use std::sync::Arc;
+
+use proctor_types::{Fault, TrialId};
+use tokio::{sync::Semaphore, task::JoinSet};
+
+use crate::{House, Plan, TrialEnd, run_trial};
+
+/// One trial of the plan and what it came to; `Err` where not even a fault could be recorded.
+pub struct Dispatched {
+    pub trial: TrialId,
+    pub end: Result<TrialEnd, Fault>,
+}
+
+/// Runs every trial that is not finished yet. Dropping the future aborts what runs: rooms close
+/// with their trials, journals keep what was recorded, and `resume` takes it from there.
+pub async fn dispatch(house: Arc<House>, plan: &Plan, jobs: usize) -> Vec<Dispatched> {
+    let permits = Arc::new(Semaphore::new(jobs.max(1)));
+    let mut running = JoinSet::new();
+    for (index, (id, planned, arm)) in plan.trials().into_iter().enumerate() {
+        let (house, permits) = (Arc::clone(&house), Arc::clone(&permits));
+        running.spawn(async move {
+            // The semaphore is fair, so trials start in the order of the plan.
+            let Ok(_permit) = permits.acquire_owned().await else {
+                return None;
+            };
+            let end = run_trial(&house, &id, &planned, &arm).await;
+            Some((index, Dispatched { trial: id, end }))
+        });
+    }
+    let mut ends = Vec::new();
+    while let Some(joined) = running.join_next().await {
+        match joined {
+            Ok(Some(end)) => ends.push(end),
+            Ok(None) => {}
+            // A bug of ours in one trial must not take the others with it.
+            Err(error) => tracing::error!(%error, "a trial's task ended by itself"),
+        }
+    }
+    ends.sort_by_key(|(index, _)| *index);
+    ends.into_iter().map(|(_, end)| end).collect()
+}

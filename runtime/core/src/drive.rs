@@ -1,0 +1,221 @@
+//! One try: seat, drive, collect.
+
+use std::{sync::Arc, time::{Duration, Instant}};
+
+use proctor_record::{Journal, Tree, TrialDir, patch::{self, PatchPolicy}};
+use proctor_sandbox_api::{Prepared, RoomSpec, Sandbox, wire::RawPath};
+use proctor_scaffold_api::{Brief, Finish, Stop};
+use proctor_types::{
+    Arm, BudgetKind, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
+};
+
+use crate::{House, Progress, recorder::{Recorder, record_fault}, session::TrialSession};
+
+/// What one try needs to know.
+pub(crate) struct Try<'a> {
+    pub(crate) house: &'a Arc<House>,
+    pub(crate) id: &'a TrialId,
+    pub(crate) task: &'a Task,
+    pub(crate) arm: &'a Arm,
+    pub(crate) dir: &'a TrialDir,
+    pub(crate) number: u32,
+    pub(crate) environment: &'a Prepared,
+}
+
+impl Try<'_> {
+    /// Runs the try to its outcome, which is the last event of the journal. An `Err` is a fault
+    /// that came before or instead of one; the journal then holds what led to it.
+    pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
+        let begun = Instant::now();
+        let journal =
+            Journal::create(&self.dir.trajectory(), self.number).map_err(record_fault)?;
+        let recorder = Recorder::new(journal, Arc::clone(&self.house.blobs));
+        recorder
+            .append(Event::TrialStarted {
+                task: self.id.task.clone(),
+                arm: self.id.arm.to_string(),
+                attempt: self.id.attempt,
+            })
+            .await?;
+        let mut sandbox = self.open().await?;
+        let driven = self.drive(sandbox.as_ref(), &recorder, begun).await;
+        // The room is closed before its fault is passed on: a try never leaves one behind.
+        let closed = sandbox.close().await;
+        let outcome = driven?;
+        closed?;
+        recorder.append(Event::TrialEnded { outcome: Box::new(outcome.clone()) }).await?;
+        self.dir.write_outcome(&outcome).map_err(record_fault)?;
+        Ok(outcome)
+    }
+
+    async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
+        let backend = self.house.backend(self.arm.sandbox.kind)?;
+        let spec = RoomSpec {
+            environment: self.environment.clone(),
+            limits: self.limits(),
+            purpose: self.id.to_string(),
+        };
+        backend.open(&spec).await
+    }
+
+    /// The arm's limits; a task that needs more memory or CPUs than the arm gives gets them.
+    fn limits(&self) -> proctor_types::SandboxSpec {
+        let mut limits = self.arm.sandbox.clone();
+        if let Some(resources) = &self.task.resources {
+            limits.cpus = resources.cpus.map_or(limits.cpus, |cpus| cpus.max(limits.cpus));
+            limits.memory_mb =
+                resources.memory_mb.map_or(limits.memory_mb, |mb| mb.max(limits.memory_mb));
+        }
+        limits
+    }
+
+    async fn drive(
+        &self,
+        sandbox: &dyn Sandbox,
+        recorder: &Arc<Recorder>,
+        begun: Instant,
+    ) -> Result<Outcome, Fault> {
+        let room = sandbox.room();
+        proctor_seat::prepare_for_driving(room, self.task).await?;
+        let workdir = RawPath::from(self.task.workdir.as_str());
+        let base = recorder.snapshot(room, &workdir, true).await?;
+        let not_enforced = sandbox.enforcement().not_enforced.clone();
+        recorder
+            .append(Event::Seated {
+                backend: self.house.backend(self.arm.sandbox.kind)?.name().into(),
+                start_ms: begun.elapsed().as_secs_f64() * 1e3,
+                base_snapshot: base.digest(),
+                not_enforced: not_enforced.clone(),
+            })
+            .await?;
+
+        let gateway = match &self.arm.model {
+            None => None,
+            Some(model) => {
+                let sink = Arc::clone(recorder) as Arc<dyn proctor_gateway::ExchangeSink>;
+                Some(Arc::new(self.house.gateway.open(model, &self.arm.budget, sink)?))
+            }
+        };
+        let mut session = TrialSession::new(
+            self.brief()?,
+            Arc::clone(room),
+            Arc::clone(recorder),
+            gateway,
+            base.clone(),
+            self.on_step(),
+        );
+        let scaffold = Arc::clone(self.house.scaffold(&self.arm.scaffold)?);
+        let limit = self.arm.budget.wall_seconds.map(Duration::from_secs_f64);
+        let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+        // The wall clock is watched here as well as before each request: a command that runs past
+        // the limit is cut, by dropping it.
+        let ended = tokio::select! {
+            ended = scaffold.drive(&mut session) => ended,
+            () = sleep_or_never(left) => Err(Stop::Budget(BudgetKind::Wall)),
+        };
+        let ending = match ended {
+            Ok(Finish::Submitted) => Ending::Submitted,
+            Ok(Finish::Exited { why }) => Ending::ScaffoldExited { why },
+            Err(Stop::Budget(budget)) => {
+                let spent = session.spent();
+                recorder.append(Event::BudgetReached { budget, spent }).await?;
+                Ending::Budget { budget }
+            }
+            Err(Stop::Refused(why)) => Ending::ModelRefused { why },
+            Err(Stop::Cancelled) => Ending::Cancelled,
+            Err(Stop::Fault(fault)) => return Err(fault),
+        };
+        let end = session.finish().await?;
+        let left_out = self.collect(&base, &end, recorder).await?;
+        Ok(Outcome {
+            schema_version: 1,
+            ending,
+            try_number: self.number,
+            spent: session.spent(),
+            malformed_calls: session.malformed(),
+            wall_seconds: begun.elapsed().as_secs_f64(),
+            left_out,
+            not_enforced,
+        })
+    }
+
+    fn on_step(&self) -> Box<dyn Fn(u64) + Send + Sync> {
+        let house = Arc::clone(self.house);
+        let (trial, arm) = (self.id.clone(), self.arm.name.clone());
+        Box::new(move |step| {
+            house.tell(Progress::Stepped { trial: trial.clone(), arm: arm.clone(), step });
+        })
+    }
+
+    fn brief(&self) -> Result<Brief, Fault> {
+        let task_limit = self.task.timeouts.command_seconds;
+        let limit = self.arm.budget.command_seconds.map_or(task_limit, |arm| arm.min(task_limit));
+        let announced = (self.arm.budget.disclosure == Disclosure::Announced)
+            .then(|| self.arm.budget.clone());
+        // Only the scaffold that is the gold itself is handed the gold.
+        let gold = if self.arm.scaffold == "gold" { Some(gold_of(self.task)?) } else { None };
+        Ok(Brief {
+            task: self.task.id.to_string(),
+            statement: self.task.statement.clone(),
+            workdir: self.task.workdir.clone(),
+            env: self.task.env.clone().into_iter().collect(),
+            user: self.task.user.clone(),
+            command_limit: Duration::from_secs_f64(limit),
+            announced,
+            context_window: self.arm.model.as_ref().and_then(|model| model.context_window),
+            gold,
+            replay: self.replay(),
+        })
+    }
+
+    /// For `replay`: the same task and attempt in the run, or the trajectory file, that the arm names.
+    fn replay(&self) -> Option<std::path::PathBuf> {
+        self.house.replay.get(&self.arm.name).cloned()
+    }
+
+    /// Computes the patch on the host, from the two trees, and keeps it.
+    async fn collect(
+        &self,
+        base: &Tree,
+        end: &Tree,
+        recorder: &Recorder,
+    ) -> Result<Vec<String>, Fault> {
+        let policy = PatchPolicy::default();
+        let patch =
+            patch::between(base, end, &self.house.blobs, &policy).map_err(record_fault)?;
+        self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
+        let hash = recorder.blob(&patch.bytes)?;
+        recorder
+            .append(Event::PatchCollected {
+                bytes: patch.bytes.len() as u64,
+                files: patch.files as u64,
+                hash,
+            })
+            .await?;
+        Ok(patch.left_out.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// The gold of a task: its own, or the mask reversed.
+pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
+    if let Some(gold) = &task.gold {
+        return Ok(gold.clone());
+    }
+    let Some(mask) = &task.mask else {
+        return Err(Fault::new(Layer::Seat, format!("{} has neither a gold nor a mask", task.id))
+            .mend("a task without a gold cannot be run with the scaffold `gold`"));
+    };
+    let reversed = patch::reverse(mask.as_bytes()).map_err(|error| {
+        Fault::new(Layer::Seat, format!("{}: the mask cannot be reversed: {error}", task.id))
+    })?;
+    String::from_utf8(reversed).map_err(|_| {
+        Fault::new(Layer::Seat, format!("{}: the mask is not UTF-8", task.id))
+    })
+}
+
+async fn sleep_or_never(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
+        None => std::future::pending().await,
+    }
+}

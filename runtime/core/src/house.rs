@@ -1,0 +1,48 @@
+//! What all trials of a run share.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use proctor_gateway::Gateway;
+use proctor_grade::GradeOptions;
+use proctor_record::{Blobs, RunDir};
+use proctor_sandbox_api::Backend;
+use proctor_scaffold_api::Scaffold;
+use proctor_types::{Fault, Layer, SandboxKind};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{Environments, Progress, RetryPolicy};
+
+/// Shared by all trials of a run; assembled once by the command line.
+pub struct House {
+    pub run: Arc<RunDir>,
+    pub blobs: Arc<Blobs>,
+    pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    pub scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
+    pub environments: Environments,
+    pub gateway: Arc<Gateway>,
+    pub grading: GradeOptions,
+    pub retry: RetryPolicy,
+    /// For the `replay` scaffold: arm name to the trajectory's run.
+    pub replay: BTreeMap<String, PathBuf>,
+    pub progress: UnboundedSender<Progress>,
+}
+
+impl House {
+    pub fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
+        self.backends.get(&kind).ok_or_else(|| {
+            Fault::new(Layer::Sandbox, format!("no {kind:?} back end was started"))
+                .mend("run `proctor doctor`")
+        })
+    }
+
+    pub fn scaffold(&self, name: &str) -> Result<&Arc<dyn Scaffold>, Fault> {
+        self.scaffolds
+            .get(name)
+            .ok_or_else(|| Fault::new(Layer::Seat, format!("no scaffold is called {name}")))
+    }
+
+    /// Tells the watcher, who may be gone.
+    pub fn tell(&self, progress: Progress) {
+        let _ = self.progress.send(progress);
+    }
+}

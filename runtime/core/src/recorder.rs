@@ -1,0 +1,133 @@
+//! The one writer of a try: journal, blobs and snapshots behind one lock.
+
+use std::{sync::Arc, time::Instant};
+
+use async_trait::async_trait;
+use proctor_gateway::{Attempt, ExchangeSink};
+use proctor_record::{Blobs, Journal, Tree};
+use proctor_sandbox_api::{Room, wire::RawPath};
+use proctor_types::{Ask, AskRecord, Event, Fault, Layer, Message};
+use tokio::sync::Mutex;
+
+/// Shared by the session and the gateway's sink, which both write to the same journal.
+pub(crate) struct Recorder {
+    blobs: Arc<Blobs>,
+    state: Mutex<State>,
+}
+
+struct State {
+    journal: Journal,
+    step: u64,
+    tree: Tree,
+    last_messages: Vec<Message>,
+}
+
+impl Recorder {
+    pub(crate) fn new(journal: Journal, blobs: Arc<Blobs>) -> Arc<Self> {
+        let state =
+            State { journal, step: 0, tree: Tree::default(), last_messages: Vec::new() };
+        Arc::new(Self { blobs, state: Mutex::new(state) })
+    }
+
+    /// Appends one event and flushes it. Answers and endings are also synced to the disk: they
+    /// are what a crash must not cost twice.
+    pub(crate) async fn append(&self, event: Event) -> Result<(), Fault> {
+        let durable = matches!(event, Event::ModelAnswered { .. } | Event::TrialEnded { .. });
+        let mut state = self.state.lock().await;
+        let step = state.step;
+        if durable {
+            state.journal.append_durable(step, event).map_err(record_fault)?;
+        } else {
+            state.journal.append(step, event).map_err(record_fault)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn set_step(&self, step: u64) {
+        self.state.lock().await.step = step;
+    }
+
+    pub(crate) fn blob(&self, bytes: &[u8]) -> Result<String, Fault> {
+        self.blobs.put(bytes).map_err(record_fault)
+    }
+
+    /// Records a request; messages that the request before it held at its head are not repeated.
+    pub(crate) async fn asked(&self, ask: &Ask) -> Result<(), Fault> {
+        let record = {
+            let mut state = self.state.lock().await;
+            let kept = state
+                .last_messages
+                .iter()
+                .zip(&ask.messages)
+                .take_while(|(old, new)| old == new)
+                .count();
+            let new = ask.messages.get(kept..).unwrap_or_default().to_vec();
+            let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
+            state.last_messages.clone_from(&ask.messages);
+            AskRecord { kept, new: Ask { messages: new, tools } }
+        };
+        self.append(Event::ModelAsked { ask: record }).await
+    }
+
+    /// Takes a snapshot of the work directory and records it; returns the tree.
+    pub(crate) async fn snapshot(
+        &self,
+        room: &Room,
+        workdir: &RawPath,
+        fresh: bool,
+    ) -> Result<Tree, Fault> {
+        let begun = Instant::now();
+        let (reply, contents) = proctor_seat::snapshot(room, workdir, fresh).await?;
+        let mut bytes = 0;
+        for (hash, content) in &contents {
+            bytes += content.len() as u64;
+            let stored = self.blobs.put(content).map_err(record_fault)?;
+            if stored != *hash {
+                return Err(Fault::new(
+                    Layer::Sandbox,
+                    format!("the room sent content that does not hash to {hash}"),
+                ));
+            }
+        }
+        let (changed, removed) = (reply.changed.len() as u64, reply.removed.len() as u64);
+        let (tree, snapshot) = {
+            let mut state = self.state.lock().await;
+            if fresh {
+                state.tree = Tree::default();
+            }
+            state.tree.advance(&reply);
+            let snapshot = state.tree.save(&self.blobs).map_err(record_fault)?;
+            (state.tree.clone(), snapshot)
+        };
+        let ms = begun.elapsed().as_secs_f64() * 1e3;
+        self.append(Event::SnapshotTaken { snapshot, changed, removed, bytes, ms }).await?;
+        Ok(tree)
+    }
+}
+
+#[async_trait]
+impl ExchangeSink for Recorder {
+    async fn attempt(&self, attempt: Attempt) -> Result<(), Fault> {
+        let body = if attempt.response_body.is_empty() {
+            None
+        } else {
+            Some(self.blob(&attempt.response_body)?)
+        };
+        let request = self.blob(&attempt.request_body)?;
+        self.append(Event::ModelAttempted {
+            attempt: attempt.number,
+            status: attempt.status,
+            error: attempt.error,
+            wait_seconds: attempt.wait_seconds,
+            request: Some(request),
+            body,
+        })
+        .await
+    }
+}
+
+/// A record that cannot be written voids the try: no record, no result.
+pub(crate) fn record_fault(error: impl std::fmt::Display) -> Fault {
+    Fault::new(Layer::Record, error.to_string())
+        .mend("check the free space and the permissions of the run directory")
+}

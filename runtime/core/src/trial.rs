@@ -1,0 +1,176 @@
+//! One trial from its place in the plan to its verdict, over as many tries as the policy allows.
+
+use std::sync::Arc;
+
+use proctor_record::TrialDir;
+use proctor_types::{Arm, Ending, Fault, Outcome, Spent, TrialId, Verdict};
+
+use crate::{
+    GradeRoom, House, PlannedTask, Progress, drive::Try, grading::grade_patch,
+    recorder::record_fault,
+};
+
+/// What a trial came to.
+#[derive(Debug, Clone)]
+pub struct TrialEnd {
+    pub outcome: Outcome,
+    /// Absent where grading met an infrastructure fault: the trial has no verdict, not a zero.
+    pub verdict: Option<Verdict>,
+}
+
+/// Runs a trial, or only what is missing of it: a recorded outcome is kept, a recorded verdict is
+/// final.
+pub async fn run_trial(
+    house: &Arc<House>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+) -> Result<TrialEnd, Fault> {
+    let dir = house.run.trial(id).map_err(record_fault)?;
+    let finished = dir.outcome().map_err(record_fault)?.filter(|outcome| !retry_worthy(outcome));
+    if let Some(outcome) = &finished
+        && let Some(verdict) = dir.verdict().map_err(record_fault)?
+    {
+        return Ok(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) });
+    }
+    house.tell(Progress::Started { trial: id.clone(), arm: arm.name.clone() });
+    let outcome = match finished {
+        Some(outcome) => outcome,
+        None => drive_with_tries(house, id, planned, arm, &dir).await?,
+    };
+    house.tell(Progress::Ended {
+        trial: id.clone(),
+        arm: arm.name.clone(),
+        outcome: Box::new(outcome.clone()),
+    });
+    if outcome.ending.is_fault() || outcome.ending == Ending::Cancelled {
+        return Ok(TrialEnd { outcome, verdict: None });
+    }
+    let verdict = grade_with_tries(house, id, planned, arm, &dir).await?;
+    Ok(TrialEnd { outcome, verdict })
+}
+
+/// A fault of an earlier call of the runtime, or a cancellation, is tried again by `resume`.
+fn retry_worthy(outcome: &Outcome) -> bool {
+    outcome.ending.is_fault() || outcome.ending == Ending::Cancelled
+}
+
+async fn drive_with_tries(
+    house: &Arc<House>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    dir: &TrialDir,
+) -> Result<Outcome, Fault> {
+    let mut done = 0;
+    loop {
+        // What an earlier try left (of this call or of one that was killed) becomes evidence.
+        let number = dir.begin_try().map_err(record_fault)?;
+        done += 1;
+        let tried = attempt(house, id, planned, arm, dir, number).await;
+        let fault = match tried {
+            Ok(outcome) => return Ok(outcome),
+            Err(fault) => fault,
+        };
+        let will_retry = house.retry.again(&fault, done);
+        house.tell(Progress::TryFailed {
+            trial: id.clone(),
+            arm: arm.name.clone(),
+            fault: fault.clone(),
+            will_retry,
+        });
+        if !will_retry {
+            return end_in_fault(dir, number, fault);
+        }
+    }
+}
+
+async fn attempt(
+    house: &Arc<House>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    dir: &TrialDir,
+    number: u32,
+) -> Result<Outcome, Fault> {
+    let backend = house.backend(arm.sandbox.kind)?;
+    let task = &planned.task;
+    let (environment, built) =
+        house.environments.get(backend.as_ref(), task, &planned.base_dir).await?;
+    if let Some(seconds) = built {
+        house.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
+    }
+    Try { house, id, task, arm, dir, number, environment: &environment }.run().await
+}
+
+/// The outcome of a trial that no try could carry through.
+fn end_in_fault(dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
+    let outcome = Outcome {
+        schema_version: 1,
+        ending: Ending::InfrastructureFault { fault },
+        try_number: number,
+        spent: Spent::default(),
+        malformed_calls: 0,
+        wall_seconds: 0.0,
+        left_out: Vec::new(),
+        not_enforced: Vec::new(),
+    };
+    dir.end_journal(number, &outcome).map_err(record_fault)?;
+    dir.write_outcome(&outcome).map_err(record_fault)?;
+    Ok(outcome)
+}
+
+async fn grade_with_tries(
+    house: &Arc<House>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    dir: &TrialDir,
+) -> Result<Option<Verdict>, Fault> {
+    let patch = dir.patch().map_err(record_fault)?.unwrap_or_default();
+    let mut done = 0;
+    loop {
+        done += 1;
+        let graded = grade_once(house, id, planned, arm, &patch).await;
+        match graded {
+            Ok(graded) => {
+                dir.write_grade(&graded.log, &graded.raw).map_err(record_fault)?;
+                dir.write_verdict(&graded.verdict).map_err(record_fault)?;
+                house.tell(Progress::Graded {
+                    trial: id.clone(),
+                    arm: arm.name.clone(),
+                    verdict: Box::new(graded.verdict.clone()),
+                });
+                return Ok(Some(graded.verdict));
+            }
+            Err(fault) if house.retry.again(&fault, done) => {}
+            Err(fault) => {
+                house.tell(Progress::GradingFailed {
+                    trial: id.clone(),
+                    arm: arm.name.clone(),
+                    fault,
+                });
+                return Ok(None);
+            }
+        }
+    }
+}
+
+async fn grade_once(
+    house: &Arc<House>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    patch: &[u8],
+) -> Result<proctor_grade::Graded, Fault> {
+    let backend = house.backend(arm.sandbox.kind)?;
+    let (environment, _) =
+        house.environments.get(backend.as_ref(), &planned.task, &planned.base_dir).await?;
+    let room = GradeRoom {
+        backend: backend.as_ref(),
+        environment: &environment,
+        limits: &arm.sandbox,
+        purpose: format!("grading {id}"),
+    };
+    grade_patch(room, &planned.task, patch, &house.grading).await
+}
