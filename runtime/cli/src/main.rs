@@ -1,1 +1,62 @@
-fn main() {}
+//! `proctor`: the command line. It reads arguments, assembles the parts, prints, and nothing else.
+
+mod args;
+mod assemble;
+mod commands;
+mod config;
+mod error;
+mod home;
+mod progress;
+mod tasks;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    args::{Cli, Command},
+    error::CommandError,
+};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // The default filter silences async-openai, which logs whole bodies when one cannot be read.
+    let filter = EnvFilter::try_from_env("PROCTOR_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("warn,async_openai=off"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start the async runtime: {error}");
+            return ExitCode::from(1);
+        }
+    };
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            ended = dispatch(cli) => ended,
+            // Rooms end with their futures; journals keep what was recorded.
+            _ = tokio::signal::ctrl_c() => {
+                eprintln!("\ninterrupted: `proctor resume RUN` goes on from here");
+                Ok(ExitCode::from(130))
+            }
+        }
+    });
+    match ended {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            error.exit_code()
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
+    match cli.command {
+        Command::Run(args) => commands::run(args).await,
+        Command::Resume { run } => commands::resume(&run).await,
+        Command::Tasks { action } => commands::tasks(action).await,
+        Command::Report { runs, format } => commands::report(&runs, format),
+        Command::Doctor { full } => commands::doctor(full).await,
+    }
+}

@@ -12,6 +12,7 @@ mod message;
 mod model;
 mod outcome;
 mod room;
+mod run;
 mod task;
 mod verdict;
 
@@ -24,5 +25,6 @@ pub use message::*;
 pub use model::*;
 pub use outcome::*;
 pub use room::*;
+pub use run::*;
 pub use task::*;
 pub use verdict::*;

@@ -1,0 +1,105 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Benchmarks coding agents end to end.
+#[derive(Debug, Parser)]
+#[command(name = "proctor", version, about, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs a configuration: plans, drives, grades and reports.
+    Run(RunArgs),
+    /// Runs what is not finished of a run.
+    Resume {
+        /// The run directory.
+        run: PathBuf,
+    },
+    /// Lists, shows or validates tasks.
+    Tasks {
+        #[command(subcommand)]
+        action: TasksAction,
+    },
+    /// Prints the results of runs.
+    Report {
+        /// Run directories.
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+    /// Checks this machine: the quick part of the conformance kit on every back end.
+    Doctor {
+        /// Run the whole kit.
+        #[arg(long)]
+        full: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The run configuration, a TOML file.
+    pub config: PathBuf,
+    /// The run directory, new or empty. Default: `runs/<configuration>-<time>`.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Overrides one key: `budget.steps=100`, `arms.0.model=...`. The value is TOML, or else text.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Puts a model of the catalogue (configs/models.toml), or any model that OpenAI's own
+    /// endpoint serves, in the place of every arm's model: `--model openai/gpt-5.1`.
+    #[arg(long)]
+    pub model: Option<String>,
+    /// Prints the plan and its arms; runs nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TasksAction {
+    /// One line a task.
+    List(Dataset),
+    /// One task as JSON.
+    Show {
+        /// The task's id.
+        id: String,
+        #[command(flatten)]
+        dataset: Dataset,
+    },
+    /// Runs gold and noop over every task: gold must resolve, noop must not.
+    Validate {
+        #[command(flatten)]
+        dataset: Dataset,
+        /// How many times.
+        #[arg(long, default_value_t = 1)]
+        repeat: u32,
+        /// `native` or `docker`.
+        #[arg(long, default_value = "native")]
+        sandbox: String,
+        /// Trials at once.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+        /// Keep the run here.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Dataset {
+    /// Files or globs of tasks and recipes.
+    #[arg(long, required = true, num_args = 1.., value_name = "DATASET")]
+    pub tasks: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+}

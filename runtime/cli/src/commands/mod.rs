@@ -1,0 +1,13 @@
+//! One file a command.
+
+mod doctor;
+mod report;
+mod resume;
+mod run;
+mod tasks;
+
+pub use doctor::doctor;
+pub use report::report;
+pub use resume::resume;
+pub use run::run;
+pub use tasks::tasks;

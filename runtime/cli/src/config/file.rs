@@ -1,0 +1,141 @@
+//! The configuration as it is written.
+
+use std::{collections::BTreeMap, path::Path};
+
+use proctor_types::{Budget, ModelSpec, NetworkPolicy, SandboxSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::{config::set, error::UserError};
+
+/// The keys of a run configuration. Unknown keys are errors that name the nearest known one.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigFile {
+    /// Files or globs, relative to the current folder or else to the configuration's.
+    pub tasks: Vec<String>,
+    #[serde(default = "one")]
+    pub attempts: u32,
+    /// Trials at once.
+    #[serde(default = "two")]
+    pub jobs: usize,
+    #[serde(default)]
+    pub sandbox: SandboxSpec,
+    #[serde(default)]
+    pub network: NetworkPolicy,
+    #[serde(default)]
+    pub budget: Budget,
+    pub arms: Vec<ArmFile>,
+    #[serde(default)]
+    pub models: BTreeMap<String, ModelSpec>,
+}
+
+/// One arm. Its `[sandbox]`, `[network]` and `[budget]` inherit every key that they do not name.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArmFile {
+    pub name: String,
+    pub scaffold: String,
+    #[serde(default)]
+    pub model: Option<String>,
+    #[serde(default)]
+    pub sandbox: SandboxSpec,
+    #[serde(default)]
+    pub network: NetworkPolicy,
+    #[serde(default)]
+    pub budget: Budget,
+    /// For the scaffold `replay`: the `trajectory.jsonl` to re-run.
+    #[serde(default)]
+    pub replay: Option<std::path::PathBuf>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn two() -> usize {
+    2
+}
+
+/// The tables that an arm inherits from the top of the file.
+const INHERITED: [&str; 3] = ["sandbox", "network", "budget"];
+
+/// Reads a file, lays the `--set` values over it, and checks every key.
+pub fn read(path: &Path, sets: &[String]) -> Result<ConfigFile, UserError> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| UserError::new(format!("cannot read {shown}: {error}")))?;
+    let mut table: toml::Table = toml::from_str(&text)
+        .map_err(|error| UserError::new(format!("{shown} is not TOML: {error}")))?;
+    for set in sets {
+        set::lay(&mut table, set)?;
+    }
+    inherit(&mut table);
+    serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
+        let key = error.path().to_string();
+        let why = error.inner().to_string();
+        let why = why.trim();
+        let user = UserError::new(format!("{shown}: key `{key}`: {why}"));
+        match set::nearest_named_in(why) {
+            Some(nearest) => user.mend(format!("did you mean `{nearest}`?")),
+            None => user,
+        }
+    })
+}
+
+/// Lays each arm's tables over the file's own.
+fn inherit(table: &mut toml::Table) {
+    let top: Vec<_> = INHERITED
+        .iter()
+        .filter_map(|name| table.get(*name).map(|value| (*name, value.clone())))
+        .collect();
+    let Some(arms) = table.get_mut("arms").and_then(toml::Value::as_array_mut) else { return };
+    for arm in arms.iter_mut().filter_map(toml::Value::as_table_mut) {
+        for (name, inherited) in &top {
+            let mut merged = inherited.clone();
+            if let (Some(own), Some(merged)) = (arm.get(*name), merged.as_table_mut()) {
+                for (key, value) in own.as_table().into_iter().flatten() {
+                    merged.insert(key.clone(), value.clone());
+                }
+            }
+            arm.insert((*name).to_owned(), merged);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str, sets: &[&str]) -> Result<ConfigFile, UserError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+        read(file.path(), &sets)
+    }
+
+    const SMALL: &str = "tasks = []\n[budget]\nsteps = 5\ncost_usd = 1.5\n\
+        [[arms]]\nname = \"a\"\nscaffold = \"noop\"\n[arms.budget]\nsteps = 9\n";
+
+    #[test]
+    fn arms_inherit_what_they_do_not_name() {
+        let config = read_text(SMALL, &[]).unwrap();
+        assert_eq!(config.arms[0].budget.steps, Some(9));
+        assert_eq!(config.arms[0].budget.cost_usd, Some(1.5));
+    }
+
+    #[test]
+    fn set_reaches_tables_arms_and_plain_text() {
+        let sets = ["budget.cost_usd=3", "arms.0.name=b", "sandbox.kind=docker"];
+        let config = read_text(SMALL, &sets).unwrap();
+        assert_eq!(config.arms[0].name, "b");
+        assert_eq!(config.arms[0].budget.cost_usd, Some(3.0));
+        assert_eq!(config.arms[0].sandbox.kind, proctor_types::SandboxKind::Docker);
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest() {
+        let error = read_text("tasks = []\narms = []\n[budget]\nstep = 1\n", &[]).unwrap_err();
+        assert!(error.what.contains("budget"), "{}", error.what);
+        assert_eq!(error.mend.as_deref(), Some("did you mean `steps`?"));
+    }
+}

@@ -1,0 +1,8 @@
+//! Run configurations: as written, with `--set` laid over, and as resolved.
+
+mod file;
+mod resolve;
+mod set;
+
+pub use file::{ArmFile, ConfigFile, read};
+pub use resolve::{RunConfig, resolve};

@@ -1,0 +1,91 @@
+//! The configuration as it is meant: arms with their ids, every name looked up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_scaffold_api::Scaffold;
+use proctor_types::{Arm, ArmId, ModelSpec, NetworkMode};
+
+use crate::{config::ConfigFile, error::UserError};
+
+/// A resolved configuration.
+pub struct RunConfig {
+    pub file: ConfigFile,
+    pub arms: Vec<Arm>,
+}
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<std::sync::Arc<dyn Scaffold>>;
+
+/// Looks up every scaffold and model, and names each arm by its factors.
+pub fn resolve(
+    file: ConfigFile,
+    scaffold: Lookup<'_>,
+    known: &[&str],
+) -> Result<RunConfig, UserError> {
+    if file.arms.is_empty() {
+        return Err(UserError::new("key `arms`: a run needs at least one arm"));
+    }
+    if file.attempts == 0 {
+        return Err(UserError::new("key `attempts`: must be 1 or more"));
+    }
+    let mut arms = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut ids: BTreeMap<ArmId, String> = BTreeMap::new();
+    for (index, arm) in file.arms.iter().enumerate() {
+        let place = format!("arms.{index} ({})", arm.name);
+        if !names.insert(arm.name.clone()) {
+            return Err(UserError::new(format!("{place}: two arms have this name")));
+        }
+        let Some(found) = scaffold(&arm.scaffold) else {
+            let what = format!("{place}: no scaffold is called `{}`", arm.scaffold);
+            return Err(UserError::new(what).mend(format!("known: {}", known.join(", "))));
+        };
+        let model = match (&arm.model, found.needs_model()) {
+            (None, true) => {
+                let what = format!("{place}: the scaffold `{}` needs a model", arm.scaffold);
+                return Err(UserError::new(what).mend("add `model = \"...\"` to the arm"));
+            }
+            (Some(_), false) | (None, false) => None,
+            (Some(name), true) => Some(model_named(&file.models, name, &place)?),
+        };
+        if arm.network.mode != NetworkMode::Closed {
+            let what = format!("{place}: network.mode: only `closed` can be kept yet");
+            return Err(UserError::new(what).mend("set network.mode = \"closed\""));
+        }
+        let resolved = Arm {
+            id: ArmId::new(""),
+            name: arm.name.clone(),
+            scaffold: arm.scaffold.clone(),
+            model,
+            budget: arm.budget.clone(),
+            sandbox: arm.sandbox.clone(),
+            network: arm.network.clone(),
+            prompts: found.factors(),
+            settings: serde_json::json!({ "replay": arm.replay }),
+        }
+        .identified();
+        if let Some(other) = ids.insert(resolved.id.clone(), arm.name.clone()) {
+            let what = format!("{place}: has the same factors as the arm `{other}`");
+            return Err(UserError::new(what)
+                .mend("change a factor, or raise `attempts` to repeat an arm"));
+        }
+        arms.push(resolved);
+    }
+    Ok(RunConfig { file, arms })
+}
+
+fn model_named(
+    models: &BTreeMap<String, ModelSpec>,
+    name: &str,
+    place: &str,
+) -> Result<ModelSpec, UserError> {
+    models.get(name).cloned().ok_or_else(|| {
+        let nearest = models
+            .keys()
+            .max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
+        let error = UserError::new(format!("{place}: no model is called `{name}`"));
+        match nearest {
+            Some(nearest) => error.mend(format!("did you mean `{nearest}`?")),
+            None => error.mend(format!("add a table [models.\"{name}\"]")),
+        }
+    })
+}

@@ -1,0 +1,69 @@
+//! Errors for the person at the terminal.
+
+use std::{fmt, process::ExitCode};
+
+/// What ended a command, with the exit status that the design fixes.
+#[derive(Debug)]
+pub enum CommandError {
+    /// The user's mistake: says which key or file, and the mend. Exit status 2.
+    User(UserError),
+    /// Anything else. Exit status 1.
+    Other(anyhow::Error),
+}
+
+#[derive(Debug)]
+pub struct UserError {
+    pub what: String,
+    pub mend: Option<String>,
+}
+
+impl UserError {
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), mend: None }
+    }
+
+    #[must_use]
+    pub fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+}
+
+impl CommandError {
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::User(_) => ExitCode::from(2),
+            Self::Other(_) => ExitCode::from(1),
+        }
+    }
+}
+
+impl From<UserError> for CommandError {
+    fn from(error: UserError) -> Self {
+        Self::User(error)
+    }
+}
+
+impl<E> From<E> for CommandError
+where
+    anyhow::Error: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(UserError { what, mend }) => {
+                write!(f, "error: {what}")?;
+                match mend {
+                    Some(mend) => write!(f, "\n mend: {mend}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Other(error) => write!(f, "error: {error:#}"),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A run: a plan's trials in one directory.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Arm, TaskId};
+
+pub const RUN_SCHEMA: u32 = 1;
+
+/// `run.json`: all that `resume`, `grade` and `report` need, and what a reader wants to know of
+/// where the numbers come from. Prices, jobs, paths and the host are recorded, not compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    pub schema_version: u32,
+    pub proctor: String,
+    /// Seconds since the Unix epoch.
+    pub created: u64,
+    pub attempts: u32,
+    pub jobs: usize,
+    pub arms: Vec<Arm>,
+    pub tasks: Vec<RunTask>,
+    /// The configuration as it was resolved.
+    pub config: Value,
+    pub host: Value,
+    /// SHA-256 of the room agent that this run was made with.
+    pub agent: String,
+}
+
+/// A task of the plan. The task itself stands in `tasks.jsonl` beside `run.json`, as it was when
+/// the run was planned: a dataset that changes later changes no run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTask {
+    pub id: TaskId,
+    /// SHA-256 of the task's canonical JSON.
+    pub digest: String,
+    /// The folder that the task's relative paths start from.
+    pub base_dir: PathBuf,
+    /// Its verdicts hold for the host that made them (`base: "host"`).
+    pub host_bound: bool,
+}
