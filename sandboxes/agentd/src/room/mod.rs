@@ -1,6 +1,15 @@
-//! Makes a native sandbox around the agent.
+//! `agentd room`: makes a native room out of a plan and serves the channel as its first process.
+//!
+//! The runtime is threaded and may neither fork nor change its namespaces; this helper is
+//! re-executed for each room, single-threaded, and does nothing else.
 
-/// Builds the room and serves in it; returns the exit status.
-pub fn run() -> i32 {
-    1
-}
+mod failure;
+mod ids;
+mod launch;
+mod limits;
+mod mounts;
+mod privileges;
+mod seccomp;
+mod sys;
+
+pub use launch::run;

@@ -1,0 +1,39 @@
+//! A step of making the room that failed.
+
+use std::{fmt, io};
+
+use proctor_wire::RoomReport;
+
+#[derive(Debug)]
+pub(super) struct Failure {
+    step: String,
+    why: String,
+    mend: Option<String>,
+}
+
+impl Failure {
+    pub(super) fn report(self) -> RoomReport {
+        RoomReport::Failed { step: self.step, why: self.why, mend: self.mend }
+    }
+
+    #[must_use]
+    pub(super) fn mend(mut self, mend: &str) -> Self {
+        self.mend = Some(mend.to_owned());
+        self
+    }
+}
+
+/// Names the step that an error came from.
+pub(super) trait During<T> {
+    fn during(self, step: impl fmt::Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
+    fn during(self, step: impl fmt::Display) -> Result<T, Failure> {
+        self.map_err(|error| Failure {
+            step: step.to_string(),
+            why: error.into().to_string(),
+            mend: None,
+        })
+    }
+}

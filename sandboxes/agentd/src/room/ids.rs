@@ -1,0 +1,74 @@
+//! The user namespace and its map.
+
+use std::{fs, io::Read, io::Write, os::unix::net::UnixStream};
+
+use proctor_wire::IdMap;
+use rustix::{
+    process::{WaitOptions, getpid, waitpid},
+    thread::UnshareFlags,
+};
+
+use super::{
+    failure::{During, Failure},
+    sys,
+};
+
+/// Moves this process into a user namespace of its own, as root of it.
+///
+/// A map of more than one id must be written by somebody with `CAP_SETUID` in the *parent*
+/// namespace. A child forked before the `unshare` keeps it; asking the runtime instead would cost
+/// a round trip and bind the runtime's threads to this process's number.
+pub(super) fn enter(map: IdMap) -> Result<(), Failure> {
+    match map {
+        IdMap::Single { uid, gid } => {
+            unshare_user()?;
+            write_proc("self", "setgroups", "deny")?;
+            write_proc("self", "uid_map", &format!("0 {uid} 1\n"))?;
+            write_proc("self", "gid_map", &format!("0 {gid} 1\n"))
+        }
+        IdMap::Identity => {
+            let (mut here, there) = UnixStream::pair().during("make a socket pair")?;
+            let parent = getpid().as_raw_nonzero().to_string();
+            let Some(child) = sys::fork().during("fork the writer of the id map")? else {
+                drop(here);
+                sys::exit(i32::from(write_identity(&parent, there).is_err()));
+            };
+            drop(there);
+            unshare_user()?;
+            here.write_all(b"u").during("wake the writer of the id map")?;
+            let mut answer = String::new();
+            here.read_to_string(&mut answer).during("await the id map")?;
+            waitpid(Some(child), WaitOptions::empty()).during("await the writer of the id map")?;
+            if answer == "ok" {
+                Ok(())
+            } else {
+                Err(std::io::Error::other(answer)).during("map ids")
+            }
+        }
+    }
+}
+
+fn write_identity(parent: &str, mut there: UnixStream) -> std::io::Result<()> {
+    let mut wake = [0; 1];
+    there.read_exact(&mut wake)?;
+    let done = fs::write(format!("/proc/{parent}/uid_map"), "0 0 65536\n")
+        .and_then(|()| fs::write(format!("/proc/{parent}/gid_map"), "0 0 65536\n"));
+    match &done {
+        Ok(()) => there.write_all(b"ok")?,
+        Err(error) => there.write_all(error.to_string().as_bytes())?,
+    }
+    done
+}
+
+fn unshare_user() -> Result<(), Failure> {
+    sys::unshare(UnshareFlags::NEWUSER).during("make a user namespace").map_err(|failure| {
+        failure.mend(
+            "allow user namespaces: `sysctl user.max_user_namespaces` above 0, and on Ubuntu \
+             `sysctl kernel.apparmor_restrict_unprivileged_userns=0`; or use sandbox.kind=docker",
+        )
+    })
+}
+
+fn write_proc(process: &str, file: &str, text: &str) -> Result<(), Failure> {
+    fs::write(format!("/proc/{process}/{file}"), text).during(format_args!("write {file}"))
+}

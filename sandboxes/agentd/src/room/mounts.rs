@@ -1,0 +1,251 @@
+//! The room's root.
+//!
+//! Everything that comes from the host is opened as a detached tree first; then the root is
+//! changed and the old one let go; then the trees are put in place. So no path of the room, which
+//! may hold links of a stranger's making, is ever resolved where the host's files can be reached.
+
+use std::{
+    ffi::{CString, OsStr},
+    fs, io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{
+            ffi::OsStrExt,
+            fs::{PermissionsExt, symlink},
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+use proctor_wire::{RawPath, RoomPlan, Upper};
+use rustix::{
+    fs::CWD,
+    mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
+        MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount,
+        mount_change, move_mount, open_tree, unmount,
+    },
+};
+
+use super::{
+    failure::{During, Failure},
+    sys,
+};
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Parts of `/proc` that reach the whole machine. Root of the room is the machine's root by number
+/// where ids are mapped onto themselves, and `/proc/sys` asks for the number only.
+const READ_ONLY: [&str; 4] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"];
+const COVERED: [&str; 9] = [
+    "/proc/acpi",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/kmsg",
+    "/proc/scsi",
+    "/proc/sched_debug",
+    "/proc/sysrq-trigger",
+    "/proc/timer_list",
+];
+
+pub(super) fn path(raw: &RawPath) -> &Path {
+    Path::new(OsStr::from_bytes(raw.as_bytes()))
+}
+
+/// Builds the root and moves this process into it.
+pub(super) fn build(plan: &RoomPlan) -> Result<(), Failure> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .during("make the mounts private")?;
+    let mut shown = Vec::with_capacity(plan.binds.len());
+    for bind in &plan.binds {
+        let from = path(&bind.from);
+        let is_dir = fs::metadata(from).during(format_args!("show {}", from.display()))?.is_dir();
+        let tree = read_only(from).during(format_args!("show {}", from.display()))?;
+        shown.push((tree, is_dir, path(&bind.to)));
+    }
+    let mut devices = Vec::with_capacity(DEVICES.len());
+    for name in DEVICES {
+        let tree =
+            detached(&Path::new("/dev").join(name)).during(format_args!("show /dev/{name}"))?;
+        devices.push((tree, name));
+    }
+    // Mounted while the host's own is still in sight: the kernel asks for that.
+    let proc = new_proc().during("mount /proc").map_err(|failure| {
+        failure.mend("a container that hides parts of /proc cannot hold native rooms: use sandbox.kind=docker")
+    })?;
+    let root = overlay(plan)?;
+
+    std::env::set_current_dir(&root).during("enter the new root")?;
+    rustix::process::pivot_root(".", ".").during("change the root")?;
+    unmount(".", UnmountFlags::DETACH).during("let the old root go")?;
+    std::env::set_current_dir("/").during("enter the new root")?;
+
+    for (tree, is_dir, to) in shown {
+        place(&tree, is_dir, to).during(format_args!("show {}", to.display()))?;
+    }
+    folder("/proc").during("make /proc")?;
+    attach(&proc, Path::new("/proc")).during("place /proc")?;
+    make_dev(&devices, plan.shm_bytes).during("make /dev")?;
+    // No namespace of users within: it would hand its maker all capabilities in there.
+    fs::write("/proc/sys/user/max_user_namespaces", "0").during("forbid user namespaces")?;
+    for entry in READ_ONLY {
+        let entry = Path::new(entry);
+        if entry.exists() {
+            let tree = read_only(entry).during(format_args!("protect {}", entry.display()))?;
+            attach(&tree, entry).during(format_args!("protect {}", entry.display()))?;
+        }
+    }
+    for entry in COVERED.iter().map(Path::new).chain(plan.covers.iter().map(path)) {
+        cover(entry).during(format_args!("cover {}", entry.display()))?;
+    }
+    for (entry, mode) in [("/tmp", 0o1777), ("/root", 0o700)] {
+        if fs::symlink_metadata(entry).is_err() {
+            folder(entry).during(format_args!("make {entry}"))?;
+            fs::set_permissions(entry, fs::Permissions::from_mode(mode))
+                .during(format_args!("make {entry}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn overlay(plan: &RoomPlan) -> Result<PathBuf, Failure> {
+    let stage = path(&plan.stage);
+    let (root, upper, work) = match &plan.upper {
+        Upper::Memory { bytes } => {
+            let options = options(&format!("size={bytes},mode=755"))?;
+            mount("proctor", stage, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)
+                .during("mount memory for the room's writes")?;
+            let folders = ["root", "upper", "work"].map(|name| stage.join(name));
+            for folder in &folders {
+                fs::create_dir(folder).during("make the upper folders")?;
+            }
+            let [root, upper, work] = folders;
+            (root, upper, work)
+        }
+        Upper::Folder { upper, work } => {
+            (stage.to_owned(), path(upper).to_owned(), path(work).to_owned())
+        }
+    };
+    let lower: Vec<&Path> = plan.lower.iter().map(path).collect();
+    let mut text = b"userxattr,lowerdir=".to_vec();
+    for (index, folder) in lower.iter().enumerate() {
+        if index > 0 {
+            text.push(b':');
+        }
+        escape(&mut text, folder);
+    }
+    text.extend_from_slice(b",upperdir=");
+    escape(&mut text, &upper);
+    text.extend_from_slice(b",workdir=");
+    escape(&mut text, &work);
+    let text = CString::new(text).map_err(io::Error::from).during("name the layers")?;
+    mount("proctor", &root, "overlay", MountFlags::NODEV, &*text).during("mount the overlay").map_err(
+        |failure| failure.mend("native rooms need Linux 5.12 with overlayfs in user namespaces; or use sandbox.kind=docker"),
+    )?;
+    Ok(root)
+}
+
+/// The separators of mount options, and of lower folders, are escaped by a backslash.
+fn escape(text: &mut Vec<u8>, folder: &Path) {
+    for &byte in folder.as_os_str().as_bytes() {
+        if matches!(byte, b'\\' | b':' | b',') {
+            text.push(b'\\');
+        }
+        text.push(byte);
+    }
+}
+
+fn options(text: &str) -> Result<CString, Failure> {
+    CString::new(text).map_err(io::Error::from).during("write mount options")
+}
+
+fn detached(from: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(open_tree(CWD, from, flags)?)
+}
+
+fn read_only(from: &Path) -> io::Result<OwnedFd> {
+    let tree = detached(from)?;
+    sys::mount_attributes(tree.as_fd(), libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID)?;
+    Ok(tree)
+}
+
+fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
+    Ok(move_mount(tree, "", CWD, to, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+}
+
+/// Attaches at a path of the room, which is made where it is missing.
+fn place(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
+    if fs::metadata(to).is_err() {
+        // A link that leads nowhere cannot be mounted on.
+        if fs::symlink_metadata(to).is_ok() {
+            fs::remove_file(to)?;
+        }
+        if is_dir {
+            fs::create_dir_all(to)?;
+        } else {
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::File::create(to)?;
+        }
+    }
+    attach(tree, &fs::canonicalize(to)?)
+}
+
+fn folder(at: &str) -> io::Result<()> {
+    match fs::create_dir(at) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+fn cover(at: &Path) -> io::Result<()> {
+    let Ok(found) = fs::metadata(at) else { return Ok(()) };
+    if found.is_dir() {
+        let flags =
+            MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        Ok(mount("proctor", at, "tmpfs", flags, c"size=4k,mode=755")?)
+    } else {
+        attach(&detached(Path::new("/dev/null"))?, at)
+    }
+}
+
+fn new_proc() -> io::Result<OwnedFd> {
+    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+fn make_dev(devices: &[(OwnedFd, &str)], shm_bytes: u64) -> io::Result<()> {
+    folder("/dev")?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("proctor", "/dev", "tmpfs", flags, c"size=64k,mode=755")?;
+    for (tree, name) in devices {
+        let at = Path::new("/dev").join(name);
+        fs::File::create(&at)?;
+        attach(tree, &at)?;
+    }
+    fs::create_dir("/dev/pts")?;
+    mount("proctor", "/dev/pts", "devpts", flags, c"newinstance,ptmxmode=0666,mode=0620")?;
+    fs::create_dir("/dev/shm")?;
+    let size = CString::new(format!("size={shm_bytes},mode=1777")).map_err(io::Error::from)?;
+    mount("proctor", "/dev/shm", "tmpfs", flags | MountFlags::NODEV, &*size)?;
+    let links = [
+        ("pts/ptmx", "ptmx"),
+        ("/proc/self/fd", "fd"),
+        ("/proc/self/fd/0", "stdin"),
+        ("/proc/self/fd/1", "stdout"),
+        ("/proc/self/fd/2", "stderr"),
+    ];
+    for (target, name) in links {
+        symlink(target, Path::new("/dev").join(name))?;
+    }
+    Ok(())
+}

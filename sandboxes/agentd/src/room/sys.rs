@@ -1,0 +1,86 @@
+//! The few system calls that no safe wrapper covers.
+
+#![expect(unsafe_code, reason = "fork, unshare, ioctl, prctl and mount_setattr have no safe form")]
+
+use std::{
+    ffi::CStr,
+    io,
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
+};
+
+use rustix::{
+    process::Pid,
+    thread::{UnshareFlags, unshare_unsafe},
+};
+
+pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: the helper has one thread, and the table of descriptors is never unshared.
+    unsafe { unshare_unsafe(flags) }.map_err(io::Error::from)
+}
+
+/// Forks. `None` in the child.
+pub(super) fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: the helper has one thread, so the child's memory is whole and no lock is held.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        pid => Ok(Pid::from_raw(pid)),
+    }
+}
+
+/// Sets attributes (`MOUNT_ATTR_*`) of a mount and all below it; never clears any.
+pub(super) fn mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()> {
+    let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let empty: &CStr = c"";
+    // SAFETY: the pointers live through the call and the size is the structure's own.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            empty.as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    check(result)
+}
+
+/// Takes the loopback interface up: without it nothing can listen on 127.0.0.1.
+pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: `ifreq` is plain data for which zeros are a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the request outlives the call.
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request) };
+    check(result.into())
+}
+
+/// Closes every descriptor from `first` on.
+pub(super) fn close_from(first: RawFd) -> io::Result<()> {
+    // SAFETY: the caller holds no owner of a descriptor from `first` on.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) })
+}
+
+/// Installs a seccomp filter; `no_new_privs` must be set.
+pub(super) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()> {
+    let program =
+        libc::sock_fprog { len: filter.len() as libc::c_ushort, filter: filter.as_mut_ptr() };
+    // SAFETY: the kernel copies the program during the call.
+    let result =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    check(result.into())
+}
+
+/// The one way out of a forked child: no destructor or exit handler of the parent runs in it.
+pub(super) fn exit(code: i32) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+fn check(result: libc::c_long) -> io::Result<()> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
