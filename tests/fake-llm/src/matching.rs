@@ -1,0 +1,81 @@
+//! Which answer a request gets.
+
+use serde_json::Value;
+
+use crate::{Answer, Script};
+
+/// An answer, and a name for its place in the script.
+pub(crate) struct Found<'a> {
+    pub answer: &'a Answer,
+    pub place: String,
+}
+
+/// What of a request decides its answer.
+pub(crate) struct Heard {
+    /// Every message before the first assistant message.
+    pub head: String,
+    /// The number of assistant messages.
+    pub turn: usize,
+    last: String,
+    model: String,
+}
+
+impl Heard {
+    pub(crate) fn new(request: &Value) -> Self {
+        let none = Vec::new();
+        let messages = request["messages"].as_array().unwrap_or(&none);
+        let assistant = |message: &&Value| message["role"] == "assistant";
+        let head: Vec<_> =
+            messages.iter().take_while(|message| !assistant(message)).map(text).collect();
+        Self {
+            head: head.join("\n"),
+            turn: messages.iter().filter(assistant).count(),
+            last: messages.last().map(text).unwrap_or_default(),
+            model: request["model"].as_str().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// The text of a message; of content in parts, the text parts.
+pub(crate) fn text(message: &Value) -> String {
+    match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+impl Script {
+    pub(crate) fn find(&self, heard: &Heard) -> Option<Found<'_>> {
+        let holds = |wanted: &Option<String>, text: &str| {
+            wanted.as_deref().is_none_or(|wanted| text.contains(wanted))
+        };
+        let named =
+            |wanted: &Option<String>| wanted.as_deref().is_none_or(|name| name == heard.model);
+        for (index, rule) in self.rules.iter().enumerate() {
+            if holds(&rule.when, &heard.head)
+                && holds(&rule.last, &heard.last)
+                && named(&rule.model)
+                && rule.turn.is_none_or(|turn| turn == heard.turn)
+            {
+                return Some(Found { answer: &rule.answer, place: format!("rule {index}") });
+            }
+        }
+        for (index, one) in self.conversations.iter().enumerate() {
+            if !holds(&one.when, &heard.head) || !named(&one.model) {
+                continue;
+            }
+            let last = one.turns.len().saturating_sub(1);
+            let turn = if one.repeat_last { heard.turn.min(last) } else { heard.turn };
+            if let Some(answer) = one.turns.get(turn) {
+                let place = format!("conversation {index} turn {turn}");
+                return Some(Found { answer, place });
+            }
+            // A conversation that matched and came to its end is not taken over by a later one.
+            break;
+        }
+        self.default.as_ref().map(|answer| Found { answer, place: "default".into() })
+    }
+}

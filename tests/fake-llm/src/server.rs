@@ -1,0 +1,292 @@
+//! The server: one accept loop, each connection a task of it.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{HeaderMap, Request, StatusCode, header};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinSet};
+use tower::ServiceExt;
+
+use crate::{
+    Answer, Fault, FaultKind, Script, check,
+    matching::Heard,
+    wire::{self, Reply},
+};
+
+/// A request as it came.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Seen {
+    /// Parsed, or null.
+    pub body: Value,
+    /// The `Authorization` header. Not told over HTTP.
+    #[serde(skip)]
+    pub authorization: Option<String>,
+    /// What of the script answered, and the fault if one came first.
+    pub answered: String,
+}
+
+/// A running server. Dropping it ends the server and every connection.
+#[derive(Debug)]
+pub struct FakeLlm {
+    address: SocketAddr,
+    state: Arc<Shared>,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for FakeLlm {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl FakeLlm {
+    /// Serves `script` on a free port of 127.0.0.1. Must be called within a tokio runtime.
+    pub async fn start(script: Script) -> io::Result<Self> {
+        Self::listen(script, SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    /// Serves `script` on `address`.
+    pub async fn listen(script: Script, address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(Shared { script, inner: Mutex::default() });
+        let router = Router::new()
+            .route("/v1/chat/completions", post(complete))
+            .route("/v1/models", get(models))
+            .route("/requests", get(requests))
+            .with_state(state.clone());
+        let serving = tokio::spawn(serve(listener, router));
+        Ok(Self { address, state, serving })
+    }
+
+    /// What a client is configured with, such as `http://127.0.0.1:34567/v1`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Every completion request so far, in the order of arrival.
+    pub fn requests(&self) -> Vec<Seen> {
+        self.state.lock().seen.clone()
+    }
+
+    /// Ends only with the process or by an error of the listener's task.
+    pub async fn served(mut self) {
+        // The result is of no use: the task only ends when it is aborted.
+        let _ = (&mut self.serving).await;
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    script: Script,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    seen: Vec<Seen>,
+    /// How many requests an answer has had in a conversation, by its place and the head.
+    asked: HashMap<(String, String), u64>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Marks a response that must not be sent: the connection is to end instead.
+#[derive(Debug, Clone)]
+struct Hangup;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the script ends the connection here")]
+struct Ended;
+
+async fn serve(listener: TcpListener, router: Router) {
+    // Connections live in this task's set, so that aborting it ends them all.
+    let mut connections = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(_) => {
+                    // Out of descriptors, most likely: give others time to close theirs.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            Some(_) = connections.join_next() => continue,
+        };
+        let router = router.clone();
+        // Not `axum::serve`: its handlers cannot end a connection without an answer.
+        let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+            let answered = router.clone().oneshot(request.map(Body::new));
+            async move {
+                let response = answered.await.unwrap_or_else(|never: Infallible| match never {});
+                match response.extensions().get::<Hangup>() {
+                    Some(_) => Err(Ended),
+                    None => Ok(response),
+                }
+            }
+        });
+        connections.spawn(async move {
+            // A client that goes away in the middle is not an error of the server.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn models(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    let id = &shared.script.model;
+    let model = json!({"id": id, "object": "model", "created": 0, "owned_by": "script"});
+    Json(json!({"object": "list", "data": [model]}))
+}
+
+async fn requests(State(shared): State<Arc<Shared>>) -> Json<Vec<Seen>> {
+    Json(shared.lock().seen.clone())
+}
+
+async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    let authorization = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .map(ToOwned::to_owned);
+    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let note = |answered: String| {
+        let seen = Seen { body: request.clone(), authorization: authorization.clone(), answered };
+        shared.lock().seen.push(seen);
+    };
+    if let Some(why) = check::refusal(&request, shared.script.strict) {
+        note(format!("refused: {why}"));
+        let error = wire::error(&why, "invalid_request_error");
+        return (StatusCode::BAD_REQUEST, Json(error)).into_response();
+    }
+    let heard = Heard::new(&request);
+    let Some(found) = shared.script.find(&heard) else {
+        let why = format!("the script has no answer for turn {} of this conversation", heard.turn);
+        note(format!("refused: {why}"));
+        let error = wire::error(&why, "script_exhausted");
+        return (StatusCode::UNPROCESSABLE_ENTITY, Json(error)).into_response();
+    };
+    let reply = Reply::new(found.answer, &request, &heard, &shared.script.model);
+    let streamed = request["stream"] == true;
+    let with_usage = request["stream_options"]["include_usage"] == true;
+    let fault = {
+        let key = (found.place.clone(), heard.head.clone());
+        let mut inner = shared.lock();
+        let count = inner.asked.entry(key).or_default();
+        let index = *count;
+        *count += 1;
+        due(&found.answer.faults, index)
+    };
+    match fault {
+        Some(fault) => {
+            note(format!("{}: {:?}", found.place, fault.kind));
+            failed(fault, &reply).await
+        }
+        None => {
+            note(found.place.clone());
+            given(found.answer, &reply, streamed, with_usage).await
+        }
+    }
+}
+
+/// The fault that the `index`-th request of an answer meets.
+fn due(faults: &[Fault], index: u64) -> Option<&Fault> {
+    let mut end = 0;
+    faults.iter().find(|fault| {
+        end += fault.times;
+        fault.times == 0 || index < end
+    })
+}
+
+async fn given(answer: &Answer, reply: &Reply<'_>, streamed: bool, with_usage: bool) -> Response {
+    pause(answer.delay_seconds).await;
+    if !streamed {
+        return Json(reply.whole()).into_response();
+    }
+    let gap = answer.chunk_delay_seconds;
+    let lines = reply
+        .chunks(with_usage)
+        .into_iter()
+        .map(|chunk| format!("data: {chunk}\n\n"))
+        .chain(["data: [DONE]\n\n".to_owned()]);
+    let body = stream::iter(lines.collect::<Vec<_>>()).then(move |line| async move {
+        pause(gap).await;
+        Ok::<_, Infallible>(line)
+    });
+    ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(body)).into_response()
+}
+
+async fn failed(fault: &Fault, reply: &Reply<'_>) -> Response {
+    pause(fault.delay_seconds).await;
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    let given = |otherwise: String| fault.body.clone().unwrap_or(otherwise);
+    match fault.kind {
+        FaultKind::Status => {
+            let status = fault.status.and_then(|code| StatusCode::from_u16(code).ok());
+            let body = given(wire::error("the script says so", "scripted_fault").to_string());
+            let mut response =
+                (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), json, body).into_response();
+            if let Some(Ok(value)) = fault.retry_after.as_ref().map(|text| text.parse()) {
+                response.headers_mut().insert(header::RETRY_AFTER, value);
+            }
+            response
+        }
+        FaultKind::Drop => {
+            let mut response = StatusCode::OK.into_response();
+            response.extensions_mut().insert(Hangup);
+            response
+        }
+        FaultKind::Truncate => {
+            let whole = given(reply.whole().to_string()).into_bytes();
+            let half = Bytes::copy_from_slice(&whole[..whole.len() / 2]);
+            // The pause lets the half arrive before the connection ends.
+            let end = stream::once(async {
+                pause(0.05).await;
+                Err(Ended)
+            });
+            let body = Body::from_stream(stream::iter([Ok(half)]).chain(end));
+            (json, body).into_response()
+        }
+        FaultKind::Malformed => {
+            let whole = reply.whole().to_string();
+            let half = String::from_utf8_lossy(&whole.as_bytes()[..whole.len() / 2]).into_owned();
+            (json, given(half)).into_response()
+        }
+        FaultKind::NotJson => {
+            let page = given("<html><body>Bad gateway</body></html>".into());
+            ([(header::CONTENT_TYPE, "text/html")], page).into_response()
+        }
+        FaultKind::NoChoices => (json, given(reply.without_choices().to_string())).into_response(),
+        FaultKind::Hang => std::future::pending().await,
+    }
+}
+
+async fn pause(seconds: f64) {
+    if let Ok(time) = Duration::try_from_secs_f64(seconds)
+        && !time.is_zero()
+    {
+        tokio::time::sleep(time).await;
+    }
+}

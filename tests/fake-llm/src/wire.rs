@@ -1,0 +1,184 @@
+//! The OpenAI chat completions format: whole answers, chunks of a stream, error objects.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Answer, UsageSpec,
+    matching::{Heard, text},
+};
+
+/// Fixed, so that two answers to one request are equal byte by byte.
+const CREATED: u64 = 1_700_000_000;
+
+/// Bytes of text in one chunk of a stream.
+const CHUNK: usize = 12;
+
+/// An answer bound to the request that it answers.
+pub(crate) struct Reply<'a> {
+    answer: &'a Answer,
+    id: String,
+    model: String,
+    turn: usize,
+    usage: Option<Value>,
+}
+
+impl<'a> Reply<'a> {
+    pub(crate) fn new(answer: &'a Answer, request: &Value, heard: &Heard, fallback: &str) -> Self {
+        let model = request["model"].as_str().unwrap_or(fallback).to_owned();
+        Self {
+            answer,
+            id: format!("chatcmpl-scripted-{}", heard.turn),
+            model,
+            turn: heard.turn,
+            usage: usage(answer, request),
+        }
+    }
+
+    /// The body of an answer that is not streamed.
+    pub(crate) fn whole(&self) -> Value {
+        let answer = self.answer;
+        let mut message = Map::new();
+        message.insert("role".into(), "assistant".into());
+        let silent = answer.content.is_empty() && !answer.tool_calls.is_empty();
+        let content = if silent { Value::Null } else { answer.content.as_str().into() };
+        message.insert("content".into(), content);
+        message.insert("refusal".into(), json!(answer.refusal));
+        if let Some(reasoning) = &answer.reasoning_content {
+            message.insert("reasoning_content".into(), reasoning.as_str().into());
+        }
+        if !answer.tool_calls.is_empty() {
+            let calls: Vec<_> = (0..answer.tool_calls.len()).map(|at| self.call(at)).collect();
+            message.insert("tool_calls".into(), calls.into());
+        }
+        message.extend(answer.extra.clone());
+        let choice = json!({
+            "index": 0,
+            "message": message,
+            "logprobs": null,
+            "finish_reason": self.finish_reason(),
+        });
+        self.envelope("chat.completion", vec![choice], self.usage.clone())
+    }
+
+    /// A completion that has usage and no choice: billed and useless.
+    pub(crate) fn without_choices(&self) -> Value {
+        self.envelope("chat.completion", Vec::new(), self.usage.clone())
+    }
+
+    /// The chunks of a streamed answer, without the final `[DONE]`.
+    pub(crate) fn chunks(&self, with_usage: bool) -> Vec<Value> {
+        let answer = self.answer;
+        let mut deltas = vec![json!({"role": "assistant", "content": ""})];
+        for piece in pieces(answer.reasoning_content.as_deref().unwrap_or_default()) {
+            deltas.push(json!({ "reasoning_content": piece }));
+        }
+        deltas.extend(pieces(&answer.content).map(|piece| json!({ "content": piece })));
+        if let Some(refusal) = &answer.refusal {
+            deltas.push(json!({ "refusal": refusal }));
+        }
+        for (index, one) in answer.tool_calls.iter().enumerate() {
+            let mut head = self.call(index);
+            head["index"] = index.into();
+            head["function"]["arguments"] = "".into();
+            deltas.push(json!({ "tool_calls": [head] }));
+            for piece in pieces(&one.text()) {
+                let part = json!({"index": index, "function": {"arguments": piece}});
+                deltas.push(json!({ "tool_calls": [part] }));
+            }
+        }
+        if !answer.extra.is_empty() {
+            deltas.push(Value::Object(answer.extra.clone()));
+        }
+        let mut chunks: Vec<_> = deltas
+            .into_iter()
+            .map(|delta| self.chunk(delta, Value::Null))
+            .chain([self.chunk(json!({}), self.finish_reason())])
+            .collect();
+        if with_usage && let Some(usage) = &self.usage {
+            chunks.push(self.envelope("chat.completion.chunk", Vec::new(), Some(usage.clone())));
+        }
+        chunks
+    }
+
+    fn chunk(&self, delta: Value, finish_reason: Value) -> Value {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
+        self.envelope("chat.completion.chunk", vec![choice], None)
+    }
+
+    fn call(&self, index: usize) -> Value {
+        let call = &self.answer.tool_calls[index];
+        json!({
+            "id": format!("call_{}_{index}", self.turn),
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.text()},
+        })
+    }
+
+    fn finish_reason(&self) -> Value {
+        match &self.answer.finish_reason {
+            Some(reason) => reason.as_str().into(),
+            None if self.answer.tool_calls.is_empty() => "stop".into(),
+            None => "tool_calls".into(),
+        }
+    }
+
+    fn envelope(&self, object: &str, choices: Vec<Value>, usage: Option<Value>) -> Value {
+        let mut body = json!({
+            "id": self.id,
+            "object": object,
+            "created": CREATED,
+            "model": self.model,
+            "choices": choices,
+        });
+        if let (Some(usage), Some(body)) = (usage, body.as_object_mut()) {
+            body.insert("usage".into(), usage);
+        }
+        body
+    }
+}
+
+/// Text in pieces of about [`CHUNK`] bytes, cut between characters.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut end = rest.len().min(CHUNK);
+        while !rest.is_char_boundary(end) {
+            end += 1;
+        }
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+fn usage(answer: &Answer, request: &Value) -> Option<Value> {
+    let (input, output, cached, reasoning) = match answer.usage {
+        UsageSpec::Counted(false) => return None,
+        UsageSpec::Given(given) => (given.input, given.output, given.cached, given.reasoning),
+        UsageSpec::Counted(true) => {
+            let none = Vec::new();
+            let messages = request["messages"].as_array().unwrap_or(&none);
+            let asked: usize = messages.iter().map(|message| text(message).len()).sum();
+            let reasoned = answer.reasoning_content.as_deref().unwrap_or_default().len();
+            let called: usize = answer.tool_calls.iter().map(|call| call.text().len()).sum();
+            let said = answer.content.len() + called + reasoned;
+            (quarter(asked), quarter(said), 0, quarter(reasoned))
+        }
+    };
+    Some(json!({
+        "prompt_tokens": input,
+        "completion_tokens": output,
+        "total_tokens": input + output,
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
+    }))
+}
+
+fn quarter(bytes: usize) -> u64 {
+    bytes.div_ceil(4) as u64
+}
+
+/// An error object in the endpoint's form.
+pub(crate) fn error(message: &str, kind: &str) -> Value {
+    json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
+}
