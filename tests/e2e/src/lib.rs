@@ -1,1 +1,1 @@
-//! proctor-e2e.
+//! End-to-end tests: the `proctor` binary, as its users call it. See `tests/`.

@@ -1,0 +1,75 @@
+//! The arrows between crates go one way. This holds the picture in ARCHITECTURE.md to the code.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// Every crate of the house and the crates of the house that it may use (dev-dependencies aside).
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("proctor-types", &[]),
+    ("proctor-wire", &[]),
+    ("proctor-agentd", &["proctor-wire"]),
+    ("proctor-record", &["proctor-types", "proctor-wire"]),
+    ("proctor-gateway", &["proctor-types"]),
+    ("proctor-datasets", &["proctor-types"]),
+    ("proctor-report", &["proctor-types"]),
+    ("proctor-sandbox-api", &["proctor-types", "proctor-wire"]),
+    ("proctor-native", &["proctor-types", "proctor-wire", "proctor-sandbox-api"]),
+    ("proctor-docker", &["proctor-types", "proctor-wire", "proctor-sandbox-api"]),
+    ("proctor-scaffold-api", &["proctor-types", "proctor-sandbox-api"]),
+    ("proctor-scaffolds", &["proctor-types", "proctor-sandbox-api", "proctor-scaffold-api"]),
+    ("proctor-seat", &["proctor-types", "proctor-record", "proctor-sandbox-api"]),
+    ("proctor-grade", &["proctor-types", "proctor-record", "proctor-sandbox-api", "proctor-seat"]),
+    (
+        "proctor-recipes",
+        &[
+            "proctor-types",
+            "proctor-datasets",
+            "proctor-record",
+            "proctor-sandbox-api",
+            "proctor-seat",
+            "proctor-grade",
+        ],
+    ),
+    (
+        "proctor-core",
+        &[
+            "proctor-types",
+            "proctor-record",
+            "proctor-gateway",
+            "proctor-sandbox-api",
+            "proctor-scaffold-api",
+            "proctor-seat",
+            "proctor-grade",
+        ],
+    ),
+    ("fake-llm", &[]),
+    ("proctor-e2e", &[]),
+];
+
+#[test]
+fn the_arrows_go_one_way() {
+    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    let members: BTreeSet<_> = metadata.packages.iter().map(|p| p.name.to_string()).collect();
+    let allowed: BTreeMap<_, BTreeSet<_>> =
+        ALLOWED.iter().map(|(name, uses)| (*name, uses.iter().copied().collect())).collect();
+    let mut wrong = Vec::new();
+    for package in &metadata.packages {
+        // The command line assembles: it may use everything.
+        if package.name.as_str() == "proctor" {
+            continue;
+        }
+        let Some(allowed) = allowed.get(package.name.as_str()) else {
+            wrong.push(format!("{} is not in the picture", package.name));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            let used = dependency.name.as_str();
+            let counts = dependency.kind != DependencyKind::Development && members.contains(used);
+            if counts && !allowed.contains(used) {
+                wrong.push(format!("{} may not use {used}", package.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
