@@ -9,6 +9,7 @@ mod backend;
 mod command;
 pub mod conformance;
 mod enforcement;
+pub mod host_base;
 mod room;
 
 pub use agent::{AGENT, agent_digest};

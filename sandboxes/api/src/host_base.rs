@@ -1,0 +1,303 @@
+//! What `base: "host"` shows: the one list that every back end builds its room from.
+//!
+//! The host's programs and libraries are bound read-only; everything that is about a person or this
+//! machine (homes, `/etc`, sockets, `/var`) is left out and replaced by the small skeleton below.
+//! `dist-packages` are covered: a distribution puts its own tools' libraries there, which differ
+//! from host to host and would leak into every interpreter of the room.
+
+use std::{
+    fs, io,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use proctor_types::{Fault, Layer, sha256_hex};
+
+/// One entry of the skeleton, below the root (no leading slash).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    pub path: PathBuf,
+    pub what: PieceKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PieceKind {
+    /// A folder with its permission bits.
+    Dir(u32),
+    File(u32, Vec<u8>),
+    Link(PathBuf),
+}
+
+/// The folders that may be links into `/usr` (a merged-`/usr` host) or folders of their own.
+const TOP: &[&str] = &["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// Empty folders of the skeleton.
+const FOLDERS: &[(&str, u32)] = &[
+    ("dev", 0o755),
+    ("etc", 0o755),
+    ("etc/alternatives", 0o755),
+    ("etc/ssl", 0o755),
+    ("etc/ssl/certs", 0o755),
+    ("home", 0o755),
+    ("mnt", 0o755),
+    ("opt", 0o755),
+    ("proc", 0o555),
+    ("root", 0o700),
+    ("run", 0o755),
+    ("srv", 0o755),
+    ("sys", 0o555),
+    ("tmp", 0o1777),
+    ("usr", 0o755),
+    ("var", 0o755),
+    ("var/cache", 0o755),
+    ("var/lib", 0o755),
+    ("var/log", 0o755),
+    ("var/tmp", 0o1777),
+];
+
+/// Files of `/etc` that are the same in every room.
+const WRITTEN: &[(&str, &str)] = &[
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\
+         nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    ),
+    ("etc/group", "root:x:0:\ndaemon:x:1:\ntty:x:5:\nstaff:x:50:\nnogroup:x:65534:\n"),
+    ("etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"),
+    ("etc/hostname", "room\n"),
+    ("etc/resolv.conf", ""),
+    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"),
+    ("etc/shells", "/bin/sh\n/bin/bash\n"),
+];
+
+/// Files of the host's `/etc` that its programs need to start at all and that say nothing about a
+/// person: copied where they exist.
+const COPIED: &[&str] = &[
+    "etc/ld.so.cache",
+    "etc/ld.so.conf",
+    "etc/protocols",
+    "etc/services",
+    "etc/mime.types",
+    "etc/ssl/openssl.cnf",
+    "etc/ssl/certs/ca-certificates.crt",
+];
+
+/// Variables of the set-up's environment that say how this machine reaches its package registries.
+/// They are passed to the set-up lines and to nothing else.
+const SETUP_VARS: &[&str] = &[
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+];
+
+/// Host folders that are bound read-only at the same path.
+pub fn shown() -> Vec<PathBuf> {
+    let mut out = vec![PathBuf::from("/usr")];
+    let top = TOP.iter().map(|name| Path::new("/").join(name)).filter(|path| is_dir(path));
+    out.extend(top);
+    out.extend(Some(PathBuf::from("/opt")).filter(|path| is_dir(path)));
+    out
+}
+
+/// Folders below [`shown`] that are covered by an empty read-only folder.
+pub fn hidden() -> Vec<PathBuf> {
+    let mut out = vec![PathBuf::from("/usr/lib/python3/dist-packages")];
+    for parent in ["/usr/lib", "/usr/local/lib"] {
+        let Ok(entries) = fs::read_dir(parent) else { continue };
+        for entry in entries.flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(b"python3.") {
+                out.push(entry.path().join("dist-packages"));
+            }
+        }
+    }
+    // The state of container engines is not a program.
+    out.push(PathBuf::from("/opt/containerd"));
+    out.retain(|path| is_dir(path));
+    out.sort();
+    out
+}
+
+/// Everything of the root that is not bound: folders first, sorted so that parents come before
+/// what they hold.
+pub fn skeleton() -> io::Result<Vec<Piece>> {
+    let mut out = Vec::new();
+    for (path, mode) in FOLDERS {
+        out.push(Piece { path: path.into(), what: PieceKind::Dir(*mode) });
+    }
+    for name in TOP {
+        let host = Path::new("/").join(name);
+        match fs::symlink_metadata(&host) {
+            Ok(meta) if meta.is_symlink() => {
+                out.push(Piece { path: name.into(), what: PieceKind::Link(fs::read_link(&host)?) });
+            }
+            Ok(meta) if meta.is_dir() => {
+                out.push(Piece { path: name.into(), what: PieceKind::Dir(0o755) });
+            }
+            _ => {}
+        }
+    }
+    for (path, text) in WRITTEN {
+        let what = PieceKind::File(0o644, text.as_bytes().to_vec());
+        out.push(Piece { path: path.into(), what });
+    }
+    for path in COPIED {
+        if let Ok(bytes) = fs::read(Path::new("/").join(path)) {
+            out.push(Piece { path: path.into(), what: PieceKind::File(0o644, bytes) });
+        }
+    }
+    for link in ["etc/localtime", "etc/os-release"] {
+        if let Ok(target) = fs::read_link(Path::new("/").join(link)) {
+            out.push(Piece { path: link.into(), what: PieceKind::Link(target) });
+        }
+    }
+    // `/usr/bin/awk` and the like lead through here; only links into what is shown are kept.
+    for entry in fs::read_dir("/etc/alternatives").into_iter().flatten().flatten() {
+        if let Ok(target) = fs::read_link(entry.path())
+            && (target.starts_with("/usr") || target.starts_with("/opt"))
+        {
+            let path = Path::new("etc/alternatives").join(entry.file_name());
+            out.push(Piece { path, what: PieceKind::Link(target) });
+        }
+    }
+    out.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(out)
+}
+
+/// Writes the skeleton below `root`, which must exist. What is there already is left.
+pub fn write_skeleton(root: &Path) -> io::Result<()> {
+    for piece in skeleton()? {
+        let path = root.join(&piece.path);
+        if fs::symlink_metadata(&path).is_ok() {
+            continue;
+        }
+        match piece.what {
+            PieceKind::Dir(mode) => {
+                fs::create_dir(&path)?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+            }
+            PieceKind::File(mode, bytes) => {
+                fs::write(&path, bytes)?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+            }
+            PieceKind::Link(target) => symlink(target, &path)?,
+        }
+    }
+    Ok(())
+}
+
+/// Variables that the set-up lines get so that this machine's registries answer them.
+pub fn setup_env() -> Vec<(String, String)> {
+    std::env::vars()
+        .filter(|(key, _)| key.starts_with("PIP_") || SETUP_VARS.contains(&key.as_str()))
+        .collect()
+}
+
+/// Files that the set-up lines see beyond the base, and that must not stay in the layer: name
+/// resolution, the registries' settings, and the certificates those settings name.
+pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
+    let mut wanted: Vec<(PathBuf, PathBuf)> = ["/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf"]
+        .iter()
+        .map(|path| (PathBuf::from(path), PathBuf::from(path)))
+        .collect();
+    if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
+        // The newer place wins where both exist, as it does for pip.
+        for name in [".config/pip/pip.conf", ".pip/pip.conf"] {
+            wanted.push((home.join(name), Path::new("/root").join(name)));
+        }
+    }
+    for (key, value) in setup_env() {
+        let names_a_file =
+            key.contains("CERT") || key.contains("CA_BUNDLE") || key.contains("CAINFO");
+        if names_a_file && value.starts_with('/') {
+            wanted.push((PathBuf::from(&value), PathBuf::from(value)));
+        }
+    }
+    let bundle = PathBuf::from("/etc/ssl/certs/ca-certificates.crt");
+    wanted.push((bundle.clone(), bundle));
+    wanted.sort_by(|a, b| a.1.cmp(&b.1));
+    wanted.dedup_by(|a, b| a.1 == b.1);
+    wanted
+        .into_iter()
+        .filter(|(from, _)| from.is_file())
+        .filter_map(|(from, to)| Some((to, fs::read(from).ok()?)))
+        .collect()
+}
+
+/// The interpreter of a host base, at a path that the room shows.
+///
+/// # Errors
+/// A fault with the mend, where the host's only Python lives below a home or another hidden path.
+pub fn host_python() -> Result<PathBuf, Fault> {
+    let mut candidates: Vec<PathBuf> =
+        ["/usr/bin/python3", "/usr/local/bin/python3"].map(PathBuf::from).to_vec();
+    for entry in fs::read_dir("/opt").into_iter().flatten().flatten() {
+        candidates.push(entry.path().join("bin/python3"));
+    }
+    candidates
+        .into_iter()
+        .find(|path| {
+            fs::canonicalize(path)
+                .is_ok_and(|real| real.starts_with("/usr") || real.starts_with("/opt"))
+        })
+        .ok_or_else(|| {
+            Fault::new(Layer::Environment, "no Python 3 below /usr or /opt for the host base")
+                .mend("install the distribution's python3 (and python3-venv), or use an image")
+        })
+}
+
+/// Names the state of the host's programs, so that a layer built on an earlier state is not
+/// reused: the release, and size and time of change of the folders that package managers touch.
+pub fn host_digest() -> String {
+    let mut text = fs::read_to_string("/usr/lib/os-release").unwrap_or_default();
+    let mut watched = vec![PathBuf::from("/usr/bin"), PathBuf::from("/usr/lib")];
+    watched.extend(host_python().ok().and_then(|path| fs::canonicalize(path).ok()));
+    watched.push(PathBuf::from("/usr/local/bin"));
+    for path in watched {
+        if let Ok(meta) = fs::metadata(&path) {
+            text.push_str(&format!("{} {} {}\n", path.display(), meta.size(), meta.mtime()));
+        }
+    }
+    sha256_hex(text.as_bytes())
+}
+
+fn is_dir(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_personal_is_in_the_skeleton() {
+        let pieces = skeleton().unwrap();
+        let passwd = pieces.iter().find(|piece| piece.path == Path::new("etc/passwd")).unwrap();
+        let PieceKind::File(_, bytes) = &passwd.what else { panic!("passwd is a file") };
+        assert!(!String::from_utf8_lossy(bytes).contains("/home"));
+        assert!(!pieces.iter().any(|piece| piece.path.ends_with("shadow")));
+        assert!(
+            shown().iter().all(|path| !path.starts_with("/home") && !path.starts_with("/root"))
+        );
+    }
+
+    #[test]
+    fn parents_come_first_and_the_skeleton_can_be_written() {
+        let root = tempfile::tempdir().unwrap();
+        write_skeleton(root.path()).unwrap();
+        assert_eq!(fs::read(root.path().join("etc/resolv.conf")).unwrap(), b"");
+        let mode = fs::metadata(root.path().join("tmp")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o1777);
+    }
+}
