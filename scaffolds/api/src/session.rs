@@ -81,6 +81,10 @@ pub trait Session: Send {
     /// Anything worth keeping that no other event says.
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop>;
 
+    /// Lays a patch over the work directory from the host, by the same code that grading uses: for
+    /// `gold`. A patch that does not apply is a fault of the seat.
+    async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop>;
+
     /// Ends a step of a scaffold that asks no model (`replay`): takes its snapshot.
     async fn end_step(&mut self) -> Result<(), Stop>;
 
