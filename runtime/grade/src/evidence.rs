@@ -1,0 +1,52 @@
+//! The kinds of evidence. What each means for a verdict is data: `configs/grading.toml`.
+
+use proctor_types::Evidence;
+
+pub(crate) const BYTECODE_REMOVED: &str = "bytecode_removed";
+pub(crate) const CANARY_MISSING: &str = "canary_missing";
+pub(crate) const CANARY_PASSED: &str = "canary_passed";
+pub(crate) const CHANGED_DURING_RUN: &str = "changed_during_run";
+pub(crate) const CONFIG_RESTORED: &str = "config_restored";
+pub(crate) const DOUBLED_RECORD: &str = "doubled_record";
+pub(crate) const ENDED_EARLY: &str = "ended_early";
+pub(crate) const EXIT_MISMATCH: &str = "exit_mismatch";
+pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
+pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
+pub(crate) const LEFT_BEHIND: &str = "left_behind";
+pub(crate) const PATCH_REJECTED: &str = "patch_rejected";
+pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
+pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
+pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
+pub(crate) const SELF_LOADING_REMOVED: &str = "self_loading_removed";
+pub(crate) const SHADOWING_REMOVED: &str = "shadowing_removed";
+pub(crate) const TEST_RESTORED: &str = "test_restored";
+pub(crate) const TIMED_OUT: &str = "timed_out";
+pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
+
+/// Every kind, for the check that the policy knows them all.
+pub(crate) const KINDS: [&str; 20] = [
+    BYTECODE_REMOVED,
+    CANARY_MISSING,
+    CANARY_PASSED,
+    CHANGED_DURING_RUN,
+    CONFIG_RESTORED,
+    DOUBLED_RECORD,
+    ENDED_EARLY,
+    EXIT_MISMATCH,
+    EXIT_WITHOUT_END,
+    INTERPRETER_PATCHED,
+    LEFT_BEHIND,
+    PATCH_REJECTED,
+    REPORT_MISMATCH,
+    REPORT_WITHOUT_RUN,
+    RESULTS_PIPE_GARBAGE,
+    SELF_LOADING_REMOVED,
+    SHADOWING_REMOVED,
+    TEST_RESTORED,
+    TIMED_OUT,
+    UNKNOWN_PLUGIN,
+];
+
+pub(crate) fn note(kind: &str, what: impl Into<String>) -> Evidence {
+    Evidence { kind: kind.to_owned(), what: what.into() }
+}

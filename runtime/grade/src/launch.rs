@@ -1,0 +1,119 @@
+//! Reads a test command and finds the interpreter in it.
+
+use std::collections::BTreeMap;
+
+use proctor_sandbox_api::{
+    Room, RoomError,
+    wire::{RawPath, RefusalKind},
+};
+use proctor_types::{Fault, Layer};
+
+/// How pytest is started: `interpreter... [-m pytest] arguments...`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Launch {
+    /// The interpreter and its own flags.
+    pub interpreter: Vec<String>,
+    /// `python -m pytest` puts the working directory on the import path; the script does not.
+    pub cwd_on_path: bool,
+    pub arguments: Vec<String>,
+}
+
+/// The longest `#!` line that is read, in bytes.
+const SHEBANG_LIMIT: usize = 4096;
+
+/// A launcher script longer than this is not one, in bytes.
+const SCRIPT_LIMIT: u64 = 1 << 20;
+
+impl Launch {
+    /// Accepts `python [flags] -m pytest ...` and `pytest ...`.
+    ///
+    /// A command that starts pytest in another way (a shell line, a wrapper) is refused: the
+    /// recorder could not be started before the graded code.
+    pub(crate) async fn read(
+        room: &Room,
+        command: &[String],
+        env: &BTreeMap<String, String>,
+    ) -> Result<Self, Fault> {
+        if let Some(launch) = Self::module(command) {
+            return Ok(launch);
+        }
+        let script = command
+            .first()
+            .filter(|first| matches!(first.rsplit('/').next(), Some("pytest" | "py.test")));
+        let Some(script) = script else {
+            return Err(refused(command, "it is neither `python -m pytest ...` nor `pytest ...`"));
+        };
+        let interpreter = shebang(room, script, env).await?.ok_or_else(|| {
+            refused(command, "no interpreter was found in the first line of the script")
+        })?;
+        Ok(Self { interpreter, cwd_on_path: false, arguments: command[1..].to_vec() })
+    }
+
+    fn module(command: &[String]) -> Option<Self> {
+        let at = command
+            .windows(2)
+            .position(|pair| pair[0] == "-m" && matches!(pair[1].as_str(), "pytest" | "py.test"))?;
+        let name = command.first()?.rsplit('/').next()?;
+        (at > 0 && (name.starts_with("python") || name.starts_with("pypy"))).then(|| Self {
+            interpreter: command[..at].to_vec(),
+            cwd_on_path: true,
+            arguments: command[at + 2..].to_vec(),
+        })
+    }
+}
+
+async fn shebang(
+    room: &Room,
+    script: &str,
+    env: &BTreeMap<String, String>,
+) -> Result<Option<Vec<String>>, Fault> {
+    let path = env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+    let candidates: Vec<String> = if script.contains('/') {
+        vec![script.to_owned()]
+    } else {
+        path.split(':').map(|folder| format!("{folder}/{script}")).collect()
+    };
+    for candidate in candidates {
+        let text = match room.read(&RawPath::from(candidate), SCRIPT_LIMIT).await {
+            Ok(text) => text,
+            Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::NotFound => continue,
+            Err(error) => return Err(error.fault("reading the test command's script")),
+        };
+        let head = &text[..text.len().min(SHEBANG_LIMIT)];
+        let line =
+            String::from_utf8_lossy(head.split(|byte| *byte == b'\n').next().unwrap_or(head));
+        let words: Vec<String> =
+            line.strip_prefix("#!").unwrap_or("").split_whitespace().map(str::to_owned).collect();
+        return Ok((!words.is_empty()).then_some(words));
+    }
+    Ok(None)
+}
+
+fn refused(command: &[String], why: &str) -> Fault {
+    Fault::new(Layer::Grade, format!("the test command {command:?} cannot be graded: {why}"))
+        .mend("give `test_command` as [\"python\", \"-m\", \"pytest\", ...]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_interpreter_and_its_flags_are_split_from_pytests() {
+        let launch = Launch::module(&words("/venv/bin/python -X dev -m pytest -q")).unwrap();
+        assert_eq!(launch.interpreter, words("/venv/bin/python -X dev"));
+        assert_eq!(launch.arguments, ["-q"]);
+        assert!(launch.cwd_on_path);
+    }
+
+    #[test]
+    fn other_starters_are_not_taken_for_an_interpreter() {
+        assert_eq!(Launch::module(&words("coverage run -m pytest")), None);
+        assert_eq!(Launch::module(&words("-m pytest")), None);
+        assert_eq!(Launch::module(&words("make test")), None);
+    }
+}

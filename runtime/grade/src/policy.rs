@@ -1,0 +1,90 @@
+//! The grading policy, as data: `configs/grading.toml`.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use proctor_types::{Evidence, Fault, Integrity, Layer};
+use serde::Deserialize;
+
+const TEXT: &str = include_str!("../../../configs/grading.toml");
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Policy {
+    pub test_folders: Vec<String>,
+    pub config_files: Vec<String>,
+    pub self_loading_files: Vec<String>,
+    pub self_loading_suffixes: Vec<String>,
+    pub self_loading_folder_suffixes: Vec<String>,
+    pub bytecode_suffixes: Vec<String>,
+    pub bytecode_folders: Vec<String>,
+    pub guarded_modules: Vec<String>,
+    pub import_roots: Vec<String>,
+    pub environment: Environment,
+    pub pytest: Pytest,
+    pub limits: Limits,
+    pub evidence: BTreeMap<String, Meaning>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Environment {
+    pub unset: Vec<String>,
+    pub set: BTreeMap<String, String>,
+    pub default: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pytest {
+    pub arguments: Vec<String>,
+    pub plugin_arguments: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limits {
+    pub log_bytes: usize,
+    pub file_bytes: u64,
+    pub entries: usize,
+    pub probe_seconds: u64,
+}
+
+/// What a kind of evidence means for a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Meaning {
+    pub integrity: Integrity,
+    pub blocks: bool,
+}
+
+static POLICY: LazyLock<Result<Policy, String>> =
+    LazyLock::new(|| toml::from_str(TEXT).map_err(|error| error.to_string()));
+
+impl Policy {
+    pub(crate) fn get() -> Result<&'static Self, Fault> {
+        POLICY
+            .as_ref()
+            .map_err(|error| Fault::new(Layer::Grade, format!("configs/grading.toml: {error}")))
+    }
+
+    /// Deny wins: a kind that the policy does not name is suspect and blocks.
+    pub(crate) fn meaning(&self, evidence: &Evidence) -> Meaning {
+        self.evidence
+            .get(&evidence.kind)
+            .copied()
+            .unwrap_or(Meaning { integrity: Integrity::Suspect, blocks: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::KINDS;
+
+    #[test]
+    fn the_policy_names_every_kind_of_evidence_and_no_other() {
+        let policy = Policy::get().unwrap();
+        let named: Vec<&str> = policy.evidence.keys().map(String::as_str).collect();
+        assert_eq!(named, KINDS);
+    }
+}

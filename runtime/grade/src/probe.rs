@@ -1,0 +1,94 @@
+//! Looks at the interpreter while nothing in the room is the model's yet.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proctor_sandbox_api::{Command, Room, wire::RawPath};
+use proctor_types::{Fault, Layer};
+use serde::Deserialize;
+
+use crate::{launch::Launch, policy::Policy};
+
+const PROBE: &str = include_str!("../python/probe.py");
+
+/// What the pristine interpreter is and would load.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Probe {
+    pub python: String,
+    pub pytest: Option<String>,
+    /// `sys.prefix` and `sys.exec_prefix`.
+    pub prefixes: Vec<String>,
+    pub path: Vec<String>,
+    /// The `pytest11` entry points: name and module.
+    pub plugins: Vec<(String, String)>,
+    pub standard_library: Vec<String>,
+}
+
+impl Probe {
+    pub(crate) async fn take(
+        room: &Room,
+        launch: &Launch,
+        workdir: &str,
+        env: &BTreeMap<String, String>,
+        user: Option<&str>,
+    ) -> Result<Self, Fault> {
+        let out = isolated(room, launch, workdir, env, user, PROBE, b"").await?;
+        let probe: Self = serde_json::from_slice(&out)
+            .map_err(|error| fault(launch, format!("its description cannot be read: {error}")))?;
+        if probe.pytest.is_none() {
+            return Err(fault(launch, "it cannot import pytest".into())
+                .mend("install pytest in the task's set-up lines"));
+        }
+        Ok(probe)
+    }
+}
+
+/// Runs a script with `python -I`: no work directory, user site or variable on its import path.
+pub(crate) async fn isolated(
+    room: &Room,
+    launch: &Launch,
+    workdir: &str,
+    env: &BTreeMap<String, String>,
+    user: Option<&str>,
+    script: &str,
+    stdin: &[u8],
+) -> Result<Vec<u8>, Fault> {
+    let policy = Policy::get()?;
+    let mut argv = launch.interpreter.clone();
+    argv.extend(["-I".into(), "-B".into(), "-c".into(), script.to_owned()]);
+    let mut command = Command::new(argv).cwd(workdir);
+    for (key, value) in env {
+        command = command.env(key, value.as_str());
+    }
+    command.stdin = stdin.to_vec();
+    command.user = user.map(str::to_owned);
+    command.output_cap = 64 << 20;
+    command.time_limit = Some(Duration::from_secs(policy.limits.probe_seconds));
+    let done =
+        room.run(command).await.map_err(|error| error.fault("looking at the interpreter"))?;
+    if !done.success() {
+        let said = done.stderr.text();
+        let last = said.lines().last().unwrap_or("nothing on standard error");
+        return Err(fault(launch, format!("it does not run ({:?}): {last}", done.exited.code)));
+    }
+    Ok(done.stdout.head)
+}
+
+fn fault(launch: &Launch, what: String) -> Fault {
+    Fault::new(Layer::Grade, format!("the interpreter {}: {what}", launch.interpreter.join(" ")))
+}
+
+/// A path below a room that nobody else knows.
+pub(crate) fn secret_folder() -> Result<RawPath, Fault> {
+    Ok(RawPath::from(format!("/tmp/{}", proctor_types::hex(&random::<12>()?))))
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Fault> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
+                .map_err(|error| Fault::new(Layer::Grade, format!("no random bytes: {error}")))?;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,171 @@
+//! Reads the results pipe.
+
+use std::collections::BTreeMap;
+
+use hmac::{Hmac, Mac};
+use serde::Deserialize;
+use sha2::Sha256;
+
+/// A key of the results pipe: known to the grader and the recorder only.
+pub(crate) type Key = [u8; 32];
+
+/// One record of the recorder (`python/recorder.py`).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "t", rename_all = "snake_case")]
+pub(crate) enum Record {
+    /// A file that could not be collected.
+    Collect {
+        id: String,
+        why: String,
+    },
+    Begin(Begin),
+    Test(TestRecord),
+    End(End),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub(crate) struct Begin {
+    pub collected: Vec<String>,
+    /// Name and file.
+    pub plugins: Vec<(String, String)>,
+    pub path: Vec<String>,
+    /// SHA-256 of each watched file as it was when collection ended.
+    pub watched: BTreeMap<String, Option<String>>,
+}
+
+/// One phase of one test.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct TestRecord {
+    pub id: String,
+    /// `setup`, `call`, `teardown` or `subtest`.
+    pub when: String,
+    pub outcome: String,
+    pub xfail: bool,
+    /// Whether the phase raised, as the recorder itself saw it; absent where no phase was seen.
+    pub raised: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub(crate) struct End {
+    pub code: i32,
+    /// Test records sent.
+    pub count: usize,
+    pub plugins: Vec<(String, String)>,
+    /// Functions of pytest that are not what they were: name and file of the new one.
+    pub patched: Vec<(String, String)>,
+    pub watched: BTreeMap<String, Option<String>>,
+}
+
+/// What the pipe held.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Records {
+    pub list: Vec<Record>,
+    /// Lines that are not the recorder's.
+    pub garbage: usize,
+    /// The beginning of the first such line.
+    pub garbage_sample: String,
+}
+
+impl Records {
+    /// Reads `MAC JSON` lines. The chain continues from the last good line, so that one foreign
+    /// line costs itself only; a record that was dropped breaks all that follow it.
+    pub(crate) fn read(raw: &[u8], key: &Key, authenticate: bool) -> Self {
+        let mut records = Self::default();
+        let mut last = Vec::new();
+        for line in raw.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            match record(line, &last, key, authenticate) {
+                Some((mac, record)) => {
+                    last = mac;
+                    records.list.push(record);
+                }
+                None => {
+                    if records.garbage == 0 {
+                        let head = &line[..line.len().min(120)];
+                        records.garbage_sample = String::from_utf8_lossy(head).into_owned();
+                    }
+                    records.garbage += 1;
+                }
+            }
+        }
+        records
+    }
+
+    pub(crate) fn begin(&self) -> Option<&Begin> {
+        self.list.iter().find_map(|record| match record {
+            Record::Begin(begin) => Some(begin),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn end(&self) -> Option<&End> {
+        match self.list.last() {
+            Some(Record::End(end)) => Some(end),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn tests(&self) -> impl Iterator<Item = &TestRecord> {
+        self.list.iter().filter_map(|record| match record {
+            Record::Test(test) => Some(test),
+            _ => None,
+        })
+    }
+}
+
+fn record(line: &[u8], last: &[u8], key: &Key, authenticate: bool) -> Option<(Vec<u8>, Record)> {
+    let at = line.iter().position(|byte| *byte == b' ')?;
+    let (mac, body) = (&line[..at], &line[at + 1..]);
+    let mut expected = Hmac::<Sha256>::new_from_slice(key).ok()?;
+    expected.update(last);
+    expected.update(body);
+    if authenticate && proctor_types::hex(&expected.finalize().into_bytes()).as_bytes() != mac {
+        return None;
+    }
+    Some((mac.to_vec(), serde_json::from_slice(body).ok()?))
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// Lines as the recorder writes them.
+    pub(crate) fn chain(key: &Key, bodies: &[&str]) -> Vec<String> {
+        let mut last = String::new();
+        let mut lines = Vec::new();
+        for body in bodies {
+            let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+            mac.update(last.as_bytes());
+            mac.update(body.as_bytes());
+            last = proctor_types::hex(&mac.finalize().into_bytes());
+            lines.push(format!("{last} {body}"));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = [7; 32];
+    const COLLECT: &str = r#"{"t":"collect","id":"a.py","outcome":"failed","why":"x"}"#;
+
+    #[test]
+    fn a_foreign_line_is_garbage_and_costs_itself_only() {
+        let mut lines = testing::chain(&KEY, &[COLLECT, COLLECT]);
+        lines.insert(1, r#"0000 {"t":"test","id":"a","when":"call","outcome":"passed"}"#.into());
+        let records = Records::read(lines.join("\n").as_bytes(), &KEY, true);
+        assert_eq!((records.list.len(), records.garbage), (2, 1));
+        assert!(records.garbage_sample.starts_with("0000"));
+    }
+
+    #[test]
+    fn a_dropped_or_changed_line_is_seen() {
+        let lines = testing::chain(&KEY, &[COLLECT, COLLECT, COLLECT]);
+        let dropped = format!("{}\n{}", lines[0], lines[2]);
+        assert_eq!(Records::read(dropped.as_bytes(), &KEY, true).garbage, 1);
+        let changed = lines[0].replace("a.py", "b.py");
+        assert_eq!(Records::read(changed.as_bytes(), &KEY, true).garbage, 1);
+        assert_eq!(Records::read(lines.join("\n").as_bytes(), &[8; 32], true).garbage, 3);
+    }
+}

@@ -1,0 +1,225 @@
+//! One start of the test interpreter under the recorder.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_sandbox_api::{Captured, Command, Room, wire::Exited};
+use proctor_types::{Evidence, Fault, TestStatus};
+use serde::Serialize;
+
+use crate::{
+    Defences, TestPlan, TestRun,
+    canary::Canary,
+    evidence::{self, note},
+    launch::Launch,
+    policy::Policy,
+    probe::{Probe, random, secret_folder},
+    records::{Record, Records},
+    statuses::statuses,
+};
+
+const START: &str = include_str!("../python/start.py");
+const RECORDER: &str = include_str!("../python/recorder.py");
+
+/// All that one start needs.
+pub(crate) struct Session<'a> {
+    pub plan: &'a TestPlan,
+    pub launch: &'a Launch,
+    pub probe: &'a Probe,
+    pub canaries: &'a [Canary],
+    /// Files whose hashes the recorder takes, relative to the work directory.
+    pub watch: Vec<String>,
+    pub defences: Defences,
+}
+
+/// The order to `start.py`, one line of JSON on standard input.
+#[derive(Serialize)]
+struct Order<'a> {
+    key: String,
+    module: String,
+    cwd_on_path: bool,
+    arguments: Vec<String>,
+    files: Vec<&'a str>,
+    ids: Option<&'a [String]>,
+    canaries: &'a [Canary],
+    watch: &'a [String],
+}
+
+impl Session<'_> {
+    /// Runs to the end, or to the time limit.
+    pub(crate) async fn run(&self, room: &Room) -> Result<(TestRun, Records), Fault> {
+        let policy = Policy::get()?;
+        let key = random::<32>()?;
+        let folder = secret_folder()?;
+        for (name, text) in [("start.py", START), ("recorder.py", RECORDER)] {
+            room.write(&format!("{folder}/{name}").into(), text.as_bytes(), Some(0o644))
+                .await
+                .map_err(|error| error.fault("writing the recorder"))?;
+        }
+        let mut order = self.order(policy, &key)?;
+        order.push(b'\n');
+        let mut argv = self.launch.interpreter.clone();
+        argv.push(format!("{folder}/start.py"));
+        let mut command = Command::new(argv).cwd(self.plan.workdir.as_str());
+        for (name, value) in self.environment(policy) {
+            command = command.env(&name, value);
+        }
+        command.stdin = order;
+        command.time_limit = Some(self.plan.time_limit);
+        command.user.clone_from(&self.plan.user);
+        command.output_cap = policy.limits.log_bytes;
+        command.results = true;
+        command.reap_all = true;
+        let done = room.run(command).await.map_err(|error| error.fault("running the tests"))?;
+        room.remove(&folder).await.map_err(|error| error.fault("removing the recorder"))?;
+
+        let records = Records::read(&done.results, &key, self.defences.authenticate);
+        let mut log = Vec::new();
+        append(&mut log, &done.stdout);
+        append(&mut log, &done.stderr);
+        Ok((self.result(&records, done.exited, log, done.results), records))
+    }
+
+    fn order(&self, policy: &Policy, key: &[u8; 32]) -> Result<Vec<u8>, Fault> {
+        let mut arguments = self.launch.arguments.clone();
+        arguments.push(format!("--rootdir={}", self.plan.workdir));
+        arguments.extend(policy.pytest.arguments.iter().cloned());
+        if self.defences.freeze_plugins {
+            for (name, _) in &self.probe.plugins {
+                arguments.extend(["-p".to_owned(), name.clone()]);
+                arguments.extend(
+                    policy.pytest.plugin_arguments.get(name).into_iter().flatten().cloned(),
+                );
+            }
+        }
+        let files: BTreeSet<&str> = self
+            .plan
+            .files
+            .iter()
+            .map(String::as_str)
+            .chain(self.canaries.iter().map(|canary| canary.file.as_str()))
+            .collect();
+        let order = Order {
+            key: proctor_types::hex(key),
+            module: format!("_{}", proctor_types::hex(&random::<8>()?)),
+            cwd_on_path: self.launch.cwd_on_path,
+            arguments,
+            files: files.into_iter().collect(),
+            ids: self.plan.ids.as_deref(),
+            canaries: self.canaries,
+            watch: &self.watch,
+        };
+        let text = serde_json::to_string(&order)
+            .map_err(|error| Fault::new(proctor_types::Layer::Grade, error.to_string()))?;
+        Ok(ascii(&text).into_bytes())
+    }
+
+    fn environment(&self, policy: &Policy) -> BTreeMap<String, String> {
+        let mut env = policy.environment.default.clone();
+        env.extend(self.plan.env.clone());
+        for name in &policy.environment.unset {
+            env.remove(name);
+        }
+        env.extend(policy.environment.set.clone());
+        if !self.defences.freeze_plugins {
+            env.remove("PYTEST_DISABLE_PLUGIN_AUTOLOAD");
+        }
+        env
+    }
+
+    fn result(&self, records: &Records, exit: Exited, log: Vec<u8>, raw: Vec<u8>) -> TestRun {
+        let mut evidence = Vec::new();
+        let mut tests = statuses(records, &mut evidence);
+        let collect_errors: BTreeMap<String, String> = records
+            .list
+            .iter()
+            .filter_map(|record| match record {
+                Record::Collect { id, why } => Some((id.clone(), why.clone())),
+                _ => None,
+            })
+            .collect();
+        for id in self.plan.ids.iter().flatten() {
+            // A test whose file or class could not be collected has an error, not a silence.
+            let broken = collect_errors.keys().any(|node| {
+                id.strip_prefix(node.as_str()).is_some_and(|rest| rest.starts_with("::"))
+            });
+            let absent = if broken { TestStatus::Error } else { TestStatus::Missing };
+            tests.entry(id.clone()).or_insert(absent);
+        }
+        let complete = self.completeness(records, &exit, &mut evidence);
+        TestRun { tests, collect_errors, exit, complete, log, raw, evidence }
+    }
+
+    fn completeness(&self, records: &Records, exit: &Exited, evidence: &mut Vec<Evidence>) -> bool {
+        let before = evidence.len();
+        if records.garbage > 0 {
+            let what = format!("{} lines, the first {:?}", records.garbage, records.garbage_sample);
+            evidence.push(note(evidence::RESULTS_PIPE_GARBAGE, what));
+        }
+        if exit.timed_out {
+            let seconds = self.plan.time_limit.as_secs_f64();
+            evidence.push(note(evidence::TIMED_OUT, format!("after {seconds} s")));
+        } else if self.defences.require_end {
+            evidence.extend(ending(records, exit));
+        }
+        let complete = evidence.len() == before && records.begin().is_some();
+        if exit.left_behind > 0 {
+            let what = format!("{} processes, killed", exit.left_behind);
+            evidence.push(note(evidence::LEFT_BEHIND, what));
+        }
+        complete
+    }
+}
+
+/// The end record must be there and agree with the kernel.
+fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
+    let said = match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "no exit status".to_owned(),
+    };
+    let Some(end) = records.end() else {
+        // A success that skips the end is claimed; a crash is only a crash.
+        let kind = match exit.code {
+            Some(0) => evidence::EXIT_WITHOUT_END,
+            _ => evidence::ENDED_EARLY,
+        };
+        return Some(note(kind, format!("{said} without an end record")));
+    };
+    let count = records.tests().count();
+    if exit.code != Some(end.code) {
+        return Some(note(
+            evidence::EXIT_MISMATCH,
+            format!("{said}, but the end says {}", end.code),
+        ));
+    }
+    (count != end.count).then(|| {
+        note(evidence::EXIT_MISMATCH, format!("{count} records, but the end counts {}", end.count))
+    })
+}
+
+fn append(log: &mut Vec<u8>, stream: &Captured) {
+    log.extend_from_slice(&stream.head);
+    if !stream.is_whole() {
+        let shown = stream.head.len() as u64 + stream.tail.len() as u64;
+        let cut = stream.total.saturating_sub(shown);
+        log.extend_from_slice(format!("\n[{cut} bytes left out]\n").as_bytes());
+        // Head and tail overlap where little was cut.
+        let overlap = shown.saturating_sub(stream.total) as usize;
+        log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
+    }
+}
+
+/// JSON in ASCII, so that no locale of the room can misread it.
+fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,149 @@
+//! From the phases of a test to its one status.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{Evidence, TestStatus};
+
+use crate::{
+    evidence::{self, note},
+    records::{Record, Records, TestRecord},
+};
+
+/// The status of every test that was collected or reported. A test of which nothing, or not
+/// everything, was reported is [`TestStatus::Missing`].
+pub(crate) fn statuses(
+    records: &Records,
+    evidence: &mut Vec<Evidence>,
+) -> BTreeMap<String, TestStatus> {
+    let mut phases: BTreeMap<&str, Vec<&TestRecord>> = BTreeMap::new();
+    for record in &records.list {
+        if let Record::Begin(begin) = record {
+            for id in &begin.collected {
+                phases.entry(id).or_default();
+            }
+        }
+    }
+    for test in records.tests() {
+        phases.entry(&test.id).or_default().push(test);
+    }
+    phases.into_iter().map(|(id, phases)| (id.to_owned(), status(id, &phases, evidence))).collect()
+}
+
+fn status(id: &str, phases: &[&TestRecord], evidence: &mut Vec<Evidence>) -> TestStatus {
+    // A phase that raised and is reported as passed was not reported by pytest as it was.
+    let falsified = |phase: &&&TestRecord| phase.outcome == "passed" && phase.raised == Some(true);
+    for phase in phases.iter().filter(falsified) {
+        evidence.push(note(
+            evidence::REPORT_MISMATCH,
+            format!("{id} {}: raised, yet passed", phase.when),
+        ));
+    }
+    // The first failure is final, whatever is reported after it.
+    let failure = phases.iter().find(|phase| phase.outcome == "failed" || falsified(phase));
+    if let Some(failure) = failure {
+        let in_test = matches!(failure.when.as_str(), "call" | "subtest");
+        return if in_test { TestStatus::Failed } else { TestStatus::Error };
+    }
+    for when in ["setup", "call", "teardown"] {
+        let count = phases.iter().filter(|phase| phase.when == when).count();
+        if count > 1 {
+            evidence.push(note(evidence::DOUBLED_RECORD, format!("{id} {when}: {count} records")));
+            return TestStatus::Missing;
+        }
+    }
+    if let Some(phase) =
+        phases.iter().find(|phase| phase.when != "subtest" && phase.raised.is_none())
+    {
+        let what = format!("{id} {}: reported without having run", phase.when);
+        evidence.push(note(evidence::REPORT_WITHOUT_RUN, what));
+        return TestStatus::Missing;
+    }
+    let phase = |when: &str| phases.iter().find(|phase| phase.when == when);
+    let skipped = |phase: &TestRecord| {
+        if phase.xfail { TestStatus::Xfailed } else { TestStatus::Skipped }
+    };
+    match (phase("setup"), phase("call"), phase("teardown")) {
+        (Some(setup), None, _) if setup.outcome == "skipped" => skipped(setup),
+        (Some(setup), Some(call), Some(teardown))
+            if setup.outcome == "passed" && teardown.outcome == "passed" =>
+        {
+            match call.outcome.as_str() {
+                "skipped" => skipped(call),
+                "passed" if call.xfail => TestStatus::Xpassed,
+                "passed" => TestStatus::Passed,
+                _ => TestStatus::Missing,
+            }
+        }
+        _ => TestStatus::Missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(when: &str, outcome: &str, raised: Option<bool>) -> TestRecord {
+        TestRecord {
+            id: "t".into(),
+            when: when.into(),
+            outcome: outcome.into(),
+            xfail: false,
+            raised,
+        }
+    }
+
+    fn of(phases: &[TestRecord]) -> (TestStatus, Vec<String>) {
+        let mut evidence = Vec::new();
+        let status = status("t", &phases.iter().collect::<Vec<_>>(), &mut evidence);
+        (status, evidence.into_iter().map(|evidence| evidence.kind).collect())
+    }
+
+    fn good() -> Vec<TestRecord> {
+        ["setup", "call", "teardown"].map(|when| phase(when, "passed", Some(false))).into()
+    }
+
+    #[test]
+    fn a_pass_needs_all_three_phases_once() {
+        assert_eq!(of(&good()), (TestStatus::Passed, vec![]));
+        for missing in 0..3 {
+            let mut phases = good();
+            phases.remove(missing);
+            assert_eq!(of(&phases).0, TestStatus::Missing);
+        }
+        let mut doubled = good();
+        doubled.extend(good());
+        assert_eq!(of(&doubled), (TestStatus::Missing, vec!["doubled_record".into()]));
+    }
+
+    #[test]
+    fn the_first_failure_is_final() {
+        let mut phases =
+            vec![phase("setup", "passed", Some(false)), phase("call", "failed", Some(true))];
+        phases.extend(good());
+        assert_eq!(of(&phases).0, TestStatus::Failed);
+        let mut late = good();
+        late[2].outcome = "failed".into();
+        assert_eq!(of(&late).0, TestStatus::Error);
+    }
+
+    #[test]
+    fn a_raise_that_is_reported_as_a_pass_is_a_failure_and_evidence() {
+        let mut phases = good();
+        phases[1].raised = Some(true);
+        assert_eq!(of(&phases), (TestStatus::Failed, vec!["report_mismatch".into()]));
+        phases[1].raised = None;
+        assert_eq!(of(&phases), (TestStatus::Missing, vec!["report_without_run".into()]));
+    }
+
+    #[test]
+    fn skips_and_expected_failures_are_told_apart() {
+        let mut phases = good();
+        phases[1].xfail = true;
+        assert_eq!(of(&phases).0, TestStatus::Xpassed);
+        phases[1].outcome = "skipped".into();
+        assert_eq!(of(&phases).0, TestStatus::Xfailed);
+        let skip =
+            [phase("setup", "skipped", Some(true)), phase("teardown", "passed", Some(false))];
+        assert_eq!(of(&skip).0, TestStatus::Skipped);
+    }
+}
