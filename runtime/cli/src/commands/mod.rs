@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod carry_out;
 mod doctor;
 mod report;
 mod resume;

@@ -1,8 +1,10 @@
 //! Run configurations: as written, with `--set` laid over, and as resolved.
 
 mod file;
+mod model;
 mod resolve;
 mod set;
 
 pub use file::{ArmFile, ConfigFile, read};
+pub use model::put_model;
 pub use resolve::{RunConfig, resolve};

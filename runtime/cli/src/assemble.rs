@@ -1,0 +1,120 @@
+//! Puts the parts together: back ends, scaffolds, gateway, run directory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
+
+use fake_llm::{FakeLlm, Script};
+use proctor_core::{Environments, House, Progress, RetryPolicy};
+use proctor_gateway::{Gateway, PriceTable};
+use proctor_grade::GradeOptions;
+use proctor_record::{Blobs, RunDir};
+use proctor_sandbox_api::Backend;
+use proctor_seat::Sources;
+use proctor_types::{Arm, SandboxKind};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::error::{CommandError, UserError};
+
+/// The prefix of a base URL that names a script instead of an endpoint.
+pub const SCRIPT: &str = "script:";
+
+/// Starts one back end and removes what dead runtimes left behind on it.
+pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
+    let backend: Arc<dyn Backend> = match kind {
+        SandboxKind::Native => Arc::new(proctor_native::Native::new(cache.join("native"))?),
+        SandboxKind::Docker => Arc::new(proctor_docker::Docker::connect().await?),
+    };
+    for removed in backend.sweep().await? {
+        eprintln!("removed what a dead run left: {removed}");
+    }
+    Ok(backend)
+}
+
+/// The back ends that some arms need.
+pub async fn backends(
+    arms: &[Arm],
+    cache: &Path,
+) -> Result<BTreeMap<SandboxKind, Arc<dyn Backend>>, CommandError> {
+    let kinds: BTreeSet<_> = arms.iter().map(|arm| arm.sandbox.kind).collect();
+    let mut backends = BTreeMap::new();
+    for kind in kinds {
+        backends.insert(kind, backend(kind, cache).await?);
+    }
+    Ok(backends)
+}
+
+/// Scripted models that are being served; they stop when this is dropped.
+pub struct Scripts {
+    served: BTreeMap<String, FakeLlm>,
+}
+
+impl Scripts {
+    /// Serves every `script:FILE` of the arms over real HTTP on loopback, and says so.
+    pub async fn serve(arms: &[Arm]) -> Result<Self, CommandError> {
+        let mut served = BTreeMap::new();
+        for model in arms.iter().filter_map(|arm| arm.model.as_ref()) {
+            let Some(file) = model.base_url.strip_prefix(SCRIPT) else { continue };
+            if served.contains_key(&model.base_url) {
+                continue;
+            }
+            let script = Script::load(Path::new(file))
+                .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
+            let fake = FakeLlm::start(script).await?;
+            eprintln!(
+                "note: the model `{}` is a script ({file}), not a model: its numbers say nothing. \
+                 Put a real one in with `--model openai/gpt-5.1`.",
+                model.name
+            );
+            served.insert(model.base_url.clone(), fake);
+        }
+        Ok(Self { served })
+    }
+
+    /// The arm as it runs: a script's name replaced by the address that serves it.
+    pub fn addressed(&self, arm: &Arm) -> Arm {
+        let mut arm = arm.clone();
+        if let Some(model) = &mut arm.model
+            && let Some(fake) = self.served.get(&model.base_url)
+        {
+            model.base_url = fake.base_url();
+        }
+        arm
+    }
+}
+
+/// Everything that the trials of a run share.
+pub fn house(
+    run: RunDir,
+    backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    arms: &[Arm],
+    cache: &Path,
+    progress: UnboundedSender<Progress>,
+) -> Result<House, CommandError> {
+    let blobs = Arc::new(Blobs::open(&run.blobs())?);
+    let scaffolds = proctor_scaffolds::names()
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), proctor_scaffolds::builtin(name)?)))
+        .collect();
+    let replay = arms
+        .iter()
+        .filter_map(|arm| {
+            let path = arm.settings.get("replay")?.as_str()?;
+            Some((arm.name.clone(), path.into()))
+        })
+        .collect();
+    Ok(House {
+        run: Arc::new(run),
+        blobs,
+        backends,
+        scaffolds,
+        environments: Environments::new(Sources::new(cache.join("sources"))),
+        gateway: Arc::new(Gateway::new(PriceTable::shipped()?)?),
+        grading: GradeOptions::default(),
+        retry: RetryPolicy::default(),
+        replay,
+        progress,
+    })
+}

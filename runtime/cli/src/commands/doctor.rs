@@ -1,0 +1,45 @@
+//! `proctor doctor`: what this machine can do, and how to mend what it cannot.
+
+use std::{process::ExitCode, time::Duration};
+
+use proctor_sandbox_api::{Base, LayerSpec, conformance, wire::RawPath};
+use proctor_types::SandboxKind;
+
+use crate::{assemble, error::CommandError, home};
+
+/// Runs the kit on every back end that starts. One that does not is named with its mend; the exit
+/// status is 0 as long as one back end passes.
+#[expect(clippy::print_stdout, reason = "the findings are this command's result")]
+pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
+    let cache = home::cache()?;
+    let mut well = false;
+    for kind in [SandboxKind::Native, SandboxKind::Docker] {
+        let name = format!("{kind:?}").to_lowercase();
+        let backend = match assemble::backend(kind, &cache).await {
+            Ok(backend) => backend,
+            Err(error) => {
+                println!("{name}: not available\n  {error}\n");
+                continue;
+            }
+        };
+        let spec = LayerSpec {
+            base: Base::Host,
+            source: None,
+            setup: Vec::new(),
+            workdir: RawPath::from("/testbed"),
+            env: Vec::new(),
+            time_limit: Duration::from_secs(60),
+        };
+        let prepared = match backend.prepare(&spec).await {
+            Ok(prepared) => prepared,
+            Err(fault) => {
+                println!("{name}: no environment on the host base\n  {fault}\n");
+                continue;
+            }
+        };
+        let results = conformance::run_kit(backend.as_ref(), &prepared, !full).await;
+        println!("{name}:\n{}", conformance::text(&results));
+        well |= results.iter().all(|result| result.passed);
+    }
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

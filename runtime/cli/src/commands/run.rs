@@ -1,0 +1,110 @@
+//! `proctor run`.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use proctor_core::{Plan, PlannedTask};
+use proctor_record::RunDir;
+use proctor_types::{Arm, RUN_SCHEMA, RunRecord, RunTask};
+use serde_json::json;
+
+use crate::{
+    args::RunArgs,
+    assemble,
+    commands::carry_out::carry_out,
+    config::{self, ConfigFile},
+    error::{CommandError, UserError},
+    home, tasks,
+};
+
+pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
+    let mut file = config::read(&args.config, &args.set)?;
+    if let Some(model) = &args.model {
+        config::put_model(&mut file, model)?;
+    }
+    let resolved = config::resolve(file, &|name| proctor_scaffolds::builtin(name), proctor_scaffolds::names())?;
+    let cache = home::cache()?;
+    let backends = assemble::backends(&resolved.arms, &cache).await?;
+    let Some(first) = backends.values().next() else {
+        return Err(UserError::new("no arm names a sandbox").into());
+    };
+    let beside = args.config.parent().unwrap_or(Path::new("."));
+    let tasks = tasks::load(&resolved.file.tasks, beside, &cache, first).await?;
+    if args.dry_run {
+        show_plan(&resolved.arms, &tasks, resolved.file.attempts);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let out = args.out.unwrap_or_else(|| default_out(&args.config));
+    let run = start(&out, &resolved.file, resolved.arms.clone(), &tasks)?;
+    let plan = Plan {
+        tasks,
+        arms: resolved.arms.into_iter().map(Into::into).collect(),
+        attempts: resolved.file.attempts,
+    };
+    carry_out(run, plan, resolved.file.jobs, backends, &cache).await
+}
+
+/// `runs/<configuration>-<seconds since the epoch>`.
+fn default_out(config: &Path) -> PathBuf {
+    let stem = config.file_stem().unwrap_or_default().to_string_lossy();
+    PathBuf::from(format!("runs/{stem}-{}", now()))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Makes the run directory and writes the plan before anything of it starts.
+pub fn start(
+    out: &Path,
+    file: &ConfigFile,
+    arms: Vec<Arm>,
+    tasks: &[PlannedTask],
+) -> Result<RunDir, CommandError> {
+    if out.join("run.json").exists() {
+        let what = format!("{} holds a run already", out.display());
+        let mend = format!("`proctor resume {}` goes on with it; else name a new --out", out.display());
+        return Err(UserError::new(what).mend(mend).into());
+    }
+    let run = RunDir::create(out)?;
+    let record = RunRecord {
+        schema_version: RUN_SCHEMA,
+        proctor: env!("CARGO_PKG_VERSION").into(),
+        created: now(),
+        attempts: file.attempts,
+        jobs: file.jobs,
+        arms,
+        tasks: tasks.iter().map(run_task).collect(),
+        config: serde_json::to_value(file)?,
+        host: json!({ "os": std::env::consts::OS, "arch": std::env::consts::ARCH }),
+        agent: proctor_sandbox_api::agent_digest(),
+    };
+    let all: Vec<_> = tasks.iter().map(|planned| planned.task.as_ref()).collect();
+    run.write_tasks(&all)?;
+    run.write_run(&record)?;
+    Ok(run)
+}
+
+fn run_task(planned: &PlannedTask) -> RunTask {
+    RunTask {
+        id: planned.task.id.clone(),
+        digest: tasks::digest(&planned.task),
+        base_dir: planned.base_dir.clone(),
+        host_bound: planned.task.environment.base.as_deref() == Some("host"),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the plan is this command's result")]
+fn show_plan(arms: &[Arm], tasks: &[PlannedTask], attempts: u32) {
+    for arm in arms {
+        println!("arm  {:.12}  {}", arm.id.as_str(), arm.name);
+    }
+    for planned in tasks {
+        println!("task {}", planned.task.id);
+    }
+    let trials = arms.len() * tasks.len() * attempts as usize;
+    println!("{trials} trials: {} tasks x {} arms x {attempts}", tasks.len(), arms.len());
+}

@@ -1,0 +1,74 @@
+//! Finds the tasks that a dataset names; recipes among them are built first.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use proctor_core::PlannedTask;
+use proctor_sandbox_api::Backend;
+use proctor_seat::Sources;
+use proctor_types::canonical;
+
+use crate::error::{CommandError, UserError};
+
+/// The folder of built recipe tasks below the cache.
+const BUILT: &str = "tasks";
+
+/// Loads every task of some patterns, in order. Rows that cannot be read are named together and
+/// end the command: a benchmark with silently fewer tasks is another benchmark.
+pub async fn load(
+    patterns: &[String],
+    beside: &Path,
+    cache: &Path,
+    backend: &Arc<dyn Backend>,
+) -> Result<Vec<PlannedTask>, CommandError> {
+    let patterns: Vec<_> = patterns.iter().map(|pattern| placed(pattern, beside)).collect();
+    let loaded = proctor_datasets::load(&patterns, Path::new("."))
+        .map_err(|error| UserError::new(error.to_string()))?;
+    if !loaded.bad.is_empty() {
+        let rows: Vec<_> = loaded.bad.iter().map(ToString::to_string).collect();
+        return Err(UserError::new(rows.join("\n")).mend("correct or remove these rows").into());
+    }
+    let mut tasks: Vec<_> = loaded
+        .tasks
+        .into_iter()
+        .map(|located| PlannedTask { task: Arc::new(located.task), base_dir: located.base_dir })
+        .collect();
+    let sources = Sources::new(cache.join("sources"));
+    for located in loaded.recipes {
+        let name = located.recipe.id.to_string();
+        let built = proctor_recipes::build_cached(
+            &located.recipe,
+            backend.as_ref(),
+            &sources,
+            &cache.join(BUILT),
+            &|what| eprintln!("{name}: {what}"),
+        )
+        .await
+        .map_err(|error| anyhow::anyhow!("recipe {name}: {error}"))?;
+        tasks.push(PlannedTask { task: Arc::new(built), base_dir: located.base_dir });
+    }
+    if tasks.is_empty() {
+        return Err(UserError::new(format!("no task in {}", patterns.join(", "))).into());
+    }
+    Ok(tasks)
+}
+
+/// A pattern as it stands, where that finds something from here; else beside the configuration.
+fn placed(pattern: &str, beside: &Path) -> String {
+    let here = Path::new(pattern);
+    let stem: PathBuf =
+        here.components().take_while(|part| !part.as_os_str().to_string_lossy().contains('*')).collect();
+    if here.is_absolute() || stem.exists() {
+        pattern.to_owned()
+    } else {
+        beside.join(pattern).to_string_lossy().into_owned()
+    }
+}
+
+/// SHA-256 of a task's canonical JSON.
+pub fn digest(task: &proctor_types::Task) -> String {
+    let value = serde_json::to_value(task).unwrap_or_default();
+    proctor_types::sha256_hex(canonical(&value).as_bytes())
+}
