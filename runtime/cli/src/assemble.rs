@@ -10,7 +10,7 @@ use fake_llm::{FakeLlm, Script};
 use proctor_core::{Environments, House, Progress, RetryPolicy};
 use proctor_gateway::{Gateway, PriceTable};
 use proctor_grade::GradeOptions;
-use proctor_record::{Blobs, RunDir};
+use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_seat::Sources;
 use proctor_types::{Arm, SandboxKind};
@@ -93,7 +93,7 @@ pub fn house(
     cache: &Path,
     progress: UnboundedSender<Progress>,
 ) -> Result<House, CommandError> {
-    let blobs = Arc::new(Blobs::open(&run.blobs())?);
+    let blobs = Arc::new(run.blobs());
     let scaffolds = proctor_scaffolds::names()
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), proctor_scaffolds::builtin(name)?)))

@@ -58,8 +58,10 @@ pub async fn load(
 /// A pattern as it stands, where that finds something from here; else beside the configuration.
 fn placed(pattern: &str, beside: &Path) -> String {
     let here = Path::new(pattern);
-    let stem: PathBuf =
-        here.components().take_while(|part| !part.as_os_str().to_string_lossy().contains('*')).collect();
+    let stem: PathBuf = here
+        .components()
+        .take_while(|part| !part.as_os_str().to_string_lossy().contains('*'))
+        .collect();
     if here.is_absolute() || stem.exists() {
         pattern.to_owned()
     } else {

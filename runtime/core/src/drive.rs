@@ -1,15 +1,25 @@
 //! One try: seat, drive, collect.
 
-use std::{sync::Arc, time::{Duration, Instant}};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use proctor_record::{Journal, Tree, TrialDir, patch::{self, PatchPolicy}};
+use proctor_record::{
+    Journal, Tree, TrialDir,
+    patch::{self, PatchPolicy},
+};
 use proctor_sandbox_api::{Prepared, RoomSpec, Sandbox, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
 use proctor_types::{
     Arm, BudgetKind, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
 };
 
-use crate::{House, Progress, recorder::{Recorder, record_fault}, session::TrialSession};
+use crate::{
+    House, Progress,
+    recorder::{Recorder, record_fault},
+    session::TrialSession,
+};
 
 /// What one try needs to know.
 pub(crate) struct Try<'a> {
@@ -27,8 +37,7 @@ impl Try<'_> {
     /// that came before or instead of one; the journal then holds what led to it.
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
-        let journal =
-            Journal::create(&self.dir.trajectory(), self.number).map_err(record_fault)?;
+        let journal = Journal::create(self.dir.trajectory(), self.number).map_err(record_fault)?;
         let recorder = Recorder::new(journal, Arc::clone(&self.house.blobs));
         recorder
             .append(Event::TrialStarted {
@@ -150,8 +159,8 @@ impl Try<'_> {
     fn brief(&self) -> Result<Brief, Fault> {
         let task_limit = self.task.timeouts.command_seconds;
         let limit = self.arm.budget.command_seconds.map_or(task_limit, |arm| arm.min(task_limit));
-        let announced = (self.arm.budget.disclosure == Disclosure::Announced)
-            .then(|| self.arm.budget.clone());
+        let announced =
+            (self.arm.budget.disclosure == Disclosure::Announced).then(|| self.arm.budget.clone());
         // Only the scaffold that is the gold itself is handed the gold.
         let gold = if self.arm.scaffold == "gold" { Some(gold_of(self.task)?) } else { None };
         Ok(Brief {
@@ -181,8 +190,7 @@ impl Try<'_> {
         recorder: &Recorder,
     ) -> Result<Vec<String>, Fault> {
         let policy = PatchPolicy::default();
-        let patch =
-            patch::between(base, end, &self.house.blobs, &policy).map_err(record_fault)?;
+        let patch = patch::between(base, end, &self.house.blobs, &policy).map_err(record_fault)?;
         self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
         let hash = recorder.blob(&patch.bytes)?;
         recorder
@@ -208,9 +216,8 @@ pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
     let reversed = patch::reverse(mask.as_bytes()).map_err(|error| {
         Fault::new(Layer::Seat, format!("{}: the mask cannot be reversed: {error}", task.id))
     })?;
-    String::from_utf8(reversed).map_err(|_| {
-        Fault::new(Layer::Seat, format!("{}: the mask is not UTF-8", task.id))
-    })
+    String::from_utf8(reversed)
+        .map_err(|_| Fault::new(Layer::Seat, format!("{}: the mask is not UTF-8", task.id)))
 }
 
 async fn sleep_or_never(duration: Option<Duration>) {

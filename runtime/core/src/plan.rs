@@ -27,8 +27,7 @@ impl Plan {
         for attempt in 1..=self.attempts {
             for task in &self.tasks {
                 for arm in &self.arms {
-                    let id =
-                        TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
+                    let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
                     trials.push((id, task.clone(), Arc::clone(arm)));
                 }
             }

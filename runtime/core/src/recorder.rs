@@ -24,8 +24,7 @@ struct State {
 
 impl Recorder {
     pub(crate) fn new(journal: Journal, blobs: Arc<Blobs>) -> Arc<Self> {
-        let state =
-            State { journal, step: 0, tree: Tree::default(), last_messages: Vec::new() };
+        let state = State { journal, step: 0, tree: Tree::default(), last_messages: Vec::new() };
         Arc::new(Self { blobs, state: Mutex::new(state) })
     }
 

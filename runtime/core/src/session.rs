@@ -129,8 +129,7 @@ impl Session for TrialSession {
         name: &str,
         arguments: Value,
     ) -> Result<(), Stop> {
-        let event =
-            Event::ToolCalled { call_id: call_id.into(), name: name.into(), arguments };
+        let event = Event::ToolCalled { call_id: call_id.into(), name: name.into(), arguments };
         Ok(self.recorder.append(event).await?)
     }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use proctor_record::TrialDir;
-use proctor_types::{Arm, Ending, Fault, Outcome, Spent, TrialId, Verdict};
+use proctor_grade::Graded;
+use proctor_record::{Journal, TrialDir, read_journal};
+use proctor_types::{Arm, Ending, Event, Fault, Outcome, Spent, TrialId, Verdict};
 
 use crate::{
     GradeRoom, House, PlannedTask, Progress, drive::Try, grading::grade_patch,
@@ -27,9 +28,9 @@ pub async fn run_trial(
     arm: &Arm,
 ) -> Result<TrialEnd, Fault> {
     let dir = house.run.trial(id).map_err(record_fault)?;
-    let finished = dir.outcome().map_err(record_fault)?.filter(|outcome| !retry_worthy(outcome));
+    let finished = recorded_outcome(&dir)?.filter(|outcome| !retry_worthy(outcome));
     if let Some(outcome) = &finished
-        && let Some(verdict) = dir.verdict().map_err(record_fault)?
+        && let Some(verdict) = dir.read_verdict().map_err(record_fault)?
     {
         return Ok(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) });
     }
@@ -50,6 +51,32 @@ pub async fn run_trial(
     Ok(TrialEnd { outcome, verdict })
 }
 
+/// The outcome on disk. A runtime that was killed between the last event and `outcome.json` left it
+/// in the journal; then it is written now.
+fn recorded_outcome(dir: &TrialDir) -> Result<Option<Outcome>, Fault> {
+    if let Some(outcome) = dir.read_outcome().map_err(record_fault)? {
+        return Ok(Some(outcome));
+    }
+    if !dir.trajectory().exists() {
+        return Ok(None);
+    }
+    let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+    match reading.events.last().map(|envelope| &envelope.event) {
+        Some(Event::TrialEnded { outcome }) => {
+            dir.write_outcome(outcome).map_err(record_fault)?;
+            Ok(Some(outcome.as_ref().clone()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The grading log and the raw results, beside the verdict that they led to.
+fn keep_grading(dir: &TrialDir, graded: &Graded) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir.grade())?;
+    std::fs::write(dir.grade().join("log.txt"), &graded.log)?;
+    std::fs::write(dir.grade().join("results.jsonl"), &graded.raw)
+}
+
 /// A fault of an earlier call of the runtime, or a cancellation, is tried again by `resume`.
 fn retry_worthy(outcome: &Outcome) -> bool {
     outcome.ending.is_fault() || outcome.ending == Ending::Cancelled
@@ -65,7 +92,8 @@ async fn drive_with_tries(
     let mut done = 0;
     loop {
         // What an earlier try left (of this call or of one that was killed) becomes evidence.
-        let number = dir.begin_try().map_err(record_fault)?;
+        let number = dir.next_try().map_err(record_fault)?;
+        dir.begin_try(number).map_err(record_fault)?;
         done += 1;
         let tried = attempt(house, id, planned, arm, dir, number).await;
         let fault = match tried {
@@ -115,7 +143,10 @@ fn end_in_fault(dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fa
         left_out: Vec::new(),
         not_enforced: Vec::new(),
     };
-    dir.end_journal(number, &outcome).map_err(record_fault)?;
+    let path = dir.trajectory();
+    let journal = if path.exists() { Journal::open(path) } else { Journal::create(path, number) };
+    let event = Event::TrialEnded { outcome: Box::new(outcome.clone()) };
+    journal.map_err(record_fault)?.append_durable(0, event).map_err(record_fault)?;
     dir.write_outcome(&outcome).map_err(record_fault)?;
     Ok(outcome)
 }
@@ -127,14 +158,14 @@ async fn grade_with_tries(
     arm: &Arm,
     dir: &TrialDir,
 ) -> Result<Option<Verdict>, Fault> {
-    let patch = dir.patch().map_err(record_fault)?.unwrap_or_default();
+    let patch = dir.read_patch().map_err(record_fault)?.unwrap_or_default();
     let mut done = 0;
     loop {
         done += 1;
         let graded = grade_once(house, id, planned, arm, &patch).await;
         match graded {
             Ok(graded) => {
-                dir.write_grade(&graded.log, &graded.raw).map_err(record_fault)?;
+                keep_grading(dir, &graded).map_err(record_fault)?;
                 dir.write_verdict(&graded.verdict).map_err(record_fault)?;
                 house.tell(Progress::Graded {
                     trial: id.clone(),
@@ -162,7 +193,7 @@ async fn grade_once(
     planned: &PlannedTask,
     arm: &Arm,
     patch: &[u8],
-) -> Result<proctor_grade::Graded, Fault> {
+) -> Result<Graded, Fault> {
     let backend = house.backend(arm.sandbox.kind)?;
     let (environment, _) =
         house.environments.get(backend.as_ref(), &planned.task, &planned.base_dir).await?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Arm, TaskId};
+use crate::{Arm, Task};
 
 pub const RUN_SCHEMA: u32 = 1;
 
@@ -28,11 +28,11 @@ pub struct RunRecord {
     pub agent: String,
 }
 
-/// A task of the plan. The task itself stands in `tasks.jsonl` beside `run.json`, as it was when
-/// the run was planned: a dataset that changes later changes no run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A task of the plan, whole, as it was when the run was planned: a dataset that changes later
+/// changes no run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunTask {
-    pub id: TaskId,
+    pub task: Task,
     /// SHA-256 of the task's canonical JSON.
     pub digest: String,
     /// The folder that the task's relative paths start from.

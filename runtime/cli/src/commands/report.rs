@@ -30,13 +30,13 @@ pub fn of_run(run: &Path) -> Result<Report, CommandError> {
 
 /// Keeps it as `report.json`.
 pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
-    RunDir::peek(run)?.write_report(report)?;
+    RunDir::view(run)?.write_report(report)?;
     Ok(())
 }
 
 /// Whether some verdicts of a run hold only for the host that made them.
 pub fn host_bound(run: &Path) -> Result<bool, CommandError> {
-    Ok(RunDir::peek(run)?.read_run()?.tasks.iter().any(|task| task.host_bound))
+    Ok(RunDir::view(run)?.read_run()?.tasks.iter().any(|task| task.host_bound))
 }
 
 #[expect(clippy::print_stdout, reason = "the report is this command's result")]
@@ -54,21 +54,21 @@ pub fn print(report: &Report, format: Format, bound: bool) -> Result<(), Command
 }
 
 fn results_of(path: &Path) -> Result<Vec<TrialResult>, CommandError> {
-    let run = RunDir::peek(path)?;
+    let run = RunDir::view(path)?;
     let record: RunRecord = run.read_run()?;
     let mut results = Vec::new();
     for attempt in 1..=record.attempts {
         for task in &record.tasks {
             for arm in &record.arms {
-                let id = TrialId { task: task.id.clone(), arm: arm.id.clone(), attempt };
-                let trial = run.trial(&id)?;
+                let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
+                let trial = run.trial_path(&id);
                 results.push(TrialResult {
                     arm: arm.id.clone(),
                     arm_name: arm.name.clone(),
-                    task: task.id.clone(),
+                    task: task.task.id.clone(),
                     attempt,
-                    outcome: trial.outcome()?,
-                    verdict: trial.verdict()?,
+                    outcome: trial.read_outcome()?,
+                    verdict: trial.read_verdict()?,
                 });
             }
         }

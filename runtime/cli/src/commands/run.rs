@@ -25,7 +25,11 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     if let Some(model) = &args.model {
         config::put_model(&mut file, model)?;
     }
-    let resolved = config::resolve(file, &|name| proctor_scaffolds::builtin(name), proctor_scaffolds::names())?;
+    let resolved = config::resolve(
+        file,
+        &|name| proctor_scaffolds::builtin(name),
+        proctor_scaffolds::names(),
+    )?;
     let cache = home::cache()?;
     let backends = assemble::backends(&resolved.arms, &cache).await?;
     let Some(first) = backends.values().next() else {
@@ -66,7 +70,8 @@ pub fn start(
 ) -> Result<RunDir, CommandError> {
     if out.join("run.json").exists() {
         let what = format!("{} holds a run already", out.display());
-        let mend = format!("`proctor resume {}` goes on with it; else name a new --out", out.display());
+        let mend =
+            format!("`proctor resume {}` goes on with it; else name a new --out", out.display());
         return Err(UserError::new(what).mend(mend).into());
     }
     let run = RunDir::create(out)?;
@@ -82,15 +87,14 @@ pub fn start(
         host: json!({ "os": std::env::consts::OS, "arch": std::env::consts::ARCH }),
         agent: proctor_sandbox_api::agent_digest(),
     };
-    let all: Vec<_> = tasks.iter().map(|planned| planned.task.as_ref()).collect();
-    run.write_tasks(&all)?;
+    run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
     run.write_run(&record)?;
     Ok(run)
 }
 
 fn run_task(planned: &PlannedTask) -> RunTask {
     RunTask {
-        id: planned.task.id.clone(),
+        task: planned.task.as_ref().clone(),
         digest: tasks::digest(&planned.task),
         base_dir: planned.base_dir.clone(),
         host_bound: planned.task.environment.base.as_deref() == Some("host"),

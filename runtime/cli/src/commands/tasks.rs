@@ -80,8 +80,11 @@ async fn validate(
     let backend = assemble::backend(kind, &cache).await?;
     let planned = tasks::load(&dataset.tasks, Path::new("."), &cache, &backend).await?;
     let file = config_of(dataset.tasks, repeat, kind, jobs);
-    let resolved =
-        config::resolve(file, &|name| proctor_scaffolds::builtin(name), proctor_scaffolds::names())?;
+    let resolved = config::resolve(
+        file,
+        &|name| proctor_scaffolds::builtin(name),
+        proctor_scaffolds::names(),
+    )?;
     let run_dir = run::start(out, &resolved.file, resolved.arms.clone(), &planned)?;
     let plan = Plan {
         tasks: planned,

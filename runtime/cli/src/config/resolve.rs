@@ -65,8 +65,9 @@ pub fn resolve(
         .identified();
         if let Some(other) = ids.insert(resolved.id.clone(), arm.name.clone()) {
             let what = format!("{place}: has the same factors as the arm `{other}`");
-            return Err(UserError::new(what)
-                .mend("change a factor, or raise `attempts` to repeat an arm"));
+            return Err(
+                UserError::new(what).mend("change a factor, or raise `attempts` to repeat an arm")
+            );
         }
         arms.push(resolved);
     }

@@ -74,8 +74,6 @@ pub fn nearest_named_in(message: &str) -> Option<String> {
     }
     let wrong = names.next()?;
     names
-        .max_by(|a, b| {
-            strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b))
-        })
+        .max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)))
         .map(ToOwned::to_owned)
 }
