@@ -1,1 +1,19 @@
-//! proctor-native.
+//! The native back end: rooms made of namespaces, an overlay and control groups, without a daemon.
+//!
+//! The runtime never forks into a room itself: it re-executes the room agent as a small helper
+//! (`agentd room`), tells it a plan over a socket, and speaks the one channel over that socket from
+//! then on. `docs/native.md` has the page.
+
+mod agent;
+mod archive;
+mod base;
+mod cgroup;
+mod launch;
+mod layer;
+mod native;
+mod registry;
+mod sandbox;
+mod setup;
+mod tree;
+
+pub use native::Native;

@@ -1,0 +1,35 @@
+//! The carried agent as a file that can be executed.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use proctor_sandbox_api::{AGENT, agent_digest};
+use proctor_types::{Fault, Layer};
+
+/// Writes the agent to the cache, once per digest, and returns its path.
+pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
+    if AGENT.is_empty() {
+        return Err(Fault::new(Layer::Sandbox, "this build carries no room agent")
+            .mend("build on Linux with libc.a (libc6-dev) installed"));
+    }
+    let path = cache.join(format!("agentd-{}", &agent_digest()[..16]));
+    if fs::metadata(&path).is_ok_and(|found| found.len() == AGENT.len() as u64) {
+        return Ok(path);
+    }
+    write(cache, &path).map_err(|error| {
+        Fault::new(Layer::Sandbox, format!("write the room agent to {}: {error}", path.display()))
+    })?;
+    Ok(path)
+}
+
+fn write(cache: &Path, path: &Path) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(cache)?;
+    file.write_all(AGENT)?;
+    file.as_file().set_permissions(fs::Permissions::from_mode(0o755))?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}

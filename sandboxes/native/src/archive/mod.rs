@@ -1,0 +1,7 @@
+//! Images from archives: OCI layouts and what `docker save` writes.
+
+mod outer;
+mod root;
+mod unpack;
+
+pub(crate) use unpack::unpack;

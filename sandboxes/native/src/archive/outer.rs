@@ -1,0 +1,212 @@
+//! The archive itself: which of its entries are layers, in which order.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, BufReader, Read, Seek, SeekFrom},
+    path::Path,
+};
+
+use flate2::read::MultiGzDecoder;
+use serde::Deserialize;
+
+/// The longest manifest or index that is read, in bytes.
+const JSON_LIMIT: u64 = 8 << 20;
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Where the files of an archive lie in it.
+pub(super) struct Outer {
+    file: File,
+    parts: HashMap<String, Part>,
+}
+
+enum Part {
+    Bytes {
+        offset: u64,
+        size: u64,
+    },
+    /// Old `docker save` writes a layer that occurs twice as a link.
+    Link(String),
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    #[serde(rename = "Layers")]
+    layers: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Index {
+    manifests: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    layers: Vec<Descriptor>,
+    /// An index within the index.
+    #[serde(default)]
+    manifests: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct Descriptor {
+    digest: String,
+    platform: Option<Platform>,
+}
+
+#[derive(Deserialize)]
+struct Platform {
+    architecture: String,
+    os: String,
+}
+
+impl Outer {
+    /// Opens an archive, compressed or not.
+    pub(super) fn open(archive: &Path) -> io::Result<Self> {
+        let mut file = File::open(archive)?;
+        if starts_with(&mut file, &GZIP)? {
+            // Layers are read by their place, which a compressed file has none of.
+            let mut plain = tempfile::tempfile_in(archive.parent().unwrap_or(Path::new("/")))
+                .or_else(|_| tempfile::tempfile())?;
+            io::copy(&mut MultiGzDecoder::new(BufReader::new(&file)), &mut plain)?;
+            file = plain;
+        }
+        file.seek(SeekFrom::Start(0))?;
+        let mut parts = HashMap::new();
+        let mut tar = tar::Archive::new(BufReader::new(&file));
+        for entry in tar.entries()? {
+            let entry = entry?;
+            let name = entry.path()?.to_string_lossy().trim_start_matches("./").to_owned();
+            let part = match entry.link_name()? {
+                Some(target) => Part::Link(beside(&name, &target.to_string_lossy())),
+                None => Part::Bytes { offset: entry.raw_file_position(), size: entry.size() },
+            };
+            parts.insert(name, part);
+        }
+        Ok(Self { file, parts })
+    }
+
+    /// The names of the layers, lowest first.
+    pub(super) fn layers(&self) -> io::Result<Vec<String>> {
+        if self.parts.contains_key("manifest.json") {
+            let saved: Vec<Saved> = self.json("manifest.json")?;
+            return match <[Saved; 1]>::try_from(saved) {
+                Ok([one]) => Ok(one.layers),
+                Err(all) => Err(invalid(format!("it holds {} images, not one", all.len()))),
+            };
+        }
+        if !self.parts.contains_key("index.json") {
+            return Err(invalid("it has neither manifest.json nor index.json: not an image"));
+        }
+        let mut candidates = self.json::<Index>("index.json")?.manifests;
+        // An index may point to another; more than a few are a loop.
+        for _ in 0..4 {
+            let chosen = choose(&candidates)?;
+            let manifest: Manifest = self.json(&blob(&chosen.digest)?)?;
+            if manifest.manifests.is_empty() {
+                return manifest.layers.iter().map(|layer| blob(&layer.digest)).collect();
+            }
+            candidates = manifest.manifests;
+        }
+        Err(invalid("its index never comes to a manifest"))
+    }
+
+    /// One layer as a plain tar stream.
+    pub(super) fn layer(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
+        let mut stream = self.part(name)?;
+        let mut magic = [0; 4];
+        let length = read_up_to(&mut stream, &mut magic)?;
+        let whole = io::Cursor::new(magic[..length].to_vec()).chain(stream);
+        if magic[..length].starts_with(&GZIP) {
+            return Ok(Box::new(MultiGzDecoder::new(BufReader::new(whole))));
+        }
+        if magic[..length] == ZSTD {
+            return Err(invalid("a layer is compressed by zstd: save it by `docker save`"));
+        }
+        Ok(Box::new(BufReader::new(whole)))
+    }
+
+    fn json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> io::Result<T> {
+        let mut text = Vec::new();
+        self.part(name)?.take(JSON_LIMIT).read_to_end(&mut text)?;
+        serde_json::from_slice(&text).map_err(|error| invalid(format!("{name}: {error}")))
+    }
+
+    fn part(&self, name: &str) -> io::Result<io::Take<File>> {
+        let mut name = name;
+        for _ in 0..8 {
+            match self.parts.get(name) {
+                Some(Part::Bytes { offset, size }) => {
+                    let mut file = self.file.try_clone()?;
+                    file.seek(SeekFrom::Start(*offset))?;
+                    return Ok(file.take(*size));
+                }
+                Some(Part::Link(target)) => name = target,
+                None => return Err(invalid(format!("{name} is missing from it"))),
+            }
+        }
+        Err(invalid(format!("{name} is a link in a circle")))
+    }
+}
+
+/// The manifest for this machine.
+fn choose(candidates: &[Descriptor]) -> io::Result<&Descriptor> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let fits = |found: &&Descriptor| {
+        found.platform.as_ref().is_some_and(|p| p.os == "linux" && p.architecture == architecture)
+    };
+    candidates
+        .iter()
+        .find(fits)
+        .or_else(|| candidates.iter().find(|found| found.platform.is_none()))
+        .ok_or_else(|| invalid(format!("it has no image for linux/{architecture}")))
+}
+
+fn blob(digest: &str) -> io::Result<String> {
+    let (kind, hex) = digest.split_once(':').ok_or_else(|| invalid("a digest without a kind"))?;
+    Ok(format!("blobs/{kind}/{hex}"))
+}
+
+/// A link's target, from the folder of the link.
+fn beside(name: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = name.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            ".." => {
+                parts.pop();
+            }
+            "." | "" => {}
+            other => parts.push(other),
+        }
+    }
+    parts.join("/")
+}
+
+fn starts_with(file: &mut File, magic: &[u8]) -> io::Result<bool> {
+    let mut start = vec![0; magic.len()];
+    let length = read_up_to(file, &mut start)?;
+    Ok(start[..length] == *magic)
+}
+
+fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..])? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    Ok(filled)
+}
+
+pub(super) fn invalid(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.into())
+}

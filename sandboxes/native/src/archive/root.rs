@@ -1,0 +1,198 @@
+//! A root file system being written, entry by entry, by a stranger's instructions.
+
+use std::{
+    collections::HashSet,
+    fs, io,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::{OpenOptionsExt, PermissionsExt, lchown, symlink},
+    },
+    path::{Component, Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, linkat, openat2};
+use tar::{Entry, EntryType};
+
+use super::outer::invalid;
+use crate::tree;
+
+/// Writes below one folder and nowhere else: every parent is opened by the kernel as if the folder
+/// were the root, so a link in the image, relative or absolute, leads nowhere outside.
+pub(super) struct Root {
+    folder: PathBuf,
+    root: OwnedFd,
+    /// Give files to the owners that the image names: as root only.
+    owners: bool,
+    /// What the present layer wrote: an opaque folder hides only what came before.
+    written: HashSet<PathBuf>,
+}
+
+impl Root {
+    pub(super) fn open(folder: &Path) -> io::Result<Self> {
+        let root = rustix::fs::open(
+            folder,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let owners = rustix::process::geteuid().is_root();
+        Ok(Self { folder: folder.to_owned(), root, owners, written: HashSet::new() })
+    }
+
+    /// Applies one layer.
+    pub(super) fn apply(&mut self, layer: impl io::Read) -> io::Result<()> {
+        self.written.clear();
+        let mut tar = tar::Archive::new(layer);
+        for entry in tar.entries()? {
+            let mut entry = entry?;
+            let path = inside(&entry.path()?)?;
+            self.entry(&mut entry, &path).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, entry: &mut Entry<'_, impl io::Read>, path: &Path) -> io::Result<()> {
+        let Some(name) = path.file_name() else { return Ok(()) };
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let (_held, real) = self.parent(parent)?;
+        if name == ".wh..wh..opq" {
+            return self.hide_older(parent, &real);
+        }
+        let text = name.to_string_lossy();
+        if let Some(hidden) = text.strip_prefix(".wh.") {
+            return clear(&real.join(hidden));
+        }
+        let target = real.join(name);
+        let kind = entry.header().entry_type();
+        match kind {
+            EntryType::Directory => {
+                if !fs::symlink_metadata(&target).is_ok_and(|found| found.is_dir()) {
+                    clear(&target)?;
+                    fs::create_dir(&target)?;
+                }
+            }
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                clear(&target)?;
+                let mut file = fs::OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(&target)?;
+                io::copy(entry, &mut file)?;
+                let seconds = entry.header().mtime().unwrap_or(0);
+                file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))?;
+            }
+            EntryType::Symlink => {
+                let to = entry.link_name()?.ok_or_else(|| invalid("a link without a target"))?;
+                clear(&target)?;
+                symlink(to, &target)?;
+            }
+            EntryType::Link => {
+                let to = entry.link_name()?.ok_or_else(|| invalid("a link without a target"))?;
+                let to = inside(&to)?;
+                let name = to.file_name().ok_or_else(|| invalid("a hard link to the root"))?;
+                let (_held, folder) = self.parent(to.parent().unwrap_or(Path::new("")))?;
+                let from = folder.join(name);
+                if from != target {
+                    clear(&target)?;
+                    linkat(CWD, &from, CWD, &target, AtFlags::empty())?;
+                }
+                self.written.insert(path.to_owned());
+                return Ok(());
+            }
+            // Devices are the room's own; pipes and sockets are made by whoever uses them.
+            _ => return Ok(()),
+        }
+        self.dress(entry, &target, kind == EntryType::Symlink)?;
+        self.written.insert(path.to_owned());
+        Ok(())
+    }
+
+    fn dress(
+        &self,
+        entry: &Entry<'_, impl io::Read>,
+        target: &Path,
+        is_link: bool,
+    ) -> io::Result<()> {
+        let header = entry.header();
+        if self.owners {
+            // Ids beyond the room's map would be nobody's.
+            let id =
+                |number: u64| u32::try_from(number).ok().filter(|id| *id < 65_536).unwrap_or(0);
+            lchown(target, Some(id(header.uid()?)), Some(id(header.gid()?)))?;
+        }
+        if !is_link {
+            let mode = header.mode()? & 0o7777;
+            fs::set_permissions(target, fs::Permissions::from_mode(mode))?;
+        }
+        Ok(())
+    }
+
+    /// Opens a folder of the root, made where it is missing. The path goes through the descriptor,
+    /// so nothing can be put in the way between looking and writing.
+    fn parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+        let open = |path: &Path| {
+            let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+            openat2(
+                &self.root,
+                path,
+                OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+                ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+            )
+            .map_err(io::Error::from)
+        };
+        let held = match open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let (_above, real) = self.parent(path.parent().unwrap_or(Path::new("")))?;
+                let name = path.file_name().ok_or_else(|| invalid("the root is gone"))?;
+                fs::create_dir(real.join(name))?;
+                open(path)?
+            }
+            other => other?,
+        };
+        let real = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        Ok((held, real))
+    }
+
+    fn hide_older(&self, path: &Path, real: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(real)? {
+            let entry = entry?;
+            let kept = path.join(entry.file_name());
+            if !self.written.iter().any(|written| written.starts_with(&kept)) {
+                clear(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// A path of an archive as a path below the root.
+fn inside(path: &Path) -> io::Result<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => out.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => {
+                return Err(invalid(format!("the path {} leads out of the image", path.display())));
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn clear(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => tree::remove(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}

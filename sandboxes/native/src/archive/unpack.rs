@@ -1,0 +1,151 @@
+//! An archive as a folder of the cache.
+
+use std::{
+    fs, io,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use proctor_types::sha256_hex;
+use sha2::{Digest, Sha256};
+
+use super::{outer::Outer, root::Root};
+use crate::tree;
+
+/// Unpacks an archive once; returns its digest and the folder of its root. Blocking.
+///
+/// The layers are laid over one another in one folder. Rejected: a folder per layer as the overlay's
+/// lower ones, which would share layers between images, but need whiteouts that only some kernels
+/// let a common user make.
+pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBuf)> {
+    let bases = cache.join("bases");
+    fs::create_dir_all(&bases)?;
+    let digest = digest(&bases, archive)?;
+    let folder = bases.join(format!("archive-{digest}"));
+    if folder.is_dir() {
+        return Ok((digest, folder));
+    }
+    let temporary = tempfile::Builder::new().prefix(".archive-").tempdir_in(&bases)?;
+    fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755))?;
+    let outer = Outer::open(archive)?;
+    let mut root = Root::open(temporary.path())?;
+    for layer in outer.layers()? {
+        root.apply(outer.layer(&layer)?)
+            .map_err(|error| io::Error::new(error.kind(), format!("layer {layer}: {error}")))?;
+    }
+    debug_assert_eq!(root.folder(), temporary.path());
+    tree::publish(&temporary.keep(), &folder)?;
+    Ok((digest, folder))
+}
+
+/// SHA-256 of the archive, remembered for as long as its place, size and times stay the same.
+fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
+    let found = fs::metadata(archive)?;
+    let state = format!(
+        "{} {} {} {}.{}",
+        fs::canonicalize(archive)?.display(),
+        found.ino(),
+        found.len(),
+        found.mtime(),
+        found.mtime_nsec()
+    );
+    let memory = bases.join(format!("digest-{}", &sha256_hex(state.as_bytes())[..32]));
+    if let Ok(known) = fs::read_to_string(&memory)
+        && known.len() == 64
+    {
+        return Ok(known);
+    }
+    let mut hasher = Sha256::new();
+    io::copy(&mut fs::File::open(archive)?, &mut hasher)?;
+    let digest: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    fs::write(memory, &digest)?;
+    Ok(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tar(entries: &[(&str, &str)]) -> Vec<u8> {
+        let mut out = tar::Builder::new(Vec::new());
+        for (path, content) in entries {
+            let mut header = tar::Header::new_gnu();
+            if let Some(target) = content.strip_prefix("-> ") {
+                header.set_entry_type(tar::EntryType::Symlink);
+                header.set_size(0);
+                header.set_mode(0o777);
+                out.append_link(&mut header, path, target).unwrap();
+            } else {
+                header.set_size(content.len() as u64);
+                header.set_mode(0o644);
+                header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+                header.set_cksum();
+                out.append(&header, content.as_bytes()).unwrap();
+            }
+        }
+        out.into_inner().unwrap()
+    }
+
+    fn save(folder: &Path, layers: &[Vec<u8>]) -> PathBuf {
+        let mut out = tar::Builder::new(Vec::new());
+        let mut put = |name: &str, bytes: &[u8]| {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            out.append_data(&mut header, name, bytes).unwrap();
+        };
+        let names: Vec<_> = (0..layers.len()).map(|n| format!("{n}/layer.tar")).collect();
+        for (name, bytes) in names.iter().zip(layers) {
+            put(name, bytes);
+        }
+        put("manifest.json", serde_json::json!([{ "Layers": names }]).to_string().as_bytes());
+        let path = folder.join("image.tar");
+        fs::write(&path, out.into_inner().unwrap()).unwrap();
+        path
+    }
+
+    #[test]
+    fn later_layers_cover_and_whiteouts_remove() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = tar(&[
+            ("etc/a", "1"),
+            ("etc/gone", "x"),
+            ("old/below", "x"),
+            ("usr/lib/x", "1"),
+            ("lib", "-> usr/lib"),
+        ]);
+        let second = tar(&[
+            ("etc/a", "2"),
+            ("etc/.wh.gone", ""),
+            ("old/new", "y"),
+            ("old/.wh..wh..opq", ""),
+            ("lib/y", "2"),
+        ]);
+        let archive = save(folder.path(), &[first, second]);
+        let (digest, root) = unpack(folder.path(), &archive).unwrap();
+        assert_eq!(fs::read_to_string(root.join("etc/a")).unwrap(), "2");
+        assert!(!root.join("etc/gone").exists());
+        assert!(!root.join("old/below").exists());
+        assert_eq!(fs::read_to_string(root.join("old/new")).unwrap(), "y");
+        assert_eq!(fs::read_to_string(root.join("usr/lib/y")).unwrap(), "2");
+        assert_eq!(unpack(folder.path(), &archive).unwrap(), (digest, root));
+    }
+
+    #[test]
+    fn no_path_escapes() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = folder.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        let link = format!("-> {}", outside.display());
+        let archive = save(folder.path(), &[tar(&[("door", &link), ("door/evil", "x")])]);
+        let (_, root) = unpack(folder.path(), &archive).unwrap();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert!(root.join(outside.strip_prefix("/").unwrap()).join("evil").exists());
+
+        let other = tempfile::tempdir().unwrap();
+        let archive = save(other.path(), &[tar(&[("../evil", "x")])]);
+        let error = unpack(other.path(), &archive).unwrap_err().to_string();
+        assert!(error.contains("leads out of the image"), "{error}");
+        assert!(!other.path().join("evil").exists());
+    }
+}

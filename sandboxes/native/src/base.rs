@@ -1,0 +1,100 @@
+//! What a room's root stands on.
+
+use std::{
+    fs, io,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use proctor_sandbox_api::{Base, host_base, wire::RawPath};
+use proctor_types::{Fault, Layer, sha256_hex};
+use proctor_wire::Bind;
+use serde::{Deserialize, Serialize};
+
+use crate::{archive, tree};
+
+/// The folders and views of one base.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ground {
+    /// Names the content, for the key of what is built on it.
+    pub(crate) digest: String,
+    pub(crate) folder: PathBuf,
+    /// The host's programs are shown on top of the folder.
+    pub(crate) host: bool,
+}
+
+/// Makes the base ready. Blocking.
+pub(crate) fn ground(cache: &Path, base: &Base) -> Result<Ground, Fault> {
+    match base {
+        Base::Host => host(cache)
+            .map_err(|error| Fault::new(Layer::Environment, format!("the host base: {error}"))),
+        Base::Folder(folder) => {
+            let digest = manifest_digest(folder).map_err(|error| {
+                let what = format!("the root file system {}: {error}", folder.display());
+                Fault::new(Layer::Environment, what)
+            })?;
+            Ok(Ground { digest, folder: folder.clone(), host: false })
+        }
+        Base::Archive(archive) => {
+            let (digest, folder) = archive::unpack(cache, archive).map_err(|error| {
+                let what = format!("the archive {}: {error}", archive.display());
+                Fault::new(Layer::Environment, what)
+            })?;
+            Ok(Ground { digest, folder, host: false })
+        }
+        Base::Image(image) => Err(Fault::new(
+            Layer::Environment,
+            format!("the native back end cannot pull the image {image}"),
+        )
+        .mend("save it to an archive (`docker save -o FILE IMAGE`), or use sandbox.kind=docker")),
+    }
+}
+
+fn host(cache: &Path) -> io::Result<Ground> {
+    let pieces = format!("{:?}", host_base::skeleton()?);
+    let skeleton = sha256_hex(pieces.as_bytes());
+    let folder = cache.join("bases").join(format!("host-{}", &skeleton[..16]));
+    if !folder.exists() {
+        let parent = cache.join("bases");
+        fs::create_dir_all(&parent)?;
+        let temporary = tempfile::Builder::new().prefix(".host-").tempdir_in(&parent)?;
+        host_base::write_skeleton(temporary.path())?;
+        fs::set_permissions(temporary.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        tree::publish(&temporary.keep(), &folder)?;
+    }
+    let digest = sha256_hex(format!("{skeleton} {}", host_base::host_digest()).as_bytes());
+    Ok(Ground { digest, folder, host: true })
+}
+
+/// The views that make a host base, with what is hidden of them.
+pub(crate) fn host_views() -> (Vec<Bind>, Vec<RawPath>) {
+    let (shown, hidden) = (host_base::shown(), host_base::hidden());
+    let binds = shown.iter().map(|path| Bind { from: raw(path), to: raw(path) }).collect();
+    (binds, hidden.iter().map(|path| raw(path)).collect())
+}
+
+pub(crate) fn raw(path: &Path) -> RawPath {
+    RawPath::new(path.as_os_str().as_bytes())
+}
+
+/// Names the state of a folder by what a package manager would change: path, mode, size and time of
+/// change of every entry. Reading a gigabyte for each run would cost seconds.
+fn manifest_digest(folder: &Path) -> io::Result<String> {
+    let mut text = folder.display().to_string().into_bytes();
+    let mut pending = vec![folder.to_owned()];
+    while let Some(next) = pending.pop() {
+        let mut entries = fs::read_dir(&next)?.collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let found = entry.metadata()?;
+            text.extend_from_slice(entry.path().as_os_str().as_bytes());
+            text.extend_from_slice(
+                format!("\0{:o} {} {}\n", found.mode(), found.size(), found.ctime()).as_bytes(),
+            );
+            if found.is_dir() {
+                pending.push(entry.path());
+            }
+        }
+    }
+    Ok(sha256_hex(&text))
+}

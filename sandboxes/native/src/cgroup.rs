@@ -1,0 +1,295 @@
+//! Control groups, version 1 and 2, written as the files they are.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use proctor_types::SandboxSpec;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::registry::Entry;
+
+const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
+
+/// Microseconds of a period of the CPU quota.
+const PERIOD: u64 = 100_000;
+
+/// The agent's own processes and the helper's come on top of what the room may have.
+const OWN_PROCESSES: u64 = 4;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// A folder under which this runtime may make groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Parent {
+    version: Version,
+    folder: PathBuf,
+    controllers: Vec<&'static str>,
+}
+
+/// Where groups are made, found once per runtime.
+pub(crate) struct Groups {
+    parents: Vec<Parent>,
+}
+
+/// The groups of one room.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    folders: Vec<PathBuf>,
+    /// What the room's helper writes itself into.
+    pub(crate) procs: Vec<PathBuf>,
+    pub(crate) has_memory: bool,
+    pub(crate) has_pids: bool,
+    /// What was asked for and is not held.
+    pub(crate) missing: Vec<String>,
+}
+
+impl Groups {
+    /// Looks below this process's own groups first, so that limits set on it from outside hold for
+    /// its rooms too.
+    pub(crate) fn find(entry: &Entry) -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut parents = Vec::new();
+        for candidate in candidates(&mounts, &own) {
+            let folder = candidate.folder.join(format!("proctor-{}", entry.name()));
+            if entry.note(&folder).is_ok() && fs::create_dir(&folder).is_ok() {
+                let usable = match candidate.version {
+                    Version::One => true,
+                    // A group that holds processes itself hands nothing on, and the kernel says so.
+                    Version::Two => {
+                        let wanted: Vec<String> =
+                            candidate.controllers.iter().map(|name| format!("+{name}")).collect();
+                        fs::write(folder.join("cgroup.subtree_control"), wanted.join(" ")).is_ok()
+                    }
+                };
+                if usable {
+                    parents.push(Parent { folder, ..candidate });
+                    continue;
+                }
+                let _ = fs::remove_dir(&folder);
+            }
+        }
+        // One home per controller: the first that could be made.
+        let mut seen = Vec::new();
+        parents.retain_mut(|parent: &mut Parent| {
+            parent.controllers.retain(|name| !seen.contains(name));
+            seen.extend(parent.controllers.iter().copied());
+            if parent.controllers.is_empty() {
+                let _ = fs::remove_dir(&parent.folder);
+            }
+            !parent.controllers.is_empty()
+        });
+        Self { parents }
+    }
+
+    /// Makes the groups of a room and sets its limits.
+    pub(crate) fn make(&self, room: &str, limits: Option<&SandboxSpec>) -> Group {
+        let mut group = Group::default();
+        for parent in &self.parents {
+            let folder = parent.folder.join(room);
+            if fs::create_dir(&folder).is_err() {
+                continue;
+            }
+            group.procs.push(folder.join("cgroup.procs"));
+            if let Some(limits) = limits {
+                for name in &parent.controllers {
+                    match set(parent.version, &folder, name, limits) {
+                        Ok(()) if *name == "memory" => group.has_memory = true,
+                        Ok(()) if *name == "pids" => group.has_pids = true,
+                        Ok(()) => {}
+                        Err(error) => group.missing.push(format!("{name}: {error}")),
+                    }
+                }
+            }
+            group.folders.push(folder);
+        }
+        for name in CONTROLLERS {
+            if !self.parents.iter().any(|parent| parent.controllers.contains(&name)) {
+                group.missing.push(format!("{name}: no writable {name} control group"));
+            }
+        }
+        group
+    }
+}
+
+impl Group {
+    /// Kills what is left in the groups and removes them. Waits for the dead to leave.
+    pub(crate) fn remove(&mut self) -> io::Result<()> {
+        for folder in self.folders.drain(..) {
+            remove(&folder)?;
+        }
+        Ok(())
+    }
+}
+
+/// Kills everything in a group and those below it, and removes them.
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(entries) => {
+                for entry in entries.flatten() {
+                    if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                        remove(&entry.path())?;
+                    }
+                }
+            }
+        }
+        match fs::remove_dir(folder) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if Instant::now() > deadline => return Err(error),
+            Err(_) => {}
+        }
+        let procs = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        for pid in procs.lines().filter_map(|line| line.parse().ok()).filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io::Result<()> {
+    let put = |file: &str, value: &str| {
+        fs::write(folder.join(file), value)
+            .map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))
+    };
+    let memory = (limits.memory_mb << 20).to_string();
+    let processes = (limits.processes + OWN_PROCESSES).to_string();
+    let quota = ((limits.cpus * PERIOD as f64).round() as u64).max(1_000);
+    match (version, name) {
+        (Version::One, "memory") => {
+            put("memory.limit_in_bytes", &memory)?;
+            // With swap, a limit on memory alone is none. The file is there where swap is counted.
+            if folder.join("memory.memsw.limit_in_bytes").exists() {
+                put("memory.memsw.limit_in_bytes", &memory)?;
+            }
+            Ok(())
+        }
+        (Version::Two, "memory") => {
+            put("memory.max", &memory)?;
+            if folder.join("memory.swap.max").exists() {
+                put("memory.swap.max", "0")?;
+            }
+            Ok(())
+        }
+        (_, "pids") => put("pids.max", &processes),
+        (Version::One, _) => {
+            put("cpu.cfs_period_us", &PERIOD.to_string())?;
+            put("cpu.cfs_quota_us", &quota.to_string())
+        }
+        (Version::Two, _) => put("cpu.max", &format!("{quota} {PERIOD}")),
+    }
+}
+
+/// The folders that might hold groups, best first.
+fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
+    let mut out = Vec::new();
+    for line in mounts.lines() {
+        let Some((left, right)) = line.split_once(" - ") else { continue };
+        let mut left = left.split(' ').skip(3);
+        let (Some(root), Some(point)) = (left.next(), left.next()) else { continue };
+        let mut right = right.split(' ');
+        let (kind, options) = (right.next().unwrap_or(""), right.nth(1).unwrap_or(""));
+        match kind {
+            "cgroup" => {
+                let held: Vec<&str> = CONTROLLERS
+                    .into_iter()
+                    .filter(|name| options.split(',').any(|option| option == *name))
+                    .collect();
+                if held.is_empty() {
+                    continue;
+                }
+                let group = own_group(own, |names| held.iter().all(|n| names.contains(n)));
+                if let Some(folder) = group.and_then(|group| below(point, root, group)) {
+                    out.push(Parent { version: Version::One, folder, controllers: held });
+                }
+            }
+            "cgroup2" => {
+                let group = own_group(own, |names| names == [""]);
+                let Some(folder) = group.and_then(|group| below(point, root, group)) else {
+                    continue;
+                };
+                for folder in folder.ancestors().take_while(|path| path.starts_with(point)) {
+                    let on = fs::read_to_string(folder.join("cgroup.subtree_control"))
+                        .unwrap_or_default();
+                    let controllers: Vec<&str> = CONTROLLERS
+                        .into_iter()
+                        .filter(|name| on.split_whitespace().any(|word| word == *name))
+                        .collect();
+                    if !controllers.is_empty() {
+                        let folder = folder.to_owned();
+                        out.push(Parent { version: Version::Two, folder, controllers });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The path after the controllers of the line of `/proc/self/cgroup` that `is_it` picks.
+fn own_group<'a>(own: &'a str, is_it: impl Fn(&[&str]) -> bool) -> Option<&'a str> {
+    own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let names: Vec<&str> = fields.next()?.split(',').collect();
+        is_it(&names).then(|| fields.next()).flatten()
+    })
+}
+
+/// A group's folder: its path below the root of the mount. A container may see only a part.
+fn below(point: &str, root: &str, group: &str) -> Option<PathBuf> {
+    let inner = Path::new(group).strip_prefix(root).ok()?;
+    Some(Path::new(point).join(inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_below_this_process() {
+        let mounts = "30 25 0:26 / /cg/memory rw - cgroup cgroup rw,memory\n\
+                      31 25 0:27 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      32 25 0:28 / /cg/freezer rw - cgroup cgroup rw,freezer\n";
+        let own = "4:memory:/a/b\n3:cpuacct,cpu:/\n2:freezer:/\n0::/\n";
+        let found: Vec<_> = candidates(mounts, own)
+            .into_iter()
+            .map(|parent| (parent.folder, parent.controllers))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (PathBuf::from("/cg/memory/a/b"), vec!["memory"]),
+                (PathBuf::from("/cg/cpu,cpuacct"), vec!["cpu"]),
+            ]
+        );
+    }
+
+    #[test]
+    fn version_two_takes_the_nearest_folder_that_hands_controllers_on() {
+        let root = tempfile::tempdir().unwrap();
+        let point = root.path().to_str().unwrap();
+        let leaf = root.path().join("user/app/leaf");
+        fs::create_dir_all(&leaf).unwrap();
+        fs::write(leaf.join("cgroup.subtree_control"), "").unwrap();
+        fs::write(root.path().join("user/app/cgroup.subtree_control"), "memory pids\n").unwrap();
+        fs::write(root.path().join("cgroup.subtree_control"), "cpu memory pids\n").unwrap();
+        let mounts = format!("30 25 0:26 / {point} rw - cgroup2 cgroup2 rw\n");
+        let found = candidates(&mounts, "0::/user/app/leaf\n");
+        assert_eq!(found[0].folder, root.path().join("user/app"));
+        assert_eq!(found[0].controllers, ["memory", "pids"]);
+        assert_eq!(found[1].folder, root.path());
+    }
+}

@@ -1,0 +1,185 @@
+//! Environments as cached layers.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
+
+use proctor_sandbox_api::{LayerSpec, wire::RawPath};
+use proctor_types::{Fault, Layer, sha256_hex};
+use serde::{Deserialize, Serialize};
+
+use crate::{base::Ground, tree};
+
+/// Raised when what a layer folder means changes: older ones are then built anew.
+const FORMAT: u32 = 1;
+
+/// `layer.json`: what the tree beside it stands on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) format: u32,
+    pub(crate) ground: Ground,
+}
+
+/// The name of what a spec builds on a base.
+pub(crate) fn digest(ground: &Ground, spec: &LayerSpec) -> String {
+    let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
+    let key = serde_json::json!([
+        FORMAT,
+        ground.digest,
+        source,
+        spec.setup,
+        spec.workdir,
+        spec.env.iter().map(|(key, value)| [key, value]).collect::<Vec<_>>(),
+    ]);
+    sha256_hex(key.to_string().as_bytes())
+}
+
+/// A layer's folder: `tree` (what was written), and `layer.json`.
+pub(crate) fn folder(cache: &Path, digest: &str) -> PathBuf {
+    cache.join("layers").join(digest)
+}
+
+pub(crate) fn read(folder: &Path) -> io::Result<Record> {
+    let record: Record = serde_json::from_slice(&fs::read(folder.join("layer.json"))?)?;
+    if record.format == FORMAT {
+        Ok(record)
+    } else {
+        Err(io::Error::other(format!("a layer of format {}, not {FORMAT}", record.format)))
+    }
+}
+
+/// Locks the building of one layer against other processes and other tasks of this one. Blocking.
+pub(crate) fn lock(cache: &Path, digest: &str) -> io::Result<File> {
+    let folder = cache.join("layers");
+    fs::create_dir_all(&folder)?;
+    let file = File::create(folder.join(format!(".{digest}.lock")))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// A layer being built, in a folder that a sweep can tell from a finished one. Dropped unfinished,
+/// it is removed.
+pub(crate) struct Building {
+    folder: PathBuf,
+}
+
+impl Building {
+    /// Begins with the source in place. Blocking.
+    pub(crate) fn begin(
+        cache: &Path,
+        owner: &str,
+        digest: &str,
+        ground: &Ground,
+        spec: &LayerSpec,
+    ) -> Result<Self, Fault> {
+        let folder = cache.join("layers").join(format!(".building-{owner}-{}", &digest[..16]));
+        let building = Self { folder };
+        building.fill(ground, spec).map_err(|error| {
+            Fault::new(Layer::Environment, format!("begin the layer {digest}: {error}"))
+        })?;
+        Ok(building)
+    }
+
+    fn fill(&self, ground: &Ground, spec: &LayerSpec) -> io::Result<()> {
+        tree::remove(&self.folder)?;
+        for name in ["tree", "work"] {
+            fs::create_dir_all(self.folder.join(name))?;
+        }
+        if let Some(source) = &spec.source {
+            let at = self.make(ground, &source.at)?;
+            tree::copy(&source.folder, &at)?;
+        }
+        self.make(ground, &spec.workdir)?;
+        Ok(())
+    }
+
+    /// Makes a folder of the layer. Where the base has it, its mode is kept; a link of the base on
+    /// the way is refused, since a folder on top would take away what it leads to.
+    fn make(&self, ground: &Ground, at: &RawPath) -> io::Result<PathBuf> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(at.as_bytes()));
+        let (mut here, mut below) = (self.tree(), ground.folder.clone());
+        for part in path.components() {
+            match part {
+                Component::RootDir | Component::CurDir => continue,
+                Component::Normal(name) => {
+                    here.push(name);
+                    below.push(name);
+                }
+                Component::ParentDir | Component::Prefix(_) => {
+                    return Err(io::Error::other(format!("{at} must be absolute, without `..`")));
+                }
+            }
+            let base = fs::symlink_metadata(&below);
+            if base.as_ref().is_ok_and(|found| !found.is_dir()) {
+                return Err(io::Error::other(format!(
+                    "{at} leads over a link or file of the base"
+                )));
+            }
+            if !here.exists() {
+                fs::create_dir(&here)?;
+                if let Ok(found) = base {
+                    fs::set_permissions(&here, found.permissions())?;
+                }
+            }
+        }
+        Ok(here)
+    }
+
+    pub(crate) fn tree(&self) -> PathBuf {
+        self.folder.join("tree")
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.folder.join("work")
+    }
+
+    /// Where what the machine lends to the set-up is kept meanwhile.
+    pub(crate) fn lent(&self) -> PathBuf {
+        self.folder.join("lent")
+    }
+
+    /// Puts the layer in its place, whole or not at all. Blocking.
+    pub(crate) fn finish(self, place: &Path, ground: Ground) -> Result<(), Fault> {
+        let finish = || -> io::Result<()> {
+            tree::remove(&self.work())?;
+            tree::remove(&self.lent())?;
+            let record = serde_json::to_vec_pretty(&Record { format: FORMAT, ground })?;
+            fs::write(self.folder.join("layer.json"), record)?;
+            // What is in the way was unreadable to `read`.
+            tree::remove(place)?;
+            fs::rename(&self.folder, place)
+        };
+        finish().map_err(|error| {
+            Fault::new(Layer::Environment, format!("finish the layer {}: {error}", place.display()))
+        })
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        if let Err(error) = tree::remove(&self.folder) {
+            tracing::warn!(%error, folder = %self.folder.display(), "an unfinished layer is left");
+        }
+    }
+}
+
+/// Removes what dead runtimes left half built; returns what was removed.
+pub(crate) fn sweep(cache: &Path, owner: &str) -> io::Result<Vec<String>> {
+    let mut out = Vec::new();
+    let entries = match fs::read_dir(cache.join("layers")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(out),
+        other => other?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&format!(".building-{owner}-")) {
+            tree::remove(&entry.path())?;
+            out.push(name);
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,109 @@
+//! One open room.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use proctor_sandbox_api::{Enforcement, Room, Sandbox};
+use proctor_types::{Fault, Layer};
+use tokio::{
+    process::{Child, ChildStderr},
+    runtime::Handle,
+    task::spawn_blocking,
+    time::timeout,
+};
+
+use crate::cgroup::Group;
+
+/// How long a room may take to end by itself before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub(crate) struct NativeSandbox {
+    room: Arc<Room>,
+    enforcement: Enforcement,
+    held: Option<Held>,
+}
+
+/// What a room occupies on the host.
+pub(crate) struct Held {
+    pub(crate) child: Child,
+    pub(crate) lifeline: ChildStderr,
+    pub(crate) group: Group,
+}
+
+impl NativeSandbox {
+    pub(crate) fn new(room: Arc<Room>, enforcement: Enforcement, held: Held) -> Self {
+        Self { room, enforcement, held: Some(held) }
+    }
+}
+
+impl Held {
+    /// Ends the room and returns what it held. The overlay and its memory go with the namespace.
+    pub(crate) async fn release(mut self) -> Result<(), Fault> {
+        if timeout(GRACE, self.child.wait()).await.is_err() {
+            self.kill().await;
+        }
+        self.finish().await
+    }
+
+    /// As [`Held::release`], without asking.
+    pub(crate) async fn destroy(mut self) -> Result<(), Fault> {
+        self.kill().await;
+        self.finish().await
+    }
+
+    async fn kill(&mut self) {
+        // The first process dies with the helper, and everything with the first process.
+        let _ = self.child.start_kill();
+        let _ = self.child.wait().await;
+    }
+
+    async fn finish(self) -> Result<(), Fault> {
+        let Self { lifeline, mut group, .. } = self;
+        drop(lifeline);
+        let removed = spawn_blocking(move || group.remove()).await;
+        match removed {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                Err(Fault::new(Layer::Sandbox, format!("remove the room's control group: {error}")))
+            }
+            Err(error) => Err(Fault::new(Layer::Sandbox, format!("close the room: {error}"))),
+        }
+    }
+}
+
+#[async_trait]
+impl Sandbox for NativeSandbox {
+    fn room(&self) -> &Arc<Room> {
+        &self.room
+    }
+
+    fn enforcement(&self) -> &Enforcement {
+        &self.enforcement
+    }
+
+    async fn close(&mut self) -> Result<(), Fault> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        // A room that is gone already cannot be asked, and need not.
+        let _ = timeout(GRACE, self.room.shutdown()).await;
+        held.release().await
+    }
+}
+
+impl Drop for NativeSandbox {
+    fn drop(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        // The helper is killed on drop in any case; the groups need someone to wait for the dead.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(fault) = held.destroy().await {
+                    tracing::warn!(%fault, "a dropped room left something");
+                }
+            });
+        } else {
+            let Held { child, lifeline, mut group } = held;
+            drop(child);
+            drop(lifeline);
+            std::thread::spawn(move || group.remove());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Trees of files on the host's side.
+
+use std::{
+    fs, io,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
+
+/// Copies a tree: folders, files with their modes and times, links as links. Sockets, pipes and
+/// devices are no source code and are left out.
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    let mut entries = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let found = entry.metadata()?;
+        if found.is_dir() {
+            copy(&source, &target)?;
+        } else if found.is_symlink() {
+            symlink(fs::read_link(&source)?, &target)?;
+        } else if found.is_file() {
+            fs::copy(&source, &target)?;
+            let file = fs::OpenOptions::new().append(true).open(&target);
+            // A read-only file keeps the time of its copy; nothing depends on it.
+            if let Ok(file) = file {
+                file.set_modified(found.modified()?)?;
+            }
+        }
+    }
+    fs::set_permissions(to, fs::metadata(from)?.permissions())
+}
+
+/// Removes a tree, also where an overlay left folders that nobody may enter. What is not there is
+/// removed.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            unlock(path)?;
+            fs::remove_dir_all(path)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn unlock(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            unlock(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts a finished folder in its place. Somebody else may have been faster with the same content.
+pub(crate) fn publish(made: &Path, place: &Path) -> io::Result<()> {
+    match fs::rename(made, place) {
+        Err(_) if place.is_dir() => remove(made),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_keeps_modes_and_links_and_goes_away_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = folder.path().join("from");
+        fs::create_dir_all(from.join("sub")).unwrap();
+        fs::write(from.join("sub/run"), "x").unwrap();
+        fs::set_permissions(from.join("sub/run"), fs::Permissions::from_mode(0o555)).unwrap();
+        symlink("sub/run", from.join("link")).unwrap();
+        let to = folder.path().join("to");
+        copy(&from, &to).unwrap();
+        assert_eq!(fs::metadata(to.join("sub/run")).unwrap().permissions().mode() & 0o777, 0o555);
+        assert_eq!(fs::read_link(to.join("link")).unwrap(), Path::new("sub/run"));
+        fs::set_permissions(to.join("sub"), fs::Permissions::from_mode(0)).unwrap();
+        remove(&to).unwrap();
+        assert!(!to.exists());
+        remove(&to).unwrap();
+    }
+}
