@@ -1,1 +1,31 @@
-//! proctor-scaffolds.
+//! The scaffolds that run in the runtime's own process.
+//!
+//! ```text
+//! tools   ask -> tool calls -> observe -> repeat          (function calling)
+//! bash    ask -> one fenced command -> observe -> repeat  (models without tool calls)
+//! gold    apply the gold patch        noop   submit at once
+//! replay  run a recorded trajectory's actions again
+//! ```
+//!
+//! A loop holds no budget, no recording and no retry: those are the session's. What the model sees
+//! is data (`prompts/`), rendered by [`Prompts`] and cut to size by [`clip`].
+
+mod bash;
+mod catalogue;
+pub mod clip;
+mod command;
+mod gold;
+mod noop;
+mod prompts;
+mod replay;
+mod schema;
+mod talk;
+mod tools;
+
+pub use bash::Bash;
+pub use catalogue::{builtin, builtin_with, names};
+pub use gold::Gold;
+pub use noop::Noop;
+pub use prompts::{PromptError, Prompts};
+pub use replay::Replay;
+pub use tools::{Tools, specs};

@@ -1,0 +1,182 @@
+//! `bash`: one fenced command an answer, for models without function calling.
+//!
+//! ```text
+//! answer = text block text          ; exactly one block, other fenced blocks do not count
+//! block  = open line* close
+//! open   = ticks "bash"             ; ticks: three or more backticks at the start of a line
+//! close  = ticks                    ; at least as many as opened, and nothing else on the line
+//! line   = any line that is not close
+//! submit = a block whose one line that is not blank is `proctor-submit`
+//! ```
+//!
+//! Submission is recognised in the model's own command text and nowhere else: nothing that a
+//! program prints can end the trial. A `proctor-submit` among other lines is refused, so that no
+//! half of a block is run.
+
+use std::{path::Path, sync::Arc, time::Instant};
+
+use async_trait::async_trait;
+use proctor_scaffold_api::{Finish, Scaffold, Session, Stop, ToolDone};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+mod grammar;
+
+use crate::{
+    PromptError,
+    command::{ShellSettings, run_line},
+    prompts::{Opening, Prompts},
+    talk::{Talk, was_cut},
+    tools::{Called, Output, Place, SUBMIT, ToolError},
+};
+use grammar::{Action, parse};
+
+/// The name under which a block is recorded.
+pub(crate) const BASH: &str = "bash";
+/// Raised when the wording of answers in this crate, or the grammar, changes: a factor of the arm.
+const REVISION: u32 = 1;
+
+/// `prompts/bash/manifest.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BashSettings {
+    nudge_limit: u32,
+    shell: ShellSettings,
+}
+
+/// The scaffold of one fenced command an answer.
+#[derive(Debug)]
+pub struct Bash {
+    prompts: Arc<Prompts>,
+    settings: BashSettings,
+}
+
+impl Bash {
+    /// # Errors
+    /// See [`Prompts::load`].
+    pub fn load(prompts: Option<&Path>) -> Result<Self, PromptError> {
+        let prompts = Prompts::load("bash", prompts)?;
+        let settings = prompts.settings()?;
+        Ok(Self { prompts: Arc::new(prompts), settings })
+    }
+
+    /// Records a block, runs it, records what came of it.
+    pub(crate) async fn run(
+        &self,
+        session: &mut dyn Session,
+        call_id: &str,
+        line: &str,
+    ) -> Result<Called, Stop> {
+        session.tool_called(call_id, BASH, json!({ "command": line })).await?;
+        let place = Place::of(session);
+        let start = Instant::now();
+        let shell = self.settings.shell;
+        let done = run_line(&place, &self.prompts, shell, line, place.command_limit).await;
+        let output = match done {
+            Ok(output) => output,
+            Err(ToolError::Tell(text) | ToolError::Malformed(text)) => Output::say(text),
+            Err(ToolError::Stop(stop)) => return Err(stop),
+        };
+        let called = Called {
+            shown: output.shown.clone(),
+            exit_status: output.exit_status,
+            submitted: false,
+        };
+        session
+            .tool_returned(ToolDone {
+                call_id: call_id.to_owned(),
+                name: BASH.to_owned(),
+                shown: output.shown,
+                full: output.full,
+                exit_status: output.exit_status,
+                duration: start.elapsed(),
+                malformed: false,
+            })
+            .await?;
+        Ok(called)
+    }
+
+    async fn submit(&self, session: &mut dyn Session, call_id: &str) -> Result<(), Stop> {
+        session.tool_called(call_id, SUBMIT, json!({})).await?;
+        let shown = self.prompts.render("submitted", ())?;
+        let (call_id, name) = (call_id.to_owned(), SUBMIT.to_owned());
+        session.tool_returned(ToolDone { call_id, name, shown, ..ToolDone::default() }).await
+    }
+
+    /// Records an answer out of which no command could be read.
+    async fn refuse(
+        &self,
+        session: &mut dyn Session,
+        call_id: &str,
+        answer: &str,
+        shown: &str,
+    ) -> Result<(), Stop> {
+        session.tool_called(call_id, BASH, Value::from(answer)).await?;
+        session
+            .tool_returned(ToolDone {
+                call_id: call_id.to_owned(),
+                name: BASH.to_owned(),
+                shown: shown.to_owned(),
+                malformed: true,
+                ..ToolDone::default()
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl Scaffold for Bash {
+    fn name(&self) -> &'static str {
+        "bash"
+    }
+
+    fn factors(&self) -> Value {
+        let mut factors = self.prompts.factors();
+        factors["revision"] = json!(REVISION);
+        factors
+    }
+
+    fn needs_model(&self) -> bool {
+        true
+    }
+
+    /// Ask, run, observe, repeat.
+    async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
+        let opening = Opening::of(session.brief());
+        let system = self.prompts.render("system", &opening)?;
+        let task = self.prompts.render("task", &opening)?;
+        let mut talk = Talk::open(system, task, Vec::new());
+        let mut unread = 0;
+        for step in 1_u64.. {
+            if let Some(why) = talk.overflow(session) {
+                return Ok(Finish::Exited { why });
+            }
+            let answer = talk.ask(session).await?;
+            let call_id = format!("bash-{step}");
+            match parse(&answer.content) {
+                Ok(Action::Submit) => {
+                    self.submit(session, &call_id).await?;
+                    return Ok(Finish::Submitted);
+                }
+                Ok(Action::Run(line)) => {
+                    unread = 0;
+                    let called = self.run(session, &call_id, &line).await?;
+                    talk.tell(called.shown);
+                }
+                Err(problem) => {
+                    let with = json!({ "problem": problem, "length": was_cut(&answer) });
+                    let shown = self.prompts.render("format", with)?;
+                    self.refuse(session, &call_id, &answer.content, &shown).await?;
+                    talk.tell(shown);
+                    unread += 1;
+                    if unread >= self.settings.nudge_limit {
+                        let why = format!("{unread} answers in a row without exactly one command");
+                        return Ok(Finish::Exited { why });
+                    }
+                }
+            }
+        }
+        // Not reached: a trial ends by its budget long before the count does.
+        Ok(Finish::Exited { why: "too many steps".into() })
+    }
+}

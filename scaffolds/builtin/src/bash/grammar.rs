@@ -1,0 +1,99 @@
+/// What one answer asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    Run(String),
+    Submit,
+}
+
+const SUBMIT_LINE: &str = "proctor-submit";
+
+/// Reads an answer by the module's grammar; the error completes "Nothing was run: ...".
+pub(super) fn parse(answer: &str) -> Result<Action, String> {
+    let mut blocks = Vec::new();
+    let mut lines = answer.lines();
+    while let Some(line) = lines.next() {
+        let Some((ticks, info)) = opening(line) else { continue };
+        let mut body = Vec::new();
+        let closed = loop {
+            match lines.next() {
+                Some(line) if closes(line, ticks) => break true,
+                Some(line) => body.push(line),
+                None => break false,
+            }
+        };
+        if info != "bash" {
+            continue;
+        }
+        if !closed {
+            return Err("the bash block is not closed".into());
+        }
+        blocks.push(body);
+    }
+    match blocks.as_slice() {
+        [] => Err("the answer holds no bash block".into()),
+        [body] => action(body),
+        many => Err(format!("the answer holds {} bash blocks", many.len())),
+    }
+}
+
+fn action(body: &[&str]) -> Result<Action, String> {
+    let filled = body.iter().filter(|line| !line.trim().is_empty()).count();
+    let submits = body.iter().any(|line| line.trim() == SUBMIT_LINE);
+    match (filled, submits) {
+        (0, _) => Err("the bash block is empty".into()),
+        (1, true) => Ok(Action::Submit),
+        (_, true) => Err(format!("`{SUBMIT_LINE}` stands among other lines")),
+        (_, false) => Ok(Action::Run(body.join("\n"))),
+    }
+}
+
+/// The count of backticks and the info string, where the line opens a fenced block.
+fn opening(line: &str) -> Option<(usize, &str)> {
+    let ticks = line.bytes().take_while(|byte| *byte == b'`').count();
+    let info = line.get(ticks..)?.trim();
+    // More backticks behind the first run: a code span, not a fence.
+    (ticks >= 3 && !info.contains('`')).then_some((ticks, info))
+}
+
+fn closes(line: &str, ticks: usize) -> bool {
+    let line = line.trim_end();
+    line.len() >= ticks && line.bytes().all(|byte| byte == b'`')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<Action, String> {
+        Ok(Action::Run(line.to_owned()))
+    }
+
+    #[test]
+    fn exactly_one_block_is_run() {
+        assert_eq!(parse("Look.\n```bash\nls\ncat x\n```\nDone."), run("ls\ncat x"));
+        assert_eq!(parse("```bash  \nls\n```  "), run("ls"));
+        // Blocks of other kinds are text.
+        assert_eq!(parse("```python\nprint()\n```\n```bash\nls\n```"), run("ls"));
+        assert_eq!(parse("```text\n```bash\n```\n```bash\nls\n```"), run("ls"));
+        assert!(parse("ls").unwrap_err().contains("no bash block"));
+        assert!(parse("```sh\nls\n```").unwrap_err().contains("no bash block"));
+        assert!(parse("```bash\na\n```\n```bash\nb\n```").unwrap_err().contains("2 bash blocks"));
+        assert!(parse("```bash\nls").unwrap_err().contains("not closed"));
+        assert!(parse("```bash\n \n```").unwrap_err().contains("empty"));
+    }
+
+    #[test]
+    fn a_longer_fence_holds_shorter_ones() {
+        let answer = "````bash\ncat > r.md <<'E'\n```\ncode\n```\nE\n````";
+        assert_eq!(parse(answer), run("cat > r.md <<'E'\n```\ncode\n```\nE"));
+    }
+
+    #[test]
+    fn submission_stands_alone_and_only_in_a_block() {
+        assert_eq!(parse("```bash\n\nproctor-submit\n```"), Ok(Action::Submit));
+        assert!(parse("proctor-submit").unwrap_err().contains("no bash block"));
+        let among = parse("```bash\npytest\nproctor-submit\n```").unwrap_err();
+        assert!(among.contains("among other lines"));
+        assert_eq!(parse("```bash\necho proctor-submit\n```"), run("echo proctor-submit"));
+    }
+}

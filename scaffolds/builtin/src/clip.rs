@@ -1,0 +1,182 @@
+//! Cuts what the model is shown to a number of tokens, and says what was cut.
+//!
+//! Head and tail are kept, at whole lines where that loses less than half of either. Tokens are
+//! those of `o200k_base`, whatever the model: a local count for truncation only.
+
+use proctor_sandbox_api::Captured;
+use proctor_scaffold_api::Stop;
+use proctor_types::{Fault, Layer};
+use serde::Serialize;
+
+/// A text of more bytes per token than this is cut though its tokens are few: it bounds the work.
+const BYTES_PER_TOKEN: usize = 16;
+/// Up to so many bytes, what was cut is counted; past it, estimated from a sample.
+const COUNT_LIMIT: usize = 128 << 10;
+
+/// Output as it was captured: all of it in `head`, or its two ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Raw {
+    pub head: Vec<u8>,
+    /// Bytes between the two that were not kept.
+    pub missing: u64,
+    pub tail: Vec<u8>,
+}
+
+/// What was cut, for the marker in its place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Cut {
+    pub tokens: u64,
+    pub lines: u64,
+    pub bytes: u64,
+    /// `tokens` (and `lines`, where bytes are missing) is an estimate.
+    pub about: bool,
+}
+
+/// A text that fits: whole, or its two ends and what is missing between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Clipped {
+    Whole(String),
+    Cut { head: String, cut: Cut, tail: String },
+}
+
+impl Raw {
+    pub fn whole(text: impl Into<Vec<u8>>) -> Self {
+        Self { head: text.into(), ..Self::default() }
+    }
+
+    /// All that was kept, with a line where bytes are missing.
+    pub fn into_bytes(self) -> Vec<u8> {
+        let mut bytes = self.head;
+        if self.missing > 0 {
+            bytes.extend(format!("\n[{} bytes were not kept]\n", self.missing).bytes());
+        }
+        bytes.extend(self.tail);
+        bytes
+    }
+}
+
+impl From<String> for Raw {
+    fn from(text: String) -> Self {
+        Self::whole(text)
+    }
+}
+
+impl From<Captured> for Raw {
+    fn from(captured: Captured) -> Self {
+        let beyond = captured.total.saturating_sub(captured.head.len() as u64);
+        // The tail is the end of the stream and may overlap the head.
+        let keep = captured.tail.len().min(usize::try_from(beyond).unwrap_or(usize::MAX));
+        let tail = captured.tail[captured.tail.len() - keep..].to_vec();
+        let missing = beyond - keep as u64;
+        if missing == 0 {
+            let mut head = captured.head;
+            head.extend(tail);
+            return Self::whole(head);
+        }
+        Self { head: captured.head, missing, tail }
+    }
+}
+
+/// Cuts `raw` to about `cap` tokens. Runs off the async threads: the first use loads the token
+/// table (about 0.2 s), later ones cost about 1 ms per 15 kB.
+///
+/// # Errors
+/// Only when the runtime is being shut down.
+pub async fn clip(raw: Raw, cap: usize) -> Result<(Clipped, Raw), Stop> {
+    // A token is at least one byte: most outputs need no tokens counted at all.
+    if raw.missing == 0 && raw.head.len() <= cap {
+        return Ok((Clipped::Whole(lossy(&raw.head)), raw));
+    }
+    tokio::task::spawn_blocking(move || (clip_now(&raw, cap), raw)).await.map_err(|error| {
+        Stop::Fault(Fault::new(Layer::Sandbox, format!("cutting output: {error}")))
+    })
+}
+
+/// As [`clip`], on this thread.
+pub fn clip_now(raw: &Raw, cap: usize) -> Clipped {
+    let text = lossy(&raw.head);
+    let half = (cap / 2).max(1);
+    if raw.missing > 0 {
+        let end = lossy(&raw.tail);
+        let head = &text[..head_end(&text, half)];
+        let tail = &end[tail_start(&end, half)..];
+        let (gone, behind) = (&text[head.len()..], &end[..end.len() - tail.len()]);
+        let bytes = gone.len() as u64 + raw.missing + behind.len() as u64;
+        // The kept head stands for the rest.
+        let density = |count: usize| bytes * count as u64 / (head.len().max(1) as u64);
+        let tokens = density(tokens(head));
+        let cut = Cut { tokens, lines: density(lines(head)), bytes, about: true };
+        return Clipped::Cut { head: head.to_owned(), cut, tail: tail.to_owned() };
+    }
+    if text.len() <= cap || (text.len() <= cap * BYTES_PER_TOKEN && tokens(&text) <= cap) {
+        return Clipped::Whole(text);
+    }
+    let start = tail_start(&text, half);
+    let end = head_end(&text, half).min(start);
+    let gone = &text[end..start];
+    let (tokens, about) = count(gone);
+    let cut = Cut { tokens, lines: lines(gone) as u64, bytes: gone.len() as u64, about };
+    Clipped::Cut { head: text[..end].to_owned(), cut, tail: text[start..].to_owned() }
+}
+
+/// Bytes as text: what is not UTF-8, and NUL (which some endpoints reject), as U+FFFD.
+pub fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace('\0', "\u{FFFD}")
+}
+
+fn tokens(text: &str) -> usize {
+    tiktoken_rs::o200k_base_singleton().count_ordinary(text)
+}
+
+fn count(text: &str) -> (u64, bool) {
+    if text.len() <= COUNT_LIMIT {
+        return (tokens(text) as u64, false);
+    }
+    let sample = &text[..text.floor_char_boundary(COUNT_LIMIT)];
+    (tokens(sample) as u64 * text.len() as u64 / sample.len() as u64, true)
+}
+
+fn lines(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count().max(1)
+}
+
+/// Where the first `cap` tokens end, at the end of a line where one is near.
+fn head_end(text: &str, cap: usize) -> usize {
+    let window = &text[..text.floor_char_boundary(cap * BYTES_PER_TOKEN)];
+    let bpe = tiktoken_rs::o200k_base_singleton();
+    let found = bpe.encode_ordinary(window);
+    if found.len() <= cap {
+        return window.len();
+    }
+    let end = window.floor_char_boundary(width(&found[..cap]));
+    match window[..end].rfind('\n') {
+        Some(newline) if newline >= end / 2 => newline + 1,
+        _ => end,
+    }
+}
+
+/// Where the last `cap` tokens start, at the start of a line where one is near.
+fn tail_start(text: &str, cap: usize) -> usize {
+    let from = text.ceil_char_boundary(text.len().saturating_sub(cap * BYTES_PER_TOKEN));
+    let window = &text[from..];
+    let bpe = tiktoken_rs::o200k_base_singleton();
+    let found = bpe.encode_ordinary(window);
+    if found.len() <= cap {
+        return from;
+    }
+    let size = width(&found[found.len() - cap..]);
+    let start = text.ceil_char_boundary(text.len() - size.min(window.len()));
+    match text[start..].find('\n') {
+        Some(newline) if newline + 1 < size / 2 => start + newline + 1,
+        _ => start,
+    }
+}
+
+/// Bytes that tokens stand for.
+fn width(found: &[tiktoken_rs::Rank]) -> usize {
+    let bpe = tiktoken_rs::o200k_base_singleton();
+    bpe.decode_bytes(found).map_or(0, |bytes| bytes.len())
+}
+
+#[cfg(test)]
+mod tests;

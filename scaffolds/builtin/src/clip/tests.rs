@@ -1,0 +1,81 @@
+use super::*;
+
+fn cut(raw: &Raw, cap: usize) -> (String, Cut, String) {
+    match clip_now(raw, cap) {
+        Clipped::Cut { head, cut, tail } => (head, cut, tail),
+        Clipped::Whole(text) => panic!("{} bytes were not cut", text.len()),
+    }
+}
+
+#[test]
+fn what_fits_is_not_touched() {
+    let text = "word ".repeat(90);
+    assert_eq!(clip_now(&Raw::whole(text.as_str()), 100), Clipped::Whole(text));
+    assert_eq!(clip_now(&Raw::default(), 1), Clipped::Whole(String::new()));
+}
+
+#[test]
+fn head_and_tail_are_kept_at_whole_lines_and_the_cut_is_counted() {
+    let text: String = (0..5000).map(|n| format!("line number {n}\n")).collect();
+    let (head, cut, tail) = cut(&Raw::whole(text.as_str()), 400);
+    assert!(head.starts_with("line number 0\n") && head.ends_with('\n'));
+    assert!(tail.starts_with("line number ") && tail.ends_with("line number 4999\n"));
+    let kept = tokens(&head) + tokens(&tail);
+    assert!(kept <= 400 && kept > 350, "{kept}");
+    assert_eq!(cut.lines as usize + lines(&head) + lines(&tail), 5000);
+    assert_eq!(cut.bytes as usize + head.len() + tail.len(), text.len());
+    assert!(!cut.about);
+    assert_eq!(cut.tokens as usize, tokens(&text) - kept);
+}
+
+#[test]
+fn one_line_without_end_is_cut_within() {
+    let text = "abcdefg ".repeat(50_000);
+    let (head, cut, tail) = cut(&Raw::whole(text.as_str()), 100);
+    assert!(tokens(&head) <= 50 && tokens(&tail) <= 51);
+    assert!(cut.about, "400 kB are estimated");
+    let truth = tokens(&text) as f64;
+    assert!((cut.tokens as f64 - truth).abs() < truth * 0.05, "{} of {truth}", cut.tokens);
+}
+
+#[test]
+fn characters_are_never_split_and_bytes_that_are_no_text_survive_as_marks() {
+    let text = "漢字かな🎉".repeat(2000);
+    for cap in [1, 2, 3, 7, 100] {
+        let (head, _, tail) = cut(&Raw::whole(text.as_str()), cap);
+        assert!(text.starts_with(&head) && text.ends_with(&tail));
+    }
+    assert_eq!(
+        clip_now(&Raw::whole(&b"a\xffb\0c"[..]), 10),
+        Clipped::Whole("a\u{FFFD}b\u{FFFD}c".into())
+    );
+}
+
+#[test]
+fn long_runs_of_one_character_end_in_time() {
+    let start = std::time::Instant::now();
+    let raw = Raw::whole("x".repeat(1 << 20));
+    let (_, cut, _) = cut(&raw, 8000);
+    assert!(cut.bytes > 0);
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_capture_with_missing_bytes_shows_both_ends() {
+    let captured = |total, tail: &[u8]| Captured {
+        head: b"0123456789".to_vec(),
+        total,
+        tail: tail.to_vec(),
+        ..Captured::default()
+    };
+    // The tail overlaps the head, meets it, and leaves a gap.
+    assert_eq!(Raw::from(captured(12, b"456789ab")), Raw::whole("0123456789ab"));
+    assert_eq!(Raw::from(captured(12, b"ab")), Raw::whole("0123456789ab"));
+    assert_eq!(Raw::from(captured(10, b"")), Raw::whole("0123456789"));
+    let gap = Raw::from(captured(1000, b"yz"));
+    assert_eq!((gap.missing, gap.tail.as_slice()), (988, &b"yz"[..]));
+    let (head, cut, tail) = cut(&gap, 100);
+    assert_eq!((head.as_str(), tail.as_str()), ("0123456789", "yz"));
+    assert!(cut.about && cut.bytes == 988);
+    assert_eq!(gap.into_bytes(), b"0123456789\n[988 bytes were not kept]\nyz");
+}

@@ -1,0 +1,91 @@
+//! A command line of the model, run in the room and shown to it.
+
+use std::time::Duration;
+
+use proctor_sandbox_api::Command;
+use proctor_scaffold_api::Stop;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::{
+    clip::{Clipped, Raw, clip},
+    prompts::Prompts,
+    tools::{Output, Place, ToolError},
+};
+
+/// `[shell]` of a manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShellSettings {
+    /// Tokens shown to the model.
+    pub(crate) output_tokens: usize,
+    /// Bytes kept for the record; the end of a longer output is kept too.
+    pub(crate) output_bytes: usize,
+}
+
+/// Runs the line in bash where the room has one, else in sh: models write bash whatever they are
+/// told. Standard error joins standard output in the order of writing, which two captured streams
+/// would lose. The line itself is an argument, never spliced into another line.
+const WRAPPER: &str = "exec 2>&1; \
+                       if command -v bash >/dev/null; then exec bash -c \"$1\"; fi; \
+                       exec /bin/sh -c \"$1\"";
+
+/// Runs one line to its end or its limit. That it fails, or is killed, is a result.
+pub(crate) async fn run_line(
+    place: &Place,
+    prompts: &Prompts,
+    settings: ShellSettings,
+    line: &str,
+    limit: Duration,
+) -> Result<Output, ToolError> {
+    let mut command = Command::new(["/bin/sh", "-c", WRAPPER, "sh", line])
+        .cwd(place.workdir.as_str())
+        .time_limit(limit);
+    for (key, value) in &place.env {
+        command = command.env(key, value.as_str());
+    }
+    command.user = place.user.clone();
+    command.output_cap = settings.output_bytes;
+    let done = place.room.run(command).await?;
+    // Standard error holds only what was said before the wrapper joined the two: a missing shell.
+    let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
+    let (output, full) = show(prompts, "shell", printed, settings.output_tokens).await?;
+    let exited = done.exited;
+    let shown = prompts.render(
+        "shell_result",
+        json!({
+            "output": output.trim_end_matches('\n'),
+            "exit_status": exited.code,
+            "signal": exited.signal,
+            "timed_out": exited.timed_out,
+            "seconds": limit.as_secs_f64(),
+        }),
+    )?;
+    let exit_status = if exited.timed_out { None } else { exited.code };
+    Ok(Output { shown: shown.trim_end().to_owned(), full, exit_status, submitted: false })
+}
+
+/// What the model is shown of an output, and the whole of it where that is less.
+pub(crate) async fn show(
+    prompts: &Prompts,
+    kind: &str,
+    output: impl Into<Raw>,
+    cap: usize,
+) -> Result<(String, Option<Vec<u8>>), Stop> {
+    let (clipped, raw) = clip(output.into(), cap).await?;
+    match clipped {
+        Clipped::Whole(text) => Ok((text, None)),
+        Clipped::Cut { head, cut, tail } => {
+            let marker = prompts.render(
+                "cut",
+                json!({
+                    "kind": kind, "tokens": cut.tokens, "lines": cut.lines, "bytes": cut.bytes,
+                    "about": cut.about,
+                }),
+            )?;
+            let gap = |text: &str| if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+            let shown = format!("{head}{}{marker}\n{tail}", gap(&head));
+            Ok((shown, Some(raw.into_bytes())))
+        }
+    }
+}

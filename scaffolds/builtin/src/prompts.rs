@@ -1,0 +1,183 @@
+//! Prompt texts and settings as data: `prompts/<scaffold>/*.md.j2` and `manifest.toml`.
+
+use std::{collections::BTreeMap, fmt, path::Path};
+
+use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
+use proctor_scaffold_api::{Brief, Stop};
+use proctor_types::{Budget, Fault, Layer};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+mod embedded;
+
+/// The texts and settings of one scaffold.
+///
+/// Undefined variables are errors, and every template is rendered once with sample values when it
+/// is loaded, so that a mistake in a prompt ends the run before its first trial, not within it.
+pub struct Prompts {
+    folder: &'static str,
+    texts: BTreeMap<&'static str, String>,
+    settings: Value,
+    templates: Environment<'static>,
+}
+
+/// A prompt that cannot be used: the user's mistake where a folder overlays the embedded ones.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("prompts: {file}: {what}")]
+pub struct PromptError {
+    /// `tools/task.md.j2`.
+    pub file: String,
+    pub what: String,
+}
+
+impl Prompts {
+    /// The embedded texts of one scaffold (`tools`, `bash`), overlaid by the files of the same name
+    /// in `over/<scaffold>/`.
+    pub fn load(folder: &'static str, over: Option<&Path>) -> Result<Self, PromptError> {
+        let read = |file: &str, embedded: &str| -> Result<String, PromptError> {
+            let Some(path) = over.map(|over| over.join(folder).join(file)) else {
+                return Ok(embedded.to_owned());
+            };
+            match std::fs::read_to_string(&path) {
+                Ok(text) => Ok(text),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    Ok(embedded.to_owned())
+                }
+                Err(error) => Err(problem(folder, file, error)),
+            }
+        };
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        let syntax = syntax.map_err(|error| problem(folder, "manifest.toml", error))?;
+        let mut templates = Environment::new();
+        templates.set_undefined_behavior(UndefinedBehavior::Strict);
+        templates.set_syntax(syntax);
+        let mut texts = BTreeMap::new();
+        let mut settings = Value::Null;
+        for (file, embedded) in embedded::files(folder) {
+            let text = read(file, embedded)?;
+            let Some(name) = file.strip_suffix(".md.j2") else {
+                settings = toml::from_str(&text).map_err(|error| problem(folder, file, error))?;
+                continue;
+            };
+            templates
+                .add_template_owned(name, text.clone())
+                .and_then(|()| templates.get_template(name)?.render(Serde(sample(name))).map(drop))
+                .map_err(|error| problem(folder, file, format!("{error:#}")))?;
+            texts.insert(name, text);
+        }
+        Ok(Self { folder, texts, settings, templates })
+    }
+
+    /// The manifest as the scaffold's own type.
+    pub fn settings<T: DeserializeOwned>(&self) -> Result<T, PromptError> {
+        serde_path_to_error::deserialize(&self.settings)
+            .map_err(|error| problem(self.folder, "manifest.toml", error))
+    }
+
+    /// Renders one text. What ends a template at this point is a mistake that loading could not
+    /// see; it is a fault of the seat, never a text for the model.
+    pub fn render(&self, name: &str, with: impl Serialize) -> Result<String, Stop> {
+        self.templates.get_template(name).and_then(|text| text.render(Serde(with))).map_err(
+            |error| {
+                let folder = self.folder;
+                let what = format!("prompt {folder}/{name}.md.j2 did not render: {error:#}");
+                Stop::Fault(Fault::new(Layer::Seat, what))
+            },
+        )
+    }
+
+    /// A text without variables, such as a tool's description.
+    pub fn plain(&self, name: &str) -> String {
+        self.render(name, ()).unwrap_or_default()
+    }
+
+    /// Texts as written and settings as read, by name.
+    pub fn factors(&self) -> Value {
+        json!({ "prompts": self.texts, "settings": self.settings })
+    }
+}
+
+impl fmt::Debug for Prompts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prompts").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+fn problem(folder: &str, file: &str, what: impl fmt::Display) -> PromptError {
+    PromptError { file: format!("{folder}/{file}"), what: what.to_string() }
+}
+
+/// What the first messages may say: of the brief, never the gold or a recorded trajectory.
+#[derive(Debug, Serialize)]
+pub(crate) struct Opening<'a> {
+    statement: &'a str,
+    workdir: &'a str,
+    command_seconds: u64,
+    limits: Option<Limits>,
+}
+
+/// The announced limits. Every field is there, absent ones as none: the templates are strict.
+#[derive(Debug, Serialize)]
+struct Limits {
+    steps: Option<u64>,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    cost_usd: Option<f64>,
+    wall_seconds: Option<f64>,
+    working_seconds: Option<f64>,
+}
+
+impl<'a> Opening<'a> {
+    pub(crate) fn of(brief: &'a Brief) -> Self {
+        Self {
+            statement: brief.statement.trim(),
+            workdir: &brief.workdir,
+            command_seconds: brief.command_limit.as_secs(),
+            limits: brief.announced.as_ref().and_then(Limits::of),
+        }
+    }
+}
+
+impl Limits {
+    /// `None` where nothing is limited: an empty list of limits would mislead.
+    fn of(budget: &Budget) -> Option<Self> {
+        let limits = Self {
+            steps: budget.steps,
+            input_tokens: budget.input_tokens,
+            output_tokens: budget.output_tokens,
+            total_tokens: budget.total_tokens,
+            cost_usd: budget.cost_usd,
+            wall_seconds: budget.wall_seconds,
+            working_seconds: budget.working_seconds,
+        };
+        let any = limits.steps.is_some()
+            || limits.input_tokens.is_some()
+            || limits.output_tokens.is_some()
+            || limits.total_tokens.is_some()
+            || limits.cost_usd.is_some()
+            || limits.wall_seconds.is_some()
+            || limits.working_seconds.is_some();
+        any.then_some(limits)
+    }
+}
+
+/// The variables of each text, with sample values: the contract of whoever writes another one.
+fn sample(name: &str) -> Value {
+    match name {
+        "system" | "task" => json!({
+            "statement": "s", "workdir": "/w", "command_seconds": 1,
+            "limits": {
+                "steps": 1, "input_tokens": 1, "output_tokens": 1, "total_tokens": 1,
+                "cost_usd": 1.0, "wall_seconds": 1.0, "working_seconds": null,
+            },
+        }),
+        "nudge" => json!({ "length": true }),
+        "format" => json!({ "length": true, "problem": "p" }),
+        "shell_result" => json!({
+            "output": "o", "exit_status": 1, "signal": null, "timed_out": false, "seconds": 1,
+        }),
+        "cut" => json!({ "kind": "shell", "tokens": 1, "lines": 1, "bytes": 1, "about": true }),
+        _ => json!({}),
+    }
+}

@@ -1,0 +1,145 @@
+//! `replay`: a recorded trajectory's actions, run again by the same handlers.
+//!
+//! No model is asked. What differs from the record is noted, never corrected: a replay that differs
+//! says that the task, the room or the tools did.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
+use proctor_types::ToolCall;
+use serde_json::{Map, Value, json};
+
+mod recording;
+
+use crate::{
+    Bash, PromptError, Tools,
+    bash::BASH,
+    tools::{Called, Toolbox},
+};
+use recording::{Act, Recorded, Recording};
+
+/// Characters of a differing line that are noted.
+const LINE: usize = 300;
+
+/// Runs the actions of `brief.replay` again.
+#[derive(Debug)]
+pub struct Replay {
+    tools: Tools,
+    bash: Bash,
+}
+
+impl Replay {
+    /// # Errors
+    /// See [`Prompts::load`](crate::Prompts::load).
+    pub fn load(prompts: Option<&Path>) -> Result<Self, PromptError> {
+        Ok(Self { tools: Tools::load(prompts)?, bash: Bash::load(prompts)? })
+    }
+
+    async fn act(
+        &self,
+        session: &mut dyn Session,
+        toolbox: &mut Toolbox,
+        call: &ToolCall,
+        arguments: &Value,
+    ) -> Result<Called, Stop> {
+        match (call.name.as_str(), arguments["command"].as_str()) {
+            (BASH, Some(line)) => self.bash.run(session, &call.id, line).await,
+            _ => toolbox.call(session, call).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Scaffold for Replay {
+    fn name(&self) -> &'static str {
+        "replay"
+    }
+
+    /// The settings of the handlers, since they shape the outputs that are compared.
+    fn factors(&self) -> Value {
+        json!({ "tools": self.tools.factors(), "bash": self.bash.factors() })
+    }
+
+    fn needs_model(&self) -> bool {
+        false
+    }
+
+    async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
+        let Some(path) = session.brief().replay.clone() else {
+            return Ok(Finish::Exited { why: "no trajectory to replay was given".into() });
+        };
+        let recording = Recording::read(&path).await?;
+        let mut toolbox = self.tools.toolbox(session);
+        let (mut differing, mut run, mut skipped, mut submitted) = (0_u64, 0_u64, 0_u64, false);
+        let mut in_step = false;
+        for act in &recording.acts {
+            match act {
+                Act::Answered => {
+                    if in_step {
+                        session.end_step().await?;
+                    }
+                    in_step = true;
+                }
+                // It had no effect, and its answer is wording, not behaviour.
+                Act::Called(recorded) if recorded.malformed => skipped += 1,
+                // Answered, not run.
+                Act::Called(_) if submitted => skipped += 1,
+                Act::Called(recorded) => {
+                    let call = recorded.call();
+                    let called =
+                        self.act(session, &mut toolbox, &call, &recorded.arguments).await?;
+                    run += 1;
+                    submitted = called.submitted;
+                    if let Some(note) = difference(recorded, &called) {
+                        differing += 1;
+                        session.note(note).await?;
+                    }
+                }
+            }
+        }
+        if in_step {
+            session.end_step().await?;
+        }
+        let summary = json!({
+            "replay": "finished", "calls": run, "differing": differing, "skipped": skipped,
+            "unreadable_lines": recording.unreadable,
+        });
+        session.note(object(summary)).await?;
+        Ok(match recording.ending {
+            Some(ending) if ending == "submitted" => Finish::Submitted,
+            Some(ending) => Finish::Exited { why: format!("the recorded trial ended as {ending}") },
+            None if submitted => Finish::Submitted,
+            None => Finish::Exited { why: "the recorded trial has no end".into() },
+        })
+    }
+}
+
+/// The first line that differs, or the exit status; `None` where nothing does or nothing was kept.
+fn difference(recorded: &Recorded, called: &Called) -> Option<Map<String, Value>> {
+    let shown = recorded.shown.as_ref()?;
+    let status = recorded.exit_status != called.exit_status;
+    if *shown == called.shown && !status {
+        return None;
+    }
+    let (mut before, mut now) = (shown.lines(), called.shown.lines());
+    let (line, before, now) = (1_u64..)
+        .map(|line| (line, before.next(), now.next()))
+        .find(|(_, before, now)| before != now || before.is_none())?;
+    Some(object(json!({
+        "replay": "difference", "call_id": recorded.call_id, "name": recorded.name, "line": line,
+        "recorded": before.map(head), "now": now.map(head),
+        "recorded_exit_status": recorded.exit_status, "now_exit_status": called.exit_status,
+    })))
+}
+
+fn head(line: &str) -> &str {
+    line.char_indices().nth(LINE).map_or(line, |(end, _)| &line[..end])
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => Map::from_iter([("note".to_owned(), other)]),
+    }
+}

@@ -1,0 +1,154 @@
+use std::path::Path;
+
+use proctor_scaffold_api::Stop;
+use proctor_types::{Envelope, Event, Fault, Layer, ToolCall};
+use serde_json::Value;
+
+/// What of a trajectory is run again, in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Recording {
+    pub(super) acts: Vec<Act>,
+    /// The ending's name, where the trial came to one.
+    pub(super) ending: Option<String>,
+    /// Lines that are no event, a torn last one left out.
+    pub(super) unreadable: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Act {
+    /// An answer: a new step begins.
+    Answered,
+    Called(Recorded),
+}
+
+/// A recorded call, and its answer where one was recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Recorded {
+    pub(super) call_id: String,
+    pub(super) name: String,
+    pub(super) arguments: Value,
+    pub(super) shown: Option<String>,
+    pub(super) exit_status: Option<i32>,
+    pub(super) malformed: bool,
+}
+
+impl Recorded {
+    /// The call as the model wrote it: text that was not JSON was recorded as a string.
+    pub(super) fn call(&self) -> ToolCall {
+        let arguments = match &self.arguments {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        ToolCall { id: self.call_id.clone(), name: self.name.clone(), arguments }
+    }
+}
+
+impl Recording {
+    /// Reads a trajectory file.
+    ///
+    /// # Errors
+    /// A fault where the file cannot be read or holds no event at all.
+    pub(super) async fn read(path: &Path) -> Result<Self, Stop> {
+        let fault = |what: String| {
+            let what = format!("replay of {}: {what}", path.display());
+            Stop::Fault(
+                Fault::new(Layer::Record, what).mend("give the path of a `trajectory.jsonl`"),
+            )
+        };
+        let bytes = tokio::fs::read(path).await.map_err(|error| fault(error.to_string()))?;
+        Self::parse(&bytes).ok_or_else(|| fault("the file holds no events".into()))
+    }
+
+    /// The last try's events. Kinds of a later version are passed over; a torn last line is
+    /// dropped; other lines that cannot be read are counted. Checksums are the record's business.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let whole = bytes.ends_with(b"\n");
+        let lines: Vec<_> = bytes
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.trim_ascii().is_empty())
+            .collect();
+        let mut recording = Self::default();
+        let mut events: Vec<Envelope> = Vec::new();
+        for (index, line) in lines.iter().enumerate() {
+            match serde_json::from_slice(line) {
+                Ok(envelope) => events.push(envelope),
+                Err(_) if index + 1 == lines.len() && !whole => {}
+                Err(_) => recording.unreadable += 1,
+            }
+        }
+        let last = events.iter().map(|envelope| envelope.try_number).max()?;
+        for envelope in events.into_iter().filter(|envelope| envelope.try_number == last) {
+            recording.add(envelope.event);
+        }
+        Some(recording)
+    }
+
+    fn add(&mut self, event: Event) {
+        match event {
+            Event::ModelAnswered { .. } => self.acts.push(Act::Answered),
+            Event::ToolCalled { call_id, name, arguments } => {
+                self.acts.push(Act::Called(Recorded {
+                    call_id,
+                    name,
+                    arguments,
+                    shown: None,
+                    exit_status: None,
+                    malformed: false,
+                }));
+            }
+            Event::ToolReturned { call_id, shown, exit_status, malformed, .. } => {
+                // The last call: ids are the model's, and some models repeat them.
+                if let Some(Act::Called(called)) = self.acts.last_mut()
+                    && called.call_id == call_id
+                {
+                    called.shown = Some(shown);
+                    called.exit_status = exit_status;
+                    called.malformed = malformed;
+                }
+            }
+            Event::TrialEnded { outcome } => self.ending = Some(outcome.ending.name()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(seq: u64, try_number: u32, event: &str) -> String {
+        format!(
+            r#"{{"v":1,"seq":{seq},"try":{try_number},"step":0,"t_mono":0.5,"t_wall":1.0,"sum":"x",{event}}}"#
+        )
+    }
+
+    #[test]
+    fn the_last_try_is_read_past_unknown_kinds_and_a_torn_end() {
+        let call = |id: &str| {
+            format!(
+                r#""kind":"tool_called","call_id":"{id}","name":"shell","arguments":{{"command":"ls"}}"#
+            )
+        };
+        let returned = r#""kind":"tool_returned","call_id":"b","name":"shell","shown":"x","full":null,"exit_status":0,"seconds":0.1,"malformed":false"#;
+        let answer = r#""kind":"model_answered","answer":{"content":"","tool_calls":[],"extra":{},"finish_reason":null,"refused":false,"usage":{"input":1,"output":1},"cost_usd":null}"#;
+        let text = [
+            line(1, 1, &call("a")),
+            line(1, 2, answer),
+            line(2, 2, r#""kind":"moon_rose","phase":"full""#),
+            line(3, 2, &call("b")),
+            "not an event".to_owned(),
+            line(4, 2, returned),
+            r#"{"v":1,"seq":5,"#.to_owned(),
+        ]
+        .join("\n");
+        let recording = Recording::parse(text.as_bytes()).unwrap();
+        assert_eq!(recording.unreadable, 1);
+        assert_eq!(recording.ending, None);
+        let [Act::Answered, Act::Called(called)] = recording.acts.as_slice() else {
+            panic!("{recording:?}");
+        };
+        assert_eq!((called.call_id.as_str(), called.shown.as_deref()), ("b", Some("x")));
+        assert_eq!(called.call().arguments, r#"{"command":"ls"}"#);
+        assert_eq!(Recording::parse(b""), None);
+    }
+}

@@ -1,0 +1,55 @@
+use proctor_scaffold_api::{Session, Stop};
+use proctor_types::{Answer, Ask, Message, ToolSpec};
+
+/// The conversation so far. It only ever grows at its end, so that endpoints can cache its head.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    messages: Vec<Message>,
+    tools: Vec<ToolSpec>,
+    /// Tokens up to the last answer, by the provider's own count.
+    counted: u64,
+    /// How many messages `counted` covers.
+    covered: usize,
+}
+
+impl Talk {
+    pub(crate) fn open(system: String, task: String, tools: Vec<ToolSpec>) -> Self {
+        let messages = vec![Message::System { content: system }, Message::User { content: task }];
+        Self { messages, tools, counted: 0, covered: 0 }
+    }
+
+    /// One step. A refusal that the session delivered as an answer ends the loop like any other.
+    pub(crate) async fn ask(&mut self, session: &mut dyn Session) -> Result<Answer, Stop> {
+        let ask = Ask { messages: self.messages.clone(), tools: self.tools.clone() };
+        let answer = session.ask(ask).await?;
+        if answer.refused {
+            return Err(Stop::Refused(answer.content));
+        }
+        self.messages.push(answer.message());
+        self.counted = answer.usage.input + answer.usage.output;
+        self.covered = self.messages.len();
+        Ok(answer)
+    }
+
+    pub(crate) fn tell(&mut self, content: String) {
+        self.messages.push(Message::User { content });
+    }
+
+    pub(crate) fn observe(&mut self, call_id: &str, content: String) {
+        self.messages.push(Message::Tool { call_id: call_id.to_owned(), content });
+    }
+
+    /// Why the next request cannot fit the model's context window, if so. Asked before the request:
+    /// the endpoint's error would look like a fault of the endpoint.
+    pub(crate) fn overflow(&self, session: &dyn Session) -> Option<String> {
+        let window = session.brief().context_window?;
+        let fresh = self.messages.get(self.covered..).unwrap_or_default();
+        let tokens = self.counted + session.count_tokens(fresh);
+        (tokens >= window).then(|| format!("context window full: {tokens} tokens of {window}"))
+    }
+}
+
+/// Whether the endpoint cut the answer at its output limit.
+pub(crate) fn was_cut(answer: &Answer) -> bool {
+    answer.finish_reason.as_deref() == Some("length")
+}

@@ -1,0 +1,112 @@
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
+use proctor_types::Answer;
+use serde_json::{Value, json};
+
+use super::{Place, Toolbox, ToolsSettings, specs};
+use crate::{
+    PromptError,
+    prompts::{Opening, Prompts},
+    talk::{Talk, was_cut},
+};
+
+/// Raised when the wording of a tool's answers in this crate changes: part of the arm's factors,
+/// since the model reads it as it reads the prompts.
+pub(crate) const REVISION: u32 = 1;
+
+/// The scaffold for models with function calling.
+#[derive(Debug)]
+pub struct Tools {
+    prompts: Arc<Prompts>,
+    settings: ToolsSettings,
+}
+
+impl Tools {
+    /// # Errors
+    /// See [`Prompts::load`].
+    pub fn load(prompts: Option<&Path>) -> Result<Self, PromptError> {
+        let prompts = Prompts::load("tools", prompts)?;
+        let settings = prompts.settings()?;
+        Ok(Self { prompts: Arc::new(prompts), settings })
+    }
+
+    pub(crate) fn toolbox(&self, session: &dyn Session) -> Toolbox {
+        Toolbox::new(Place::of(session), &self.prompts, &self.settings)
+    }
+
+    /// Runs the calls of one answer in order. `true`: one of them handed the work in, and those
+    /// after it were answered without being run.
+    async fn act(
+        &self,
+        session: &mut dyn Session,
+        toolbox: &mut Toolbox,
+        talk: &mut Talk,
+        answer: &Answer,
+    ) -> Result<bool, Stop> {
+        let mut submitted = false;
+        for call in &answer.tool_calls {
+            if submitted {
+                let shown = self.prompts.render("not_run", ())?;
+                toolbox.pass_over(session, call, shown).await?;
+                continue;
+            }
+            let called = toolbox.call(session, call).await?;
+            submitted = called.submitted;
+            talk.observe(&call.id, called.shown);
+        }
+        Ok(submitted)
+    }
+}
+
+#[async_trait]
+impl Scaffold for Tools {
+    fn name(&self) -> &'static str {
+        "tools"
+    }
+
+    fn factors(&self) -> Value {
+        let mut factors = self.prompts.factors();
+        factors["tools"] = json!(specs(&self.prompts));
+        factors["revision"] = json!(REVISION);
+        factors
+    }
+
+    fn needs_model(&self) -> bool {
+        true
+    }
+
+    /// Ask, act, observe, repeat.
+    async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
+        let opening = Opening::of(session.brief());
+        let system = self.prompts.render("system", &opening)?;
+        let task = self.prompts.render("task", &opening)?;
+        let mut talk = Talk::open(system, task, specs(&self.prompts));
+        let mut toolbox = self.toolbox(session);
+        let mut idle = 0;
+        loop {
+            if let Some(why) = talk.overflow(session) {
+                return Ok(Finish::Exited { why });
+            }
+            let answer = talk.ask(session).await?;
+            if answer.tool_calls.is_empty() {
+                idle += 1;
+                if idle >= self.settings.nudge_limit {
+                    let why = format!("{idle} answers in a row without a tool call");
+                    return Ok(Finish::Exited { why });
+                }
+                let length = was_cut(&answer);
+                talk.tell(self.prompts.render("nudge", json!({ "length": length }))?);
+                continue;
+            }
+            idle = 0;
+            if self.act(session, &mut toolbox, &mut talk, &answer).await? {
+                return Ok(Finish::Submitted);
+            }
+            if was_cut(&answer) {
+                talk.tell(self.prompts.render("length", ())?);
+            }
+        }
+    }
+}

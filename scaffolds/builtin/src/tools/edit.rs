@@ -1,0 +1,252 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use proctor_sandbox_api::{
+    RoomError,
+    wire::{DirEntry, EntryKind, RawPath, RefusalKind},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    Output, Place, Tool, ToolError,
+    edit_find::{Found, find_once},
+    edit_history::{Edited, History},
+    edit_spec::{EditArguments, EditCommand},
+    edit_view::{excerpt, folder, numbered},
+    specs::EDIT,
+    tool::read_arguments,
+};
+use crate::{clip::lossy, command::show, prompts::Prompts, schema::strict};
+
+/// `[edit]` of the manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EditSettings {
+    /// Tokens shown of one view.
+    pub(crate) view_tokens: usize,
+    /// Larger files are neither viewed nor edited, in bytes.
+    pub(crate) file_bytes: u64,
+    /// Entries of one folder listing.
+    pub(crate) folder_entries: usize,
+    /// Edits remembered per file.
+    pub(crate) undo_depth: usize,
+}
+
+/// Views and edits files through the room agent: byte-exact, and with no editor in the image.
+pub(crate) struct Edit {
+    prompts: Arc<Prompts>,
+    settings: EditSettings,
+    history: History,
+}
+
+impl Edit {
+    pub(crate) fn new(prompts: Arc<Prompts>, settings: EditSettings) -> Self {
+        Self { prompts, settings, history: History::new(settings.undo_depth) }
+    }
+}
+
+#[async_trait]
+impl Tool for Edit {
+    fn name(&self) -> &'static str {
+        EDIT
+    }
+
+    async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError> {
+        let schema = strict::<EditArguments>();
+        let arguments: EditArguments = read_arguments(EDIT, &schema, arguments)?;
+        let path = place.resolve(&arguments.path);
+        match arguments.command {
+            EditCommand::View => self.view(place, &path, arguments.view_range.as_deref()).await,
+            EditCommand::Create => {
+                let text = needed(arguments.file_text, "create", "file_text")?;
+                self.create(place, path, text.into_bytes()).await
+            }
+            EditCommand::Replace => {
+                let old = needed(arguments.old_str, "replace", "old_str")?;
+                self.replace(place, path, &old, &arguments.new_str.unwrap_or_default()).await
+            }
+            EditCommand::Insert => {
+                let line = needed(arguments.insert_line, "insert", "insert_line")?;
+                let text = needed(arguments.insert_text, "insert", "insert_text")?;
+                self.insert(place, path, line, &text).await
+            }
+            EditCommand::Undo => self.undo(place, &path).await,
+        }
+    }
+}
+
+fn needed<T>(given: Option<T>, command: &str, field: &str) -> Result<T, ToolError> {
+    given.ok_or_else(|| {
+        ToolError::Malformed(format!(
+            "The arguments of `edit` could not be read: `{command}` needs the field `{field}`."
+        ))
+    })
+}
+
+impl Edit {
+    async fn view(
+        &self,
+        place: &Place,
+        path: &RawPath,
+        range: Option<&[i64]>,
+    ) -> Result<Output, ToolError> {
+        let text = if stat(place, path).await?.kind == EntryKind::Dir {
+            if range.is_some() {
+                return Err(ToolError::Tell(format!("{path} is a folder: it has no lines.")));
+            }
+            folder(&place.room.list(path).await?, self.settings.folder_entries)
+        } else {
+            numbered(&lossy(&self.read(place, path).await?), range)?
+        };
+        let (shown, full) = show(&self.prompts, "view", text, self.settings.view_tokens).await?;
+        Ok(Output { full, ..Output::say(shown) })
+    }
+
+    async fn create(
+        &mut self,
+        place: &Place,
+        path: RawPath,
+        bytes: Vec<u8>,
+    ) -> Result<Output, ToolError> {
+        let before = match place.room.stat(&path).await? {
+            None => None,
+            Some(found) if found.kind == EntryKind::Dir => {
+                return Err(ToolError::Tell(format!("{path} is a folder.")));
+            }
+            Some(_) => Some(self.read(place, &path).await?),
+        };
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        let done = if before.is_some() { "Replaced" } else { "Created" };
+        let said = format!("{done} {path} ({lines} lines).");
+        self.write(place, path, before, bytes).await?;
+        Ok(Output::say(said))
+    }
+
+    async fn replace(
+        &mut self,
+        place: &Place,
+        path: RawPath,
+        old: &str,
+        new: &str,
+    ) -> Result<Output, ToolError> {
+        let before = self.read_existing(place, &path).await?;
+        let at = match find_once(&before, old) {
+            Found::Once(at) => at,
+            Found::Not(why) => {
+                return Err(ToolError::Tell(format!("Nothing was changed in {path}: {why}")));
+            }
+        };
+        if old == new {
+            return Err(ToolError::Tell(format!(
+                "Nothing to change: old_str is new_str in {path}."
+            )));
+        }
+        let mut after = before[..at].to_vec();
+        after.extend(new.bytes());
+        after.extend(&before[at + old.len()..]);
+        let said = format!("Edited {path}:\n{}", excerpt(&after, at, new.len()));
+        self.write(place, path, Some(before), after).await?;
+        Ok(Output::say(said.trim_end()))
+    }
+
+    async fn insert(
+        &mut self,
+        place: &Place,
+        path: RawPath,
+        line: u64,
+        text: &str,
+    ) -> Result<Output, ToolError> {
+        let before = self.read_existing(place, &path).await?;
+        let mut head = Vec::new();
+        let mut lines = before.split_inclusive(|byte| *byte == b'\n');
+        for count in 0..line {
+            let Some(next) = lines.next() else {
+                let why = format!("{path} has {count} lines: insert_line {line} is past its end.");
+                return Err(ToolError::Tell(why));
+            };
+            head.extend(next);
+        }
+        // The last line of a file may lack its end; what is inserted never joins it.
+        if !head.is_empty() && !head.ends_with(b"\n") {
+            head.push(b'\n');
+        }
+        let at = head.len();
+        let mut after = head;
+        after.extend(text.bytes());
+        let rest: Vec<u8> = lines.flatten().copied().collect();
+        if !text.ends_with('\n') && !(rest.is_empty() && !before.ends_with(b"\n")) {
+            after.push(b'\n');
+        }
+        let size = after.len() - at;
+        after.extend(rest);
+        let said = format!("Edited {path}:\n{}", excerpt(&after, at, size));
+        self.write(place, path, Some(before), after).await?;
+        Ok(Output::say(said.trim_end()))
+    }
+
+    async fn undo(&mut self, place: &Place, path: &RawPath) -> Result<Output, ToolError> {
+        let Some(last) = self.history.last(path) else {
+            return Err(ToolError::Tell(format!("There is no edit of {path} to undo.")));
+        };
+        let now = match place.room.read(path, self.settings.file_bytes).await {
+            Ok(bytes) => Some(bytes),
+            Err(RoomError::Refused(no)) if no.why == RefusalKind::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        if now.as_ref() != Some(&last.after) {
+            let why = format!(
+                "Nothing was undone: {path} was changed by something else since its last edit."
+            );
+            return Err(ToolError::Tell(why));
+        }
+        let said = match &last.before {
+            Some(before) => {
+                place.room.write(path, before, None).await?;
+                format!("Undid the last edit of {path}.")
+            }
+            None => {
+                place.room.remove(path).await?;
+                format!("Undid the last edit of {path}: the file is gone again.")
+            }
+        };
+        self.history.forget_last(path);
+        Ok(Output::say(said))
+    }
+
+    async fn read(&self, place: &Place, path: &RawPath) -> Result<Vec<u8>, ToolError> {
+        match place.room.read(path, self.settings.file_bytes).await {
+            Err(RoomError::Refused(no)) if no.why == RefusalKind::TooLarge => {
+                let limit = self.settings.file_bytes;
+                let why = format!("{path} is larger than {limit} bytes: use shell commands on it.");
+                Err(ToolError::Tell(why))
+            }
+            other => Ok(other?),
+        }
+    }
+
+    async fn read_existing(&self, place: &Place, path: &RawPath) -> Result<Vec<u8>, ToolError> {
+        if stat(place, path).await?.kind == EntryKind::Dir {
+            return Err(ToolError::Tell(format!("{path} is a folder.")));
+        }
+        self.read(place, path).await
+    }
+
+    /// Writes, then remembers: an edit that failed is not one to undo.
+    async fn write(
+        &mut self,
+        place: &Place,
+        path: RawPath,
+        before: Option<Vec<u8>>,
+        after: Vec<u8>,
+    ) -> Result<(), ToolError> {
+        place.room.write(&path, &after, None).await?;
+        self.history.push(path, Edited { before, after });
+        Ok(())
+    }
+}
+
+async fn stat(place: &Place, path: &RawPath) -> Result<DirEntry, ToolError> {
+    let found = place.room.stat(path).await?;
+    found.ok_or_else(|| ToolError::Tell(format!("There is no {path}.")))
+}

@@ -1,0 +1,132 @@
+//! Finds the one place that `replace` means, or says why there is none.
+
+/// Lines named in a message at most.
+const NAMED: usize = 10;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The byte at which the text starts.
+    Once(usize),
+    /// For the model: what was found instead.
+    Not(String),
+}
+
+/// Exact and unique, or not at all: a near match that is edited silently is a wrong edit.
+pub(super) fn find_once(bytes: &[u8], old: &str) -> Found {
+    if old.is_empty() {
+        return Found::Not("old_str is empty; use insert, or create for a whole file.".into());
+    }
+    let places = occurrences(bytes, old.as_bytes());
+    match places.as_slice() {
+        [at] => Found::Once(*at),
+        [] => Found::Not(near(bytes, old)),
+        many => {
+            let lines: Vec<_> =
+                many.iter().take(NAMED).map(|at| line_of(bytes, *at).to_string()).collect();
+            let more = if many.len() > NAMED { ", ..." } else { "" };
+            Found::Not(format!(
+                "old_str occurs {} times, at lines {}{more}. Add lines around it until it is unique.",
+                many.len(),
+                lines.join(", ")
+            ))
+        }
+    }
+}
+
+/// Overlapping occurrences count: either could be meant.
+fn occurrences(bytes: &[u8], old: &[u8]) -> Vec<usize> {
+    let mut places = Vec::new();
+    let mut from = 0;
+    while let Some(rest) = bytes.get(from..) {
+        let first = rest.iter().position(|byte| *byte == old[0]);
+        let Some(at) = first.map(|offset| from + offset) else { break };
+        if bytes[at..].starts_with(old) {
+            places.push(at);
+        }
+        from = at + 1;
+    }
+    places
+}
+
+/// The most helpful thing to say of a text that does not occur.
+fn near(bytes: &[u8], old: &str) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if text.contains("\r\n") && !old.contains('\r') && text.replace("\r\n", "\n").contains(old) {
+        return "old_str does not occur as written: the file's lines end in CRLF. \
+                Replace within single lines, or convert the file."
+            .into();
+    }
+    let wanted: Vec<_> = old.lines().map(squeezed).filter(|line| !line.is_empty()).collect();
+    let there: Vec<_> =
+        (1_usize..).zip(text.lines().map(squeezed)).filter(|(_, line)| !line.is_empty()).collect();
+    let Some(first) = wanted.first() else {
+        return "old_str does not occur: it holds only white space.".into();
+    };
+    let alike = |window: &[(usize, String)]| window.iter().map(|(_, line)| line).eq(wanted.iter());
+    if let Some(window) = there.windows(wanted.len()).find(|window| alike(window)) {
+        let lines = match window {
+            [(one, _)] => format!("line {one}"),
+            [(from, _), .., (to, _)] => format!("lines {from}-{to}"),
+            [] => String::new(),
+        };
+        return format!(
+            "old_str does not occur, but {lines} differ from it in white space only. \
+             View them and copy them exactly."
+        );
+    }
+    let starts: Vec<_> = there
+        .iter()
+        .filter(|(_, line)| line == first)
+        .take(NAMED)
+        .map(|(number, _)| number.to_string())
+        .collect();
+    if starts.is_empty() {
+        return "old_str does not occur, nor does its first line. View the file again.".into();
+    }
+    format!(
+        "old_str does not occur; its first line does, at line {}, but what follows differs. \
+         View the file again.",
+        starts.join(", ")
+    )
+}
+
+fn squeezed(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Counted from 1.
+pub(super) fn line_of(bytes: &[u8], at: usize) -> usize {
+    1 + bytes[..at.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(bytes: &[u8], old: &str) -> String {
+        match find_once(bytes, old) {
+            Found::Not(why) => why,
+            Found::Once(at) => panic!("found at {at}"),
+        }
+    }
+
+    #[test]
+    fn exact_and_unique_or_not_at_all() {
+        assert_eq!(find_once(b"a = 1\nb = 2\n", "b = 2"), Found::Once(6));
+        assert_eq!(find_once(b"\xff\xfe b", "b"), Found::Once(3));
+        assert!(why(b"x\ny\nx\n", "x").contains("2 times, at lines 1, 3"));
+        // Overlapping occurrences are two.
+        assert!(why(b"aaa", "aa").contains("2 times"));
+        assert!(why(b"x", "").contains("empty"));
+    }
+
+    #[test]
+    fn a_miss_says_what_is_near() {
+        let text = b"def f():\n    return 1\n\ndef g():\n    return 2\n";
+        assert!(why(text, "def f():\n  return 1").contains("lines 1-2 differ"));
+        assert!(why(text, "return  2").contains("line 5 differ"));
+        assert!(why(text, "def g():\n    return 3").contains("at line 4, but"));
+        assert!(why(text, "class A:").contains("nor does its first line"));
+        assert!(why(b"a\r\nb\r\n", "a\nb").contains("CRLF"));
+    }
+}

@@ -1,0 +1,64 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use proctor_sandbox_api::wire::RawPath;
+
+/// One edit: the whole content on either side of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Edited {
+    /// `None`: the edit made the file.
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) after: Vec<u8>,
+}
+
+/// The edits of one trial, per file. Kept on the host, where nothing in the room can change it.
+#[derive(Debug)]
+pub(super) struct History {
+    depth: usize,
+    files: BTreeMap<RawPath, VecDeque<Edited>>,
+}
+
+impl History {
+    pub(super) fn new(depth: usize) -> Self {
+        Self { depth, files: BTreeMap::new() }
+    }
+
+    pub(super) fn push(&mut self, path: RawPath, edited: Edited) {
+        let edits = self.files.entry(path).or_default();
+        edits.push_back(edited);
+        if edits.len() > self.depth {
+            edits.pop_front();
+        }
+    }
+
+    pub(super) fn last(&self, path: &RawPath) -> Option<&Edited> {
+        self.files.get(path)?.back()
+    }
+
+    pub(super) fn forget_last(&mut self, path: &RawPath) {
+        if let Some(edits) = self.files.get_mut(path) {
+            edits.pop_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_edits_are_forgotten_per_file() {
+        let mut history = History::new(2);
+        let edited = |n: u8| Edited { before: None, after: vec![n] };
+        let (a, b) = (RawPath::from("/a"), RawPath::from("/b"));
+        for n in 1..=3 {
+            history.push(a.clone(), edited(n));
+        }
+        history.push(b.clone(), edited(9));
+        assert_eq!(history.last(&a), Some(&edited(3)));
+        history.forget_last(&a);
+        assert_eq!(history.last(&a), Some(&edited(2)));
+        history.forget_last(&a);
+        assert_eq!(history.last(&a), None);
+        assert_eq!(history.last(&b), Some(&edited(9)));
+    }
+}

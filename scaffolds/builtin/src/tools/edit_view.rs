@@ -1,0 +1,108 @@
+//! Files and folders as the model is shown them.
+
+use proctor_sandbox_api::wire::{DirEntry, EntryKind};
+
+use super::{ToolError, edit_find::line_of};
+use crate::clip::lossy;
+
+/// Lines shown around an edit.
+const AROUND: usize = 3;
+/// Lines of an edit shown at most.
+const EDITED: usize = 40;
+
+/// `     1<tab>text`, all of it or the lines of `range`: `[first, last]`, counted from 1, where -1
+/// as the last is the end.
+pub(super) fn numbered(text: &str, range: Option<&[i64]>) -> Result<String, ToolError> {
+    let total = text.lines().count();
+    let (first, last) = match range {
+        None => (1, total),
+        Some([first, last]) => {
+            let bad = |why: &str| {
+                ToolError::Tell(format!(
+                    "view_range [{first}, {last}] {why}; the file has {total} lines."
+                ))
+            };
+            let end = if *last == -1 { total } else { usize::try_from(*last).unwrap_or(0) };
+            let start = usize::try_from(*first).unwrap_or(0);
+            if start == 0 || end < start {
+                return Err(bad("is not a range of lines"));
+            }
+            if start > total {
+                return Err(bad("starts past the end"));
+            }
+            (start, end.min(total))
+        }
+        Some(_) => {
+            let why = "The arguments of `edit` could not be read: field `view_range`: \
+                       two numbers, the first and the last line, or null";
+            return Err(ToolError::Malformed(why.into()));
+        }
+    };
+    if total == 0 {
+        return Ok("[the file is empty]".into());
+    }
+    let lines = text.lines().enumerate().skip(first - 1).take(last + 1 - first);
+    Ok(lines.map(|(index, line)| format!("{:>6}\t{line}\n", index + 1)).collect())
+}
+
+/// One entry a line: folders end in `/`, links show their target, files their size.
+pub(super) fn folder(entries: &[DirEntry], limit: usize) -> String {
+    if entries.is_empty() {
+        return "[the folder is empty]".into();
+    }
+    let mut text = String::new();
+    for entry in entries.iter().take(limit) {
+        let name = lossy(entry.name.as_bytes());
+        text.push_str(&match (entry.kind, &entry.link) {
+            (EntryKind::Dir, _) => format!("{name}/\n"),
+            (EntryKind::Link, Some(target)) => format!("{name} -> {}\n", lossy(target.as_bytes())),
+            (EntryKind::File, _) => format!("{name}\t{} bytes\n", entry.size),
+            _ => format!("{name}\n"),
+        });
+    }
+    if entries.len() > limit {
+        text.push_str(&format!("[{} more entries]\n", entries.len() - limit));
+    }
+    text
+}
+
+/// The lines that an edit wrote, and a few around them.
+pub(super) fn excerpt(after: &[u8], at: usize, size: usize) -> String {
+    let first = line_of(after, at);
+    // The line of the last byte written; of the edit's place where nothing was.
+    let last = line_of(after, (at + size).saturating_sub(1).max(at)).min(first + EDITED);
+    let (from, to) = (first.saturating_sub(AROUND).max(1), last + AROUND);
+    let text = lossy(after);
+    let lines = text.lines().enumerate().skip(from - 1).take(to + 1 - from);
+    lines.map(|(index, line)| format!("{:>6}\t{line}\n", index + 1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_held_to_the_file() {
+        let text = "a\nb\nc";
+        assert_eq!(numbered(text, None).unwrap(), "     1\ta\n     2\tb\n     3\tc\n");
+        assert_eq!(numbered(text, Some(&[2, -1])).unwrap(), "     2\tb\n     3\tc\n");
+        assert_eq!(numbered(text, Some(&[3, 99])).unwrap(), "     3\tc\n");
+        assert_eq!(numbered("", None).unwrap(), "[the file is empty]");
+        for range in [[0, 2], [3, 2], [4, 5], [-1, -1]] {
+            let error = numbered(text, Some(&range)).unwrap_err();
+            assert!(matches!(&error, ToolError::Tell(why) if why.contains("3 lines")), "{error:?}");
+        }
+        assert!(matches!(numbered(text, Some(&[1])), Err(ToolError::Malformed(_))));
+    }
+
+    #[test]
+    fn an_excerpt_shows_what_was_written() {
+        let after: Vec<u8> = (1..=20).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
+        let at = 9 * 7; // The start of line 10: nine lines of seven bytes.
+        let shown = excerpt(&after, at, 8);
+        assert!(shown.starts_with("     7\tline 7\n"), "{shown}");
+        assert!(shown.ends_with("    13\tline 13\n"), "{shown}");
+        // A deletion at the end of a file is an excerpt too.
+        assert_eq!(excerpt(b"a\nb\n", 4, 0), "     1\ta\n     2\tb\n");
+    }
+}

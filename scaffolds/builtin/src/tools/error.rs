@@ -1,0 +1,30 @@
+use proctor_sandbox_api::RoomError;
+use proctor_scaffold_api::Stop;
+use proctor_types::{Fault, Layer};
+
+/// How a tool fails. What is told to the model and what ends the trial are different types of
+/// failure, and no conversion leads from the second to the first.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolError {
+    /// The model is told and goes on.
+    Tell(String),
+    /// The call itself could not be read: the model is told, and the call counts as malformed.
+    Malformed(String),
+    /// The trial ends; the model never sees why.
+    Stop(Stop),
+}
+
+impl From<Stop> for ToolError {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+impl From<RoomError> for ToolError {
+    fn from(error: RoomError) -> Self {
+        match error {
+            RoomError::Refused(refusal) => Self::Tell(refusal.what),
+            RoomError::Broken { why } => Self::Stop(Stop::Fault(Fault::new(Layer::Sandbox, why))),
+        }
+    }
+}

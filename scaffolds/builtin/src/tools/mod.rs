@@ -1,0 +1,25 @@
+//! `tools`: function calling. The loop is in `drive`, one file a tool, its spec beside it.
+
+mod drive;
+mod edit;
+mod edit_find;
+mod edit_history;
+mod edit_spec;
+mod edit_view;
+mod error;
+mod search;
+mod search_spec;
+mod shell;
+mod shell_spec;
+mod specs;
+mod submit;
+mod submit_spec;
+mod tool;
+mod toolbox;
+
+pub use drive::Tools;
+pub(crate) use error::ToolError;
+pub(crate) use specs::SUBMIT;
+pub use specs::specs;
+pub(crate) use tool::{Output, Place, Tool};
+pub(crate) use toolbox::{Called, Toolbox, ToolsSettings};

@@ -1,0 +1,101 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use proctor_sandbox_api::wire::{Match, SearchRequest};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    Output, Place, Tool, ToolError, search_spec::SearchArguments, specs::SEARCH,
+    tool::read_arguments,
+};
+use crate::{clip::lossy, command::show, prompts::Prompts, schema::strict};
+
+/// `[search]` of the manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchSettings {
+    /// Matches at most.
+    pub(crate) matches: u32,
+    /// Tokens shown to the model.
+    pub(crate) output_tokens: usize,
+    /// Characters of one matching line.
+    pub(crate) line_chars: usize,
+}
+
+/// Regular expression and glob, run by the room agent: needs no `grep` in the image.
+pub(crate) struct Search {
+    pub(crate) prompts: Arc<Prompts>,
+    pub(crate) settings: SearchSettings,
+}
+
+#[async_trait]
+impl Tool for Search {
+    fn name(&self) -> &'static str {
+        SEARCH
+    }
+
+    async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError> {
+        let schema = strict::<SearchArguments>();
+        let arguments: SearchArguments = read_arguments(SEARCH, &schema, arguments)?;
+        if arguments.pattern.is_none() && arguments.glob.is_none() {
+            let why = "The arguments of `search` could not be read: give `pattern`, `glob` or both";
+            return Err(ToolError::Malformed(why.into()));
+        }
+        let root = place.resolve(arguments.path.as_deref().unwrap_or("."));
+        let request = SearchRequest {
+            root: root.clone(),
+            pattern: arguments.pattern,
+            glob: arguments.glob,
+            ignore_case: arguments.ignore_case.unwrap_or(false),
+            honour_ignore: true,
+            limit: self.settings.matches,
+        };
+        let (matches, more) = place.room.search(request).await?;
+        if matches.is_empty() {
+            return Ok(Output::say("No matches."));
+        }
+        let mut text = String::new();
+        for found in &matches {
+            text.push_str(&self.line(root.as_bytes(), place, found));
+        }
+        let (mut shown, full) =
+            show(&self.prompts, "search", text, self.settings.output_tokens).await?;
+        if more {
+            shown.push_str(&format!(
+                "[the first {} matches; there are more: narrow the search]",
+                matches.len()
+            ));
+        }
+        Ok(Output { full, ..Output::say(shown.trim_end()) })
+    }
+}
+
+impl Search {
+    /// `path:line: text`, the path from the work directory on where it lies below it.
+    fn line(&self, root: &[u8], place: &Place, found: &Match) -> String {
+        let mut path = found.path.as_bytes().to_vec();
+        if !path.starts_with(b"/") {
+            let mut whole = root.to_vec();
+            if !path.is_empty() {
+                if !whole.ends_with(b"/") {
+                    whole.push(b'/');
+                }
+                whole.append(&mut path);
+            }
+            path = whole;
+        }
+        let below = path
+            .strip_prefix(place.workdir.trim_end_matches('/').as_bytes())
+            .and_then(|rest| rest.strip_prefix(b"/"));
+        let path = lossy(below.unwrap_or(&path));
+        if found.line == 0 {
+            return format!("{path}\n");
+        }
+        let text = found.text.trim_end();
+        match text.char_indices().nth(self.settings.line_chars) {
+            Some((end, _)) => format!("{path}:{}: {}[...]\n", found.line, &text[..end]),
+            None => format!("{path}:{}: {text}\n", found.line),
+        }
+    }
+}

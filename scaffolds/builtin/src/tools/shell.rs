@@ -1,0 +1,41 @@
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{
+    Output, Place, Tool, ToolError, shell_spec::ShellArguments, specs::SHELL, tool::read_arguments,
+};
+use crate::{
+    command::{ShellSettings, run_line},
+    prompts::Prompts,
+    schema::strict,
+};
+
+/// Stateless commands: each runs in a fresh shell at the work directory.
+pub(crate) struct Shell {
+    pub(crate) prompts: Arc<Prompts>,
+    pub(crate) settings: ShellSettings,
+}
+
+#[async_trait]
+impl Tool for Shell {
+    fn name(&self) -> &'static str {
+        SHELL
+    }
+
+    async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError> {
+        let schema = strict::<ShellArguments>();
+        let arguments: ShellArguments = read_arguments(SHELL, &schema, arguments)?;
+        let limit = match arguments.timeout {
+            Some(0) => {
+                let why = "The arguments of `shell` could not be read: field `timeout`: \
+                           must be at least 1 second, or null";
+                return Err(ToolError::Malformed(why.into()));
+            }
+            Some(seconds) => place.command_limit.min(Duration::from_secs(seconds)),
+            None => place.command_limit,
+        };
+        run_line(place, &self.prompts, self.settings, &arguments.command, limit).await
+    }
+}

@@ -1,0 +1,29 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{
+    Output, Place, Tool, ToolError, specs::SUBMIT, submit_spec::SubmitArguments,
+    tool::read_arguments,
+};
+use crate::{prompts::Prompts, schema::strict};
+
+/// Hands the work in. The loop ends once the call is answered.
+pub(crate) struct Submit {
+    pub(crate) prompts: Arc<Prompts>,
+}
+
+#[async_trait]
+impl Tool for Submit {
+    fn name(&self) -> &'static str {
+        SUBMIT
+    }
+
+    async fn call(&mut self, _place: &Place, arguments: Value) -> Result<Output, ToolError> {
+        let schema = strict::<SubmitArguments>();
+        let SubmitArguments {} = read_arguments(SUBMIT, &schema, arguments)?;
+        let shown = self.prompts.render("submitted", ())?;
+        Ok(Output { submitted: true, ..Output::say(shown) })
+    }
+}

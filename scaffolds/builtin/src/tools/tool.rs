@@ -1,0 +1,89 @@
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use proctor_sandbox_api::{Room, wire::RawPath};
+use proctor_scaffold_api::Session;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::ToolError;
+use crate::schema::shape;
+
+/// One tool of one trial: what runs. What the model is told of it stands in its `_spec` file.
+#[async_trait]
+pub(crate) trait Tool: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Acts. The arguments are JSON of any shape; what does not fit is [`ToolError::Malformed`].
+    async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError>;
+}
+
+/// Where tools act.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) room: Arc<Room>,
+    pub(crate) workdir: String,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) user: Option<String>,
+    /// The longest that one command may run.
+    pub(crate) command_limit: Duration,
+}
+
+impl Place {
+    pub(crate) fn of(session: &dyn Session) -> Self {
+        let brief = session.brief();
+        Self {
+            room: session.room().clone(),
+            workdir: brief.workdir.clone(),
+            env: brief.env.iter().cloned().collect(),
+            user: brief.user.clone(),
+            command_limit: brief.command_limit,
+        }
+    }
+
+    /// A path as the model wrote it: relative ones start at the work directory.
+    pub(crate) fn resolve(&self, path: &str) -> RawPath {
+        if path.starts_with('/') {
+            return RawPath::from(path);
+        }
+        let path = path.strip_prefix("./").unwrap_or(path);
+        if path.is_empty() || path == "." {
+            return RawPath::from(self.workdir.as_str());
+        }
+        RawPath::from(format!("{}/{path}", self.workdir.trim_end_matches('/')))
+    }
+}
+
+/// What a tool did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Output {
+    pub(crate) shown: String,
+    /// All that was kept of the output, where `shown` is cut.
+    pub(crate) full: Option<Vec<u8>>,
+    pub(crate) exit_status: Option<i32>,
+    /// The work is handed in.
+    pub(crate) submitted: bool,
+}
+
+impl Output {
+    pub(crate) fn say(shown: impl Into<String>) -> Self {
+        Self { shown: shown.into(), ..Self::default() }
+    }
+}
+
+/// Reads a tool's arguments, or tells the model which field is wrong and what was expected.
+pub(crate) fn read_arguments<T: DeserializeOwned>(
+    name: &str,
+    schema: &Value,
+    arguments: Value,
+) -> Result<T, ToolError> {
+    serde_path_to_error::deserialize(arguments).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { String::new() } else { format!("field `{path}`: ") };
+        ToolError::Malformed(format!(
+            "The arguments of `{name}` could not be read: {place}{}. Expected: {}",
+            error.inner(),
+            shape(schema)
+        ))
+    })
+}

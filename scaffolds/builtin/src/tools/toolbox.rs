@@ -1,0 +1,130 @@
+use std::{sync::Arc, time::Instant};
+
+use proctor_scaffold_api::{Session, Stop, ToolDone};
+use proctor_types::ToolCall;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    Output, Place, Tool, ToolError,
+    edit::{Edit, EditSettings},
+    search::{Search, SearchSettings},
+    shell::Shell,
+    submit::Submit,
+};
+use crate::{command::ShellSettings, prompts::Prompts};
+
+/// `prompts/tools/manifest.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolsSettings {
+    pub(crate) nudge_limit: u32,
+    pub(crate) shell: ShellSettings,
+    pub(crate) edit: EditSettings,
+    pub(crate) search: SearchSettings,
+}
+
+/// The tools of one trial. What they remember (the edits to undo) lives as long as the trial.
+pub(crate) struct Toolbox {
+    tools: Vec<Box<dyn Tool>>,
+    place: Place,
+}
+
+/// What came of one call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Called {
+    pub(crate) shown: String,
+    pub(crate) exit_status: Option<i32>,
+    pub(crate) submitted: bool,
+}
+
+impl Toolbox {
+    pub(crate) fn new(place: Place, prompts: &Arc<Prompts>, settings: &ToolsSettings) -> Self {
+        let tools: Vec<Box<dyn Tool>> = vec![
+            Box::new(Shell { prompts: prompts.clone(), settings: settings.shell }),
+            Box::new(Edit::new(prompts.clone(), settings.edit)),
+            Box::new(Search { prompts: prompts.clone(), settings: settings.search }),
+            Box::new(Submit { prompts: prompts.clone() }),
+        ];
+        Self { tools, place }
+    }
+
+    /// Records the call, runs it, records what came of it.
+    pub(crate) async fn call(
+        &mut self,
+        session: &mut dyn Session,
+        call: &ToolCall,
+    ) -> Result<Called, Stop> {
+        let read = read(call);
+        let recorded = read.clone().unwrap_or_else(|_| Value::from(call.arguments.as_str()));
+        session.tool_called(&call.id, &call.name, recorded).await?;
+        let start = Instant::now();
+        let done = match read {
+            Ok(arguments) => self.run(&call.name, arguments).await,
+            Err(error) => Err(error),
+        };
+        let (output, malformed) = match done {
+            Ok(output) => (output, false),
+            Err(ToolError::Tell(text)) => (Output::say(text), false),
+            Err(ToolError::Malformed(text)) => (Output::say(text), true),
+            Err(ToolError::Stop(stop)) => return Err(stop),
+        };
+        let called = Called {
+            shown: output.shown.clone(),
+            exit_status: output.exit_status,
+            submitted: output.submitted,
+        };
+        let done = ToolDone {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            shown: output.shown,
+            full: output.full,
+            exit_status: output.exit_status,
+            duration: start.elapsed(),
+            malformed,
+        };
+        session.tool_returned(done).await?;
+        Ok(called)
+    }
+
+    /// Records a call that is answered and not run.
+    pub(crate) async fn pass_over(
+        &self,
+        session: &mut dyn Session,
+        call: &ToolCall,
+        shown: String,
+    ) -> Result<(), Stop> {
+        let recorded = read(call).unwrap_or_else(|_| Value::from(call.arguments.as_str()));
+        session.tool_called(&call.id, &call.name, recorded).await?;
+        let (call_id, name) = (call.id.clone(), call.name.clone());
+        session.tool_returned(ToolDone { call_id, name, shown, ..ToolDone::default() }).await
+    }
+
+    async fn run(&mut self, name: &str, arguments: Value) -> Result<Output, ToolError> {
+        match self.tools.iter_mut().find(|tool| tool.name() == name) {
+            Some(tool) => tool.call(&self.place, arguments).await,
+            None => {
+                let names: Vec<_> =
+                    self.tools.iter().map(|tool| format!("`{}`", tool.name())).collect();
+                Err(ToolError::Malformed(format!(
+                    "There is no tool `{name}`. The tools are {}.",
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+}
+
+/// The arguments as JSON. No text at all is an empty object: several endpoints write the arguments
+/// of a tool that takes none so.
+fn read(call: &ToolCall) -> Result<Value, ToolError> {
+    if call.arguments.trim().is_empty() {
+        return Ok(json!({}));
+    }
+    serde_json::from_str(&call.arguments).map_err(|error| {
+        ToolError::Malformed(format!(
+            "The arguments of `{}` are not JSON: {error}. Write one JSON object.",
+            call.name
+        ))
+    })
+}
