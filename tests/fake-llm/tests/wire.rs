@@ -1,5 +1,7 @@
 //! What a client sees, over real HTTP.
 
+#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+
 use std::sync::Once;
 
 use fake_llm::{FakeLlm, Script};

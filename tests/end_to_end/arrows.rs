@@ -44,7 +44,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("fake-llm", &[]),
-    ("proctor-e2e", &[]),
 ];
 
 #[test]

@@ -1,0 +1,62 @@
+//! A limit of N steps is N delivered answers, and the work so far is graded.
+
+use fake_llm::{FakeLlm, Script};
+
+use crate::stage::{Stage, events, find};
+
+/// Never submits; leaves one line in a file at each step.
+const RESTLESS: &str = r#"
+[default]
+[[default.tool_calls]]
+name = "shell"
+arguments = { command = "echo step >> steps.txt" }
+"#;
+
+fn steps(limit: u64) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(RESTLESS).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n\
+             [budget]\nsteps = {limit}\n\
+             [[arms]]\nname = \"restless\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+
+    assert_eq!(fake.requests().len() as u64, limit, "requests that reached the endpoint");
+    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    assert_eq!(journals.len(), 1);
+    assert_eq!(events(&journals[0], "model_answered").len() as u64, limit);
+    let last = events(&journals[0], "trial_ended").remove(0);
+    assert_eq!(last["outcome"]["kind"], "budget");
+    assert_eq!(last["outcome"]["budget"], "steps");
+    let patch = std::fs::read_to_string(&find(&out, "patch.diff")[0]).unwrap();
+    let lines = patch.lines().filter(|line| *line == "+step").count() as u64;
+    assert_eq!(lines, limit, "the last step's tools ran and their work is in the patch:\n{patch}");
+    let report = stage.report(&out);
+    assert_eq!(report["tasks"][0]["outcome"], "budget_steps");
+    assert_eq!(report["tasks"][0]["resolved"], false, "graded, and not solved");
+    assert_eq!(report["tasks"][0]["steps"], limit);
+}
+
+#[test]
+fn one_step_is_one_answer() {
+    steps(1);
+}
+
+#[test]
+fn two_steps_are_two_answers() {
+    steps(2);
+}
+
+#[test]
+fn seven_steps_are_seven_answers() {
+    steps(7);
+}

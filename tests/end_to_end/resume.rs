@@ -1,0 +1,136 @@
+//! kill -9 of the runtime in mid-run, then `resume`.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant, SystemTime},
+};
+
+use fake_llm::{FakeLlm, Script};
+
+use crate::stage::{Stage, docker, find};
+
+/// Two quick steps, then a slow one, then a submission.
+const SLOW: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "echo one > one.txt; sleep 300 & echo $!" }
+[[conversation.turn]]
+delay_seconds = 3.0
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(240), "waited too long for {what}");
+        sleep(Duration::from_millis(50));
+    }
+}
+
+fn finished(out: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    find(&out.join("trials"), "verdict.json")
+        .into_iter()
+        .map(|path| (path.clone(), fs::metadata(path).unwrap().modified().unwrap()))
+        .collect()
+}
+
+/// Processes whose command line or root mentions the marker of this test.
+fn processes(marker: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(marker) {
+            found.push(line);
+        }
+    }
+    found
+}
+
+fn killed_and_resumed(kind: &str) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(SLOW).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 3\njobs = 1\n\
+             [sandbox]\nkind = \"{kind}\"\n\
+             [[arms]]\nname = \"slow\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let out = stage.path("run");
+    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let mut child =
+        stage.proctor(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // Killed while the second trial waits for its second answer.
+    wait_for("the first verdict", || (!finished(&out).is_empty()).then_some(()));
+    wait_for("the second trial's first step", || {
+        (find(&out.join("trials"), "trajectory.jsonl").len() == 2 && fake.requests().len() >= 4)
+            .then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = finished(&out);
+    assert_eq!(before.len(), 1);
+    wait_for("the room's processes to end with the runtime", || {
+        (kind == "docker" || processes("sleep 300").is_empty()).then_some(())
+    });
+
+    let asked = fake.requests().len();
+    stage.run(["resume", out.to_str().unwrap()], 0);
+    let after = finished(&out);
+    assert_eq!(after.len(), 3);
+    for (path, written) in &before {
+        assert_eq!(after[path], *written, "{} was written again", path.display());
+    }
+    assert_eq!(fake.requests().len() - asked, 4, "two trials of two answers each");
+    assert_eq!(
+        find(&out.join("trials"), "trajectory.jsonl")
+            .iter()
+            .filter(|path| path.components().any(|part| part.as_os_str() == "tries"))
+            .count(),
+        1,
+        "the killed try is kept as evidence"
+    );
+    let report = stage.report(&out);
+    assert_eq!(report["arms"][0]["graded"], 3);
+    assert_eq!(report["arms"][0]["complete"], true);
+    assert!(processes("sleep 300").is_empty(), "{:?}", processes("sleep 300"));
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let home = stage.dir.path().to_str().unwrap();
+    assert!(!mounts.contains(home), "{mounts}");
+}
+
+#[test]
+fn a_killed_run_is_resumed_whole() {
+    killed_and_resumed("native");
+}
+
+#[test]
+fn docker_a_killed_run_is_resumed_and_nothing_is_left() {
+    if !docker("docker_a_killed_run_is_resumed_and_nothing_is_left") {
+        return;
+    }
+    killed_and_resumed("docker");
+    let left = Command::new("docker")
+        .args(["ps", "-aq", "--filter", "label=proctor.run"])
+        .output()
+        .unwrap();
+    let left = String::from_utf8_lossy(&left.stdout).into_owned();
+    assert!(left.trim().is_empty(), "containers left: {left}");
+}

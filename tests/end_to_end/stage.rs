@@ -1,0 +1,113 @@
+//! What every end-to-end test stands on: the binary, a clean HOME, one cache of environments.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+/// A test's own folder, with the repository as the current folder of what it runs.
+pub struct Stage {
+    pub dir: tempfile::TempDir,
+}
+
+/// The repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Environments are built once for all tests; what is tested about building has its own cache.
+pub fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache")
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file and returns its path.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub fn proctor<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(&self, args: I) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_proctor"));
+        command
+            .args(args)
+            .current_dir(root())
+            .env("HOME", self.dir.path())
+            .env("PROCTOR_CACHE", cache());
+        command
+    }
+
+    /// Runs to the end and fails with everything printed unless the status is the one expected.
+    pub fn run<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(&self, args: I, status: i32) -> Output {
+        let output = self.proctor(args).output().unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "stdout:\n{}\nstderr:\n{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output
+    }
+
+    /// `proctor report --format json` of a run.
+    pub fn report(&self, run: &Path) -> Value {
+        let run = run.to_str().unwrap();
+        let output = self.run(["report", run, "--format", "json"], 0);
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// An arm of a report, by name.
+pub fn arm<'a>(report: &'a Value, name: &str) -> &'a Value {
+    report["arms"].as_array().unwrap().iter().find(|arm| arm["name"] == name).unwrap()
+}
+
+/// Every file of a name below a folder.
+pub fn find(dir: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(find(&path, name));
+        } else if entry.file_name() == name {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The events of a kind in a journal.
+pub fn events(journal: &Path, kind: &str) -> Vec<Value> {
+    fs::read_to_string(journal)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["kind"] == kind)
+        .collect()
+}
+
+/// Whether a Docker engine answers. Where none does the test that asked says so by name, and fails
+/// where CI demands Docker.
+pub fn docker(test: &str) -> bool {
+    let answers =
+        Command::new("docker").arg("info").output().is_ok_and(|output| output.status.success());
+    if !answers {
+        eprintln!("{test}: NOT RUN: no Docker engine answers");
+        assert!(std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_none(), "{test}: Docker is required");
+    }
+    answers
+}
