@@ -121,7 +121,8 @@ impl Root {
             // Ids beyond the room's map would be nobody's.
             let id =
                 |number: u64| u32::try_from(number).ok().filter(|id| *id < 65_536).unwrap_or(0);
-            lchown(target, Some(id(header.uid()?)), Some(id(header.gid()?)))?;
+            let (user, group) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));
+            lchown(target, Some(id(user)), Some(id(group)))?;
         }
         if !is_link {
             let mode = header.mode()? & 0o7777;

@@ -136,11 +136,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let outside = folder.path().join("outside");
         fs::create_dir(&outside).unwrap();
+        // The same path inside the image, where it is there, and nothing otherwise.
         let link = format!("-> {}", outside.display());
-        let archive = save(folder.path(), &[tar(&[("door", &link), ("door/evil", "x")])]);
-        let (_, root) = unpack(folder.path(), &archive).unwrap();
+        let inner = format!("{}/kept", outside.display());
+        let inner = inner.trim_start_matches('/');
+        let layer = tar(&[(inner, "x"), ("door", &link), ("door/evil", "x")]);
+        let (_, root) = unpack(folder.path(), &save(folder.path(), &[layer])).unwrap();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-        assert!(root.join(outside.strip_prefix("/").unwrap()).join("evil").exists());
+        assert!(root.join(inner).with_file_name("evil").exists());
+        let archive = save(folder.path(), &[tar(&[("door", &link), ("door/evil", "x")])]);
+        unpack(folder.path(), &archive).unwrap_err();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 
         let other = tempfile::tempdir().unwrap();
         let archive = save(other.path(), &[tar(&[("../evil", "x")])]);
