@@ -1,0 +1,171 @@
+//! Where requests go and with which key.
+
+use std::net::IpAddr;
+
+use async_openai::config::Config;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use proctor_types::{Fault, Layer, ModelSpec};
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
+
+/// A shorter key is not looked for in recorded bytes: `x` would black out half of every body.
+const SHORTEST_SECRET: usize = 8;
+
+/// An address with its key. Its `Debug` hides the key. It implements async-openai's `Config` by
+/// itself because `OpenAIConfig` reads five environment variables: a benchmark must not depend on
+/// the shell it was started from.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    base: String,
+    host: String,
+    key: SecretString,
+    /// Marked as sensitive. Absent: no `Authorization` header at all.
+    bearer: Option<HeaderValue>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        model: &ModelSpec,
+        key_of: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, Fault> {
+        let wrong =
+            |what: String| Fault::new(Layer::Model, format!("model {}: {what}", model.name));
+        let base = model.base_url.trim().trim_end_matches('/').to_owned();
+        let form = "give it as https://HOST/v1, without `/chat/completions`";
+        let url =
+            Url::parse(&base).map_err(|error| wrong(format!("base_url: {error}")).mend(form))?;
+        let host = match (url.scheme(), url.host_str()) {
+            ("http" | "https", Some(host)) => host.to_ascii_lowercase(),
+            _ => return Err(wrong("base_url: not an http or https address".into()).mend(form)),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            let mend = "put the key into an environment variable and name it in key_env";
+            return Err(wrong("base_url: holds a user or password".into()).mend(mend));
+        }
+        let Some(name) = &model.key_env else {
+            return Ok(Self { base, host, key: SecretString::default(), bearer: None });
+        };
+        let key = key_of(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+        let Some(key) = key else {
+            let mend = format!(
+                "export {name}=<your key>, or take key_env away if the endpoint needs no key"
+            );
+            return Err(wrong(format!("the variable {name} is not set")).mend(mend));
+        };
+        let mut bearer = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
+            wrong(format!("the variable {name} holds characters that no key has"))
+                .mend(format!("set {name} again, to the key alone"))
+        })?;
+        bearer.set_sensitive(true);
+        Ok(Self { base, host, key: key.into(), bearer: Some(bearer) })
+    }
+
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// A server on this machine: reached directly, whatever proxy the shell names.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let ip = self.host.trim_matches(['[', ']']).parse::<IpAddr>();
+        self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// OpenAI's own hosts refuse `max_tokens` for reasoning models; nearly all others know only it.
+    pub(crate) fn output_limit_field(&self) -> &'static str {
+        let of =
+            |domain: &str| self.host.strip_suffix(domain).is_some_and(|sub| sub.ends_with('.'));
+        let openai = self.host == "api.openai.com" || of("openai.com") || of("openai.azure.com");
+        if openai { "max_completion_tokens" } else { "max_tokens" }
+    }
+
+    /// `bytes` with the key, should it be there, replaced by `[key]`: some endpoints repeat a key
+    /// in their error message.
+    pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
+        let key = self.key.expose_secret();
+        let found = key.len() >= SHORTEST_SECRET
+            && bytes.windows(key.len()).any(|window| window == key.as_bytes());
+        if !found {
+            return bytes;
+        }
+        // A key is ASCII, so the bytes around it keep their meaning; invalid ones are lost, which
+        // is the lesser harm.
+        String::from_utf8_lossy(&bytes).replace(key, "[key]").into_bytes().into()
+    }
+
+    pub(crate) fn redact_text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.redact(Bytes::copy_from_slice(text.as_bytes()))).into_owned()
+    }
+}
+
+impl Config for Endpoint {
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if let Some(bearer) = &self.bearer {
+            headers.insert(header::AUTHORIZATION, bearer.clone());
+        }
+        headers
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    fn query(&self) -> Vec<(&str, &str)> {
+        Vec::new()
+    }
+
+    fn api_base(&self) -> &str {
+        &self.base
+    }
+
+    fn api_key(&self) -> &SecretString {
+        &self.key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::ModelSpec;
+
+    use super::Endpoint;
+
+    fn endpoint(base_url: &str, key_env: Option<&str>) -> Result<Endpoint, String> {
+        let mut model: ModelSpec =
+            serde_json::from_value(serde_json::json!({"base_url": base_url, "name": "m"}))
+                .expect("a model");
+        model.key_env = key_env.map(Into::into);
+        let key_of = |name: &str| (name == "GOOD").then(|| "sk-a-long-secret\n".to_owned());
+        Endpoint::new(&model, &key_of).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn the_output_limit_is_named_by_the_host() {
+        for (base, field) in [
+            ("https://api.openai.com/v1", "max_completion_tokens"),
+            ("https://eu.api.openai.com/v1", "max_completion_tokens"),
+            ("https://x.openai.azure.com/openai/v1", "max_completion_tokens"),
+            ("https://notopenai.com/v1", "max_tokens"),
+            ("http://127.0.0.1:8000/v1", "max_tokens"),
+        ] {
+            assert_eq!(endpoint(base, None).expect(base).output_limit_field(), field, "{base}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_endpoint_names_the_mend() {
+        let missing = endpoint("https://h/v1", Some("MISSING")).expect_err("no key");
+        assert!(missing.contains("MISSING is not set") && missing.contains("export MISSING="));
+        assert!(endpoint("script:x.toml", None).expect_err("no http").contains("base_url"));
+        assert!(endpoint("h/v1", None).expect_err("no scheme").contains("base_url"));
+        assert!(endpoint("https://u:p@h/v1", None).expect_err("a password").contains("key_env"));
+    }
+
+    #[test]
+    fn the_key_shows_nowhere() {
+        let found = endpoint("https://h/v1/", Some("GOOD")).expect("an endpoint");
+        assert!(!format!("{found:?}").contains("sk-a"), "{found:?}");
+        assert_eq!(found.redact_text("Incorrect key: sk-a-long-secret!"), "Incorrect key: [key]!");
+        assert_eq!(found.base(), "https://h/v1");
+    }
+}

@@ -1,0 +1,19 @@
+use proctor_types::{BudgetKind, Fault};
+
+/// Why an ask has no answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AskError {
+    /// A limit was reached: before the request, between two goes, or (for time) during one.
+    #[error("the {0} budget is spent")]
+    Budget(BudgetKind),
+    #[error("cancelled")]
+    Cancelled,
+    /// The endpoint refuses this very request (context overflow, a field it does not know). Asking
+    /// again would not help; another request may succeed.
+    #[error("the endpoint rejected the request with status {status}: {body}")]
+    Rejected { status: u16, body: String },
+    /// The endpoint failed after all retries, or is not usable as configured; or the record could
+    /// not be written.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}

@@ -1,0 +1,172 @@
+//! One go at the endpoint, with its exact bytes.
+
+use std::{
+    error::Error,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::{Duration, SystemTime},
+};
+
+use async_openai::{Client, error::OpenAIError, middleware::HttpRequestFactory};
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use proctor_types::{Fault, Usage};
+use serde_json::Value;
+
+use crate::{endpoint::Endpoint, retry};
+
+/// An answer that is longer than this is not read to its end, in bytes.
+const BODY_LIMIT: usize = 64 << 20;
+
+/// One go at the endpoint, for the record. It holds no header, so no key; should a body repeat the
+/// key, `[key]` stands in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// Within one ask, counted from 1.
+    pub number: u32,
+    /// Absent: no response came.
+    pub status: Option<u16>,
+    /// Absent: the go gave an answer.
+    pub error: Option<String>,
+    /// The wait before this go, in seconds.
+    pub wait_seconds: f64,
+    /// From the request to the last byte of the response, in seconds.
+    pub seconds: f64,
+    pub request_body: Bytes,
+    /// As far as it came.
+    pub response_body: Bytes,
+    /// What the endpoint says it billed, or the estimate for a delivered answer.
+    pub usage: Option<Usage>,
+}
+
+/// Where goes are recorded.
+#[async_trait]
+pub trait ExchangeSink: Send + Sync {
+    /// Called once for each go, failed ones included, in their order and before the answer is
+    /// delivered. No record, no result: an error ends the ask.
+    async fn attempt(&self, attempt: Attempt) -> Result<(), Fault>;
+}
+
+/// What one go brought.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanged {
+    pub request: Bytes,
+    pub response: BytesMut,
+    pub status: Option<u16>,
+    /// The wait that the endpoint asks for.
+    pub wish: Option<Duration>,
+    /// What broke below HTTP.
+    pub broken: Option<Broken>,
+    /// The parsed body of a 2xx response, or why it is not JSON.
+    pub body: Option<Result<Value, String>>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Broken {
+    /// No connection was made.
+    pub connecting: bool,
+    pub what: String,
+}
+
+/// A go under way. What it brought so far can be taken at any time, also after it was cut.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Exchange(Arc<Mutex<Exchanged>>);
+
+impl Exchange {
+    /// Sends `body` once through async-openai. Every outcome ends up in [`Exchange::take`].
+    pub(crate) async fn send(&self, http: &reqwest::Client, endpoint: &Endpoint, body: &Value) {
+        let wire = Wire { http: http.clone(), seen: self.clone() };
+        // `Client::build`, not `with_config`: the latter makes an HTTP client of its own.
+        let client = Client::build(http.clone(), endpoint.clone()).with_http_service(wire);
+        let answered: Result<Value, _> = client.chat().create_byot(body).await;
+        let mut seen = self.lock();
+        match answered {
+            Ok(value) => seen.body = Some(Ok(value)),
+            // Only the errors of a 2xx body come from here; async-openai loses the status of a
+            // 4xx that is not JSON, so all others are judged by what the service below saw.
+            Err(OpenAIError::JSONDeserialize(error, _)) => seen.body = Some(Err(error.to_string())),
+            Err(error) if seen.status.is_none() && seen.broken.is_none() => {
+                seen.broken = Some(Broken { connecting: false, what: error.to_string() });
+            }
+            Err(_) => {}
+        }
+    }
+
+    pub(crate) fn take(&self) -> Exchanged {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Exchanged> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Replaces async-openai's executor, whose retries would be invisible.
+#[derive(Clone)]
+struct Wire {
+    http: reqwest::Client,
+    seen: Exchange,
+}
+
+impl tower::Service<HttpRequestFactory> for Wire {
+    type Response = reqwest::Response;
+    type Error = OpenAIError;
+    type Future = Pin<Box<dyn Future<Output = Result<reqwest::Response, OpenAIError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), OpenAIError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
+        let Self { http, seen } = self.clone();
+        Box::pin(async move {
+            let request = factory.build().await?;
+            let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
+            seen.lock().request = Bytes::copy_from_slice(body);
+            let broke = |error: reqwest::Error| {
+                let connecting = error.is_connect();
+                let broken = Broken { connecting, what: causes(&error.without_url()) };
+                let text = broken.what.clone();
+                seen.lock().broken = Some(broken);
+                OpenAIError::InvalidArgument(text)
+            };
+            let mut response = http.execute(request).await.map_err(broke)?;
+            {
+                let mut seen = seen.lock();
+                seen.status = Some(response.status().as_u16());
+                seen.wish = retry::wish(response.headers(), SystemTime::now());
+            }
+            // Kept chunk by chunk, so that a body that breaks off is recorded as far as it came.
+            while let Some(chunk) = response.chunk().await.map_err(broke)? {
+                let mut seen = seen.lock();
+                seen.response.extend_from_slice(&chunk);
+                if seen.response.len() > BODY_LIMIT {
+                    let what = format!("the answer is longer than {BODY_LIMIT} bytes");
+                    seen.broken = Some(Broken { connecting: false, what: what.clone() });
+                    return Err(OpenAIError::InvalidArgument(what));
+                }
+            }
+            let body = seen.lock().response.clone().freeze();
+            let mut whole = http::Response::new(body);
+            *whole.status_mut() = response.status();
+            *whole.headers_mut() = response.headers().clone();
+            Ok(reqwest::Response::from(whole))
+        })
+    }
+}
+
+/// An error with its causes, which reqwest's own text leaves out.
+fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,102 @@
+use std::sync::{Arc, Once};
+
+use proctor_types::{Budget, Fault, Layer, ModelSpec, Price};
+
+use crate::{
+    ExchangeSink, PriceTable, RetryPolicy, TrialGateway, endpoint::Endpoint, request,
+    retry::seconds, trial::Line,
+};
+
+type KeyOf = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// What all trials of a run share: prices, the retry policy and the HTTP clients.
+pub struct Gateway {
+    prices: PriceTable,
+    policy: RetryPolicy,
+    key_of: Box<KeyOf>,
+    /// For endpoints on this machine: no proxy, no certificates.
+    near: reqwest::Client,
+}
+
+impl Gateway {
+    /// With the retry policy that Proctor ships and keys from the environment.
+    pub fn new(prices: PriceTable) -> Result<Self, Fault> {
+        Self::with_policy(prices, RetryPolicy::shipped()?)
+    }
+
+    pub fn with_policy(prices: PriceTable, policy: RetryPolicy) -> Result<Self, Fault> {
+        static PROVIDER: Once = Once::new();
+        PROVIDER.call_once(|| {
+            // It fails where the program has installed one already, which then serves as well.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        });
+        let near = client(&policy)
+            .no_proxy()
+            .tls_certs_only([])
+            .build()
+            .map_err(|error| Fault::new(Layer::Model, format!("no HTTP client: {error}")))?;
+        let key_of = Box::new(|name: &str| std::env::var(name).ok());
+        Ok(Self { prices, policy, key_of, near })
+    }
+
+    /// Takes keys from elsewhere than the environment.
+    #[must_use]
+    pub fn keys(mut self, key_of: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.key_of = Box::new(key_of);
+        self
+    }
+
+    /// `None`: the table does not list the model, and its answers have no cost.
+    pub fn price(&self, model: &ModelSpec) -> Option<Price> {
+        self.prices.price(&model.name)
+    }
+
+    /// The model's own statement of its context window, or the table's.
+    pub fn context_window(&self, model: &ModelSpec) -> Option<u64> {
+        model.context_window.or_else(|| self.prices.find(&model.name)?.context_window)
+    }
+
+    /// One trial's line to its model. The trial's clock starts here. Nothing is sent yet.
+    ///
+    /// Fails where the model cannot be used as configured: a missing key (the mend names the
+    /// variable), a wrong address, a cost limit on a model without a price.
+    pub fn open(
+        &self,
+        model: &ModelSpec,
+        budget: &Budget,
+        sink: Arc<dyn ExchangeSink>,
+    ) -> Result<TrialGateway, Fault> {
+        request::check(model)?;
+        let price = self.price(model);
+        if budget.cost_usd.is_some() && price.is_none() {
+            let what = format!("model {}: a cost limit, but no price is known", model.name);
+            let mend = "add its price to configs/models.toml, or take budget.cost_usd away";
+            return Err(Fault::new(Layer::Model, what).mend(mend));
+        }
+        let endpoint = Endpoint::new(model, &*self.key_of)?;
+        let http = if endpoint.is_loopback() { self.near.clone() } else { self.far()? };
+        let line =
+            Line { model: model.clone(), endpoint, http, price, policy: self.policy.clone() };
+        Ok(TrialGateway::new(line, budget.clone(), sink))
+    }
+
+    /// A client for the world outside, with the system's certificates and proxy. It is built when
+    /// it is first needed: a machine without certificates can still run against loopback. One a
+    /// trial, as building costs a millisecond and trials last minutes.
+    fn far(&self) -> Result<reqwest::Client, Fault> {
+        client(&self.policy).build().map_err(|error| {
+            Fault::new(Layer::Model, format!("no HTTPS client: {error}"))
+                .mend("install the system's certificates (package ca-certificates)")
+        })
+    }
+}
+
+/// Redirects are not followed: they would turn a POST into a GET and carry the request elsewhere.
+/// reqwest's own retries are off: each go is ours and recorded.
+fn client(policy: &RetryPolicy) -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .connect_timeout(seconds(policy.connect_seconds))
+}

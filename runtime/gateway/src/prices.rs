@@ -1,0 +1,121 @@
+//! What tokens cost: `configs/models.toml`.
+
+use std::{collections::BTreeMap, path::Path};
+
+use proctor_types::{Fault, Layer, Price};
+use serde::Deserialize;
+
+/// Prices and context windows by model name.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceTable {
+    #[serde(default)]
+    models: BTreeMap<String, Listed>,
+}
+
+/// One model of the table.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    /// US dollars per million tokens, like the two below.
+    pub input: f64,
+    pub output: f64,
+    #[serde(default)]
+    pub cached: Option<f64>,
+    /// Tokens.
+    #[serde(default)]
+    pub context_window: Option<u64>,
+    /// Where the price was read.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// When it was read.
+    #[serde(default)]
+    pub checked: Option<String>,
+}
+
+impl PriceTable {
+    /// The table that Proctor ships.
+    pub fn shipped() -> Result<Self, Fault> {
+        Self::parse(include_str!("../../../configs/models.toml"))
+            .map_err(|fault| fault.context("configs/models.toml"))
+    }
+
+    pub fn load(path: &Path) -> Result<Self, Fault> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Fault::new(Layer::Model, error.to_string()));
+        text.and_then(|text| Self::parse(&text)).map_err(|fault| fault.context(path.display()))
+    }
+
+    /// Reads TOML. An error names the key.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let fault = |what: String| {
+            Fault::new(Layer::Model, what).mend("see configs/models.toml for the form")
+        };
+        let reader = toml::Deserializer::parse(text).map_err(|error| fault(error.to_string()))?;
+        let table: Self = serde_path_to_error::deserialize(reader).map_err(|error| {
+            let path = error.path().to_string();
+            fault(format!("{path}: {}", error.into_inner().message()))
+        })?;
+        for (name, listed) in &table.models {
+            let prices = [
+                ("input", Some(listed.input)),
+                ("output", Some(listed.output)),
+                ("cached", listed.cached),
+            ];
+            for (key, price) in prices {
+                if price.is_some_and(|price| !price.is_finite() || price < 0.0) {
+                    return Err(fault(format!("models.{name}.{key}: not a price")));
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// A model by the name that its endpoint uses, or by that name without a `vendor/` in front.
+    pub fn find(&self, name: &str) -> Option<&Listed> {
+        let bare = || name.rsplit_once('/').map(|(_, bare)| bare);
+        self.models.get(name).or_else(|| self.models.get(bare()?))
+    }
+
+    pub fn price(&self, name: &str) -> Option<Price> {
+        let found = self.find(name)?;
+        Some(Price { input: found.input, output: found.output, cached: found.cached })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PriceTable;
+
+    #[test]
+    fn the_shipped_table_is_sound_and_says_where_it_comes_from() {
+        let table = PriceTable::shipped().expect("a sound table");
+        assert!(table.models.len() >= 12);
+        for (name, listed) in &table.models {
+            assert!(listed.source.is_some() && listed.checked.is_some(), "{name}");
+            assert!(listed.context_window.is_some(), "{name}");
+            assert!(listed.output >= listed.input, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_vendor_in_front_is_the_same_model() {
+        let table = PriceTable::parse("[models.m]\ninput = 1\noutput = 2").expect("a table");
+        assert_eq!(table.price("vendor/m"), table.price("m"));
+        assert!(table.price("m").is_some());
+        assert_eq!(table.price("m-large"), None);
+    }
+
+    #[test]
+    fn errors_name_the_key() {
+        for (text, key) in [
+            ("[models.m]\ninput = 'x'\noutput = 2", "models.m.input"),
+            ("[models.m]\ninput = 1\noutput = -2", "models.m.output"),
+            ("[models.m]\ninput = 1\noutput = 2\ncahced = 1", "cahced"),
+            ("[models.m]\ninput = 1", "output"),
+        ] {
+            let fault = PriceTable::parse(text).expect_err("not a table");
+            assert!(fault.to_string().contains(key), "{fault}");
+        }
+    }
+}

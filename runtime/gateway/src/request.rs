@@ -1,0 +1,158 @@
+//! An [`Ask`] as the body of a chat completion request.
+
+use proctor_types::{Ask, Fault, Layer, Message, ModelSpec, ToolCall};
+use serde_json::{Map, Value, json};
+
+/// Fields that `extra_body` may not take over: the gateway could not keep its promises.
+const OURS: [&str; 5] = ["model", "messages", "tools", "stream", "n"];
+
+/// Checks what can be checked before the first request.
+pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
+    match OURS.iter().find(|field| model.extra_body.contains_key(**field)) {
+        None => Ok(()),
+        Some(field) => {
+            let what = format!("model {}: extra_body.{field} is not free to set", model.name);
+            Err(Fault::new(Layer::Model, what).mend(format!("take {field} out of extra_body")))
+        }
+    }
+}
+
+/// The whole body. `extra_body` is laid over it last, field by field.
+pub(crate) fn body(model: &ModelSpec, output_limit_field: &str, ask: &Ask) -> Value {
+    let mut body = Map::new();
+    body.insert("model".into(), model.name.as_str().into());
+    body.insert("messages".into(), ask.messages.iter().map(message).collect());
+    if !ask.tools.is_empty() {
+        let tools = ask.tools.iter().map(|tool| {
+            let function = json!({
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+            });
+            json!({"type": "function", "function": function})
+        });
+        body.insert("tools".into(), tools.collect());
+    }
+    let limited = ["max_tokens", "max_completion_tokens"]
+        .iter()
+        .any(|field| model.extra_body.contains_key(*field));
+    let limit = model.max_output_tokens.filter(|_| !limited);
+    let parameters = [
+        (output_limit_field, json!(limit)),
+        ("temperature", json!(model.temperature)),
+        ("top_p", json!(model.top_p)),
+        ("reasoning_effort", json!(model.reasoning_effort)),
+        ("seed", json!(model.seed)),
+    ];
+    for (field, value) in parameters {
+        if !value.is_null() {
+            body.insert(field.into(), value);
+        }
+    }
+    body.extend(model.extra_body.clone());
+    Value::Object(body)
+}
+
+fn message(message: &Message) -> Value {
+    match message {
+        Message::System { content } => json!({"role": "system", "content": content}),
+        Message::User { content } => json!({"role": "user", "content": content}),
+        Message::Tool { call_id, content } => {
+            json!({"role": "tool", "tool_call_id": call_id, "content": content})
+        }
+        Message::Assistant { content, tool_calls, extra } => {
+            let mut out = Map::new();
+            out.insert("role".into(), "assistant".into());
+            let silent = content.is_empty() && !tool_calls.is_empty();
+            let content = if silent { Value::Null } else { content.as_str().into() };
+            out.insert("content".into(), content);
+            if !tool_calls.is_empty() {
+                out.insert("tool_calls".into(), tool_calls.iter().map(call).collect());
+            }
+            for (field, value) in extra {
+                out.entry(field.as_str()).or_insert_with(|| value.clone());
+            }
+            Value::Object(out)
+        }
+    }
+}
+
+/// The arguments go back as the model wrote them, malformed ones too: the conversation that the
+/// model sees must be the one that it had.
+fn call(call: &ToolCall) -> Value {
+    let function = json!({"name": call.name, "arguments": call.arguments});
+    json!({"id": call.id, "type": "function", "function": function})
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proctor_types::{Ask, Message, ModelSpec, ToolCall, ToolSpec};
+    use serde_json::json;
+
+    use super::{body, check};
+
+    fn model(extra_body: serde_json::Value) -> ModelSpec {
+        serde_json::from_value(json!({
+            "base_url": "http://h/v1", "name": "m", "temperature": 0.5, "seed": 7,
+            "max_output_tokens": 100, "reasoning_effort": "low", "extra_body": extra_body,
+        }))
+        .expect("a model")
+    }
+
+    #[test]
+    fn the_body_holds_what_was_set_and_nothing_else() {
+        let call = ToolCall { id: "c".into(), name: "shell".into(), arguments: "{oops".into() };
+        let extra = json!({"reasoning_content": "hm", "role": "user"});
+        let ask = Ask {
+            messages: vec![
+                Message::User { content: "hi".into() },
+                Message::Assistant {
+                    content: String::new(),
+                    tool_calls: vec![call],
+                    extra: extra.as_object().cloned().expect("an object"),
+                },
+                Message::Tool { call_id: "c".into(), content: "no".into() },
+            ],
+            tools: vec![ToolSpec {
+                name: "shell".into(),
+                description: "Runs.".into(),
+                parameters: json!({"type": "object"}),
+            }],
+        };
+        let function = json!({"name": "shell", "arguments": "{oops"});
+        let wanted = json!({
+            "model": "m",
+            "messages": [
+                {"role": "user", "content": "hi"},
+                {"role": "assistant", "content": null,
+                 "tool_calls": [{"id": "c", "type": "function", "function": function}],
+                 "reasoning_content": "hm"},
+                {"role": "tool", "tool_call_id": "c", "content": "no"},
+            ],
+            "tools": [{"type": "function", "function": {
+                "name": "shell", "description": "Runs.", "parameters": {"type": "object"}}}],
+            "max_tokens": 100, "temperature": 0.9, "reasoning_effort": "low", "seed": 7,
+            "provider": {"order": ["a"]},
+        });
+        let extra_body = json!({"temperature": 0.9, "provider": {"order": ["a"]}});
+        assert_eq!(body(&model(extra_body), "max_tokens", &ask), wanted);
+    }
+
+    #[test]
+    fn a_limit_of_extra_body_replaces_ours() {
+        let ask = Ask { messages: Vec::new(), tools: Vec::new() };
+        let body = body(&model(json!({"max_completion_tokens": 9})), "max_tokens", &ask);
+        assert_eq!(body["max_completion_tokens"], 9);
+        assert_eq!(body.get("max_tokens"), None);
+    }
+
+    #[test]
+    fn what_the_gateway_needs_is_not_free_to_set() {
+        for field in super::OURS {
+            let fault = check(&model(json!({field: true}))).expect_err(field);
+            assert!(fault.what.contains(&format!("extra_body.{field}")), "{fault}");
+        }
+        assert_eq!(check(&model(json!({"top_k": 3}))), Ok(()));
+    }
+}

@@ -1,0 +1,140 @@
+//! When and after what wait a request is sent again: `configs/retry.toml`.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, header};
+use proctor_types::{Fault, Layer};
+use serde::Deserialize;
+
+/// Times are seconds. What each value is for is told in `configs/retry.toml`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetryPolicy {
+    pub attempts: u32,
+    pub connect_attempts: u32,
+    pub first_seconds: f64,
+    pub longest_seconds: f64,
+    pub total_seconds: f64,
+    pub attempt_seconds: f64,
+    pub connect_seconds: f64,
+}
+
+impl RetryPolicy {
+    /// The policy that Proctor ships.
+    pub fn shipped() -> Result<Self, Fault> {
+        Self::parse(include_str!("../../../configs/retry.toml"))
+            .map_err(|fault| fault.context("configs/retry.toml"))
+    }
+
+    /// Reads TOML. An error names the key.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let fault = |what: String| Fault::new(Layer::Model, what);
+        let policy: Self =
+            toml::from_str(text).map_err(|error| fault(error.message().to_owned()))?;
+        let times = [
+            ("first_seconds", policy.first_seconds),
+            ("longest_seconds", policy.longest_seconds),
+            ("total_seconds", policy.total_seconds),
+            ("attempt_seconds", policy.attempt_seconds),
+            ("connect_seconds", policy.connect_seconds),
+        ];
+        for (key, seconds) in times {
+            if Duration::try_from_secs_f64(seconds).is_err() {
+                return Err(fault(format!("{key}: not a time in seconds")));
+            }
+        }
+        if policy.attempts == 0 || policy.connect_attempts == 0 {
+            return Err(fault("attempts and connect_attempts: at least 1".into()));
+        }
+        Ok(policy)
+    }
+
+    /// The wait after the `failed`-th go (counted from 1).
+    ///
+    /// What the endpoint asks for is waited as it is, with up to a tenth more so that trials that
+    /// were turned away together do not come back together. A wish of less than a second is taken
+    /// as none: some endpoints send 0 forever.
+    pub(crate) fn pause(&self, failed: u32, wish: Option<Duration>) -> Duration {
+        if let Some(wish) = wish.filter(|wish| *wish >= Duration::from_secs(1)) {
+            return wish.mul_f64(1.0 + 0.1 * fastrand::f64());
+        }
+        let doubled = self.first_seconds * 2f64.powi(failed.saturating_sub(1).min(30) as i32);
+        let most = doubled.min(self.longest_seconds);
+        seconds(most * (0.5 + 0.5 * fastrand::f64()))
+    }
+}
+
+/// Seconds as a duration; what is no time is no wait.
+pub(crate) fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// What the endpoint asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date.
+pub(crate) fn wish(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
+        return Duration::try_from_secs_f64(ms / 1e3).ok();
+    }
+    let text = text(header::RETRY_AFTER.as_str())?;
+    if let Ok(number) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(number).ok();
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use http::HeaderMap;
+
+    use super::{RetryPolicy, wish};
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_outlast_a_minute() {
+        let policy = RetryPolicy::shipped().expect("a sound policy");
+        for _ in 0..50 {
+            for (failed, most) in [(1, 1.0), (2, 2.0), (5, 16.0), (30, 60.0)] {
+                let pause = policy.pause(failed, None).as_secs_f64();
+                assert!((most / 2.0..=most).contains(&pause), "{failed}: {pause}");
+            }
+        }
+        let least: f64 = (1..policy.attempts).map(|n| policy.pause(n, None).as_secs_f64()).sum();
+        assert!(least > 120.0, "a window of a minute must pass: {least}");
+    }
+
+    #[test]
+    fn a_wish_is_honoured_and_a_wish_of_nothing_is_not() {
+        let policy = RetryPolicy::shipped().expect("a sound policy");
+        let pause = policy.pause(1, Some(Duration::from_secs(90))).as_secs_f64();
+        assert!((90.0..=99.0).contains(&pause), "{pause}");
+        assert!(policy.pause(3, Some(Duration::ZERO)) >= Duration::from_secs(2));
+    }
+
+    #[test]
+    fn wishes_come_in_three_forms() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let date = httpdate::fmt_http_date(now + Duration::from_secs(30));
+        let cases = [
+            ("retry-after", "7", Some(Duration::from_secs(7))),
+            ("retry-after", date.as_str(), Some(Duration::from_secs(30))),
+            ("retry-after-ms", "1500", Some(Duration::from_millis(1500))),
+            ("retry-after", "soon", None),
+            ("retry-after", "-3", None),
+        ];
+        for (name, value, wanted) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().expect("a header"));
+            assert_eq!(wish(&headers, now), wanted, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn a_policy_without_a_go_is_refused() {
+        let text =
+            include_str!("../../../configs/retry.toml").replace("attempts = 12", "attempts = 0");
+        let fault = RetryPolicy::parse(&text).expect_err("no go at all");
+        assert!(fault.what.contains("attempts"), "{fault}");
+    }
+}

@@ -1,0 +1,274 @@
+//! One trial's line to its model.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use proctor_types::{
+    Answer, Ask, Budget, BudgetKind, Fault, Layer, ModelSpec, Price, Spent, Usage,
+};
+use serde_json::Value;
+use tokio::{
+    sync::{Mutex, watch},
+    time::Instant,
+};
+
+use crate::{
+    AskError, Attempt, ExchangeSink, RetryPolicy,
+    endpoint::Endpoint,
+    exchange::Exchange,
+    judge::{Judgement, judge},
+    meter::Meter,
+    request,
+    retry::seconds,
+    tokens,
+};
+
+/// Where a trial's requests go, and how.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub model: ModelSpec,
+    pub endpoint: Endpoint,
+    pub http: reqwest::Client,
+    pub price: Option<Price>,
+    pub policy: RetryPolicy,
+}
+
+/// One trial's line to its model: every request passes [`TrialGateway::ask`], so every one is
+/// metered, recorded, and refused at the budget.
+pub struct TrialGateway {
+    line: Line,
+    meter: Meter,
+    sink: Arc<dyn ExchangeSink>,
+    /// Asks go one after another: with two in flight, a limit of N could bring N + 1 answers. It
+    /// holds whether the endpoint has ever responded in this trial.
+    turn: Mutex<bool>,
+    cancelled: watch::Sender<bool>,
+}
+
+impl fmt::Debug for TrialGateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The endpoint hides its key by itself.
+        f.debug_struct("TrialGateway")
+            .field("line", &self.line)
+            .field("meter", &self.meter)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why something was cut in the middle.
+enum Cut {
+    Budget(BudgetKind),
+    Cancelled,
+    /// One go took longer than the policy allows.
+    Slow,
+}
+
+impl TrialGateway {
+    pub(crate) fn new(line: Line, budget: Budget, sink: Arc<dyn ExchangeSink>) -> Self {
+        let meter = Meter::new(budget, Spent::default());
+        Self { line, meter, sink, turn: Mutex::new(false), cancelled: watch::Sender::new(false) }
+    }
+
+    /// Continues a trial that has already spent something. The clock starts anew.
+    #[must_use]
+    pub fn resume_from(mut self, spent: Spent) -> Self {
+        self.meter.restart(spent);
+        self
+    }
+
+    pub fn spent(&self) -> Spent {
+        self.meter.spent()
+    }
+
+    /// The limit that is reached, if one is: the next ask would be refused.
+    pub fn reached(&self) -> Option<BudgetKind> {
+        self.meter.reached()
+    }
+
+    /// Time spent in rate-limit waits and back-off: wall time that is not working time.
+    pub fn waited(&self) -> Duration {
+        self.meter.waited()
+    }
+
+    /// Ends the ask in flight, if there is one, and refuses all later ones.
+    pub fn cancel(&self) {
+        self.cancelled.send_replace(true);
+    }
+
+    /// Asks, again where the policy says so. Each `Ok` is one step.
+    ///
+    /// Limits on steps, tokens and cost are checked before each go, never during one: the first
+    /// answer that reaches a limit is delivered. The time limits cut what is in flight.
+    pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
+        let mut responsive = self.turn.lock().await;
+        let field = self.line.endpoint.output_limit_field();
+        let body = request::body(&self.line.model, field, ask);
+        let policy = &self.line.policy;
+        let (mut waited, mut pause) = (Duration::ZERO, Duration::ZERO);
+        for number in 1u32.. {
+            if *self.cancelled.borrow() {
+                return Err(AskError::Cancelled);
+            }
+            if let Some(kind) = self.reached() {
+                return Err(AskError::Budget(kind));
+            }
+            let (why, wish, connecting) = match self.go(number, pause, ask, &body).await? {
+                Judgement::Answered(answer) => {
+                    *responsive = true;
+                    return Ok(*answer);
+                }
+                Judgement::Rejected { status, body } => {
+                    return Err(AskError::Rejected { status, body });
+                }
+                Judgement::Unusable(fault) => return Err(fault.into()),
+                Judgement::Again { why, wish, connecting, .. } => (why, wish, connecting),
+            };
+            *responsive |= !connecting;
+            let most = if *responsive {
+                policy.attempts
+            } else {
+                policy.connect_attempts.min(policy.attempts)
+            };
+            if number >= most {
+                return Err(self.gave_up(number, waited, &why).into());
+            }
+            pause = policy.pause(number, wish);
+            if waited + pause > seconds(policy.total_seconds) {
+                let why = format!("{why}; the next wait would be {:.0} s", pause.as_secs_f64());
+                return Err(self.gave_up(number, waited, &why).into());
+            }
+            self.wait(pause).await?;
+            waited += pause;
+        }
+        Err(AskError::Cancelled)
+    }
+
+    /// One go: sent, judged, charged and recorded.
+    async fn go(
+        &self,
+        number: u32,
+        pause: Duration,
+        ask: &Ask,
+        body: &Value,
+    ) -> Result<Judgement, AskError> {
+        let exchange = Exchange::default();
+        let begun = Instant::now();
+        let sent = exchange.send(&self.line.http, &self.line.endpoint, body);
+        let cut = tokio::select! {
+            () = sent => None,
+            cut = self.cut(Some(seconds(self.line.policy.attempt_seconds))) => Some(cut),
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        let seen = exchange.take();
+        let mut judgement = match &cut {
+            None => judge(&seen, &self.line.endpoint, self.spent().steps + 1),
+            Some(cut) => {
+                let why = match cut {
+                    Cut::Budget(kind) => format!("cut at the {kind} limit"),
+                    Cut::Cancelled => "cancelled".into(),
+                    Cut::Slow => format!("no whole answer within {seconds:.0} s"),
+                };
+                Judgement::Again { why, wish: None, connecting: false, billed: None }
+            }
+        };
+        let usage = self.charge(&mut judgement, ask).await;
+        let error = match &judgement {
+            Judgement::Answered(_) => None,
+            Judgement::Again { why, .. } => Some(why.clone()),
+            Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
+            Judgement::Unusable(fault) => Some(fault.what.clone()),
+        };
+        let endpoint = &self.line.endpoint;
+        let attempt = Attempt {
+            number,
+            status: seen.status,
+            error: error.map(|error| endpoint.redact_text(&error)),
+            wait_seconds: pause.as_secs_f64(),
+            seconds,
+            request_body: endpoint.redact(seen.request),
+            response_body: endpoint.redact(seen.response.freeze()),
+            usage,
+        };
+        self.sink.attempt(attempt).await?;
+        match cut {
+            Some(Cut::Budget(kind)) => Err(AskError::Budget(kind)),
+            Some(Cut::Cancelled) => Err(AskError::Cancelled),
+            Some(Cut::Slow) | None => Ok(judgement),
+        }
+    }
+
+    /// Charges what the go cost. A delivered answer gets its usage, estimated where the endpoint
+    /// gave none, and its cost.
+    async fn charge(&self, judgement: &mut Judgement, ask: &Ask) -> Option<Usage> {
+        match judgement {
+            Judgement::Answered(answer) => {
+                // A usage of nothing at all is one that was not given.
+                if answer.usage == Usage::default() {
+                    answer.usage = estimate(ask, answer).await;
+                }
+                answer.cost_usd = self.line.price.map(|price| price.of(&answer.usage));
+                self.meter.charge(&answer.usage, answer.cost_usd, true);
+                Some(answer.usage)
+            }
+            Judgement::Again { billed: Some(usage), .. } => {
+                let cost = self.line.price.map(|price| price.of(usage));
+                self.meter.charge(usage, cost, false);
+                Some(*usage)
+            }
+            _ => None,
+        }
+    }
+
+    /// Waits before the next go, which the wall limit and a cancellation cut.
+    async fn wait(&self, pause: Duration) -> Result<(), AskError> {
+        let _waiting = self.meter.wait();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => Ok(()),
+            // The working limit cannot be reached in a wait, as a wait is not work.
+            cut = self.cut(None) => Err(match cut {
+                Cut::Cancelled => AskError::Cancelled,
+                Cut::Budget(kind) => AskError::Budget(kind),
+                Cut::Slow => AskError::Budget(BudgetKind::Wall),
+            }),
+        }
+    }
+
+    /// Comes when what is in flight must end. `work` is the longest time that one go may take;
+    /// absent, the trial waits and does not work.
+    async fn cut(&self, work: Option<Duration>) -> Cut {
+        let working = if work.is_some() { self.meter.working_left() } else { None };
+        let mut cancelled = self.cancelled.subscribe();
+        tokio::select! {
+            // The sender lives as long as `self`, so this ends by a cancellation alone.
+            _ = cancelled.wait_for(|cancelled| *cancelled) => Cut::Cancelled,
+            () = after(self.meter.wall_left()) => Cut::Budget(BudgetKind::Wall),
+            () = after(working) => Cut::Budget(BudgetKind::Working),
+            () = after(work) => Cut::Slow,
+        }
+    }
+
+    fn gave_up(&self, goes: u32, waited: Duration, why: &str) -> Fault {
+        let base = self.line.endpoint.base();
+        let waited = waited.as_secs_f64();
+        let why = self.line.endpoint.redact_text(why);
+        let what = format!("{base}: no answer after {goes} goes and {waited:.0} s of waits: {why}");
+        Fault::new(Layer::Model, what)
+            .mend("check that the endpoint is up, then `proctor resume` the run")
+    }
+}
+
+async fn after(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Local counts, off the async threads: a long conversation takes many milliseconds.
+async fn estimate(ask: &Ask, answer: &Answer) -> Usage {
+    let (ask, answer) = (ask.clone(), answer.clone());
+    let counted = tokio::task::spawn_blocking(move || {
+        (tokens::count_ask(&ask), tokens::count_answer(&answer))
+    });
+    let (input, output) = counted.await.unwrap_or_default();
+    Usage { input, output, estimated: true, ..Usage::default() }
+}

@@ -1,0 +1,94 @@
+//! What an answer carries: usage, vendor fields, calls, refusals; and how it goes back.
+
+use crate::common::{Bench, ask};
+use proctor_types::{Ask, Budget, Message, ToolSpec};
+use serde_json::json;
+
+#[tokio::test]
+async fn vendor_fields_and_malformed_calls_go_back_as_they_came() {
+    let script = r#"
+[[conversation]]
+[[conversation.turn]]
+reasoning_content = "First think."
+extra = { thinking_blocks = [{ signature = "abc" }] }
+tool_calls = [
+    { name = "shell", arguments = { command = "ls" } },
+    { name = "shell", arguments = '{"command": ' },
+]
+[[conversation.turn]]
+content = "Done."
+"#;
+    let bench = Bench::new(script, Budget::default()).await;
+    let tool = ToolSpec {
+        name: "shell".into(),
+        description: "Runs a command.".into(),
+        parameters: json!({"type": "object"}),
+    };
+    let mut asked = Ask { tools: vec![tool], ..ask("go") };
+    let answer = bench.trial.ask(&asked).await.expect("an answer");
+    assert_eq!(answer.finish_reason.as_deref(), Some("tool_calls"));
+    assert_eq!(answer.tool_calls.len(), 2);
+    assert_eq!(answer.tool_calls[0].arguments, r#"{"command":"ls"}"#);
+    assert_eq!(answer.tool_calls[1].arguments, r#"{"command": "#);
+    assert_eq!(answer.extra["reasoning_content"], "First think.");
+
+    asked.messages.push(answer.message());
+    for call in &answer.tool_calls {
+        let content = "done".into();
+        asked.messages.push(Message::Tool { call_id: call.id.clone(), content });
+    }
+    // The script is strict: it refuses a conversation that does not fit together.
+    let second = bench.trial.ask(&asked).await.expect("an answer");
+    assert_eq!(second.content, "Done.");
+    let back = &bench.server.requests()[1].body["messages"][1];
+    assert_eq!(back["reasoning_content"], "First think.");
+    assert_eq!(back["thinking_blocks"], json!([{"signature": "abc"}]));
+    assert_eq!(back["tool_calls"][1]["function"]["arguments"], r#"{"command": "#);
+    assert_eq!(back.get("refusal"), None, "a null field is not sent back");
+}
+
+#[tokio::test]
+async fn usage_is_the_endpoints() {
+    let script = "[default]\nusage = { input = 100, output = 20, cached = 80, reasoning = 7 }";
+    let bench = Bench::new(script, Budget::default()).await;
+    let usage = bench.trial.ask(&ask("hi")).await.expect("an answer").usage;
+    assert_eq!((usage.input, usage.output, usage.cached, usage.reasoning), (100, 20, 80, 7));
+    assert!(!usage.estimated);
+    assert_eq!(bench.attempts()[0].usage, Some(usage));
+}
+
+#[tokio::test]
+async fn missing_usage_is_estimated_and_labelled() {
+    let script = "[default]\ncontent = 'hello world'\nusage = false";
+    let budget = Budget { output_tokens: Some(2), ..Budget::default() };
+    let bench = Bench::new(script, budget).await;
+    let answer = bench.trial.ask(&ask("hello world")).await.expect("an answer");
+    assert!(answer.usage.estimated);
+    assert_eq!((answer.usage.input, answer.usage.output), (9, 2));
+    assert!(bench.trial.reached().is_some(), "an estimate counts against the limit");
+}
+
+#[tokio::test]
+async fn parameters_and_vendor_fields_reach_the_endpoint() {
+    let bench = Bench::with("default = {}", Budget::default(), |model| {
+        model.temperature = Some(0.2);
+        model.max_output_tokens = Some(64);
+        model.extra_body.insert("provider".into(), json!({"order": ["a"]}));
+        model.extra_body.insert("temperature".into(), json!(0.7));
+    })
+    .await;
+    bench.trial.ask(&ask("hi")).await.expect("an answer");
+    let sent = &bench.server.requests()[0].body;
+    assert_eq!((&sent["max_tokens"], &sent["temperature"]), (&json!(64), &json!(0.7)));
+    assert_eq!(sent["provider"], json!({"order": ["a"]}));
+    assert_eq!(sent.get("stream"), None);
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_answer_that_says_so() {
+    let bench = Bench::new("[default]\nrefusal = 'I will not.'", Budget::default()).await;
+    let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
+    assert!(answer.refused);
+    assert_eq!(answer.extra["refusal"], "I will not.");
+    assert_eq!(bench.trial.spent().steps, 1);
+}

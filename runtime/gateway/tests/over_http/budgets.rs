@@ -1,0 +1,135 @@
+//! Limits: exact for steps, the first answer that reaches it for tokens and cost, a cut for time.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::common::{Bench, Kept, ask, gateway, model};
+use proctor_gateway::AskError;
+use proctor_types::{Budget, BudgetKind, Spent};
+
+/// 10 input tokens (4 of them cached), 5 output tokens: 0.006 + 0.002 + 0.010 = 0.018 dollars.
+const PAID: &str = "[default]\ncontent = 'x'\nusage = { input = 10, output = 5, cached = 4 }";
+
+/// Asks until the budget ends it, and returns how many answers came.
+async fn drain(bench: &Bench, kind: BudgetKind) -> u64 {
+    for answers in 0..100 {
+        match bench.trial.ask(&ask("hi")).await {
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error, AskError::Budget(kind));
+                assert_eq!(bench.trial.reached(), Some(kind));
+                assert_eq!(bench.server.requests().len() as u64, answers, "no request is wasted");
+                return answers;
+            }
+        }
+    }
+    panic!("no limit after 100 answers");
+}
+
+#[tokio::test]
+async fn a_limit_of_n_steps_brings_n_answers() {
+    for steps in [1, 2, 7] {
+        let bench = Bench::new(PAID, Budget { steps: Some(steps), ..Budget::default() }).await;
+        assert_eq!(drain(&bench, BudgetKind::Steps).await, steps);
+    }
+    let bench = Bench::new(PAID, Budget { steps: Some(0), ..Budget::default() }).await;
+    assert_eq!(drain(&bench, BudgetKind::Steps).await, 0);
+}
+
+#[tokio::test]
+async fn concurrent_asks_do_not_pass_the_limit() {
+    let bench = Bench::new(PAID, Budget { steps: Some(2), ..Budget::default() }).await;
+    let one = ask("hi");
+    let trial = &bench.trial;
+    let answers = tokio::join!(trial.ask(&one), trial.ask(&one), trial.ask(&one), trial.ask(&one));
+    let came = [answers.0, answers.1, answers.2, answers.3].iter().filter(|a| a.is_ok()).count();
+    assert_eq!((came, bench.server.requests().len()), (2, 2));
+}
+
+#[tokio::test]
+async fn tokens_and_cost_stop_at_the_first_answer_that_reaches_the_limit() {
+    let none = Budget::default;
+    for (budget, kind, answers) in [
+        (Budget { input_tokens: Some(20), ..none() }, BudgetKind::InputTokens, 2),
+        (Budget { input_tokens: Some(21), ..none() }, BudgetKind::InputTokens, 3),
+        (Budget { output_tokens: Some(14), ..none() }, BudgetKind::OutputTokens, 3),
+        (Budget { total_tokens: Some(30), ..none() }, BudgetKind::TotalTokens, 2),
+        (Budget { cost_usd: Some(0.0359), ..none() }, BudgetKind::Cost, 2),
+        (Budget { cost_usd: Some(0.0361), ..none() }, BudgetKind::Cost, 3),
+    ] {
+        let bench = Bench::new(PAID, budget.clone()).await;
+        assert_eq!(drain(&bench, kind).await, answers, "{budget:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_spent_adds_up_and_is_continued() {
+    let budget = Budget { steps: Some(3), ..Budget::default() };
+    let bench = Bench::new(PAID, budget.clone()).await;
+    let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
+    assert!((answer.cost_usd.expect("a price") - 0.018).abs() < 1e-12);
+    let spent = bench.trial.spent();
+    let wanted = Spent { steps: 1, input_tokens: 10, output_tokens: 5, cached_tokens: 4, ..spent };
+    assert_eq!(spent, wanted);
+    let again = gateway()
+        .open(&model(&bench.server.base_url()), &budget, Arc::new(Kept::default()))
+        .expect("a model")
+        .resume_from(Spent { steps: 2, ..spent });
+    again.ask(&ask("hi")).await.expect("the third answer");
+    assert_eq!(again.spent().input_tokens, 20);
+    assert_eq!(again.reached(), Some(BudgetKind::Steps));
+}
+
+#[tokio::test]
+async fn a_billed_answer_of_no_use_is_charged_and_is_no_step() {
+    let script = format!("{PAID}\nfault = [{{ kind = 'no_choices' }}]");
+    let bench = Bench::new(&script, Budget::default()).await;
+    bench.trial.ask(&ask("hi")).await.expect("an answer");
+    let spent = bench.trial.spent();
+    assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (1, 20, 10));
+    // It can reach a limit by itself.
+    let bench = Bench::new(&script, Budget { total_tokens: Some(15), ..Budget::default() }).await;
+    let error = bench.trial.ask(&ask("hi")).await.expect_err("the limit");
+    assert_eq!(error, AskError::Budget(BudgetKind::TotalTokens));
+    assert_eq!(bench.trial.spent().steps, 0);
+}
+
+#[tokio::test]
+async fn a_cost_limit_without_a_price_is_refused() {
+    let mut model = model("http://127.0.0.1:9/v1");
+    model.name = "unlisted".into();
+    let budget = Budget { cost_usd: Some(1.0), ..Budget::default() };
+    let opened = gateway().open(&model, &budget, Arc::new(Kept::default()));
+    let fault = opened.expect_err("no price");
+    assert!(fault.mend.is_some_and(|mend| mend.contains("configs/models.toml")));
+}
+
+#[tokio::test]
+async fn the_wall_limit_cuts_an_ask_in_flight() {
+    let script = "[default]\ncontent = 'late'\ndelay_seconds = 30";
+    for (budget, kind) in [
+        (Budget { wall_seconds: Some(0.3), ..Budget::default() }, BudgetKind::Wall),
+        (Budget { working_seconds: Some(0.3), ..Budget::default() }, BudgetKind::Working),
+    ] {
+        let bench = Bench::new(script, budget).await;
+        let begun = Instant::now();
+        let error = bench.trial.ask(&ask("hi")).await.expect_err("too late");
+        assert_eq!(error, AskError::Budget(kind));
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert_eq!(bench.goes(), [(None, true)], "the cut go is recorded");
+        assert_eq!(bench.trial.reached(), Some(kind));
+    }
+}
+
+#[tokio::test]
+async fn a_wait_is_cut_by_the_wall_limit_and_is_not_work() {
+    let script = "[default]\nfault = [{ kind = 'status', status = 429, retry_after = '15' }]";
+    let budget =
+        Budget { wall_seconds: Some(0.8), working_seconds: Some(0.5), ..Budget::default() };
+    let bench = Bench::new(script, budget).await;
+    let error = bench.trial.ask(&ask("hi")).await.expect_err("too long");
+    assert_eq!(error, AskError::Budget(BudgetKind::Wall));
+    assert!(bench.trial.waited() >= Duration::from_millis(500));
+}

@@ -1,0 +1,6 @@
+//! The gateway against a scripted model, over real HTTP. One binary, as linking is the slow part.
+
+mod answers;
+mod budgets;
+mod common;
+mod retries;

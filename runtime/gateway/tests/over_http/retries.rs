@@ -1,0 +1,188 @@
+//! Every fault class, over real HTTP: what is asked again, what is not, and what is kept of it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use crate::common::{Bench, KEY, Kept, ask, gateway, model};
+use proctor_gateway::AskError;
+use proctor_types::{Budget, Fault, Layer};
+
+fn faulty(faults: &str) -> String {
+    format!("[default]\ncontent = 'At last.'\nfault = [{faults}]")
+}
+
+async fn bench(faults: &str) -> Bench {
+    Bench::new(&faulty(faults), Budget::default()).await
+}
+
+fn fault(error: AskError) -> Fault {
+    match error {
+        AskError::Fault(fault) => fault,
+        other => panic!("not a fault: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn each_passing_fault_is_survived_and_recorded() {
+    for (kind, status) in [
+        ("{ kind = 'status', status = 408 }", Some(408)),
+        ("{ kind = 'status', status = 409 }", Some(409)),
+        ("{ kind = 'status', status = 429 }", Some(429)),
+        ("{ kind = 'status', status = 500, body = 'oops' }", Some(500)),
+        ("{ kind = 'status', status = 529, body = '' }", Some(529)),
+        ("{ kind = 'drop' }", None),
+        ("{ kind = 'truncate' }", Some(200)),
+        ("{ kind = 'malformed' }", Some(200)),
+        ("{ kind = 'not_json' }", Some(200)),
+        ("{ kind = 'no_choices' }", Some(200)),
+    ] {
+        let bench = bench(kind).await;
+        let answer = bench.trial.ask(&ask("hi")).await.expect(kind);
+        assert_eq!(answer.content, "At last.", "{kind}");
+        assert_eq!(bench.goes(), [(status, true), (Some(200), false)], "{kind}");
+        assert_eq!(bench.trial.spent().steps, 1, "{kind}");
+        let goes = bench.attempts();
+        assert!(goes[1].wait_seconds > 0.0 && bench.trial.waited() > Duration::ZERO, "{kind}");
+        assert_eq!(goes[0].request_body, goes[1].request_body, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn the_bytes_are_kept_as_they_came() {
+    let bench =
+        bench("{ kind = 'truncate' }, { kind = 'status', status = 503, body = 'd\u{fc}nn' }").await;
+    bench.trial.ask(&ask("hi")).await.expect("an answer");
+    let goes = bench.attempts();
+    let (half, whole) = (&goes[0].response_body, &goes[2].response_body);
+    assert_eq!(half[..], whole[..whole.len() / 2], "half a body is recorded as half");
+    assert_eq!(goes[1].response_body, "d\u{fc}nn");
+    let sent: serde_json::Value = serde_json::from_slice(&goes[0].request_body).expect("JSON");
+    assert_eq!(sent, bench.server.requests()[0].body);
+}
+
+#[tokio::test]
+async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
+    let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3));
+    for wish in ["1", date.as_str()] {
+        let bench =
+            bench(&format!("{{ kind = 'status', status = 429, retry_after = '{wish}' }}")).await;
+        bench.trial.ask(&ask("hi")).await.expect("an answer");
+        let waited = bench.trial.waited().as_secs_f64();
+        assert!((1.0..=3.5).contains(&waited), "{wish}: {waited}");
+        assert!(bench.attempts()[1].wait_seconds >= 1.0, "{wish}");
+    }
+}
+
+#[tokio::test]
+async fn a_wish_that_is_too_long_ends_at_once() {
+    let bench = bench("{ kind = 'status', status = 429, retry_after = '3600' }").await;
+    let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("an hour"));
+    assert!(fault.what.contains("the next wait would be 3"), "{fault}");
+    assert_eq!(bench.goes().len(), 1);
+}
+
+#[tokio::test]
+async fn a_fault_that_does_not_pass_ends_after_the_last_go() {
+    let bench = bench("{ kind = 'status', status = 503, times = 0 }").await;
+    let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("always 503"));
+    assert_eq!((fault.layer, bench.goes().len()), (Layer::Model, 4));
+    assert!(fault.what.contains("after 4 goes") && fault.what.contains("status 503"), "{fault}");
+    assert!(fault.mend.is_some());
+    assert_eq!(bench.trial.spent().steps, 0);
+}
+
+#[tokio::test]
+async fn a_dead_endpoint_is_told_soon() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let kept = Arc::new(Kept::default());
+    let model = model(&format!("http://{address}/v1"));
+    let trial = gateway().open(&model, &Budget::default(), kept).expect("a model");
+    let fault = fault(trial.ask(&ask("hi")).await.expect_err("nobody listens"));
+    assert!(fault.what.contains("after 2 goes"), "{fault}");
+    assert!(fault.what.contains(&address.to_string()), "{fault}");
+    assert!(fault.what.to_lowercase().contains("refused"), "{fault}");
+}
+
+#[tokio::test]
+async fn an_unusable_endpoint_is_a_fault_with_its_mend() {
+    for (status, mend) in
+        [(401, "key_env"), (402, "credit"), (403, "may use"), (404, "base_url"), (302, "redirects")]
+    {
+        let bench = bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
+        let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("unusable"));
+        assert_eq!((fault.layer, bench.goes()), (Layer::Model, vec![(Some(status), true)]));
+        assert!(fault.mend.as_deref().is_some_and(|text| text.contains(mend)), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_account_is_not_waited_for() {
+    let body = r#"{"error": {"code": "insufficient_quota"}}"#;
+    let bench = bench(&format!("{{ kind = 'status', status = 429, body = '{body}' }}")).await;
+    let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("no credit"));
+    assert!(fault.mend.as_deref().is_some_and(|text| text.contains("credit")), "{fault}");
+    assert_eq!(bench.goes().len(), 1);
+}
+
+#[tokio::test]
+async fn a_rejected_request_is_told_apart() {
+    for status in [400, 413, 422] {
+        let faults =
+            format!("{{ kind = 'status', status = {status}, body = 'too long', times = 1 }}");
+        let bench = bench(&faults).await;
+        let error = bench.trial.ask(&ask("hi")).await.expect_err("rejected");
+        assert_eq!(error, AskError::Rejected { status, body: "too long".into() });
+        assert_eq!(bench.goes(), [(Some(status), true)]);
+        // Another ask on the same line goes on.
+        bench.trial.ask(&ask("hi")).await.expect("an answer");
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_sent_and_shows_nowhere() {
+    let faults = format!(
+        "{{ kind = 'status', status = 500, body = 'key {KEY} is fine' }},
+         {{ kind = 'status', status = 400, body = 'wrong key: {KEY}' }}"
+    );
+    let bench = bench(&faults).await;
+    let error = bench.trial.ask(&ask("hi")).await.expect_err("rejected");
+    let requests = bench.server.requests();
+    assert_eq!(requests[0].authorization.as_deref(), Some(&*format!("Bearer {KEY}")));
+    let shown = format!("{:?} {error:?} {:?}", bench.trial, bench.attempts());
+    assert!(!shown.contains(KEY), "{shown}");
+    assert_eq!(bench.attempts()[0].response_body, "key [key] is fine");
+}
+
+#[tokio::test]
+async fn without_key_env_there_is_no_authorization() {
+    let bench = Bench::with("default = {}", Budget::default(), |model| model.key_env = None).await;
+    bench.trial.ask(&ask("hi")).await.expect("an answer");
+    assert_eq!(bench.server.requests()[0].authorization, None);
+}
+
+#[tokio::test]
+async fn a_missing_key_names_its_variable() {
+    let mut model = model("http://127.0.0.1:9/v1");
+    model.key_env = Some("NOT_SET_KEY".into());
+    let opened = gateway().open(&model, &Budget::default(), Arc::new(Kept::default()));
+    let fault = opened.expect_err("no key");
+    assert!(fault.what.contains("NOT_SET_KEY"), "{fault}");
+    assert!(fault.mend.is_some_and(|mend| mend.contains("export NOT_SET_KEY=")));
+}
+
+#[tokio::test]
+async fn cancelling_ends_the_ask_in_flight() {
+    let bench = bench("{ kind = 'hang', times = 0 }").await;
+    let asked = ask("hi");
+    let (answer, ()) = tokio::join!(bench.trial.ask(&asked), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        bench.trial.cancel();
+    });
+    assert_eq!(answer, Err(AskError::Cancelled));
+    assert_eq!(bench.attempts()[0].error.as_deref(), Some("cancelled"));
+    assert_eq!(bench.trial.ask(&asked).await, Err(AskError::Cancelled));
+}
