@@ -1,7 +1,11 @@
 //! The seat: a room made ready for one task, for driving or for grading.
 
 mod apply;
+mod environment;
+mod source;
 mod workdir;
 
 pub use apply::{ApplyError, apply_patch};
+pub use environment::layer_spec;
+pub use source::Sources;
 pub use workdir::{prepare_for_driving, snapshot, snapshot_request};

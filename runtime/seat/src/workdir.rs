@@ -17,8 +17,16 @@ pub const SNAPSHOT_ENTRY_LIMIT: u64 = 500_000;
 /// Names that hold a copy or the history of the code, wherever they stand below the work
 /// directory. They are removed before the agent starts.
 const COPIES: [&str; 10] = [
-    ".git", ".hg", ".svn", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox",
-    ".nox", ".eggs",
+    ".git",
+    ".hg",
+    ".svn",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".tox",
+    ".nox",
+    ".eggs",
 ];
 
 /// The snapshot request for a task's work directory.
@@ -40,8 +48,10 @@ pub async fn prepare_for_driving(room: &Room, task: &Task) -> Result<(), Fault> 
     let workdir = RawPath::from(task.workdir.as_str());
     if let Some(mask) = &task.mask {
         apply_patch(room, &workdir, mask.as_bytes()).await.map_err(|error| match error {
-            ApplyError::Patch(error) => seat_fault(task, format!("the mask does not apply: {error}"))
-                .mend("the mask must fit the source exactly; run `proctor tasks validate`"),
+            ApplyError::Patch(error) => {
+                seat_fault(task, format!("the mask does not apply: {error}"))
+                    .mend("the mask must fit the source exactly; run `proctor tasks validate`")
+            }
             ApplyError::Room(error) => error.fault("applying the mask"),
         })?;
     }

@@ -1,0 +1,73 @@
+//! What is wrong with a row, said so that it can be found and mended.
+
+use std::{fmt, path::PathBuf};
+
+/// One row that is not a task. It never takes the others with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRow {
+    pub file: PathBuf,
+    /// Counted from 1; absent where the whole file is at fault.
+    pub line: Option<usize>,
+    /// Dotted path of the field, where one is at fault.
+    pub field: Option<String>,
+    /// The row's id, where it could be read.
+    pub id: Option<String>,
+    /// What is wrong, with the mend where it is known.
+    pub what: String,
+}
+
+impl fmt::Display for BadRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(id) = &self.id {
+            write!(f, ": {id}")?;
+        }
+        if let Some(field) = &self.field {
+            write!(f, ": field `{field}`")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+/// Nothing could be loaded at all: the user's mistake, in the user's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DatasetError {
+    #[error("`{pattern}` matches no file below {base}")]
+    NoMatch { pattern: String, base: PathBuf },
+    #[error("`{pattern}` is not a valid pattern: {why}")]
+    BadPattern { pattern: String, why: String },
+    #[error("{file} is not a dataset: expected a name that ends in .jsonl, .json or .toml")]
+    UnknownKind { file: PathBuf },
+    #[error("{file} cannot be read: {why}")]
+    Unreadable { file: PathBuf, why: String },
+}
+
+/// What went wrong inside one row, before its place is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub field: Option<String>,
+    pub what: String,
+}
+
+impl Complaint {
+    pub(crate) fn at(field: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { field: Some(field.into()), what: what.into() }
+    }
+
+    pub(crate) fn whole(what: impl Into<String>) -> Self {
+        Self { field: None, what: what.into() }
+    }
+}
+
+/// The known key that is nearest to a misspelt one, if any is near.
+pub(crate) fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(key, candidate), candidate))
+        .filter(|(score, _)| *score >= 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,122 @@
+//! The recipe file: what to take from PyPI and what to carve out of it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{bad::Complaint, rules};
+
+/// A recipe and the file it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecipeFile {
+    pub file: PathBuf,
+    pub recipe: Recipe,
+}
+
+/// Names, hashes and carve lists; never the library's code. Every key is documented in
+/// `docs/recipes.md`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    pub schema_version: u32,
+    /// The id of the task that comes out of it.
+    pub id: String,
+    /// The headline of the statement.
+    pub title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
+    pub package: String,
+    pub version: String,
+    /// SHA-256 of the sdist, lower-case hex.
+    pub sha256: String,
+    /// The lowest Python 3 that runs it, as PyPI says it: `>=3.9`.
+    pub requires_python: String,
+    /// Pinned test dependencies: `pytest==8.4.2`.
+    pub dependencies: Vec<String>,
+    /// Folders below the source that go on `PYTHONPATH`. The package itself is never installed:
+    /// an installed copy would hold the code that the mask takes away.
+    #[serde(default = "here")]
+    pub python_path: Vec<String>,
+    /// File to dotted paths of the functions, classes and methods to take away.
+    pub carve: BTreeMap<String, Vec<String>>,
+    /// Test files to consider, as globs below the source.
+    pub tests: Vec<String>,
+    /// Test ids never to be used, with the reason in a comment beside them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leave_out: Vec<String>,
+    /// Further paths to hide: documentation that repeats the code, other tests of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked_urls: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grade_seconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<String>,
+}
+
+fn here() -> Vec<String> {
+    vec![".".into()]
+}
+
+/// The only version of the recipe format so far.
+const RECIPE_SCHEMA: u32 = 1;
+
+pub(crate) fn check(recipe: &Recipe) -> Vec<Complaint> {
+    let mut out = Vec::new();
+    if recipe.schema_version != RECIPE_SCHEMA {
+        let what = format!("is {}; this Proctor reads {RECIPE_SCHEMA}", recipe.schema_version);
+        out.push(Complaint::at("recipe.schema_version", what));
+    }
+    if recipe.id.is_empty() {
+        out.push(Complaint::at("recipe.id", "is empty"));
+    }
+    if recipe.sha256.len() != 64 || !recipe.sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
+        out.push(Complaint::at("recipe.sha256", "is not 64 hex digits"));
+    }
+    if recipe.carve.values().all(Vec::is_empty) {
+        out.push(Complaint::at("recipe.carve", "names nothing to take away"));
+    }
+    for (file, names) in &recipe.carve {
+        if let Err(what) = rules::inside(file) {
+            out.push(Complaint::at(format!("recipe.carve.{file:?}"), what));
+        }
+        if !Path::new(file).extension().is_some_and(|extension| extension == "py") {
+            out.push(Complaint::at(format!("recipe.carve.{file:?}"), "is no Python file"));
+        }
+        if let Some(name) = names.iter().find(|name| !is_dotted(name)) {
+            let what = format!("{name:?} is no dotted path such as `Class.method`");
+            out.push(Complaint::at(format!("recipe.carve.{file:?}"), what));
+        }
+    }
+    if recipe.tests.is_empty() {
+        out.push(Complaint::at("recipe.tests", "is empty: nothing could be frozen"));
+    }
+    for dependency in &recipe.dependencies {
+        if !dependency.contains("==") {
+            let what = format!("{dependency:?} is not pinned; write `name==version`");
+            out.push(Complaint::at("recipe.dependencies", what));
+        }
+    }
+    for (field, paths) in
+        [("recipe.tests", &recipe.tests), ("recipe.python_path", &recipe.python_path)]
+    {
+        if let Some((path, what)) =
+            paths.iter().find_map(|path| Some((path, rules::inside(path).err()?)))
+        {
+            out.push(Complaint::at(field, format!("{path:?} {what}")));
+        }
+    }
+    out
+}
+
+fn is_dotted(name: &str) -> bool {
+    name.split('.').all(|part| {
+        !part.is_empty()
+            && !part.starts_with(|c: char| c.is_ascii_digit())
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    })
+}

@@ -1,0 +1,142 @@
+//! One row: from JSON to a task, with complaints that name the field.
+
+use proctor_types::{TASK_SCHEMA, Task};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    bad::{Complaint, nearest},
+    rules,
+};
+
+/// The keys of each form of `source`. The enum is untagged, and serde's message for one that fits
+/// no variant names neither key nor variant; so the form is chosen here first.
+const SOURCE_FORMS: [(&str, &[&str], &[&str]); 4] = [
+    ("pypi", &["pypi", "version", "sha256"], &["pypi", "version", "sha256"]),
+    ("path", &["path"], &["path"]),
+    ("archive", &["archive"], &["archive", "sha256"]),
+    ("git", &["git", "commit"], &["git", "commit"]),
+];
+
+/// Reads one task in Proctor's own format out of JSON text.
+///
+/// # Errors
+/// All complaints of the row as `(field, what)`; the field is a dotted path, or absent where the
+/// text is not JSON.
+pub fn parse_task(text: &str) -> Result<Task, Vec<(Option<String>, String)>> {
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| vec![(None, format!("not JSON: {error}"))])?;
+    task(value)
+        .map_err(|all| all.into_iter().map(|complaint| (complaint.field, complaint.what)).collect())
+}
+
+pub(crate) fn task(value: Value) -> Result<Task, Vec<Complaint>> {
+    let Some(object) = value.as_object() else {
+        return Err(vec![Complaint::whole("a task is a JSON object")]);
+    };
+    match object.get("schema_version").map(|version| (version, version.as_u64())) {
+        Some((_, Some(version))) if version == u64::from(TASK_SCHEMA) => {}
+        Some((version, _)) => {
+            return Err(vec![Complaint::at(
+                "schema_version",
+                format!("is {version}; this Proctor reads version {TASK_SCHEMA}"),
+            )]);
+        }
+        None => {
+            return Err(vec![Complaint::at(
+                "schema_version",
+                format!("is missing; write `\"schema_version\": {TASK_SCHEMA}`"),
+            )]);
+        }
+    }
+    if let Some(source) = object.get("source") {
+        check_source(source).map_err(|complaint| vec![complaint])?;
+    }
+    let task: Task = read(value).map_err(|complaint| vec![complaint])?;
+    let complaints = rules::check(&task);
+    if complaints.is_empty() { Ok(task) } else { Err(complaints) }
+}
+
+/// Deserialises with the path of what failed, and with the nearest key where one is unknown.
+pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Complaint> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let message = error.into_inner().to_string();
+        if let Some(key) = quoted(&message, "unknown field `") {
+            let known = known_keys(&message);
+            return unknown_key(&parent_joined(&path, key), key, &known);
+        }
+        if let Some(key) = quoted(&message, "missing field `") {
+            return Complaint::at(parent_joined(&path, key), "is missing");
+        }
+        if path == "." { Complaint::whole(message) } else { Complaint::at(path, message) }
+    })
+}
+
+fn unknown_key(path: &str, key: &str, known: &[&str]) -> Complaint {
+    let mend = match nearest(key, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known keys: {}", known.join(", ")),
+    };
+    Complaint::at(path, format!("is not a known key; {mend}"))
+}
+
+/// `serde_path_to_error` ends the path of an unknown field in that field, and the path of a
+/// missing one in its parent.
+fn parent_joined(path: &str, key: &str) -> String {
+    if path == "." || path == key {
+        key.to_owned()
+    } else if path.ends_with(&format!(".{key}")) {
+        path.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+fn quoted<'a>(message: &'a str, before: &str) -> Option<&'a str> {
+    let rest = message.strip_prefix(before)?;
+    rest.split_once('`').map(|(key, _)| key)
+}
+
+/// The names between backticks after `expected`.
+fn known_keys(message: &str) -> Vec<&str> {
+    let Some((_, list)) = message.split_once("expected ") else { return Vec::new() };
+    list.split('`').skip(1).step_by(2).collect()
+}
+
+fn check_source(source: &Value) -> Result<(), Complaint> {
+    let Some(object) = source.as_object() else {
+        return Err(Complaint::at("source", "is an object: {\"path\": ...}, {\"pypi\": ...}, ..."));
+    };
+    let mut forms = SOURCE_FORMS.iter().filter(|(name, ..)| object.contains_key(*name));
+    let (form, needed, known) = match (forms.next(), forms.next()) {
+        (Some(form), None) => form,
+        (Some((one, ..)), Some((two, ..))) => {
+            return Err(Complaint::at("source", format!("has both `{one}` and `{two}`; keep one")));
+        }
+        (None, _) => {
+            let mend = object
+                .keys()
+                .find_map(|key| {
+                    nearest(key, SOURCE_FORMS.iter().map(|(name, ..)| *name))
+                        .map(|near| format!("did you mean `{near}` for `{key}`?"))
+                })
+                .unwrap_or_else(|| "give one of `path`, `archive`, `pypi`, `git`".to_owned());
+            return Err(Complaint::at("source", format!("names no kind of source; {mend}")));
+        }
+    };
+    for (key, value) in object {
+        if !known.contains(&key.as_str()) {
+            return Err(unknown_key(&format!("source.{key}"), key, known));
+        }
+        if !value.is_string() {
+            return Err(Complaint::at(format!("source.{key}"), "must be text"));
+        }
+    }
+    match needed.iter().find(|key| !object.contains_key(**key)) {
+        Some(key) => {
+            Err(Complaint::at(format!("source.{key}"), format!("is missing beside `{form}`")))
+        }
+        None => Ok(()),
+    }
+}

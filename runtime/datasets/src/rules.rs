@@ -1,0 +1,134 @@
+//! What a task must be beyond its types. A patch's own syntax is the record's to judge.
+
+use std::collections::BTreeSet;
+
+use proctor_types::{Source, Task};
+
+use crate::bad::Complaint;
+
+pub(crate) fn check(task: &Task) -> Vec<Complaint> {
+    let mut out = Vec::new();
+    let mut complain = |field: &str, what: String| out.push(Complaint::at(field, what));
+    if task.id.as_str().trim().is_empty() {
+        complain("id", "is empty".into());
+    }
+    if task.statement.trim().is_empty() {
+        complain("statement", "is empty: the agent would be told nothing".into());
+    }
+    match (&task.environment.image, &task.environment.base) {
+        (Some(_), Some(_)) => complain("environment", "has `image` and `base`; keep one".into()),
+        (None, None) => complain("environment", "needs `image`, or `base = \"host\"`".into()),
+        _ => {}
+    }
+    if let Err(what) = absolute(&task.workdir) {
+        complain("workdir", what);
+    }
+    for path in &task.hidden {
+        if let Err(what) = inside(path) {
+            complain("hidden", format!("{path:?} {what}"));
+        }
+    }
+    if task.test_command.is_empty() {
+        complain("test_command", "is empty".into());
+    }
+    if task.fail_to_pass.is_empty() {
+        complain("fail_to_pass", "is empty: nothing could ever be resolved".into());
+    }
+    check_ids(task, &mut complain);
+    for (field, seconds) in [
+        ("timeouts.command_seconds", task.timeouts.command_seconds),
+        ("timeouts.grade_seconds", task.timeouts.grade_seconds),
+    ] {
+        if !(seconds.is_finite() && seconds > 0.0) {
+            complain(field, format!("is {seconds}; it must be a positive number of seconds"));
+        }
+    }
+    if let Some(source) = &task.source {
+        check_source(source, &mut complain);
+    }
+    for (field, patch) in
+        [("mask", &task.mask), ("gold", &task.gold), ("test_patch", &task.test_patch)]
+    {
+        if patch.as_ref().is_some_and(|patch| patch.trim().is_empty()) {
+            complain(field, "is empty; leave the key out instead".into());
+        }
+    }
+    if task.mask.is_none() && task.gold.is_none() {
+        complain("gold", "is missing, and there is no mask to reverse".into());
+    }
+    for key in task.env.keys() {
+        if key.is_empty() || key.contains(['=', '\0']) {
+            complain("env", format!("{key:?} is not a variable's name"));
+        }
+    }
+    out
+}
+
+fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
+    let mut seen = BTreeSet::new();
+    for (field, ids) in [("fail_to_pass", &task.fail_to_pass), ("pass_to_pass", &task.pass_to_pass)]
+    {
+        for id in ids {
+            // A node id is a file, `::` and names; parameters in brackets may hold anything.
+            match id.split_once("::") {
+                Some((file, name)) if !name.is_empty() => {
+                    if let Err(what) = inside(file) {
+                        complain(field, format!("{id:?}: its file {what}"));
+                    }
+                }
+                _ => complain(field, format!("{id:?} is no pytest node id: `file.py::name`")),
+            }
+            if !seen.insert(id) {
+                complain(field, format!("{id:?} stands twice"));
+            }
+        }
+    }
+}
+
+fn check_source(source: &Source, complain: &mut impl FnMut(&str, String)) {
+    let digest = match source {
+        Source::Pypi { sha256, .. } => Some(sha256),
+        Source::Archive { sha256, .. } => sha256.as_ref(),
+        Source::Path { .. } | Source::Git { .. } => None,
+    };
+    if let Some(digest) = digest
+        && !is_hex(digest, 64..=64)
+    {
+        complain("source.sha256", format!("{digest:?} is not 64 lower-case hex digits"));
+    }
+    if let Source::Git { commit, .. } = source
+        && !is_hex(commit, 40..=64)
+    {
+        complain("source.commit", format!("{commit:?} is not a full commit id"));
+    }
+}
+
+fn is_hex(text: &str, length: std::ops::RangeInclusive<usize>) -> bool {
+    length.contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+fn absolute(path: &str) -> Result<(), String> {
+    let parts = path.strip_prefix('/').ok_or_else(|| format!("{path:?} is not absolute"))?;
+    if parts.is_empty() {
+        return Err("is the root of the sandbox; name a folder below it".into());
+    }
+    inside(parts).map_err(|what| format!("{path:?} {what}"))
+}
+
+/// A path below some folder, which no component leaves.
+pub(crate) fn inside(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("is empty".into());
+    }
+    if path.starts_with('/') {
+        return Err("is absolute; it must be relative to `workdir`".into());
+    }
+    if path.split('/').any(|part| part == "..") {
+        return Err("leaves its folder by `..`".into());
+    }
+    if path.contains('\0') {
+        return Err("holds a NUL byte".into());
+    }
+    Ok(())
+}

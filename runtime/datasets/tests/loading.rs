@@ -1,0 +1,145 @@
+//! Rows good and bad, through the public door.
+
+use std::fs;
+
+use pretty_assertions::assert_eq;
+use proctor_datasets::{DatasetError, Loaded, load};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn row() -> Value {
+    json!({
+        "schema_version": 1, "id": "one", "statement": "Do it.",
+        "environment": {"base": "host"}, "source": {"path": "src"},
+        "mask": "diff --git a/x b/x\n",
+        "fail_to_pass": ["tests/test_a.py::test_b[x::y]"],
+        "test_command": ["python3", "-m", "pytest"]
+    })
+}
+
+fn with(key: &str, value: Value) -> Value {
+    let mut row = row();
+    row[key] = value;
+    row
+}
+
+fn load_rows(rows: &[String]) -> Loaded {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("t.jsonl"), rows.join("\n")).unwrap();
+    load(&["t.jsonl".into()], dir.path()).unwrap()
+}
+
+fn complaint(row: &Value) -> (Option<String>, String) {
+    let loaded = load_rows(&[row.to_string()]);
+    assert_eq!(loaded.tasks.len(), 0);
+    let bad = loaded.bad.first().unwrap();
+    (bad.field.clone(), bad.what.clone())
+}
+
+#[test]
+fn a_bad_row_is_named_and_does_not_take_the_others_with_it() {
+    let mut typo = with("id", json!("two"));
+    typo["fail_to_pas"] = json!([]);
+    let rows = [row().to_string(), typo.to_string(), "{oops".into(), String::new()];
+    let loaded = load_rows(&[&rows[..], &[with("id", json!("three")).to_string()]].concat());
+    let ids: Vec<_> = loaded.tasks.iter().map(|task| task.id.as_str()).collect();
+    assert_eq!(ids, ["one", "three"]);
+    assert_eq!(loaded.origins[&loaded.tasks[1].id].line, 5);
+    assert_eq!(loaded.bad.len(), 2);
+    assert_eq!(loaded.bad[0].line, Some(2));
+    assert_eq!(loaded.bad[0].id.as_deref(), Some("two"));
+    assert_eq!(loaded.bad[0].field.as_deref(), Some("fail_to_pas"));
+    assert!(loaded.bad[0].what.contains("did you mean `fail_to_pass`?"));
+    assert_eq!(loaded.bad[1].line, Some(3));
+}
+
+#[test]
+fn nested_keys_are_named_by_their_path() {
+    let (field, what) = complaint(&with("environment", json!({"base": "host", "setpu": []})));
+    assert_eq!(field.as_deref(), Some("environment.setpu"));
+    assert!(what.contains("`setup`"), "{what}");
+    let (field, what) = complaint(&with("source", json!({"pypi": "a", "version": "1"})));
+    assert_eq!(
+        (field.as_deref(), what.as_str()),
+        (Some("source.sha256"), "is missing beside `pypi`")
+    );
+    let (field, _) = complaint(&with("source", json!({"pypi": "a", "git": "b"})));
+    assert_eq!(field.as_deref(), Some("source"));
+    let (_, what) = complaint(&with("source", json!({"archiv": "a.tar.gz"})));
+    assert!(what.contains("`archive`"), "{what}");
+    let (field, _) = complaint(&with("timeouts", json!({"grade_seconds": "soon"})));
+    assert_eq!(field.as_deref(), Some("timeouts.grade_seconds"));
+}
+
+#[test]
+fn the_rules_are_held() {
+    let cases = [
+        ("environment", json!({})),
+        ("environment", json!({"base": "host", "image": "x"})),
+        ("workdir", json!("testbed")),
+        ("workdir", json!("/a/../b")),
+        ("hidden", json!(["../secret"])),
+        ("hidden", json!(["/etc"])),
+        ("fail_to_pass", json!([])),
+        ("fail_to_pass", json!(["tests/test_a.py"])),
+        ("fail_to_pass", json!(["../t.py::a"])),
+        ("pass_to_pass", json!(["tests/test_a.py::test_b[x::y]"])),
+        ("test_command", json!([])),
+        ("statement", json!("  ")),
+        ("mask", json!("")),
+        ("schema_version", json!(2)),
+    ];
+    for (key, value) in cases {
+        let (field, what) = complaint(&with(key, value.clone()));
+        assert_eq!(field.as_deref(), Some(key), "{key} = {value}: {what}");
+    }
+}
+
+#[test]
+fn a_missing_key_is_named() {
+    let mut row = row();
+    row.as_object_mut().unwrap().remove("statement");
+    assert_eq!(complaint(&row), (Some("statement".into()), "is missing".into()));
+}
+
+#[test]
+fn a_second_task_of_the_same_id_is_refused_with_the_first_place() {
+    let loaded = load_rows(&[row().to_string(), row().to_string()]);
+    assert_eq!(loaded.tasks.len(), 1);
+    assert!(loaded.bad[0].what.contains("t.jsonl:1"), "{}", loaded.bad[0]);
+}
+
+#[test]
+fn toml_holds_one_task_or_one_recipe() {
+    let dir = TempDir::new().unwrap();
+    let task: toml::Value = serde_json::from_value(row()).unwrap();
+    fs::write(dir.path().join("a.toml"), toml::to_string(&task).unwrap()).unwrap();
+    let recipe = |extra: &str| {
+        format!(
+            "[recipe]\nschema_version = 1\nid = \"r\"\ntitle = \"R\"\npackage = \"p\"\n\
+             version = \"1\"\nsha256 = \"{}\"\nrequires_python = \">=3.9\"\n\
+             dependencies = [\"pytest==8.4.2\"]\ntests = [\"tests/test_*.py\"]\n{extra}\n\
+             [recipe.carve]\n\"p/a.py\" = [\"f\", \"C.m\"]\n",
+            "0".repeat(64)
+        )
+    };
+    fs::write(dir.path().join("b.toml"), recipe("")).unwrap();
+    fs::write(dir.path().join("c.toml"), recipe("hiden = []")).unwrap();
+    fs::write(dir.path().join("d.toml"), "[recipe\n").unwrap();
+    let loaded = load(&["*.toml".into(), "a.toml".into()], dir.path()).unwrap();
+    assert_eq!(loaded.tasks.len(), 1);
+    assert_eq!(loaded.recipes.len(), 1);
+    assert_eq!(loaded.recipes[0].recipe.carve["p/a.py"], ["f", "C.m"]);
+    assert_eq!(loaded.bad.len(), 2);
+    assert_eq!(loaded.bad[0].field.as_deref(), Some("recipe.hiden"));
+    assert_eq!(loaded.bad[1].line, Some(1));
+}
+
+#[test]
+fn a_pattern_that_leads_nowhere_is_an_error() {
+    let dir = TempDir::new().unwrap();
+    for pattern in ["absent.jsonl", "*.jsonl"] {
+        let error = load(&[pattern.into()], dir.path()).unwrap_err();
+        assert!(matches!(error, DatasetError::NoMatch { .. }), "{error}");
+    }
+}

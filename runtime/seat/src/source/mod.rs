@@ -1,0 +1,10 @@
+//! Where code comes from: fetched once, checked, and kept by what it is.
+
+mod digest;
+mod fetch;
+mod git;
+mod pip_settings;
+mod pypi;
+mod unpack;
+
+pub use fetch::Sources;

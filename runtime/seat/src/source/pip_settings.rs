@@ -1,0 +1,126 @@
+//! The settings of pip that say where packages come from, so that the sdist comes from where the
+//! set-up lines' packages come from.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+const DEFAULT_INDEX: &str = "https://pypi.org/simple";
+
+/// What pip would use. `find-links` is left out: an sdist is named by its checksum, and an index
+/// that cannot be reached should be said, not papered over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PipSettings {
+    /// Asked in this order.
+    pub(super) indexes: Vec<String>,
+    pub(super) cert: Option<PathBuf>,
+}
+
+impl PipSettings {
+    /// Reads the environment and pip's configuration files as pip does: variables win over files,
+    /// a later file over an earlier one.
+    pub(super) fn of_this_host() -> Self {
+        let files: Vec<String> =
+            config_files().iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+        Self::from(&|key| env::var(key).ok().filter(|value| !value.is_empty()), &files)
+    }
+
+    fn from(variable: &dyn Fn(&str) -> Option<String>, files: &[String]) -> Self {
+        let value = |name: &str, key: &str| {
+            variable(name).or_else(|| files.iter().rev().find_map(|text| setting(text, key)))
+        };
+        let index = value("PIP_INDEX_URL", "index-url").unwrap_or_else(|| DEFAULT_INDEX.into());
+        let extra = value("PIP_EXTRA_INDEX_URL", "extra-index-url").unwrap_or_default();
+        let indexes = std::iter::once(index.as_str())
+            .chain(extra.split_whitespace())
+            .map(|url| url.trim_end_matches('/').to_owned())
+            .collect();
+        Self { indexes, cert: value("PIP_CERT", "cert").map(PathBuf::from) }
+    }
+}
+
+fn config_files() -> Vec<PathBuf> {
+    let named = env::var_os("PIP_CONFIG_FILE").map(PathBuf::from);
+    // pip's own way of saying "no files at all".
+    if named.as_deref() == Some(Path::new("/dev/null")) {
+        return Vec::new();
+    }
+    let mut out = vec![PathBuf::from("/etc/xdg/pip/pip.conf"), PathBuf::from("/etc/pip.conf")];
+    if let Some(home) = env::var_os("HOME").map(PathBuf::from) {
+        out.push(home.join(".pip/pip.conf"));
+        let config = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+        out.push(config.unwrap_or_else(|| home.join(".config")).join("pip/pip.conf"));
+    }
+    out.extend(named);
+    out
+}
+
+/// One key of the `[global]`, `[install]` or `[download]` section; the more special section wins.
+fn setting(text: &str, wanted: &str) -> Option<String> {
+    let mut section = String::new();
+    let mut found: Option<(u8, String)> = None;
+    let mut open = None;
+    for line in text.lines() {
+        if let Some(name) = line.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name.trim().to_owned();
+            open = None;
+            continue;
+        }
+        let rank = match section.as_str() {
+            "global" => 1,
+            "install" => 2,
+            "download" => 3,
+            _ => continue,
+        };
+        if line.starts_with([' ', '\t']) {
+            // A value goes on in indented lines.
+            if open == Some(rank)
+                && let Some((_, value)) = &mut found
+            {
+                value.push(' ');
+                value.push_str(line.trim());
+            }
+            continue;
+        }
+        open = None;
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        let Some((key, value)) = line.split_once(['=', ':']) else { continue };
+        let same = key.trim().replace('_', "-").eq_ignore_ascii_case(wanted);
+        if same && found.as_ref().is_none_or(|(best, _)| rank >= *best) {
+            found = Some((rank, value.trim().to_owned()));
+            open = Some(rank);
+        }
+    }
+    found.map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_win_over_files_and_later_files_over_earlier_ones() {
+        let none = |_: &str| None;
+        assert_eq!(PipSettings::from(&none, &[]).indexes, [DEFAULT_INDEX]);
+        let files = [
+            "[global]\nindex-url = https://one/simple/\ncert=/a.pem\n".to_owned(),
+            "[global]\nindex_url: https://two/simple\nextra-index-url =\n  https://x/s\n  https://y/s\n"
+                .to_owned(),
+        ];
+        let read = PipSettings::from(&none, &files);
+        assert_eq!(read.indexes, ["https://two/simple", "https://x/s", "https://y/s"]);
+        assert_eq!(read.cert, Some("/a.pem".into()));
+        let set = |key: &str| (key == "PIP_INDEX_URL").then(|| "https://three/simple".to_owned());
+        assert_eq!(PipSettings::from(&set, &files).indexes[0], "https://three/simple");
+    }
+
+    #[test]
+    fn the_special_section_wins() {
+        let text = "[install]\nindex-url = https://i\n[global]\n# note\nindex-url = https://g\n";
+        assert_eq!(setting(text, "index-url").as_deref(), Some("https://i"));
+        assert_eq!(setting("[other]\nindex-url = x\n", "index-url"), None);
+    }
+}

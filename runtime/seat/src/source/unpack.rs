@@ -1,0 +1,163 @@
+//! Unpacks an archive that nobody vouches for.
+
+use std::{
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use flate2::read::GzDecoder;
+use proctor_types::Fault;
+
+use super::fetch::{fault, io};
+
+/// Unpacked bytes and entries past which an archive is taken for a bomb.
+const BYTE_LIMIT: u64 = 2 << 30;
+const ENTRY_LIMIT: usize = 200_000;
+
+/// Unpacks a `.tar.gz` into an empty folder. One folder around everything, as sdists have it, is
+/// taken off.
+///
+/// Refused as a whole: paths and links that leave the folder, devices, and pax or GNU kinds that
+/// are neither file, folder nor link.
+pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
+    let staging = tempfile::tempdir_in(to).map_err(|error| io(to, &error))?;
+    let mut archive = tar::Archive::new(GzDecoder::new(bytes));
+    archive.set_preserve_permissions(false);
+    let refuse = |what: String| fault(format!("the archive is refused: {what}"));
+    let broken = |error: std::io::Error| fault(format!("the archive cannot be read: {error}"));
+    let (mut total, mut count) = (0_u64, 0_usize);
+    for entry in archive.entries().map_err(broken)? {
+        let mut entry = entry.map_err(broken)?;
+        let path = entry.path().map_err(broken)?.into_owned();
+        let kind = entry.header().entry_type();
+        if kind.is_pax_global_extensions() {
+            continue;
+        }
+        count += 1;
+        total += entry.size();
+        if count > ENTRY_LIMIT || total > BYTE_LIMIT {
+            return Err(refuse("it unpacks to more than a source tree holds".into()));
+        }
+        let Some(clean) = inside(&path) else {
+            return Err(refuse(format!("{} leaves the folder", path.display())));
+        };
+        if kind.is_symlink() || kind.is_hard_link() {
+            let target = entry.link_name().map_err(broken)?.unwrap_or_default().into_owned();
+            // A symbolic link starts at its own folder, a hard link at the archive's root.
+            let start = if kind.is_symlink() { clean.parent() } else { None };
+            let start = start.unwrap_or(Path::new(""));
+            if target.is_absolute() || inside(&start.join(&target)).is_none() {
+                let link = format!("{} -> {}", path.display(), target.display());
+                return Err(refuse(format!("{link} leaves the folder")));
+            }
+        } else if !kind.is_file() && !kind.is_dir() {
+            return Err(refuse(format!("{} is neither file, folder nor link", path.display())));
+        }
+        // The library checks again, against the links that are on disk by now.
+        if !entry.unpack_in(staging.path()).map_err(broken)? {
+            return Err(refuse(format!("{} leaves the folder", path.display())));
+        }
+    }
+    let root = single_folder(staging.path()).unwrap_or_else(|| staging.path().to_path_buf());
+    for entry in fs::read_dir(&root).map_err(|error| io(&root, &error))? {
+        let entry = entry.map_err(|error| io(&root, &error))?;
+        let target = to.join(entry.file_name());
+        fs::rename(entry.path(), &target).map_err(|error| io(&target, &error))?;
+    }
+    Ok(())
+}
+
+/// The only entry, where it is a folder.
+fn single_folder(folder: &Path) -> Option<PathBuf> {
+    let mut entries = fs::read_dir(folder).ok()?;
+    let only = entries.next()?.ok()?;
+    (entries.next().is_none() && only.file_type().ok()?.is_dir()).then(|| only.path())
+}
+
+/// The path with `.` and `..` taken out, `None` where it leaves its start.
+fn inside(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => out.push(name),
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !out.pop() {
+                    return None;
+                }
+            }
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+    use tar::{Builder, EntryType, Header};
+
+    use super::*;
+
+    /// Writes names raw: the library's own builder would refuse the hostile ones.
+    fn archive(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
+        let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        for (name, kind, content) in entries {
+            let mut header = Header::new_gnu();
+            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_entry_type(*kind);
+            header.set_mode(0o644);
+            let data = if *kind == EntryType::Regular { content.as_bytes() } else { &[] };
+            if *kind != EntryType::Regular {
+                header.as_gnu_mut().unwrap().linkname[..content.len()]
+                    .copy_from_slice(content.as_bytes());
+            }
+            header.set_size(data.len() as u64);
+            header.set_cksum();
+            builder.append(&header, data).unwrap();
+        }
+        let mut encoder = builder.into_inner().unwrap();
+        encoder.flush().unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn an_outer_folder_is_taken_off() {
+        let bytes = archive(&[
+            ("pkg-1/a.py", EntryType::Regular, "x = 1\n"),
+            ("pkg-1/sub/b.py", EntryType::Regular, "y = 2\n"),
+            ("pkg-1/sub/l.py", EntryType::Symlink, "../a.py"),
+        ]);
+        let dir = tempfile::tempdir().unwrap();
+        tar_gz(&bytes, dir.path()).unwrap();
+        assert_eq!(fs::read(dir.path().join("a.py")).unwrap(), b"x = 1\n");
+        assert_eq!(fs::read(dir.path().join("sub/l.py")).unwrap(), b"x = 1\n");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_leaves_the_folder_is_refused() {
+        let cases: [&[(&str, EntryType, &str)]; 6] = [
+            &[("../evil", EntryType::Regular, "x")],
+            &[("/etc/evil", EntryType::Regular, "x")],
+            &[("a/../../evil", EntryType::Regular, "x")],
+            &[("a/l", EntryType::Symlink, "../../out"), ("a/l/evil", EntryType::Regular, "x")],
+            &[("a/l", EntryType::Symlink, "/etc")],
+            &[("a/l", EntryType::Link, "../etc/passwd")],
+        ];
+        for case in cases {
+            let outer = tempfile::tempdir().unwrap();
+            let dir = outer.path().join("to");
+            fs::create_dir(&dir).unwrap();
+            let error = tar_gz(&archive(case), &dir).unwrap_err();
+            assert!(error.what.contains("refused"), "{case:?}: {error}");
+            assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1, "{case:?}");
+        }
+        let device = archive(&[("a/null", EntryType::Char, "")]);
+        let dir = tempfile::tempdir().unwrap();
+        assert!(tar_gz(&device, dir.path()).is_err());
+        assert!(tar_gz(b"not an archive", dir.path()).is_err());
+    }
+}
