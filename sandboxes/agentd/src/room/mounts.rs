@@ -34,18 +34,15 @@ use super::{
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Parts of `/proc` that reach the whole machine. Root of the room is the machine's root by number
-/// where ids are mapped onto themselves, and `/proc/sys` asks for the number only.
-const READ_ONLY: [&str; 4] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"];
-const COVERED: [&str; 9] = [
+/// Parts of `/proc` that tell about the whole machine.
+const TELLING: [&str; 8] = [
     "/proc/acpi",
     "/proc/kcore",
-    "/proc/keys",
     "/proc/key-users",
+    "/proc/keys",
     "/proc/kmsg",
-    "/proc/scsi",
     "/proc/sched_debug",
-    "/proc/sysrq-trigger",
+    "/proc/scsi",
     "/proc/timer_list",
 ];
 
@@ -61,7 +58,8 @@ pub(super) fn build(plan: &RoomPlan) -> Result<(), Failure> {
     for bind in &plan.binds {
         let from = path(&bind.from);
         let is_dir = fs::metadata(from).during(format_args!("show {}", from.display()))?.is_dir();
-        let tree = read_only(from).during(format_args!("show {}", from.display()))?;
+        let tree = read_only(from, libc::MOUNT_ATTR_NODEV)
+            .during(format_args!("show {}", from.display()))?;
         shown.push((tree, is_dir, path(&bind.to)));
     }
     let mut devices = Vec::with_capacity(DEVICES.len());
@@ -89,14 +87,8 @@ pub(super) fn build(plan: &RoomPlan) -> Result<(), Failure> {
     make_dev(&devices, plan.shm_bytes).during("make /dev")?;
     // No namespace of users within: it would hand its maker all capabilities in there.
     fs::write("/proc/sys/user/max_user_namespaces", "0").during("forbid user namespaces")?;
-    for entry in READ_ONLY {
-        let entry = Path::new(entry);
-        if entry.exists() {
-            let tree = read_only(entry).during(format_args!("protect {}", entry.display()))?;
-            attach(&tree, entry).during(format_args!("protect {}", entry.display()))?;
-        }
-    }
-    for entry in COVERED.iter().map(Path::new).chain(plan.covers.iter().map(path)) {
+    protect_proc().during("protect /proc")?;
+    for entry in TELLING.iter().map(Path::new).chain(plan.covers.iter().map(path)) {
         cover(entry).during(format_args!("cover {}", entry.display()))?;
     }
     for (entry, mode) in [("/tmp", 0o1777), ("/root", 0o700)] {
@@ -160,17 +152,33 @@ fn options(text: &str) -> Result<CString, Failure> {
     CString::new(text).map_err(io::Error::from).during("write mount options")
 }
 
-fn detached(from: &Path) -> io::Result<OwnedFd> {
+fn read_only(from: &Path, and: u64) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
-    Ok(open_tree(CWD, from, flags)?)
+    let tree = open_tree(CWD, from, flags)?;
+    sys::mount_attributes(tree.as_fd(), libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | and)?;
+    Ok(tree)
 }
 
-fn read_only(from: &Path) -> io::Result<OwnedFd> {
-    let tree = detached(from)?;
-    sys::mount_attributes(tree.as_fd(), libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID)?;
-    Ok(tree)
+/// Takes away what of `/proc` can be written to and is not a process's. Root of the room is the
+/// machine's root by number where ids are mapped onto themselves, and many of these files ask for
+/// the number only. Whatever a kernel puts there is found by looking, not by a list.
+fn protect_proc() -> io::Result<()> {
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.as_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        let Ok(found) = entry.metadata() else { continue };
+        if found.is_dir() {
+            attach(&read_only(&entry.path(), 0)?, &entry.path())?;
+        } else if found.is_file() && found.permissions().mode() & 0o222 != 0 {
+            cover(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
@@ -210,7 +218,7 @@ fn cover(at: &Path) -> io::Result<()> {
             MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         Ok(mount("proctor", at, "tmpfs", flags, c"size=4k,mode=755")?)
     } else {
-        attach(&detached(Path::new("/dev/null"))?, at)
+        attach(&read_only(Path::new("/dev/null"), 0)?, at)
     }
 }
 

@@ -1,15 +1,21 @@
-//! Answers requests over a byte stream.
+//! Answers requests over a byte stream: one reader, one writer, a thread per open stream.
 
-use std::os::fd::OwnedFd;
+mod beneath;
+mod dispatch;
+mod entries;
+mod files;
+mod forward;
+mod outbox;
+mod processes;
+mod reaper;
+mod refusal;
+mod remove;
+mod run;
+mod search;
+mod snapshot;
+mod spawn;
+mod start;
+mod stream;
+mod users;
 
-/// Serves over standard input and output until the stream ends; returns the exit status.
-pub fn stdio() -> i32 {
-    1
-}
-
-/// Serves over any pair of descriptors (the two may be duplicates of one socket) until the stream
-/// ends, then kills everything that runs in the room; returns the exit status.
-#[expect(dead_code, reason = "called by room mode")]
-pub fn serve(_reader: OwnedFd, _writer: OwnedFd) -> i32 {
-    1
-}
+pub use start::{serve, stdio};

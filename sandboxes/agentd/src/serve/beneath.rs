@@ -1,0 +1,159 @@
+//! Finds the folder that a path lies in, without leaving the folder that it must stay below.
+
+use std::os::fd::OwnedFd;
+
+use proctor_wire::{RawPath, Refusal, RefusalKind};
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, readlinkat},
+    io::Errno,
+};
+
+use super::refusal::{from_errno, refuse};
+
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// How many links in a row are followed, as in the kernel.
+const LINKS: usize = 40;
+
+/// A name in an open folder: what happens to it happens in that folder, whatever is renamed
+/// meanwhile.
+pub struct Place {
+    pub folder: OwnedFd,
+    pub name: Vec<u8>,
+}
+
+/// A folder to start from, and whether paths must stay below it.
+struct Root {
+    folder: OwnedFd,
+    /// Its components, where paths must stay below.
+    bound: Option<Vec<Vec<u8>>>,
+}
+
+/// The place of `path`; its last component is not followed.
+pub fn locate(path: &RawPath, beneath: Option<&RawPath>, parents: bool) -> Result<Place, Refusal> {
+    Root::open(beneath)?.place(path.as_bytes(), parents).map_err(|error| name(error, path))
+}
+
+/// The place of the file that `path` means: links are followed to where the file is or would be.
+pub fn locate_target(
+    path: &RawPath,
+    beneath: Option<&RawPath>,
+    parents: bool,
+) -> Result<Place, Refusal> {
+    let root = Root::open(beneath)?;
+    let mut current = path.as_bytes().to_vec();
+    for _ in 0..LINKS {
+        let place = root.place(&current, parents).map_err(|error| name(error, path))?;
+        let Ok(target) = readlinkat(&place.folder, &place.name[..], Vec::new()) else {
+            return Ok(place);
+        };
+        let target = target.into_bytes();
+        if target.first() == Some(&b'/') {
+            current = target;
+        } else {
+            let keep = current.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+            current.truncate(keep);
+            current.extend_from_slice(&target);
+        }
+    }
+    Err(from_errno(Errno::LOOP, path))
+}
+
+fn name(refusal: Refusal, path: &RawPath) -> Refusal {
+    Refusal { what: format!("{path}: {}", refusal.what), ..refusal }
+}
+
+fn components(path: &[u8]) -> Vec<Vec<u8>> {
+    let pieces = path.split(|&byte| byte == b'/');
+    pieces.filter(|piece| !piece.is_empty() && *piece != b".").map(<[u8]>::to_vec).collect()
+}
+
+impl Root {
+    fn open(beneath: Option<&RawPath>) -> Result<Self, Refusal> {
+        let path = beneath.map_or(&b"/"[..], RawPath::as_bytes);
+        let folder = openat(CWD, path, FOLDER, Mode::empty())
+            .map_err(|error| from_errno(error, RawPath::new(path)))?;
+        Ok(Self { folder, bound: beneath.map(|path| components(path.as_bytes())) })
+    }
+
+    fn place(&self, path: &[u8], parents: bool) -> Result<Place, Refusal> {
+        let mut parts = components(path);
+        if let Some(bound) = &self.bound
+            && path.first() == Some(&b'/')
+        {
+            if !parts.starts_with(bound) {
+                return Err(refuse(RefusalKind::Outside, "leads out of its folder"));
+            }
+            parts.drain(..bound.len());
+        }
+        let slash = path.last() == Some(&b'/');
+        let Some(name) = parts.pop().filter(|name| name != b".." && !slash) else {
+            return Err(refuse(RefusalKind::BadRequest, "does not name a file"));
+        };
+        let folder = match parents {
+            true => self.make(&parts),
+            false => self.folder(&parts.join(&b'/')),
+        };
+        let folder = folder.map_err(|error| match error {
+            Errno::XDEV => refuse(RefusalKind::Outside, "leads out of its folder"),
+            error => from_errno(error, "its folder"),
+        })?;
+        Ok(Place { folder, name })
+    }
+
+    fn folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { b"." } else { path };
+        if self.bound.is_none() {
+            return openat(&self.folder, path, FOLDER, Mode::empty());
+        }
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&self.folder, path, FOLDER, Mode::empty(), resolve) {
+            // A kernel, or an engine's filter, without the call.
+            Err(Errno::NOSYS | Errno::PERM) => self.step_by_step(path),
+            other => other,
+        }
+    }
+
+    /// Without openat2 every link is refused: it cannot be told safely where it leads.
+    fn step_by_step(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let mut folder = openat(&self.folder, ".", FOLDER, Mode::empty())?;
+        for part in components(path) {
+            if part == b".." {
+                return Err(Errno::XDEV);
+            }
+            let flags = FOLDER | OFlags::NOFOLLOW;
+            folder = match openat(&folder, &part[..], flags, Mode::empty()) {
+                Err(Errno::LOOP | Errno::NOTDIR)
+                    if readlinkat(&folder, &part[..], Vec::new()).is_ok() =>
+                {
+                    return Err(Errno::XDEV);
+                }
+                other => other?,
+            };
+        }
+        Ok(folder)
+    }
+
+    /// Opens the folder and makes what is missing of it.
+    fn make(&self, parts: &[Vec<u8>]) -> Result<OwnedFd, Errno> {
+        match self.folder(&parts.join(&b'/')) {
+            Err(Errno::NOENT) => {}
+            other => return other,
+        }
+        let mut folder = self.folder(b".")?;
+        for end in 1..=parts.len() {
+            let path = parts[..end].join(&b'/');
+            folder = match self.folder(&path) {
+                Err(Errno::NOENT) => {
+                    match mkdirat(&folder, &parts[end - 1][..], Mode::from_raw_mode(0o755)) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(error) => return Err(error),
+                    }
+                    self.folder(&path)?
+                }
+                other => other?,
+            };
+        }
+        Ok(folder)
+    }
+}

@@ -1,0 +1,191 @@
+//! Hands each frame to the stream it belongs to, and each request to its own thread.
+
+use std::{
+    collections::HashMap,
+    ops::ControlFlow,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+};
+
+use proctor_wire::{Frame, Kind, Refusal, RefusalKind, Reply, Request, WireError, channel};
+use rustix::io::Errno;
+
+use super::{
+    entries, files, forward, outbox::Outbox, processes, reaper::Reaper, refusal, remove, run,
+    search, snapshot, stream::Stream,
+};
+
+/// Virtual memory for the stack of a thread that answers, in bytes.
+const STACK: usize = 1 << 20;
+
+/// What all threads share.
+pub struct Server {
+    pub outbox: Arc<Outbox>,
+    pub reaper: Arc<Reaper>,
+    pub snapshots: Mutex<snapshot::Sent>,
+    streams: Mutex<HashMap<u32, Arc<Stream>>>,
+    /// The highest stream that either side opened: a frame for a closed stream below it is late,
+    /// not wrong, because the host cannot know yet.
+    highest: [AtomicU32; 2],
+}
+
+impl Server {
+    pub fn new(outbox: Arc<Outbox>, reaper: Arc<Reaper>) -> Self {
+        Self {
+            outbox,
+            reaper,
+            snapshots: Mutex::default(),
+            streams: Mutex::default(),
+            highest: [AtomicU32::new(0), AtomicU32::new(0)],
+        }
+    }
+
+    fn streams(&self) -> MutexGuard<'_, HashMap<u32, Arc<Stream>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one frame of the host; a break is a shutdown.
+    pub fn take(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
+        match frame.kind {
+            Kind::Open => return self.open(frame),
+            Kind::Data => {
+                let (&channel, bytes) =
+                    frame.body.split_first().ok_or_else(|| body(frame, "no channel"))?;
+                only_stdin(frame, channel)?;
+                if let Some(stream) = self.find(frame.stream)? {
+                    stream.push(bytes)?;
+                }
+            }
+            Kind::Credit => {
+                let bytes = <[u8; 4]>::try_from(&frame.body[..])
+                    .map_err(|_| body(frame, "credit is a number of four bytes"))?;
+                if let Some(stream) = self.find(frame.stream)? {
+                    stream.add_credit(u32::from_be_bytes(bytes));
+                }
+            }
+            Kind::End => {
+                let [channel] = frame.body[..] else { return Err(body(frame, "no channel")) };
+                only_stdin(frame, channel)?;
+                if let Some(stream) = self.find(frame.stream)? {
+                    stream.end_input();
+                }
+            }
+            Kind::Cancel => {
+                if !frame.body.is_empty() {
+                    return Err(body(frame, "a cancel has no body"));
+                }
+                if let Some(stream) = self.find(frame.stream)? {
+                    stream.cancel();
+                }
+            }
+            Kind::Reply | Kind::Accepted => return Err(body(frame, "sent by an agent only")),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// `None` where the stream is closed already.
+    fn find(&self, id: u32) -> Result<Option<Arc<Stream>>, WireError> {
+        if let Some(stream) = self.streams().get(&id) {
+            return Ok(Some(Arc::clone(stream)));
+        }
+        if id == 0 || id > self.highest[(id % 2) as usize].load(Ordering::SeqCst) {
+            return Err(WireError::Stream { stream: id, why: "never opened" });
+        }
+        Ok(None)
+    }
+
+    fn open(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
+        let id = frame.stream;
+        let wrong = |why| Err(WireError::Stream { stream: id, why });
+        if id == 0 || id % 2 == 1 {
+            return wrong("a host opens even streams, never 0");
+        }
+        let request: Request = frame.parse()?;
+        if self.streams().contains_key(&id) {
+            return wrong("opened twice");
+        }
+        self.highest[0].fetch_max(id, Ordering::SeqCst);
+        if matches!(request, Request::Shutdown) {
+            self.reaper.close();
+            processes::kill_everything();
+            self.outbox.reply(id, &Ok(Reply::Done));
+            return Ok(ControlFlow::Break(()));
+        }
+        let stream = match Stream::new(id) {
+            Ok(stream) => Arc::new(stream),
+            Err(error) => {
+                self.outbox.reply(id, &Err(refusal::from_errno(error, "opening a stream")));
+                return Ok(ControlFlow::Continue(()));
+            }
+        };
+        self.streams().insert(id, Arc::clone(&stream));
+        let own = Arc::clone(self);
+        let answering = thread::Builder::new().stack_size(STACK).spawn(move || {
+            let answer = own.answer(&stream, request);
+            own.close(stream.id, &answer);
+        });
+        if let Err(error) = answering {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
+            self.close(id, &Err(refusal::from_errno(errno, "starting a thread of the agent")));
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Opens the stream of an accepted connection.
+    pub fn accept(&self) -> rustix::io::Result<Arc<Stream>> {
+        let mut streams = self.streams();
+        let before = self.highest[1].load(Ordering::SeqCst);
+        let id = if before == 0 { 1 } else { before.checked_add(2).ok_or(Errno::NFILE)? };
+        let stream = Arc::new(Stream::new(id)?);
+        streams.insert(id, Arc::clone(&stream));
+        self.highest[1].store(id, Ordering::SeqCst);
+        Ok(stream)
+    }
+
+    /// Forgets the stream, then answers: the host may use the number again at once.
+    pub fn close(&self, id: u32, answer: &Result<Reply, Refusal>) {
+        self.streams().remove(&id);
+        self.outbox.reply(id, answer);
+    }
+
+    fn answer(self: &Arc<Self>, stream: &Arc<Stream>, request: Request) -> Result<Reply, Refusal> {
+        match request {
+            Request::Run(request) => run::run(self, stream, request),
+            Request::Read { path, offset, limit } => {
+                files::read(self, stream, &path, offset, limit)
+            }
+            Request::Write(request) => files::write(self, stream, &request),
+            Request::List { path } => entries::list(&path),
+            Request::Stat { path } => entries::stat(&path),
+            Request::Remove { path, beneath } => remove::remove(stream, &path, beneath.as_ref()),
+            Request::Search(request) => search::search(stream, &request),
+            Request::Snapshot(request) => snapshot::snapshot(self, stream, &request),
+            Request::Listen { port } => forward::listen(self, port),
+            Request::Ping => Ok(Reply::Pong {
+                processes: processes::inhabitants().len() as u64,
+                agent_rss_kb: resident_kb(),
+            }),
+            Request::Shutdown => {
+                Err(refusal::refuse(RefusalKind::BadRequest, "a shutdown is not answered here"))
+            }
+        }
+    }
+}
+
+fn body(frame: &Frame, why: &str) -> WireError {
+    WireError::Body { kind: frame.kind, why: why.to_owned() }
+}
+
+fn only_stdin(frame: &Frame, channel: u8) -> Result<(), WireError> {
+    if channel == channel::STDIN { Ok(()) } else { Err(body(frame, "not a channel of the host")) }
+}
+
+/// The agent's resident memory; 0 where the room has no `/proc`.
+fn resident_kb() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64 / 1024
+}

@@ -1,0 +1,77 @@
+//! What lies at a path: `list` and `stat`.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use proctor_wire::{DirEntry, EntryKind, RawPath, Refusal, Reply};
+use rustix::{
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat},
+    io::Errno,
+};
+
+use super::refusal::from_errno;
+
+pub fn list(path: &RawPath) -> Result<Reply, Refusal> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(CWD, path.as_bytes(), flags, Mode::empty());
+    let folder = folder.map_err(|error| from_errno(error, path))?;
+    let mut names = names(&folder).map_err(|error| from_errno(error, path))?;
+    names.sort_unstable();
+    let mut entries = Vec::with_capacity(names.len());
+    for name in names {
+        match entry(&folder, &name, RawPath::new(name.clone())) {
+            Ok(entry) => entries.push(entry),
+            // Gone since the folder was read.
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(from_errno(error, path)),
+        }
+    }
+    Ok(Reply::Entries { entries })
+}
+
+pub fn stat(path: &RawPath) -> Result<Reply, Refusal> {
+    let bytes = path.as_bytes();
+    let name = bytes.rsplit(|&byte| byte == b'/').find(|part| !part.is_empty()).unwrap_or(b"/");
+    match entry(CWD, bytes, RawPath::new(name)) {
+        Ok(entry) => Ok(Reply::Stat { found: Some(entry) }),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(Reply::Stat { found: None }),
+        Err(error) => Err(from_errno(error, path)),
+    }
+}
+
+/// The names in a folder, in no order.
+pub fn names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(name.to_vec());
+        }
+    }
+    Ok(names)
+}
+
+/// Never follows a link.
+fn entry(folder: impl AsFd, path: &[u8], name: RawPath) -> Result<DirEntry, Errno> {
+    let stat = statat(&folder, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    let kind = kind(&stat);
+    let link = match kind {
+        EntryKind::Link => Some(RawPath::new(readlinkat(folder, path, Vec::new())?.into_bytes())),
+        _ => None,
+    };
+    Ok(DirEntry { name, kind, mode: mode(&stat), size: stat.st_size as u64, link })
+}
+
+pub fn kind(stat: &Stat) -> EntryKind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Dir,
+        FileType::Symlink => EntryKind::Link,
+        _ => EntryKind::Other,
+    }
+}
+
+/// The permission bits.
+pub fn mode(stat: &Stat) -> u32 {
+    stat.st_mode & 0o7777
+}

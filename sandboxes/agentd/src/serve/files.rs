@@ -1,0 +1,199 @@
+//! `read` and `write`.
+
+use std::{
+    os::fd::OwnedFd,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use proctor_wire::{EntryKind, RawPath, Refusal, RefusalKind, Reply, WriteRequest, channel};
+use rustix::{
+    fs::{
+        AtFlags, CWD, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, openat, renameat,
+        statat, symlinkat, unlinkat,
+    },
+    io::Errno,
+};
+
+use super::{
+    beneath::{Place, locate, locate_target},
+    dispatch::Server,
+    entries,
+    refusal::{from_errno, refuse},
+    stream::{PIECE, Stream},
+};
+
+/// The longest target of a link, in bytes.
+const LINK_LIMIT: usize = 4095;
+
+static TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
+/// Sends at most `limit` bytes from `offset`; the reply gives the whole size, so the host sees
+/// what it did not get. Only regular files: a pipe could block for ever, a device has no end.
+pub fn read(
+    server: &Server,
+    stream: &Stream,
+    path: &RawPath,
+    offset: u64,
+    limit: u64,
+) -> Result<Reply, Refusal> {
+    let refused = |error| from_errno(error, path);
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, path.as_bytes(), flags, Mode::empty()).map_err(refused)?;
+    let stat = fstat(&file).map_err(refused)?;
+    regular(&stat, path)?;
+    let (mut at, mut left) = (offset, limit);
+    let mut buffer = vec![0; PIECE];
+    while left > 0 {
+        let most = left.min(PIECE as u64) as usize;
+        let read = match rustix::io::pread(&file, &mut buffer[..most], at) {
+            Ok(read) => read,
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(refused(error)),
+        };
+        if read == 0 {
+            break;
+        }
+        stream.send_all(&server.outbox, channel::STDOUT, &buffer[..read])?;
+        at += read as u64;
+        left -= read as u64;
+    }
+    stream.send_end(&server.outbox, channel::STDOUT);
+    // Files of /proc say that they are empty.
+    let size = (stat.st_size as u64).max(if at > offset { at } else { 0 });
+    Ok(Reply::File { size, mode: entries::mode(&stat) })
+}
+
+fn regular(stat: &Stat, path: &RawPath) -> Result<(), Refusal> {
+    match entries::kind(stat) {
+        EntryKind::File => Ok(()),
+        EntryKind::Dir => Err(from_errno(Errno::ISDIR, path)),
+        _ => Err(refuse(RefusalKind::BadRequest, format!("{path}: not a regular file"))),
+    }
+}
+
+pub fn write(server: &Server, stream: &Stream, request: &WriteRequest) -> Result<Reply, Refusal> {
+    let (path, beneath) = (&request.path, request.beneath.as_ref());
+    if request.symlink {
+        let place = locate(path, beneath, request.parents)?;
+        return write_link(server, stream, request, &place);
+    }
+    let place = locate_target(path, beneath, request.parents)?;
+    let existing = match statat(&place.folder, &place.name[..], AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Some(stat),
+        Err(Errno::NOENT) => None,
+        Err(error) => return Err(from_errno(error, path)),
+    };
+    if let Some(stat) = &existing {
+        // Renaming over a device or a pipe would replace it for everyone.
+        regular(stat, path)?;
+    }
+    if request.append {
+        append(server, stream, request, &place)
+    } else {
+        replace(server, stream, request, &place, existing.as_ref())
+    }
+}
+
+fn append(
+    server: &Server,
+    stream: &Stream,
+    request: &WriteRequest,
+    place: &Place,
+) -> Result<Reply, Refusal> {
+    let refused = |error| from_errno(error, &request.path);
+    let flags = OFlags::WRONLY
+        | OFlags::APPEND
+        | OFlags::CREATE
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(request.mode.unwrap_or(0o644));
+    let file = openat(&place.folder, &place.name[..], flags, mode).map_err(refused)?;
+    regular(&fstat(&file).map_err(refused)?, &request.path)?;
+    receive(server, stream, &file, &request.path)?;
+    if let Some(mode) = request.mode {
+        fchmod(&file, Mode::from_raw_mode(mode)).map_err(refused)?;
+    }
+    Ok(Reply::Done)
+}
+
+/// Writes beside the file and renames, so that no reader sees half of it. Hard links to the old
+/// file keep the old content.
+fn replace(
+    server: &Server,
+    stream: &Stream,
+    request: &WriteRequest,
+    place: &Place,
+    existing: Option<&Stat>,
+) -> Result<Reply, Refusal> {
+    let refused = |error| from_errno(error, &request.path);
+    let temporary = temporary();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = openat(&place.folder, &temporary[..], flags, Mode::from_raw_mode(0o600));
+    let file = file.map_err(refused)?;
+    let mode = request.mode.or(existing.map(entries::mode)).unwrap_or(0o644);
+    let done = receive(server, stream, &file, &request.path).and_then(|()| {
+        if let Some(stat) = existing {
+            // Kept where the agent may; the content counts more than the owner.
+            let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+            let _ = fchown(&file, Some(user), Some(group));
+        }
+        fchmod(&file, Mode::from_raw_mode(mode)).map_err(refused)?;
+        renameat(&place.folder, &temporary[..], &place.folder, &place.name[..]).map_err(refused)
+    });
+    finish(place, &temporary, done)
+}
+
+fn write_link(
+    server: &Server,
+    stream: &Stream,
+    request: &WriteRequest,
+    place: &Place,
+) -> Result<Reply, Refusal> {
+    let refused = |error| from_errno(error, &request.path);
+    let mut target = Vec::new();
+    while let Some(bytes) = stream.next_input(&server.outbox)? {
+        target.extend_from_slice(&bytes);
+        if target.len() > LINK_LIMIT {
+            return Err(refused(Errno::NAMETOOLONG));
+        }
+    }
+    let temporary = temporary();
+    symlinkat(&target[..], &place.folder, &temporary[..]).map_err(refused)?;
+    let done = renameat(&place.folder, &temporary[..], &place.folder, &place.name[..]);
+    finish(place, &temporary, done.map_err(refused))
+}
+
+fn finish(place: &Place, temporary: &[u8], done: Result<(), Refusal>) -> Result<Reply, Refusal> {
+    if done.is_err() {
+        let _ = unlinkat(&place.folder, temporary, AtFlags::empty());
+    }
+    done.map(|()| Reply::Done)
+}
+
+/// A name that nobody else takes: the file is made with `O_EXCL`.
+fn temporary() -> Vec<u8> {
+    let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
+    let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    format!(".proctor-{now:x}-{number}").into_bytes()
+}
+
+fn receive(
+    server: &Server,
+    stream: &Stream,
+    file: &OwnedFd,
+    path: &RawPath,
+) -> Result<(), Refusal> {
+    while let Some(bytes) = stream.next_input(&server.outbox)? {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            match rustix::io::write(file, rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(from_errno(error, path)),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Forwarded listeners: a connection made inside comes out at the host.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
+    os::fd::OwnedFd,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use proctor_wire::{Accepted, Frame, Kind, Refusal, Reply, channel};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
+
+use super::{
+    dispatch::Server,
+    refusal::from_errno,
+    stream::{Input, PIECE, Stream},
+};
+
+/// How long the listener rests after an accept that failed (no descriptors, for one).
+const REST: Duration = Duration::from_millis(50);
+
+/// Listens on 127.0.0.1 as long as the channel lives.
+pub fn listen(server: &Arc<Server>, port: u16) -> Result<Reply, Refusal> {
+    let refused = |error: io::Error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        from_errno(errno, format!("listening on 127.0.0.1:{port}"))
+    };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(refused)?;
+    let port = listener.local_addr().map_err(refused)?.port();
+    let server = Arc::clone(server);
+    thread::Builder::new()
+        .stack_size(128 << 10)
+        .spawn(move || {
+            for connection in listener.incoming() {
+                let forwarded = connection.and_then(|c| accept(&server, port, c));
+                if forwarded.is_err() {
+                    thread::sleep(REST);
+                }
+            }
+        })
+        .map_err(refused)?;
+    Ok(Reply::Listening { port })
+}
+
+fn accept(server: &Arc<Server>, port: u16, connection: TcpStream) -> io::Result<()> {
+    connection.set_nonblocking(true)?;
+    connection.set_nodelay(true)?;
+    let stream = server.accept()?;
+    let id = stream.id;
+    if let Ok(frame) = Frame::json(Kind::Accepted, id, &Accepted { port }) {
+        server.outbox.send(&frame);
+    }
+    let own = Arc::clone(server);
+    let forwarding = thread::Builder::new().stack_size(256 << 10).spawn(move || {
+        let mut forward = Forward { out: true, into: true, pending: Vec::new(), connection };
+        let answer = match forward.run(&own, &stream) {
+            Ok(()) => Ok(Reply::Done),
+            Err(error) => Err(from_errno(error, "forwarded connection")),
+        };
+        own.close(stream.id, &answer);
+    });
+    forwarding.map(drop).inspect_err(|_| {
+        server.close(id, &Err(from_errno(Errno::AGAIN, "starting a thread of the agent")));
+    })
+}
+
+struct Forward {
+    connection: TcpStream,
+    /// The connection may still send to the host, and the host to the connection.
+    out: bool,
+    into: bool,
+    pending: Vec<u8>,
+}
+
+impl Forward {
+    /// Until both sides have ended, one has failed, or the host cancels. The reply closes the
+    /// stream, as everywhere.
+    fn run(&mut self, server: &Server, stream: &Stream) -> Result<(), Errno> {
+        let fd = OwnedFd::from(self.connection.try_clone().map_err(|_| Errno::IO)?);
+        let mut buffer = vec![0; PIECE];
+        loop {
+            stream.settle();
+            if stream.is_cancelled() {
+                return Err(Errno::CANCELED);
+            }
+            while self.into && self.pending.is_empty() {
+                match stream.take_input(&server.outbox) {
+                    Input::Bytes(bytes) => self.pending = bytes,
+                    Input::Nothing => break,
+                    Input::Ended => {
+                        self.into = false;
+                        let _ = self.connection.shutdown(Shutdown::Write);
+                    }
+                }
+            }
+            if !self.out && !self.into {
+                return Ok(());
+            }
+            let mut wanted = PollFlags::empty();
+            let credit = stream.credit().min(PIECE as u64) as usize;
+            if self.out && credit > 0 {
+                wanted |= PollFlags::IN;
+            }
+            if !self.pending.is_empty() {
+                wanted |= PollFlags::OUT;
+            }
+            let mut fds = [
+                PollFd::from_borrowed_fd(stream.wake_fd(), PollFlags::IN),
+                PollFd::new(&fd, wanted),
+            ];
+            // A connection that is wanted for nothing would wake the thread by its hang-up.
+            let watched = if wanted.is_empty() { 1 } else { 2 };
+            match poll(&mut fds[..watched], None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+            if wanted.contains(PollFlags::OUT) {
+                match rustix::io::write(&fd, &self.pending) {
+                    Ok(written) => drop(self.pending.drain(..written)),
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if wanted.contains(PollFlags::IN) {
+                match rustix::io::read(&fd, &mut buffer[..credit]) {
+                    Ok(0) => {
+                        self.out = false;
+                        stream.send_end(&server.outbox, channel::STDOUT);
+                    }
+                    Ok(read) => stream.send(&server.outbox, channel::STDOUT, &buffer[..read]),
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+}

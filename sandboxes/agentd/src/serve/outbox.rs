@@ -1,0 +1,101 @@
+//! What waits to be written to the host.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use proctor_wire::{Frame, Kind, Refusal, RefusalKind, Reply};
+use rustix::io::Errno;
+
+use super::processes;
+
+/// How long the last words may take at the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A queue with one writing thread. Nobody who sends is ever blocked by a host that does not
+/// read, so time limits hold in any case; the queue stays small because data is sent on credit.
+pub struct Outbox {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    writing: bool,
+}
+
+impl Outbox {
+    pub fn start(writer: OwnedFd) -> io::Result<Arc<Self>> {
+        let outbox = Arc::new(Self { queue: Mutex::default(), changed: Condvar::new() });
+        let own = Arc::clone(&outbox);
+        thread::Builder::new().stack_size(128 << 10).spawn(move || own.write_all(&writer))?;
+        Ok(outbox)
+    }
+
+    pub fn send(&self, frame: &Frame) {
+        self.send_bytes(&frame.encode());
+    }
+
+    pub fn send_bytes(&self, bytes: &[u8]) {
+        self.lock().bytes.extend_from_slice(bytes);
+        self.changed.notify_all();
+    }
+
+    /// Closes a stream. An answer too long for a frame becomes a refusal.
+    pub fn reply(&self, stream: u32, answer: &Result<Reply, Refusal>) {
+        let frame = Frame::json(Kind::Reply, stream, answer).or_else(|error| {
+            let refusal = Refusal { why: RefusalKind::TooLarge, what: format!("answer: {error}") };
+            Frame::json(Kind::Reply, stream, &Err::<Reply, _>(refusal))
+        });
+        if let Ok(frame) = frame {
+            self.send(&frame);
+        }
+    }
+
+    /// Waits until everything is written, for a second at most.
+    pub fn flush(&self) {
+        let queue = self.lock();
+        let busy = |queue: &mut Queue| queue.writing || !queue.bytes.is_empty();
+        let _ = self.changed.wait_timeout_while(queue, LAST_WORDS, busy);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_all(&self, writer: &OwnedFd) {
+        let mut out = Vec::new();
+        loop {
+            out.clear();
+            {
+                let mut queue = self.lock();
+                queue.writing = false;
+                self.changed.notify_all();
+                while queue.bytes.is_empty() {
+                    queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                }
+                std::mem::swap(&mut queue.bytes, &mut out);
+                queue.writing = true;
+            }
+            let mut rest = &out[..];
+            while !rest.is_empty() {
+                match rustix::io::write(writer, rest) {
+                    Ok(written) => rest = &rest[written..],
+                    Err(Errno::INTR) => {}
+                    Err(_) => {
+                        // Nobody hears the agent any more: the stream has ended.
+                        processes::kill_everything();
+                        std::process::exit(0);
+                    }
+                }
+            }
+            // One burst must not hold memory for the life of the room.
+            out.shrink_to(256 << 10);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Who lives in the room, whose they are, and how they are killed.
+//!
+//! A process can leave its group, its session and its parent, so none of them says which command
+//! it belongs to. The agent therefore marks every command by a hard resource limit that no program
+//! uses (`RLIMIT_RTTIME`, lowered by the command's number): it is inherited through fork and exec,
+//! cannot be raised without a capability, and is read from `/proc`. Rejected: a variable of the
+//! environment, because a command's environment is exactly what the host asked for; and a control
+//! group, because it is often not writable.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs, process,
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{
+    Pid, Resource, Signal, getpid, getrlimit, kill_process, kill_process_group,
+    test_kill_process_group,
+};
+
+/// How long killing may take before the agent stops looking.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Microseconds of real-time computing: 35 years, where the room sets no limit.
+const UNLIMITED: u64 = 1 << 50;
+
+/// A kernel thread, in the flags of `/proc/<pid>/stat`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+static LIMIT: OnceLock<u64> = OnceLock::new();
+static ISSUED: AtomicU64 = AtomicU64::new(0);
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// A command's number in this room, and the limit that marks its processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(u64);
+
+impl Mark {
+    pub fn next() -> Self {
+        Self(ISSUED.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    pub fn limit(self) -> u64 {
+        limit().saturating_sub(self.0)
+    }
+}
+
+/// The groups of the commands that run now: all that can be killed where the room has no `/proc`.
+pub fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the agent's own limit, below which the marks lie.
+pub fn remember_limit() {
+    limit();
+}
+
+fn limit() -> u64 {
+    *LIMIT
+        .get_or_init(|| getrlimit(Resource::Rttime).maximum.map_or(UNLIMITED, |l| l.min(UNLIMITED)))
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Process {
+    pub pid: i32,
+    parent: i32,
+    group: i32,
+    session: i32,
+}
+
+/// Every living process in the room: all that are visible where the agent is process 1, its
+/// descendants otherwise. The agent is left out.
+pub fn inhabitants() -> Vec<Process> {
+    let own = process::id() as i32;
+    let all = visible();
+    if own == 1 {
+        return all.into_iter().filter(|p| p.pid != own).collect();
+    }
+    let family = family(&all, HashSet::from([own]));
+    all.into_iter().filter(|p| p.pid != own && family.contains(&p.pid)).collect()
+}
+
+/// Kills every process in the room and waits until they are gone; returns how many there were.
+pub fn kill_everything() -> u32 {
+    kill_until_gone(|| {
+        for group in running().iter().filter_map(|&group| Pid::from_raw(group)) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let all = inhabitants();
+        // In one go, so that no fork slips between a look and a kill.
+        if getpid().is_init() {
+            kill_whole_namespace();
+        }
+        all
+    })
+}
+
+/// Kills every process of a command, also those that left its group or session.
+pub fn kill_command(main: i32, mark: Mark) -> u32 {
+    kill_until_gone(|| {
+        if let Some(pid) = Pid::from_raw(main) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        belonging(main, mark)
+    })
+}
+
+/// Kills what is left of a command's process group; returns how many there were.
+pub fn kill_group(main: i32) -> u32 {
+    let Some(pid) = Pid::from_raw(main) else { return 0 };
+    // The usual case costs one call and no look at /proc. The leader is reaped by now, so its
+    // number could in theory be taken again; numbers are given out in a circle of at least 32,768.
+    if test_kill_process_group(pid).is_err() {
+        return 0;
+    }
+    kill_until_gone(|| {
+        let _ = kill_process_group(pid, Signal::KILL);
+        visible().into_iter().filter(|p| p.group == main).collect()
+    })
+}
+
+fn kill_until_gone(mut alive: impl FnMut() -> Vec<Process>) -> u32 {
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    let mut seen = HashSet::new();
+    loop {
+        let found = alive();
+        if found.is_empty() {
+            break;
+        }
+        for process in &found {
+            seen.insert(process.pid);
+            if let Some(pid) = Pid::from_raw(process.pid) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        if start.elapsed() > KILL_LIMIT {
+            break;
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+    seen.len() as u32
+}
+
+#[expect(unsafe_code, reason = "rustix has no kill of every process")]
+fn kill_whole_namespace() {
+    // SAFETY: a system call without memory. Only called as process 1 of a process namespace, where
+    // -1 means every process but the caller.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+fn belonging(main: i32, mark: Mark) -> Vec<Process> {
+    let all = inhabitants();
+    let issued = ISSUED.load(Ordering::Relaxed);
+    let known = limit().saturating_sub(issued)..=limit();
+    let theirs = |p: &Process| {
+        // A mark that was never given out is somebody's attempt to hide.
+        p.pid == main
+            || p.group == main
+            || p.session == main
+            || read_mark(p.pid)
+                .is_some_and(|l| l == mark.limit() || l < UNLIMITED && !known.contains(&l))
+    };
+    let members = all.iter().filter(|p| theirs(p)).map(|p| p.pid).collect();
+    let family = family(&all, members);
+    all.into_iter().filter(|p| family.contains(&p.pid)).collect()
+}
+
+/// `members` and all that descend from them.
+fn family(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
+    loop {
+        let before = members.len();
+        for process in all {
+            if members.contains(&process.parent) {
+                members.insert(process.pid);
+            }
+        }
+        if members.len() == before {
+            return members;
+        }
+    }
+}
+
+/// The living processes that `/proc` shows; nothing where the room has none.
+fn visible() -> Vec<Process> {
+    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
+    folder
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(read_stat)
+        .collect()
+}
+
+fn read_stat(pid: i32) -> Option<Process> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in brackets and may hold anything, brackets too.
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let text = str::from_utf8(&stat[end + 1..]).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    let state = fields.next()?;
+    let mut number = || fields.next()?.parse().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    // Then the terminal, its group and the flags.
+    let flags: u64 = fields.nth(2)?.parse().ok()?;
+    let alive = !matches!(state, "Z" | "X" | "x") && flags & KERNEL_THREAD == 0;
+    alive.then_some(Process { pid, parent, group, session })
+}
+
+fn read_mark(pid: i32) -> Option<u64> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,121 @@
+//! The one place that waits for processes.
+//!
+//! As process 1, and as a subreaper elsewhere, the agent inherits every orphan of the room, so one
+//! thread waits for all children and hands the statuses of commands to those who asked. Waiting
+//! for single children elsewhere would race with it.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+
+/// How often an agent without children looks whether an orphan came from elsewhere (a process
+/// that an engine put into the room).
+const IDLE: Duration = Duration::from_millis(500);
+
+/// How one command ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub at: Instant,
+}
+
+type Listener = Box<dyn FnOnce(Ended) + Send>;
+
+#[derive(Default)]
+pub struct Reaper {
+    waiting: Mutex<Waiting>,
+    spawned: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    listeners: HashMap<i32, Listener>,
+    closed: bool,
+}
+
+impl Reaper {
+    pub fn start() -> io::Result<Arc<Self>> {
+        let reaper = Arc::new(Self::default());
+        let own = Arc::clone(&reaper);
+        thread::Builder::new().stack_size(128 << 10).spawn(move || own.reap())?;
+        Ok(reaper)
+    }
+
+    /// Starts a process by `spawn` and calls `listener` once when it has ended. The lock is held
+    /// meanwhile, so a process that ends at once is not reaped before its listener is known, and
+    /// the standard library can wait itself for a child whose `exec` failed.
+    pub fn adopt(
+        &self,
+        spawn: impl FnOnce() -> io::Result<i32>,
+        listener: impl FnOnce(Ended) + Send + 'static,
+    ) -> io::Result<i32> {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let pid = spawn()?;
+        waiting.listeners.insert(pid, Box::new(listener));
+        drop(waiting);
+        self.spawned.notify_all();
+        Ok(pid)
+    }
+
+    /// Starts nothing any more, so that the last kill leaves nothing behind.
+    pub fn close(&self) {
+        self.lock().closed = true;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reap(&self) {
+        loop {
+            let Some(pid) = next_dead() else {
+                let waiting = self.lock();
+                if waiting.listeners.is_empty() {
+                    let _ = self.spawned.wait_timeout(waiting, IDLE);
+                }
+                continue;
+            };
+            // The status is taken only under the lock; see `adopt`.
+            let mut waiting = self.lock();
+            let Ok(Some((_, status))) = waitpid(Some(pid), WaitOptions::NOHANG) else { continue };
+            let listener = waiting.listeners.remove(&pid.as_raw_nonzero().get());
+            drop(waiting);
+            if let Some(listener) = listener {
+                listener(ended(status));
+            }
+        }
+    }
+}
+
+fn ended(status: WaitStatus) -> Ended {
+    Ended { code: status.exit_status(), signal: status.terminating_signal(), at: Instant::now() }
+}
+
+/// Waits until some child is dead and leaves it unreaped; `None` where there is no child.
+#[expect(unsafe_code, reason = "rustix does not give the process of a waitid")]
+fn next_dead() -> Option<Pid> {
+    loop {
+        // SAFETY: `info` is a plain C structure, valid when zeroed, and outlives the call.
+        let (done, pid) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let done = libc::waitid(libc::P_ALL, 0, &raw mut info, libc::WEXITED | libc::WNOWAIT);
+            (done, info.si_pid())
+        };
+        if done == 0 {
+            return Pid::from_raw(pid);
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return None;
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! From the kernel's words to the wire's.
+
+use std::fmt;
+
+use proctor_wire::{Refusal, RefusalKind};
+use rustix::io::Errno;
+
+pub fn refuse(why: RefusalKind, what: impl Into<String>) -> Refusal {
+    Refusal { why, what: what.into() }
+}
+
+pub fn cancelled() -> Refusal {
+    refuse(RefusalKind::Cancelled, "cancelled")
+}
+
+/// `doing` names what failed, the path included.
+pub fn from_errno(error: Errno, doing: impl fmt::Display) -> Refusal {
+    let why = match error {
+        Errno::NOENT => RefusalKind::NotFound,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => RefusalKind::Permission,
+        Errno::ISDIR => RefusalKind::IsADirectory,
+        Errno::NOTDIR => RefusalKind::NotADirectory,
+        // What RESOLVE_BENEATH answers to a path that leaves.
+        Errno::XDEV => RefusalKind::Outside,
+        Errno::NOSPC | Errno::DQUOT => RefusalKind::NoSpace,
+        Errno::FBIG | Errno::NAMETOOLONG => RefusalKind::TooLarge,
+        Errno::INVAL => RefusalKind::BadRequest,
+        _ => RefusalKind::Io,
+    };
+    refuse(why, format!("{doing}: {}", describe(error)))
+}
+
+/// The kernel's sentence, without Rust's "(os error 2)".
+pub fn describe(error: Errno) -> String {
+    let text = std::io::Error::from(error).to_string();
+    match text.rfind(" (os error") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,116 @@
+//! Removes a file, a link, or a folder with all below it.
+
+use std::os::fd::OwnedFd;
+
+use proctor_wire::{RawPath, Refusal, RefusalKind, Reply};
+use rustix::{
+    fs::{AtFlags, Dir, Mode, OFlags, chmodat, fstat, openat, unlinkat},
+    io::Errno,
+};
+
+use super::{
+    beneath::locate,
+    refusal::{cancelled, from_errno},
+    stream::Stream,
+};
+
+const FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Nothing there is not an error. A link is removed, never followed.
+pub fn remove(
+    stream: &Stream,
+    path: &RawPath,
+    beneath: Option<&RawPath>,
+) -> Result<Reply, Refusal> {
+    // `folder/` means the folder.
+    let end = path.as_bytes().iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+    let place = match locate(&RawPath::new(&path.as_bytes()[..end]), beneath, false) {
+        Err(Refusal { why: RefusalKind::NotFound | RefusalKind::NotADirectory, .. }) => {
+            return Ok(Reply::Done);
+        }
+        other => other?,
+    };
+    match unlinkat(&place.folder, &place.name[..], AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(Reply::Done),
+        Err(Errno::ISDIR) => {}
+        Err(error) => return Err(from_errno(error, path)),
+    }
+    match remove_folder(stream, place.folder, place.name) {
+        Ok(()) => Ok(Reply::Done),
+        Err(Errno::CANCELED) => Err(cancelled()),
+        Err(error) => Err(from_errno(error, path)),
+    }
+}
+
+/// One folder on the way down, as it was seen in its parent.
+struct Level {
+    name: Vec<u8>,
+    identity: (u64, u64),
+}
+
+/// Walks with one open folder and `..`, so that no depth exhausts the stack or the descriptors; a
+/// parent that is not the one it came from was moved by somebody, and the removal stops.
+fn remove_folder(stream: &Stream, parent: OwnedFd, name: Vec<u8>) -> Result<(), Errno> {
+    let mut levels = vec![Level { name: name.clone(), identity: identity(&parent)? }];
+    let mut folder = enter(&parent, &name)?;
+    while let Some(level) = levels.last() {
+        if stream.is_cancelled() {
+            return Err(Errno::CANCELED);
+        }
+        if let Some(below) = empty(&folder)? {
+            let inner = enter(&folder, &below)?;
+            levels.push(Level { name: below, identity: identity(&folder)? });
+            folder = inner;
+            continue;
+        }
+        let above = openat(&folder, "..", FOLDER, Mode::empty())?;
+        if identity(&above)? != level.identity {
+            return Err(Errno::STALE);
+        }
+        match unlinkat(&above, &level.name[..], AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+        levels.pop();
+        folder = above;
+    }
+    Ok(())
+}
+
+fn identity(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
+    fstat(folder).map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+fn enter(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    match openat(parent, name, FOLDER, Mode::empty()) {
+        // A folder that its owner closed to himself.
+        Err(Errno::ACCESS) => {
+            chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
+            openat(parent, name, FOLDER, Mode::empty())
+        }
+        other => other,
+    }
+}
+
+/// Removes what is not a folder, and empty folders; the first folder that is neither stops it.
+fn empty(folder: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match unlinkat(folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => continue,
+            Err(Errno::ISDIR) => {}
+            Err(error) => return Err(error),
+        }
+        match unlinkat(folder, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::NOTEMPTY | Errno::EXIST) => return Ok(Some(name.to_bytes().to_vec())),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}

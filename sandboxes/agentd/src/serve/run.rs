@@ -1,0 +1,310 @@
+//! One command, from its start to its reply, on one thread and in one `poll`.
+
+use std::{
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use proctor_wire::{Exited, Refusal, RefusalKind, Reply, RunRequest, channel};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{Mode, OFlags},
+    io::Errno,
+    pipe::{PipeFlags, pipe_with},
+};
+
+use super::{
+    dispatch::Server,
+    processes::{self, Mark},
+    reaper::Ended,
+    refusal::{describe, from_errno, refuse},
+    spawn::{Launch, launch},
+    stream::{Input, PIECE, Stream},
+    users,
+};
+
+/// How long a killed command may take to be dead before it is given up.
+const DEATH_LIMIT: Duration = Duration::from_secs(10);
+
+/// Exit codes of a shell for a program that cannot be run, and one that is not there.
+const NOT_RUN: i32 = 126;
+const NOT_FOUND: i32 = 127;
+
+/// One pipe from the command to the host.
+struct Outlet {
+    channel: u8,
+    pipe: Option<OwnedFd>,
+    /// After the exit: bytes that were in the pipe then. A daemon that still holds the pipe may
+    /// write on for ever, and that is not this command's output.
+    left: Option<u64>,
+}
+
+/// The pipe from the host to the command.
+struct Inlet {
+    pipe: Option<OwnedFd>,
+    pending: Vec<u8>,
+}
+
+struct Running<'a> {
+    server: &'a Server,
+    stream: &'a Stream,
+    outlets: Vec<Outlet>,
+    inlet: Inlet,
+    buffer: Vec<u8>,
+}
+
+pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result<Reply, Refusal> {
+    check(&request)?;
+    let cwd = open_cwd(&request)?;
+    let identity = request.user.as_deref().map(users::find).transpose()?;
+    let identity = identity.filter(|i| !i.is_own());
+    let plumbing = |error: Errno| from_errno(error, "making a pipe");
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(plumbing);
+    let (stdin, stdin_writer) = pipe()?;
+    let (stdout_reader, stdout) = pipe()?;
+    let (stderr_reader, stderr) = pipe()?;
+    let (results_reader, results) = match request.results {
+        true => pipe().map(|(reader, writer)| (Some(reader), Some(writer)))?,
+        false => (None, None),
+    };
+    for pipe in [&stdin_writer, &stdout_reader, &stderr_reader].into_iter().chain(&results_reader) {
+        rustix::io::ioctl_fionbio(pipe, true).map_err(plumbing)?;
+    }
+
+    let mark = Mark::next();
+    let started = Instant::now();
+    let ended = Arc::new(Mutex::new(None));
+    let listener = {
+        let (ended, stream) = (Arc::clone(&ended), Arc::clone(stream));
+        move |status: Ended| {
+            *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+            stream.wake();
+        }
+    };
+    let spawned = server.reaper.adopt(
+        || {
+            let (argv, env) = (&request.argv, &request.env);
+            launch(Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, mark })
+        },
+        listener,
+    );
+    let main = match spawned {
+        Ok(main) => main,
+        Err(error) => return not_started(server, stream, &request, &error, started),
+    };
+    processes::running().insert(main);
+
+    let outlet = |channel, pipe| Outlet { channel, pipe, left: None };
+    let mut running = Running {
+        server,
+        stream,
+        outlets: vec![
+            outlet(channel::STDOUT, Some(stdout_reader)),
+            outlet(channel::STDERR, Some(stderr_reader)),
+            outlet(channel::RESULTS, results_reader),
+        ],
+        // Without input the writing end is closed at once: an empty input needs no /dev/null.
+        inlet: Inlet { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
+        buffer: vec![0; PIECE],
+    };
+    let limit = request.time_limit_ms.map(Duration::from_millis);
+    let deadline = limit.and_then(|limit| started.checked_add(limit));
+    let mut exited = Exited::default();
+    let mut status: Option<Ended> = None;
+    let mut killed: Option<Instant> = None;
+    loop {
+        stream.settle();
+        let now = Instant::now();
+        if status.is_none() {
+            status = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if status.is_some() {
+                processes::running().remove(&main);
+                exited.left_behind = match request.reap_all {
+                    true => processes::kill_everything(),
+                    false => processes::kill_group(main),
+                };
+                running.close_input();
+                running.keep_what_is_there();
+            } else if killed.is_none() {
+                exited.cancelled = stream.is_cancelled();
+                exited.timed_out = !exited.cancelled && deadline.is_some_and(|at| at <= now);
+                if exited.cancelled || exited.timed_out {
+                    processes::kill_command(main, mark);
+                    killed = Some(now);
+                }
+            } else if killed.is_some_and(|at| at.elapsed() > DEATH_LIMIT) {
+                break;
+            }
+        }
+        // A host that cancelled does not wait for output.
+        if status.is_some() && (running.is_drained() || stream.is_cancelled()) {
+            break;
+        }
+        let until = match (status, killed) {
+            (Some(_), _) => None,
+            (None, Some(at)) => at.checked_add(DEATH_LIMIT),
+            (None, None) => deadline,
+        };
+        running.step(until)?;
+    }
+    processes::running().remove(&main);
+    exited.code = status.and_then(|s| s.code);
+    exited.signal = status.and_then(|s| s.signal);
+    let took = status.map_or_else(Instant::now, |s| s.at).duration_since(started);
+    exited.took_us = took.as_micros() as u64;
+    Ok(Reply::Exited(exited))
+}
+
+fn check(request: &RunRequest) -> Result<(), Refusal> {
+    let bad = |what: &str| Err(refuse(RefusalKind::BadRequest, what));
+    if request.argv.first().is_none_or(|program| program.as_bytes().is_empty()) {
+        return bad("no program to run");
+    }
+    let nul = |bytes: &[u8]| bytes.contains(&0);
+    if request.argv.iter().any(|arg| nul(arg.as_bytes())) {
+        return bad("an argument holds a NUL byte");
+    }
+    let bad_key = |key: &str| key.is_empty() || key.contains('=') || nul(key.as_bytes());
+    if request.env.iter().any(|(key, value)| bad_key(key) || nul(value.as_bytes())) {
+        return bad("a variable that no environment can hold");
+    }
+    Ok(())
+}
+
+fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
+    let path = if request.cwd.as_bytes().is_empty() { b"/" } else { request.cwd.as_bytes() };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|error| from_errno(error, format!("working directory {}", request.cwd)))
+}
+
+/// A command that cannot be run ends as a shell would end it; only a room that cannot start any
+/// process refuses.
+fn not_started(
+    server: &Server,
+    stream: &Stream,
+    request: &RunRequest,
+    error: &std::io::Error,
+    started: Instant,
+) -> Result<Reply, Refusal> {
+    let errno = Errno::from_io_error(error).unwrap_or(Errno::INVAL);
+    if matches!(errno, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) {
+        return Err(from_errno(errno, "starting a process"));
+    }
+    let program = request.argv.first().map(ToString::to_string).unwrap_or_default();
+    let line = format!("agentd: {program}: {}\n", describe(errno));
+    stream.send_all(&server.outbox, channel::STDERR, line.as_bytes())?;
+    let code = if errno == Errno::NOENT { NOT_FOUND } else { NOT_RUN };
+    let took_us = started.elapsed().as_micros() as u64;
+    Ok(Reply::Exited(Exited { code: Some(code), took_us, ..Exited::default() }))
+}
+
+impl Running<'_> {
+    fn is_drained(&self) -> bool {
+        self.outlets.iter().all(|outlet| outlet.pipe.is_none())
+    }
+
+    fn close_input(&mut self) {
+        self.inlet = Inlet { pipe: None, pending: Vec::new() };
+    }
+
+    fn keep_what_is_there(&mut self) {
+        for index in 0..self.outlets.len() {
+            let Some(pipe) = &self.outlets[index].pipe else { continue };
+            let waiting = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
+            self.outlets[index].left = Some(waiting);
+            if waiting == 0 {
+                self.close(index);
+            }
+        }
+    }
+
+    fn close(&mut self, index: usize) {
+        self.outlets[index].pipe = None;
+        self.stream.send_end(&self.server.outbox, self.outlets[index].channel);
+    }
+
+    /// Waits for the command, the host or the moment `until`, and moves what can be moved.
+    fn step(&mut self, until: Option<Instant>) -> Result<(), Refusal> {
+        self.fetch_input();
+        let credit = self.stream.credit();
+        let mut fds = vec![PollFd::from_borrowed_fd(self.stream.wake_fd(), PollFlags::IN)];
+        let mut readers = Vec::new();
+        for (index, outlet) in self.outlets.iter().enumerate() {
+            if let (Some(pipe), true) = (&outlet.pipe, credit > 0) {
+                fds.push(PollFd::new(pipe, PollFlags::IN));
+                readers.push(index);
+            }
+        }
+        if let (Some(pipe), false) = (&self.inlet.pipe, self.inlet.pending.is_empty()) {
+            fds.push(PollFd::new(pipe, PollFlags::OUT));
+        }
+        let timeout = until.map(|at| {
+            // Rounded up, so that the moment has come when the wait is over.
+            let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(from_errno(error, "waiting for a command")),
+        }
+        let ready: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
+        for (index, ready) in readers.iter().zip(&ready) {
+            if *ready {
+                self.read(*index);
+            }
+        }
+        if ready.len() > readers.len() && ready[readers.len()] {
+            self.write_input();
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, index: usize) {
+        let outlet = &mut self.outlets[index];
+        let Some(pipe) = &outlet.pipe else { return };
+        let most = self.stream.credit().min(outlet.left.unwrap_or(u64::MAX)).min(PIECE as u64);
+        if most == 0 {
+            return;
+        }
+        match rustix::io::read(pipe, &mut self.buffer[..most as usize]) {
+            Ok(0) => self.close(index),
+            Ok(read) => {
+                self.stream.send(&self.server.outbox, outlet.channel, &self.buffer[..read]);
+                if let Some(left) = &mut outlet.left {
+                    *left = left.saturating_sub(read as u64);
+                    if *left == 0 {
+                        self.close(index);
+                    }
+                }
+            }
+            Err(Errno::AGAIN | Errno::INTR) if outlet.left.is_none() => {}
+            Err(_) => self.close(index),
+        }
+    }
+
+    fn fetch_input(&mut self) {
+        while self.inlet.pending.is_empty() {
+            match self.stream.take_input(&self.server.outbox) {
+                // Input for a command that does not listen is dropped, not held against the host.
+                Input::Bytes(_) if self.inlet.pipe.is_none() => {}
+                Input::Bytes(bytes) => self.inlet.pending = bytes,
+                Input::Nothing => return,
+                Input::Ended => {
+                    self.inlet.pipe = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn write_input(&mut self) {
+        let Some(pipe) = &self.inlet.pipe else { return };
+        match rustix::io::write(pipe, &self.inlet.pending) {
+            Ok(written) => drop(self.inlet.pending.drain(..written)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.close_input(),
+        }
+    }
+}

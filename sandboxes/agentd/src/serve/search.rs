@@ -1,0 +1,164 @@
+//! Searches files without any program of the image.
+
+use std::{fs::File, os::unix::ffi::OsStrExt, path::Path};
+
+use globset::{GlobBuilder, GlobMatcher};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use ignore::WalkBuilder;
+use proctor_wire::{Match, RawPath, Refusal, RefusalKind, Reply, SearchRequest};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+
+use super::{
+    refusal::{cancelled, from_errno, refuse},
+    stream::Stream,
+};
+
+/// Bytes of a line that are shown.
+const LINE_LIMIT: usize = 500;
+
+/// Bytes of all matches together, well within a frame.
+const TEXT_LIMIT: usize = 256 << 10;
+
+/// A line longer than this makes its file be passed over, in bytes.
+const HEAP_LIMIT: usize = 4 << 20;
+
+/// Folders deeper than this are not searched.
+const DEPTH_LIMIT: usize = 512;
+
+/// Paths in the matches are relative to the root; where the root is a file, they are its name.
+/// Links are not followed, `.git` is not entered, binary files are passed over.
+pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal> {
+    let pattern = request.pattern.as_deref().map(|p| matcher(p, request)).transpose()?;
+    let glob = request.glob.as_deref().map(glob_matcher).transpose()?;
+    let root = Path::new(std::ffi::OsStr::from_bytes(request.root.as_bytes()));
+    if let Err(error) = rustix::fs::stat(root) {
+        return Err(from_errno(error, &request.root));
+    }
+    let mut searcher = SearcherBuilder::new()
+        .binary_detection(BinaryDetection::quit(0))
+        .line_number(true)
+        .heap_limit(Some(HEAP_LIMIT))
+        .build();
+    let mut found = Found { limit: request.limit as usize, ..Found::default() };
+    let walk = WalkBuilder::new(root)
+        .standard_filters(false)
+        .parents(request.honour_ignore)
+        .ignore(request.honour_ignore)
+        .git_ignore(request.honour_ignore)
+        // An unpacked source tree has a .gitignore and no repository.
+        .require_git(false)
+        .max_depth(Some(DEPTH_LIMIT))
+        .sort_by_file_name(std::ffi::OsStr::cmp)
+        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git")
+        .build();
+    // What cannot be read is passed over, as every search tool does.
+    for entry in walk.flatten() {
+        if stream.is_cancelled() {
+            return Err(cancelled());
+        }
+        if !entry.file_type().is_some_and(|kind| kind.is_file() || entry.depth() == 0) {
+            continue;
+        }
+        let path = match entry.path().strip_prefix(root) {
+            Ok(path) if !path.as_os_str().is_empty() => path,
+            _ => Path::new(entry.file_name()),
+        };
+        if glob.as_ref().is_some_and(|glob| !glob.is_match(path)) {
+            continue;
+        }
+        let shown = RawPath::new(path.as_os_str().as_bytes());
+        match &pattern {
+            None if entry.file_type().is_some_and(|kind| kind.is_file()) => {
+                found.add(shown, 0, String::new());
+            }
+            None => {}
+            Some(pattern) => {
+                let Some(file) = open(entry.path()) else { continue };
+                let sink = Lines { found: &mut found, stream, path: shown };
+                // An error of one file (a line over the limit) does not end the search.
+                let _ = searcher.search_file(pattern, &file, sink);
+            }
+        }
+        if found.more {
+            break;
+        }
+    }
+    if stream.is_cancelled() {
+        return Err(cancelled());
+    }
+    Ok(Reply::Matches { matches: found.matches, more: found.more })
+}
+
+fn matcher(pattern: &str, request: &SearchRequest) -> Result<RegexMatcher, Refusal> {
+    RegexMatcherBuilder::new()
+        .case_insensitive(request.ignore_case)
+        .line_terminator(Some(b'\n'))
+        .build(pattern)
+        .map_err(|error| refuse(RefusalKind::BadRequest, format!("pattern: {error}")))
+}
+
+/// A glob without a slash is about names at any depth, one with a slash about relative paths.
+fn glob_matcher(glob: &str) -> Result<GlobMatcher, Refusal> {
+    let anchored = match glob.strip_prefix('/') {
+        Some(rest) => rest.to_owned(),
+        None if glob.contains('/') => glob.to_owned(),
+        None => format!("**/{glob}"),
+    };
+    GlobBuilder::new(&anchored)
+        .literal_separator(true)
+        .build()
+        .map(|glob| glob.compile_matcher())
+        .map_err(|error| refuse(RefusalKind::BadRequest, format!("glob: {error}")))
+}
+
+/// Only regular files: whatever the name has become since the folder was read, a pipe would block.
+fn open(path: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags, Mode::empty()).ok()?;
+    let kind = fstat(&file).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    (kind == Ok(FileType::RegularFile)).then(|| File::from(file))
+}
+
+#[derive(Default)]
+struct Found {
+    matches: Vec<Match>,
+    bytes: usize,
+    limit: usize,
+    more: bool,
+}
+
+impl Found {
+    /// Keeps the match, or says that there are more than are kept.
+    fn add(&mut self, path: RawPath, line: u64, text: String) {
+        // An escaped byte takes up to six in JSON.
+        let bytes = 3 * path.as_bytes().len() + text.len() + 64;
+        if self.matches.len() >= self.limit || self.bytes + bytes > TEXT_LIMIT {
+            self.more = true;
+        } else {
+            self.bytes += bytes;
+            self.matches.push(Match { path, line, text });
+        }
+    }
+}
+
+struct Lines<'a> {
+    found: &'a mut Found,
+    stream: &'a Stream,
+    path: RawPath,
+}
+
+impl Sink for Lines<'_> {
+    type Error = std::io::Error;
+
+    fn matched(&mut self, _: &Searcher, line: &SinkMatch<'_>) -> Result<bool, Self::Error> {
+        let bytes = line.bytes().trim_ascii_end();
+        let shown = &bytes[..bytes.len().min(LINE_LIMIT)];
+        let mut text = String::from_utf8_lossy(shown).into_owned();
+        if bytes.len() > LINE_LIMIT {
+            text.push_str(" [...]");
+        }
+        self.found.add(self.path.clone(), line.line_number().unwrap_or(0), text);
+        Ok(!self.found.more && !self.stream.is_cancelled())
+    }
+}

@@ -1,0 +1,127 @@
+//! What changed below a folder since the last look.
+
+mod table;
+mod walk;
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::PoisonError,
+    time::Instant,
+};
+
+use proctor_wire::{
+    BODY_LIMIT, RawPath, Refusal, RefusalKind, Reply, SnapshotReply, SnapshotRequest, channel,
+};
+use rustix::{
+    fs::{CWD, Mode, OFlags, openat},
+    io::Errno,
+};
+
+pub use table::Sent;
+use walk::Walk;
+
+use super::{
+    dispatch::Server,
+    refusal::{from_errno, refuse},
+    stream::Stream,
+};
+
+/// Room in the reply's frame for what is not the manifest, in bytes.
+const MARGIN: usize = 1024;
+
+/// Walks the root, sends the content of what the connection has not sent, and answers with the
+/// difference to the table of the last snapshot. Nothing is remembered of a snapshot that was
+/// refused or cancelled: the next one sends it all again.
+pub fn snapshot(
+    server: &Server,
+    stream: &Stream,
+    request: &SnapshotRequest,
+) -> Result<Reply, Refusal> {
+    let started = Instant::now();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = openat(CWD, request.root.as_bytes(), flags, Mode::empty())
+        .map_err(|error| from_errno(error, &request.root))?;
+    // One snapshot at a time: two would race for the table.
+    let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+    let empty = BTreeMap::new();
+    let before = match request.fresh {
+        true => &empty,
+        false => sent.tables.get(&request.root).unwrap_or(&empty),
+    };
+    let forgotten = HashSet::new();
+    let mut walk = Walk {
+        server,
+        stream,
+        request,
+        before,
+        hashes: if request.fresh { &forgotten } else { &sent.hashes },
+        seen: BTreeMap::new(),
+        changed: Vec::new(),
+        new_hashes: HashSet::new(),
+        path_bytes: 0,
+    };
+    walk.tree(root)?;
+    let Walk { seen, mut changed, new_hashes, .. } = walk;
+    changed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    let gone = before.keys().filter(|path| !seen.contains_key(*path));
+    let removed = gone.map(|path| RawPath::new(path.clone())).collect();
+    let took_us = started.elapsed().as_micros() as u64;
+    let mut reply = SnapshotReply { changed, removed, entries: seen.len() as u64, took_us };
+    stream.send_end(&server.outbox, channel::STDOUT);
+    page(server, stream, &mut reply)?;
+    if request.fresh {
+        sent.hashes.clear();
+    }
+    sent.hashes.extend(new_hashes);
+    sent.tables.insert(request.root.clone(), seen);
+    Ok(Reply::Snapshot(reply))
+}
+
+/// A manifest that does not fit a frame goes over `RESULTS` as JSON lines: an object is a changed
+/// entry, a string is a removed path.
+fn page(server: &Server, stream: &Stream, reply: &mut SnapshotReply) -> Result<(), Refusal> {
+    let wrong = |error: serde_json::Error| refuse(RefusalKind::Io, format!("manifest: {error}"));
+    let whole = serde_json::to_vec(&*reply).map_err(wrong)?.len();
+    if whole <= BODY_LIMIT - MARGIN {
+        return Ok(());
+    }
+    let mut lines = Vec::new();
+    for entry in std::mem::take(&mut reply.changed) {
+        serde_json::to_writer(&mut lines, &entry).map_err(wrong)?;
+        lines.push(b'\n');
+        flush(server, stream, &mut lines, BODY_LIMIT / 4)?;
+    }
+    let removed = serde_json::to_vec(&reply.removed).map_err(wrong)?.len();
+    if removed > BODY_LIMIT - MARGIN {
+        for path in std::mem::take(&mut reply.removed) {
+            serde_json::to_writer(&mut lines, &path).map_err(wrong)?;
+            lines.push(b'\n');
+            flush(server, stream, &mut lines, BODY_LIMIT / 4)?;
+        }
+    }
+    flush(server, stream, &mut lines, 0)?;
+    stream.send_end(&server.outbox, channel::RESULTS);
+    Ok(())
+}
+
+fn flush(
+    server: &Server,
+    stream: &Stream,
+    lines: &mut Vec<u8>,
+    past: usize,
+) -> Result<(), Refusal> {
+    if lines.len() > past {
+        stream.send_all(&server.outbox, channel::RESULTS, lines)?;
+        lines.clear();
+    }
+    Ok(())
+}
+
+/// What vanished since it was listed is simply not there; everything else is a failure.
+fn unless_gone<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

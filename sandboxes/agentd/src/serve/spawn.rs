@@ -1,0 +1,124 @@
+//! Starts one process, with nothing of the agent in it but its standard descriptors.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    io,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{ffi::OsStrExt, process::CommandExt},
+    },
+    process::{Command, Stdio},
+};
+
+use proctor_wire::RawPath;
+use rustix::{
+    process::{Resource, Rlimit},
+    thread::{Gid, Uid},
+};
+
+use super::{processes::Mark, users::Identity};
+
+/// The descriptor of the results pipe inside a command.
+const RESULTS: i32 = 3;
+
+/// Signals that an agent may have inherited as ignored; a command finds the defaults.
+const SIGNALS: [i32; 9] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGPIPE,
+    libc::SIGTERM,
+    libc::SIGCHLD,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
+
+/// Everything that a process is started with.
+pub struct Launch<'a> {
+    pub argv: &'a [RawPath],
+    pub env: &'a BTreeMap<String, RawPath>,
+    /// An open folder, so that a missing one is told apart from a missing program.
+    pub cwd: OwnedFd,
+    pub stdin: OwnedFd,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+    pub results: Option<OwnedFd>,
+    pub identity: Option<Identity>,
+    pub mark: Mark,
+}
+
+/// Sees to it that no descriptor of the agent reaches a command, and that descriptor 3 is taken:
+/// the results pipe is put there in the child, where the standard library's own pipe must not be.
+#[expect(unsafe_code, reason = "rustix has no close_range")]
+pub fn guard_descriptors() {
+    // SAFETY: system calls without memory; the flag closes nothing in this process. Descriptor 3
+    // is left open on purpose where the duplicate lands there.
+    unsafe {
+        close_on_exec_from(3);
+        if libc::fcntl(RESULTS, libc::F_GETFD) < 0 {
+            let held = libc::fcntl(2, libc::F_DUPFD_CLOEXEC, RESULTS);
+            if held > RESULTS {
+                libc::close(held);
+            }
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "rustix has no close_range")]
+unsafe fn close_on_exec_from(first: u32) {
+    // Kernels before 5.11 refuse; the agent's own descriptors are close-on-exec anyway.
+    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+}
+
+/// Starts the process, the leader of a new session and process group, and returns its number.
+#[expect(unsafe_code, reason = "the child is set up between fork and exec")]
+pub fn launch(launch: Launch<'_>) -> io::Result<i32> {
+    let Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, mark } = launch;
+    let Some((program, args)) = argv.split_first() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let mut command = Command::new(OsStr::from_bytes(program.as_bytes()));
+    command.args(args.iter().map(|arg| OsStr::from_bytes(arg.as_bytes())));
+    command.env_clear();
+    command.envs(env.iter().map(|(key, value)| (key, OsStr::from_bytes(value.as_bytes()))));
+    command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    let limit = mark.limit();
+    let groups: Vec<Gid> =
+        identity.iter().flat_map(|i| &i.groups).map(|&group| Gid::from_raw(group)).collect();
+    let prepare = move || {
+        rustix::process::setsid()?;
+        let first = match &results {
+            Some(pipe) => {
+                // SAFETY: both descriptors are this child's own; 3 is only the agent's guard.
+                if unsafe { libc::dup2(pipe.as_raw_fd(), RESULTS) } < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                RESULTS + 1
+            }
+            None => RESULTS,
+        };
+        // SAFETY: a system call without memory; the default action is always valid.
+        unsafe {
+            close_on_exec_from(first as u32);
+            for signal in SIGNALS {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+        // Where the room forbids it, descent alone tells whose a process is.
+        let mark = Rlimit { current: Some(limit), maximum: Some(limit) };
+        let _ = rustix::process::setrlimit(Resource::Rttime, mark);
+        if let Some(identity) = &identity {
+            let (user, group) = (Uid::from_raw(identity.user), Gid::from_raw(identity.group));
+            rustix::thread::set_thread_groups(&groups)?;
+            rustix::thread::set_thread_res_gid(group, group, group)?;
+            rustix::thread::set_thread_res_uid(user, user, user)?;
+        }
+        rustix::process::fchdir(&cwd)?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes system calls only; it allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+    Ok(command.spawn()?.id() as i32)
+}

@@ -1,0 +1,106 @@
+//! The life of the agent: harden, shake hands, read frames, and take everything along at the end.
+
+use std::{os::fd::OwnedFd, sync::Arc};
+
+use proctor_wire::{Frame, HELLO_BYTES, WireError, check_hello, hello};
+use rustix::{
+    io::Errno,
+    process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior},
+};
+
+use super::{dispatch::Server, outbox::Outbox, processes, reaper::Reaper, spawn};
+
+/// The stream ended, or the host asked for the end.
+const DONE: i32 = 0;
+/// The host left the grammar.
+const PROTOCOL: i32 = 76;
+/// The agent could not start.
+const BROKEN: i32 = 70;
+
+/// Serves over standard input and output until the stream ends; returns the exit status.
+pub fn stdio() -> i32 {
+    let pair = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 4).and_then(|reader| {
+        Ok((reader, rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 4)?))
+    });
+    match pair {
+        Ok((reader, writer)) => serve(reader, writer),
+        Err(error) => {
+            eprintln!("agentd: no standard input and output: {error}");
+            BROKEN
+        }
+    }
+}
+
+/// Serves over any pair of descriptors (the two may be duplicates of one socket) until the stream
+/// ends, then kills everything that runs in the room; returns the exit status: 0 at the end of
+/// the stream, 76 where the host left the grammar, 70 where the agent could not start.
+pub fn serve(reader: OwnedFd, writer: OwnedFd) -> i32 {
+    let server = match begin(writer) {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("agentd: cannot start: {error}");
+            return BROKEN;
+        }
+    };
+    let ended = read_frames(&reader, &server);
+    server.reaper.close();
+    processes::kill_everything();
+    match ended {
+        Ok(()) => {
+            server.outbox.flush();
+            DONE
+        }
+        Err(error) => {
+            eprintln!("agentd: {error}");
+            PROTOCOL
+        }
+    }
+}
+
+fn begin(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
+    // Nobody in the room may trace the agent or open its descriptors through /proc.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    // Orphans come to the agent, so that no process of the room can leave its sight.
+    set_child_subreaper(Some(getpid()))?;
+    spawn::guard_descriptors();
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    // A working directory that a command could not remove or a sweep could not unmount.
+    let _ = rustix::process::chdir("/");
+    processes::remember_limit();
+    let outbox = Outbox::start(writer)?;
+    outbox.send_bytes(&hello());
+    let reaper = Reaper::start()?;
+    Ok(Arc::new(Server::new(outbox, reaper)))
+}
+
+/// Reads until the end of the stream (or a shutdown): `Ok`, or the point where the host left the
+/// grammar.
+fn read_frames(reader: &OwnedFd, server: &Arc<Server>) -> Result<(), WireError> {
+    let mut buffer = Vec::new();
+    let mut chunk = vec![0; 64 << 10];
+    let mut greeted = false;
+    loop {
+        let read = match rustix::io::read(reader, &mut chunk[..]) {
+            // A broken stream is an ended one.
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(Errno::INTR) => continue,
+            Err(_) => return Ok(()),
+        };
+        buffer.extend_from_slice(&chunk[..read]);
+        let mut taken = 0;
+        if !greeted {
+            let Some(theirs) = buffer.first_chunk::<HELLO_BYTES>() else { continue };
+            check_hello(theirs)?;
+            greeted = true;
+            taken = HELLO_BYTES;
+        }
+        while let Some((frame, length)) = Frame::decode(&buffer[taken..])? {
+            taken += length;
+            if server.take(&frame)?.is_break() {
+                return Ok(());
+            }
+        }
+        buffer.drain(..taken);
+    }
+}

@@ -1,0 +1,185 @@
+//! One open stream: credit both ways, what the host sent, and whether it lost interest.
+
+use std::{
+    collections::VecDeque,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use proctor_wire::{Frame, INITIAL_CREDIT, Kind, Refusal, WireError};
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
+    fd::AsFd,
+};
+
+use super::{outbox::Outbox, refusal::cancelled};
+
+/// The largest piece that is read or sent at once, in bytes.
+pub const PIECE: usize = 128 << 10;
+
+/// Read by the one thread that serves the stream, fed by the reader of frames. Every change makes
+/// [`Stream::wake_fd`] readable, so the serving thread can wait for the host and for its own
+/// descriptors in one `poll`.
+pub struct Stream {
+    pub id: u32,
+    state: Mutex<State>,
+    wake: OwnedFd,
+}
+
+struct State {
+    /// Bytes that may still be sent to the host.
+    credit: u64,
+    /// Bytes that the host may still send.
+    allowance: u64,
+    input: VecDeque<Vec<u8>>,
+    input_ended: bool,
+    cancelled: bool,
+}
+
+/// What the host sent next.
+pub enum Input {
+    Bytes(Vec<u8>),
+    Nothing,
+    Ended,
+}
+
+impl Stream {
+    pub fn new(id: u32) -> rustix::io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let state = State {
+            credit: INITIAL_CREDIT.into(),
+            allowance: INITIAL_CREDIT.into(),
+            input: VecDeque::new(),
+            input_ended: false,
+            cancelled: false,
+        };
+        Ok(Self { id, state: Mutex::new(state), wake })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the serving thread look again.
+    pub fn wake(&self) {
+        // Full only after 2^64 calls, and then it is readable anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Forgets earlier wakes. To be called before the state is looked at, never after.
+    pub fn settle(&self) {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8][..]);
+    }
+
+    fn wait(&self) {
+        let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], None);
+        self.settle();
+    }
+
+    pub fn add_credit(&self, bytes: u32) {
+        let mut state = self.lock();
+        state.credit = state.credit.saturating_add(bytes.into());
+        drop(state);
+        self.wake();
+    }
+
+    pub fn cancel(&self) {
+        self.lock().cancelled = true;
+        self.wake();
+    }
+
+    pub fn push(&self, bytes: &[u8]) -> Result<(), WireError> {
+        let mut state = self.lock();
+        if state.input_ended {
+            return Err(WireError::Stream { stream: self.id, why: "data after its end" });
+        }
+        let Some(left) = state.allowance.checked_sub(bytes.len() as u64) else {
+            return Err(WireError::Stream { stream: self.id, why: "more data than was credited" });
+        };
+        state.allowance = left;
+        if !bytes.is_empty() {
+            state.input.push_back(bytes.to_vec());
+        }
+        drop(state);
+        self.wake();
+        Ok(())
+    }
+
+    pub fn end_input(&self) {
+        self.lock().input_ended = true;
+        self.wake();
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.lock().cancelled
+    }
+
+    pub fn credit(&self) -> u64 {
+        self.lock().credit
+    }
+
+    /// Sends a piece no longer than the credit.
+    pub fn send(&self, outbox: &Outbox, channel: u8, bytes: &[u8]) {
+        let mut state = self.lock();
+        state.credit = state.credit.saturating_sub(bytes.len() as u64);
+        drop(state);
+        outbox.send(&Frame::data(self.id, channel, bytes));
+    }
+
+    pub fn send_end(&self, outbox: &Outbox, channel: u8) {
+        outbox.send(&Frame::new(Kind::End, self.id, [channel]));
+    }
+
+    /// Sends all of it, waiting for credit as needed.
+    pub fn send_all(&self, outbox: &Outbox, channel: u8, bytes: &[u8]) -> Result<(), Refusal> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.is_cancelled() {
+                return Err(cancelled());
+            }
+            let fits = usize::try_from(self.credit()).unwrap_or(PIECE).min(PIECE);
+            if fits == 0 {
+                self.wait();
+                continue;
+            }
+            let (piece, later) = rest.split_at(fits.min(rest.len()));
+            self.send(outbox, channel, piece);
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Takes what the host sent, without waiting, and lets it send as much again.
+    pub fn take_input(&self, outbox: &Outbox) -> Input {
+        let mut state = self.lock();
+        let Some(bytes) = state.input.pop_front() else {
+            return if state.input_ended { Input::Ended } else { Input::Nothing };
+        };
+        state.allowance += bytes.len() as u64;
+        let ended = state.input_ended;
+        drop(state);
+        if !ended {
+            let credit = (bytes.len() as u32).to_be_bytes();
+            outbox.send(&Frame::new(Kind::Credit, self.id, credit));
+        }
+        Input::Bytes(bytes)
+    }
+
+    /// The next piece from the host, `None` at its end.
+    pub fn next_input(&self, outbox: &Outbox) -> Result<Option<Vec<u8>>, Refusal> {
+        loop {
+            if self.is_cancelled() {
+                return Err(cancelled());
+            }
+            match self.take_input(outbox) {
+                Input::Bytes(bytes) => return Ok(Some(bytes)),
+                Input::Ended => return Ok(None),
+                Input::Nothing => self.wait(),
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Who a command runs as.
+//!
+//! Read from the room's own files by hand: the C library would load its name services, which a
+//! static program cannot and an image without a C library does not have.
+
+use std::fs;
+
+use proctor_wire::{Refusal, RefusalKind};
+use rustix::process::{getegid, geteuid};
+
+use super::refusal::refuse;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub user: u32,
+    pub group: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+impl Identity {
+    /// Whether the agent is that user already, so that a room with one user needs no privilege.
+    pub fn is_own(&self) -> bool {
+        self.user == geteuid().as_raw() && self.group == getegid().as_raw()
+    }
+}
+
+/// Reads `uid`, `uid:gid` or a name of the room's `/etc/passwd`.
+pub fn find(who: &str) -> Result<Identity, Refusal> {
+    let passwd = read("/etc/passwd");
+    let group = read("/etc/group");
+    resolve(who, &passwd, &group)
+        .ok_or_else(|| refuse(RefusalKind::BadRequest, format!("no user {who:?} in the room")))
+}
+
+fn read(path: &str) -> String {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
+    let (name, given) = match who.split_once(':') {
+        Some((name, group)) => (name, Some(group.parse().ok()?)),
+        None => (who, None),
+    };
+    let number = name.parse::<u32>().ok();
+    let entry = passwd.lines().find_map(|line| {
+        let fields: Vec<_> = line.split(':').collect();
+        let (user, own) = (fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?);
+        (number.map_or(fields[0] == name, |number| number == user)).then_some((
+            fields[0].to_owned(),
+            user,
+            own,
+        ))
+    });
+    let (login, user, own) = match (entry, number) {
+        (Some((login, user, own)), _) => (Some(login), user, own),
+        // A number without an entry: its own group, rather than root's as Docker has it.
+        (None, Some(number)) => (None, number, number),
+        (None, None) => return None,
+    };
+    let groups = match (given, login) {
+        (None, Some(login)) => group.lines().filter_map(|line| member(line, &login)).collect(),
+        _ => Vec::new(),
+    };
+    Some(Identity { user, group: given.unwrap_or(own), groups })
+}
+
+/// The group's number, where `login` is a member.
+fn member(line: &str, login: &str) -> Option<u32> {
+    let mut fields = line.split(':').skip(2);
+    let number = fields.next()?.parse().ok()?;
+    fields.next()?.split(',').any(|name| name == login).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str =
+        "root:x:0:0:root:/root:/bin/sh\nbroken\nann:x:1000:1001::/home/ann:/bin/sh\n";
+    const GROUP: &str = "root:x:0:\nann:x:1001:\nwheel:x:10:bob,ann\nothers:x:11:annabel\n";
+
+    #[test]
+    fn names_and_numbers_are_found() {
+        let ann = Identity { user: 1000, group: 1001, groups: vec![10] };
+        assert_eq!(resolve("ann", PASSWD, GROUP), Some(ann.clone()));
+        assert_eq!(resolve("1000", PASSWD, GROUP), Some(ann));
+        let plain = |user, group| Some(Identity { user, group, groups: vec![] });
+        assert_eq!(resolve("1000:5", PASSWD, GROUP), plain(1000, 5));
+        assert_eq!(resolve("77", PASSWD, GROUP), plain(77, 77));
+        assert_eq!(resolve("eve", PASSWD, GROUP), None);
+        assert_eq!(resolve("ann:x", PASSWD, GROUP), None);
+    }
+}
