@@ -1,0 +1,15 @@
+//! The host's end of the channel to one room agent.
+
+mod call;
+mod capture;
+mod error;
+mod files;
+mod forward;
+mod link;
+mod look;
+mod run;
+mod snapshot;
+
+pub use error::RoomError;
+pub use forward::Incoming;
+pub use link::Room;
