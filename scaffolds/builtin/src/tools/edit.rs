@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{
@@ -55,7 +55,7 @@ impl Tool for Edit {
     async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError> {
         let schema = strict::<EditArguments>();
         let arguments: EditArguments = read_arguments(EDIT, &schema, arguments)?;
-        let path = place.resolve(&arguments.path);
+        let path = Target { path: place.resolve(&arguments.path), name: arguments.path };
         match arguments.command {
             EditCommand::View => self.view(place, &path, arguments.view_range.as_deref()).await,
             EditCommand::Create => {
@@ -84,18 +84,31 @@ fn needed<T>(given: Option<T>, command: &str, field: &str) -> Result<T, ToolErro
     })
 }
 
+/// A file or folder: where it is, and as the model named it.
+#[derive(Debug)]
+struct Target {
+    path: RawPath,
+    name: String,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
 impl Edit {
     async fn view(
         &self,
         place: &Place,
-        path: &RawPath,
+        path: &Target,
         range: Option<&[i64]>,
     ) -> Result<Output, ToolError> {
         let text = if stat(place, path).await?.kind == EntryKind::Dir {
             if range.is_some() {
                 return Err(ToolError::Tell(format!("{path} is a folder: it has no lines.")));
             }
-            folder(&place.room.list(path).await?, self.settings.folder_entries)
+            folder(&place.room.list(&path.path).await?, self.settings.folder_entries)
         } else {
             numbered(&lossy(&self.read(place, path).await?), range)?
         };
@@ -106,10 +119,10 @@ impl Edit {
     async fn create(
         &mut self,
         place: &Place,
-        path: RawPath,
+        path: Target,
         bytes: Vec<u8>,
     ) -> Result<Output, ToolError> {
-        let before = match place.room.stat(&path).await? {
+        let before = match place.room.stat(&path.path).await? {
             None => None,
             Some(found) if found.kind == EntryKind::Dir => {
                 return Err(ToolError::Tell(format!("{path} is a folder.")));
@@ -126,7 +139,7 @@ impl Edit {
     async fn replace(
         &mut self,
         place: &Place,
-        path: RawPath,
+        path: Target,
         old: &str,
         new: &str,
     ) -> Result<Output, ToolError> {
@@ -153,7 +166,7 @@ impl Edit {
     async fn insert(
         &mut self,
         place: &Place,
-        path: RawPath,
+        path: Target,
         line: u64,
         text: &str,
     ) -> Result<Output, ToolError> {
@@ -174,22 +187,22 @@ impl Edit {
         let at = head.len();
         let mut after = head;
         after.extend(text.bytes());
-        let rest: Vec<u8> = lines.flatten().copied().collect();
-        if !text.ends_with('\n') && !(rest.is_empty() && !before.ends_with(b"\n")) {
+        // Whole lines are inserted, whether or not the text ends its last one.
+        if !text.ends_with('\n') {
             after.push(b'\n');
         }
         let size = after.len() - at;
-        after.extend(rest);
+        after.extend(lines.flatten());
         let said = format!("Edited {path}:\n{}", excerpt(&after, at, size));
         self.write(place, path, Some(before), after).await?;
         Ok(Output::say(said.trim_end()))
     }
 
-    async fn undo(&mut self, place: &Place, path: &RawPath) -> Result<Output, ToolError> {
-        let Some(last) = self.history.last(path) else {
+    async fn undo(&mut self, place: &Place, path: &Target) -> Result<Output, ToolError> {
+        let Some(last) = self.history.last(&path.path) else {
             return Err(ToolError::Tell(format!("There is no edit of {path} to undo.")));
         };
-        let now = match place.room.read(path, self.settings.file_bytes).await {
+        let now = match place.room.read(&path.path, self.settings.file_bytes).await {
             Ok(bytes) => Some(bytes),
             Err(RoomError::Refused(no)) if no.why == RefusalKind::NotFound => None,
             Err(error) => return Err(error.into()),
@@ -202,20 +215,20 @@ impl Edit {
         }
         let said = match &last.before {
             Some(before) => {
-                place.room.write(path, before, None).await?;
+                place.room.write(&path.path, before, None).await?;
                 format!("Undid the last edit of {path}.")
             }
             None => {
-                place.room.remove(path).await?;
+                place.room.remove(&path.path).await?;
                 format!("Undid the last edit of {path}: the file is gone again.")
             }
         };
-        self.history.forget_last(path);
+        self.history.forget_last(&path.path);
         Ok(Output::say(said))
     }
 
-    async fn read(&self, place: &Place, path: &RawPath) -> Result<Vec<u8>, ToolError> {
-        match place.room.read(path, self.settings.file_bytes).await {
+    async fn read(&self, place: &Place, path: &Target) -> Result<Vec<u8>, ToolError> {
+        match place.room.read(&path.path, self.settings.file_bytes).await {
             Err(RoomError::Refused(no)) if no.why == RefusalKind::TooLarge => {
                 let limit = self.settings.file_bytes;
                 let why = format!("{path} is larger than {limit} bytes: use shell commands on it.");
@@ -225,7 +238,7 @@ impl Edit {
         }
     }
 
-    async fn read_existing(&self, place: &Place, path: &RawPath) -> Result<Vec<u8>, ToolError> {
+    async fn read_existing(&self, place: &Place, path: &Target) -> Result<Vec<u8>, ToolError> {
         if stat(place, path).await?.kind == EntryKind::Dir {
             return Err(ToolError::Tell(format!("{path} is a folder.")));
         }
@@ -236,17 +249,17 @@ impl Edit {
     async fn write(
         &mut self,
         place: &Place,
-        path: RawPath,
+        path: Target,
         before: Option<Vec<u8>>,
         after: Vec<u8>,
     ) -> Result<(), ToolError> {
-        place.room.write(&path, &after, None).await?;
-        self.history.push(path, Edited { before, after });
+        place.room.write(&path.path, &after, None).await?;
+        self.history.push(path.path, Edited { before, after });
         Ok(())
     }
 }
 
-async fn stat(place: &Place, path: &RawPath) -> Result<DirEntry, ToolError> {
-    let found = place.room.stat(path).await?;
+async fn stat(place: &Place, path: &Target) -> Result<DirEntry, ToolError> {
+    let found = place.room.stat(&path.path).await?;
     found.ok_or_else(|| ToolError::Tell(format!("There is no {path}.")))
 }

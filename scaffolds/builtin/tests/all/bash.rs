@@ -1,0 +1,65 @@
+//! `bash`, over a real room.
+
+use proctor_scaffold_api::{Finish, Stop};
+use proctor_scaffolds::builtin;
+use proctor_types::{BudgetKind, Message};
+use serde_json::json;
+
+use crate::support::{Did, Scripted, says};
+
+async fn drive(session: &mut Scripted) -> Result<Finish, Stop> {
+    builtin("bash").unwrap().drive(session).await
+}
+
+#[tokio::test]
+async fn one_block_an_answer_is_run_until_the_submit_line() {
+    let mut session = Scripted::new(vec![
+        says("Look.\n```bash\ncat > f <<'E'\nproctor\nE\necho \"it's $TASK_VARIABLE\"\n```"),
+        says("```bash\necho proctor-submit; cat f\n```"),
+        says("```bash\nproctor-submit\n```"),
+    ])
+    .await;
+    assert_eq!(drive(&mut session).await, Ok(Finish::Submitted));
+    assert_eq!(session.read("f"), "proctor\n");
+    let shown: Vec<_> = session.returned().iter().map(|done| done.shown.clone()).collect();
+    assert_eq!(shown, ["it's set", "proctor-submit\nproctor", "Submitted."]);
+    let asks = session.asked();
+    assert_eq!(asks.len(), 3);
+    assert!(asks.iter().all(|ask| ask.tools.is_empty()));
+    assert_eq!(asks[1].messages.last(), Some(&Message::User { content: "it's set".into() }));
+    assert_eq!(
+        session.did[4],
+        Did::Called {
+            id: "bash-2".into(),
+            name: "bash".into(),
+            arguments: json!({ "command": "echo proctor-submit; cat f" }),
+        }
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_one_block_runs_nothing_and_is_counted() {
+    let mut cut = says("```bash\ntouch half");
+    cut.finish_reason = Some("length".into());
+    let mut session = Scripted::new(vec![
+        says("```bash\ntouch a\n```\n```bash\ntouch b\n```"),
+        cut,
+        says("```bash\nls\n```"),
+        says("no block"),
+    ])
+    .await;
+    assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
+    let done = session.returned();
+    assert!(done[0].shown.contains("2 bash blocks") && done[0].malformed);
+    assert!(done[1].shown.contains("not closed") && done[1].shown.contains("cut off"));
+    assert_eq!(done[2].shown, "[no output]", "nothing was made");
+    assert!(done[3].malformed && !done[2].malformed);
+}
+
+#[tokio::test]
+async fn answers_without_a_command_end_the_loop() {
+    let mut session = Scripted::new(vec![says("a"), says("b"), says("c"), says("d")]).await;
+    let Ok(Finish::Exited { why }) = drive(&mut session).await else { panic!() };
+    assert!(why.starts_with("3 answers in a row"), "{why}");
+    assert_eq!(session.returned().len(), 3);
+}

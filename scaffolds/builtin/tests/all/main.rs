@@ -1,0 +1,7 @@
+//! The scaffolds over a real room.
+
+mod bash;
+mod plain;
+mod replay;
+mod support;
+mod tools;

@@ -1,0 +1,25 @@
+//! `gold` and `noop`.
+
+use proctor_scaffold_api::Finish;
+use proctor_scaffolds::builtin;
+
+use crate::support::{Did, Scripted};
+
+#[tokio::test]
+async fn gold_lays_its_patch_and_submits() {
+    let gold = builtin("gold").unwrap();
+    let mut session = Scripted::new(Vec::new()).await;
+    let finish = gold.drive(&mut session).await.unwrap();
+    assert_eq!(finish, Finish::Exited { why: "the task has no gold patch".into() });
+    session.brief.gold = Some("diff --git a/x b/x\n".into());
+    assert_eq!(gold.drive(&mut session).await.unwrap(), Finish::Submitted);
+    assert_eq!(session.did, [Did::Patched("diff --git a/x b/x\n".into())]);
+}
+
+#[tokio::test]
+async fn noop_does_nothing() {
+    let mut session = Scripted::new(Vec::new()).await;
+    let noop = builtin("noop").unwrap();
+    assert_eq!(noop.drive(&mut session).await.unwrap(), Finish::Submitted);
+    assert_eq!(session.did, []);
+}

@@ -1,0 +1,144 @@
+//! `replay`, over a real room: what `tools` did is recorded by hand and run again.
+
+use proctor_scaffold_api::{Finish, Scaffold, Stop};
+use proctor_scaffolds::builtin;
+use proctor_types::{Ending, Envelope, Event, Outcome, Spent};
+use serde_json::json;
+
+use crate::support::{Did, Scripted, calls, says};
+
+/// The trajectory that a session's history would have left.
+fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: Ending) -> String {
+    let mut answers = answers.iter();
+    let mut events = Vec::new();
+    for did in &session.did {
+        match did {
+            Did::Asked(_) => {
+                events.extend(answers.next().map(|a| Event::ModelAnswered { answer: a.clone() }));
+            }
+            Did::Called { id, name, arguments } => events.push(Event::ToolCalled {
+                call_id: id.clone(),
+                name: name.clone(),
+                arguments: arguments.clone(),
+            }),
+            Did::Returned(done) => events.push(Event::ToolReturned {
+                call_id: done.call_id.clone(),
+                name: done.name.clone(),
+                shown: done.shown.clone(),
+                full: None,
+                exit_status: done.exit_status,
+                seconds: 0.0,
+                malformed: done.malformed,
+            }),
+            Did::Noted(_) | Did::Patched(_) | Did::EndedStep => {}
+        }
+    }
+    events.push(Event::TrialEnded {
+        outcome: Box::new(Outcome {
+            schema_version: 1,
+            ending,
+            try_number: 1,
+            spent: Spent::default(),
+            malformed_calls: 0,
+            wall_seconds: 1.0,
+            left_out: Vec::new(),
+            not_enforced: Vec::new(),
+        }),
+    });
+    let line = |(seq, event)| {
+        let (try_number, step, t_mono, t_wall) = (1, 0, 0.0, 0.0);
+        let envelope = Envelope { v: 1, seq, try_number, step, t_mono, t_wall, event };
+        serde_json::to_string(&envelope).unwrap() + "\n"
+    };
+    (1..).zip(events).map(line).collect()
+}
+
+async fn recorded(
+    scaffold: &dyn Scaffold,
+    answers: Vec<proctor_types::Answer>,
+    ending: Ending,
+) -> (tempfile::TempDir, std::path::PathBuf) {
+    let mut session = Scripted::new(answers.clone()).await;
+    session.write("f", "one\n");
+    drop(scaffold.drive(&mut session).await);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trajectory.jsonl");
+    std::fs::write(&path, trajectory(&session, &answers, ending)).unwrap();
+    (folder, path)
+}
+
+#[tokio::test]
+async fn the_same_actions_make_the_same_files_and_no_difference() {
+    let answers = vec![
+        calls(&[
+            ("edit", r#"{"command":"replace","path":"f","old_str":"one","new_str":"two"}"#),
+            ("shell", r#"{"command": "no JSON"#),
+            ("shell", r#"{"command":"cat f; exit 4"}"#),
+        ]),
+        says("thinking"),
+        calls(&[("edit", r#"{"command":"undo","path":"f"}"#), ("submit", "")]),
+    ];
+    let tools = builtin("tools").unwrap();
+    let (_folder, path) = recorded(tools.as_ref(), answers, Ending::Submitted).await;
+    let mut session = Scripted::new(Vec::new()).await;
+    session.write("f", "one\n");
+    session.brief.replay = Some(path.clone());
+    let replay = builtin("replay").unwrap();
+    assert_eq!(replay.drive(&mut session).await, Ok(Finish::Submitted));
+    assert_eq!(session.read("f"), "one\n");
+    let ended = session.did.iter().filter(|did| **did == Did::EndedStep).count();
+    assert_eq!(ended, 3, "a step an answer");
+    let summary = json!({
+        "replay": "finished", "calls": 4, "differing": 0, "skipped": 1, "unreadable_lines": 0,
+    });
+    assert_eq!(session.noted(), [summary.as_object().unwrap()]);
+}
+
+#[tokio::test]
+async fn a_difference_is_noted_with_its_first_line() {
+    let answers = vec![calls(&[("shell", r#"{"command":"echo same; cat f"}"#)])];
+    let tools = builtin("tools").unwrap();
+    let ending = Ending::Budget { budget: proctor_types::BudgetKind::Steps };
+    let (_folder, path) = recorded(tools.as_ref(), answers, ending).await;
+    let mut session = Scripted::new(Vec::new()).await;
+    session.write("f", "other\n");
+    session.brief.replay = Some(path);
+    let finish = builtin("replay").unwrap().drive(&mut session).await.unwrap();
+    assert_eq!(finish, Finish::Exited { why: "the recorded trial ended as budget_steps".into() });
+    let notes = session.noted();
+    assert_eq!(notes.len(), 2);
+    assert_eq!(notes[0]["line"], 2);
+    assert_eq!(notes[0]["recorded"], "one");
+    assert_eq!(notes[0]["now"], "other");
+    assert_eq!(notes[1]["differing"], 1);
+}
+
+#[tokio::test]
+async fn blocks_of_bash_are_run_again() {
+    let answers = vec![
+        says("```bash\necho two > f\n```"),
+        says("nothing"),
+        says("```bash\nproctor-submit\n```"),
+    ];
+    let bash = builtin("bash").unwrap();
+    let (_folder, path) = recorded(bash.as_ref(), answers, Ending::Submitted).await;
+    let mut session = Scripted::new(Vec::new()).await;
+    session.brief.replay = Some(path);
+    let finish = builtin("replay").unwrap().drive(&mut session).await;
+    assert_eq!(finish, Ok(Finish::Submitted));
+    assert_eq!(session.read("f"), "two\n");
+    assert_eq!(session.noted().last().unwrap()["differing"], 0);
+}
+
+#[tokio::test]
+async fn what_is_no_trajectory_is_a_fault() {
+    let mut session = Scripted::new(Vec::new()).await;
+    session.write("empty", "\n");
+    for name in ["missing", "empty"] {
+        session.brief.replay = Some(session.folder.path().join(name));
+        let Err(Stop::Fault(fault)) = builtin("replay").unwrap().drive(&mut session).await else {
+            panic!()
+        };
+        assert!(fault.what.contains(name), "{fault}");
+    }
+}

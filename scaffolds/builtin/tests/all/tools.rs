@@ -1,0 +1,281 @@
+//! `tools`, over a real room.
+
+use proctor_scaffold_api::{Finish, Stop};
+use proctor_scaffolds::builtin;
+use proctor_types::{Budget, BudgetKind, Layer, Message};
+use serde_json::json;
+
+use crate::support::{Did, Scripted, calls, says};
+
+async fn drive(session: &mut Scripted) -> Result<Finish, Stop> {
+    builtin("tools").unwrap().drive(session).await
+}
+
+/// Runs one answer's calls and returns what was shown for each.
+async fn shown(session: &mut Scripted) -> Vec<String> {
+    assert_eq!(drive(session).await, Err(Stop::Budget(BudgetKind::Steps)));
+    session.returned().iter().map(|done| done.shown.clone()).collect()
+}
+
+#[tokio::test]
+async fn a_task_is_solved_by_editing_testing_and_submitting() {
+    let mut session = Scripted::new(vec![
+        calls(&[("search", r#"{"pattern":"def f","glob":null,"path":null,"ignore_case":null}"#)]),
+        calls(&[
+            ("edit", r#"{"command":"view","path":"src/f.py"}"#),
+            ("edit", r#"{"command":"replace","path":"src/f.py","old_str":"return 1","new_str":"return 2"}"#),
+        ]),
+        calls(&[("shell", r#"{"command":"cat src/f.py; echo $TASK_VARIABLE >&2; exit 3","timeout":10}"#)]),
+        calls(&[("submit", ""), ("shell", r#"{"command":"touch after"}"#)]),
+    ])
+    .await;
+    session.write("src/f.py", "def f():\n    return 1\n");
+    assert_eq!(drive(&mut session).await, Ok(Finish::Submitted));
+    assert_eq!(session.read("src/f.py"), "def f():\n    return 2\n");
+    assert!(!session.exists("after"), "what stands after submit is not run");
+    let done = session.returned();
+    let shown: Vec<_> = done.iter().map(|done| done.shown.as_str()).collect();
+    assert_eq!(shown[0], "src/f.py:1: def f():");
+    assert_eq!(shown[1], "     1\tdef f():\n     2\t    return 1\n");
+    assert!(shown[2].ends_with("     1\tdef f():\n     2\t    return 2"), "{}", shown[2]);
+    assert_eq!(shown[3], "def f():\n    return 2\nset\n[exit status 3]");
+    assert_eq!(shown[4], "Submitted.");
+    assert!(shown[5].contains("Not run"));
+    assert_eq!(done[3].exit_status, Some(3));
+    assert!(done.iter().all(|done| !done.malformed && done.full.is_none()));
+    // Each call is recorded before it is answered.
+    let kinds: Vec<_> = session.did.iter().skip(3).take(5).map(kind).collect();
+    assert_eq!(kinds, ["asked", "called", "returned", "called", "returned"]);
+}
+
+fn kind(did: &Did) -> &'static str {
+    match did {
+        Did::Asked(_) => "asked",
+        Did::Called { .. } => "called",
+        Did::Returned(_) => "returned",
+        Did::Noted(_) | Did::Patched(_) | Did::EndedStep => "other",
+    }
+}
+
+#[tokio::test]
+async fn the_history_only_grows_and_every_call_is_answered_in_order() {
+    let mut session = Scripted::new(vec![
+        calls(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"command":"echo b"}"#)]),
+        says("Let me think."),
+        calls(&[("shell", r#"{"command":"true"}"#)]),
+    ])
+    .await;
+    session.brief.announced = Some(Budget { steps: Some(7), ..Budget::default() });
+    assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
+    let asks = session.asked();
+    for pair in asks.windows(2) {
+        assert!(pair[1].messages.starts_with(&pair[0].messages));
+        assert_eq!(pair[0].tools, pair[1].tools);
+    }
+    let messages = &asks.last().unwrap().messages;
+    let Message::User { content } = &messages[1] else { panic!("{:?}", messages[1]) };
+    assert!(content.contains("Make f return 2.") && content.contains("- 7 answers"), "{content}");
+    assert_eq!(
+        messages[3..5],
+        [
+            Message::Tool { call_id: "call-0".into(), content: "a".into() },
+            Message::Tool { call_id: "call-1".into(), content: "b".into() },
+        ]
+    );
+    assert!(matches!(&messages[6], Message::User { content } if content.contains("no tool call")));
+    assert_eq!(
+        messages[8],
+        Message::Tool { call_id: "call-0".into(), content: "[no output]".into() }
+    );
+}
+
+#[tokio::test]
+async fn unreadable_calls_are_answered_and_counted() {
+    let mut session = Scripted::new(vec![calls(&[
+        ("shell", r#"{"command": "ls"#),
+        ("shell", r#"{"command": 5}"#),
+        ("edit", r#"{"command":"rename","path":"x"}"#),
+        ("edit", r#"{"command":"create","path":"x"}"#),
+        ("edit", r#"{"command":"view"}"#),
+        ("search", "{}"),
+        ("find", "{}"),
+        ("shell", r#"{"command":"true","cwd":"/"}"#),
+        ("shell", r#"{"command":"true","timeout":0}"#),
+        ("shell", r#"{"command":"true","timeout":null}"#),
+    ])])
+    .await;
+    let shown = shown(&mut session).await;
+    let expected = [
+        "not JSON",
+        "field `command`: invalid type: integer `5`, expected a string. \
+         Expected: {\"command\": string, \"timeout\": integer or null}",
+        "field `command`: unknown variant `rename`",
+        "`create` needs the field `file_text`",
+        "missing field `path`",
+        "`pattern`, `glob` or both",
+        "no tool `find`. The tools are `shell`, `edit`, `search`, `submit`",
+        "unknown field `cwd`",
+        "at least 1 second",
+        "[no output]",
+    ];
+    for (shown, expected) in shown.iter().zip(expected) {
+        assert!(shown.contains(expected), "{shown:?} does not say {expected:?}");
+    }
+    let malformed: Vec<_> = session.returned().iter().map(|done| done.malformed).collect();
+    assert_eq!(malformed, [[true; 9].as_slice(), &[false]].concat());
+    // What was not JSON is recorded as it came.
+    let Did::Called { arguments, .. } = &session.did[1] else { panic!() };
+    assert_eq!(arguments, r#"{"command": "ls"#);
+}
+
+#[tokio::test]
+async fn silence_is_nudged_and_then_ends() {
+    let mut cut = says("I was about to");
+    cut.finish_reason = Some("length".into());
+    let mut session = Scripted::new(vec![says("Hm."), cut, says("Hm."), says("Hm.")]).await;
+    let finish = drive(&mut session).await.unwrap();
+    assert_eq!(finish, Finish::Exited { why: "3 answers in a row without a tool call".into() });
+    let asks = session.asked();
+    assert_eq!(asks.len(), 3);
+    let Some(Message::User { content }) = asks[2].messages.last() else { panic!() };
+    assert!(content.contains("cut off at the output limit"), "{content}");
+}
+
+#[tokio::test]
+async fn a_cut_answer_with_calls_is_told_after_its_results() {
+    let mut cut = calls(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"comm"#)]);
+    cut.finish_reason = Some("length".into());
+    let mut session = Scripted::new(vec![cut]).await;
+    assert_eq!(drive(&mut session).await, Err(Stop::Budget(BudgetKind::Steps)));
+    let last = session.asked()[1].messages.clone();
+    assert!(matches!(&last[4], Message::Tool { content, .. } if content.contains("not JSON")));
+    assert!(matches!(&last[5], Message::User { content } if content.contains("cut off")));
+}
+
+#[tokio::test]
+async fn edits_are_exact_and_can_be_undone() {
+    let mut session = Scripted::new(vec![calls(&[
+        ("edit", r#"{"command":"create","path":"new/n.txt","file_text":"one\ntwo\n"}"#),
+        (
+            "edit",
+            r#"{"command":"insert","path":"new/n.txt","insert_line":1,"insert_text":"between"}"#,
+        ),
+        ("edit", r#"{"command":"insert","path":"new/n.txt","insert_line":9,"insert_text":"x"}"#),
+        ("edit", r#"{"command":"replace","path":"new/n.txt","old_str":"t","new_str":"x"}"#),
+        ("edit", r#"{"command":"undo","path":"new/n.txt"}"#),
+        ("shell", r#"{"command":"cat new/n.txt; echo three >> new/n.txt"}"#),
+        ("edit", r#"{"command":"undo","path":"new/n.txt"}"#),
+        ("edit", r#"{"command":"undo","path":"other"}"#),
+        ("edit", r#"{"command":"view","path":"new"}"#),
+        ("edit", r#"{"command":"view","path":"gone"}"#),
+        ("edit", r#"{"command":"create","path":"made","file_text":"x"}"#),
+        ("edit", r#"{"command":"undo","path":"made"}"#),
+    ])])
+    .await;
+    let shown = shown(&mut session).await;
+    assert!(shown[0].contains("(2 lines)"));
+    assert!(shown[1].contains("     2\tbetween\n"), "{}", shown[1]);
+    assert!(shown[2].contains("has 3 lines"), "{}", shown[2]);
+    assert!(shown[3].contains("occurs 3 times, at lines 2, 2, 3"), "{}", shown[3]);
+    assert!(shown[4].contains("Undid"));
+    assert_eq!(shown[5], "one\ntwo");
+    assert!(shown[6].contains("changed by something else"), "{}", shown[6]);
+    assert!(shown[7].contains("no edit"));
+    assert!(shown[8].contains("n.txt\t14 bytes"), "{}", shown[8]);
+    assert!(shown[9].contains("There is no"));
+    assert!(shown[11].contains("gone again") && !session.exists("made"));
+    assert!(session.returned().iter().all(|done| !done.malformed));
+    assert_eq!(session.read("new/n.txt"), "one\ntwo\nthree\n");
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_text_keeps_its_bytes() {
+    let mut session = Scripted::new(vec![calls(&[
+        ("edit", r#"{"command":"replace","path":"b","old_str":"old","new_str":"new"}"#),
+        ("edit", r#"{"command":"view","path":"b"}"#),
+    ])])
+    .await;
+    session.write("b", b"\xff\xfe old \x80\n");
+    let shown = shown(&mut session).await;
+    assert!(shown[1].contains("\u{FFFD}\u{FFFD} new"), "{}", shown[1]);
+    let bytes = std::fs::read(session.folder.path().join("b")).unwrap();
+    assert_eq!(bytes, b"\xff\xfe new \x80\n");
+}
+
+#[tokio::test]
+async fn long_output_is_cut_and_kept_whole_for_the_record() {
+    let mut session =
+        Scripted::new(vec![calls(&[("shell", r#"{"command":"seq 1 100000; exit 1"}"#)])]).await;
+    let shown = shown(&mut session).await;
+    let text = &shown[0];
+    assert!(text.starts_with("1\n2\n") && text.ends_with("100000\n[exit status 1]"), "{text}");
+    assert!(text.contains("tokens in") && text.contains("were cut here"));
+    assert!(text.len() < 60_000, "{}", text.len());
+    let whole: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(session.returned()[0].full.as_deref(), Some(whole.as_bytes()));
+}
+
+#[tokio::test]
+async fn a_command_past_its_time_says_so() {
+    let mut session = Scripted::new(vec![calls(&[(
+        "shell",
+        r#"{"command":"echo begun; sleep 60","timeout":1}"#,
+    )])])
+    .await;
+    let shown = shown(&mut session).await;
+    assert!(shown[0].starts_with("begun\n[timed out after 1"), "{}", shown[0]);
+    assert_eq!(session.returned()[0].exit_status, None);
+}
+
+#[tokio::test]
+async fn search_finds_lines_and_files_from_the_work_directory_on() {
+    let mut session = Scripted::new(vec![calls(&[
+        ("search", r#"{"pattern":"NEEDLE","ignore_case":true}"#),
+        ("search", r#"{"glob":"*.txt"}"#),
+        ("search", r#"{"pattern":"needle","path":"a"}"#),
+        ("search", r#"{"pattern":"absent"}"#),
+        ("search", r#"{"pattern":"("}"#),
+    ])])
+    .await;
+    session.write("a/x.py", "hay\nneedle = 1\n");
+    session.write("b.txt", "Needle\n");
+    let shown = shown(&mut session).await;
+    assert_eq!(shown[0], "a/x.py:2: needle = 1\nb.txt:1: Needle");
+    assert_eq!(shown[1], "b.txt");
+    assert_eq!(shown[2], "a/x.py:2: needle = 1");
+    assert_eq!(shown[3], "No matches.");
+    assert!(!shown[4].is_empty() && shown[4] != "No matches.", "{}", shown[4]);
+}
+
+#[tokio::test]
+async fn a_broken_room_ends_the_trial_and_is_never_told() {
+    let mut session =
+        Scripted::new(vec![calls(&[("shell", r#"{"command":"true"}"#)]), says("")]).await;
+    session.break_room().await;
+    let Err(Stop::Fault(fault)) = drive(&mut session).await else { panic!() };
+    assert_eq!(fault.layer, Layer::Sandbox);
+    assert_eq!(session.returned().len(), 0);
+    assert_eq!(session.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_full_context_window_ends_before_the_request_that_would_not_fit() {
+    let mut session = Scripted::new(vec![
+        calls(&[("shell", r#"{"command":"true"}"#)]),
+        calls(&[("submit", "{}")]),
+    ])
+    .await;
+    // 110 tokens after the first answer, and 10 for the one result.
+    session.brief.context_window = Some(120);
+    let finish = drive(&mut session).await.unwrap();
+    assert_eq!(finish, Finish::Exited { why: "context window full: 120 tokens of 120".into() });
+    assert_eq!(session.asked().len(), 1);
+}
+
+#[test]
+fn the_factors_hold_every_text_the_model_reads() {
+    let factors = builtin("tools").unwrap().factors();
+    assert_eq!(factors["settings"]["shell"]["output_tokens"], json!(8000));
+    assert!(factors["prompts"]["system"].as_str().unwrap().contains("submit"));
+    assert_eq!(factors["tools"].as_array().unwrap().len(), 4);
+}
