@@ -1,0 +1,52 @@
+//! Medians and ratios.
+
+use std::{collections::BTreeMap, time::Duration};
+
+/// Samples by name.
+#[derive(Default)]
+pub struct Figures {
+    samples: BTreeMap<String, Vec<Duration>>,
+    ratios: Vec<(String, String, String)>,
+}
+
+impl Figures {
+    pub fn add(&mut self, name: &str, took: Duration) {
+        self.samples.entry(name.to_owned()).or_default().push(took);
+    }
+
+    /// A line of the table: how many times `over` is longer than `under`, by their medians.
+    pub fn ratio(&mut self, label: &str, over: &str, under: &str) {
+        self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned()));
+    }
+
+    pub fn print(&self) {
+        println!("\n{:<34} {:>9} {:>9} {:>9} {:>5}", "milliseconds", "min", "median", "max", "n");
+        for (name, samples) in &self.samples {
+            let sorted = sorted(samples);
+            let ms = |index: usize| sorted[index].as_secs_f64() * 1e3;
+            println!(
+                "{name:<34} {:>9.3} {:>9.3} {:>9.3} {:>5}",
+                ms(0),
+                ms(sorted.len() / 2),
+                ms(sorted.len() - 1),
+                sorted.len()
+            );
+        }
+        println!();
+        for (label, over, under) in &self.ratios {
+            println!("{label:<50} {:>8.2}x", self.median(over) / self.median(under));
+        }
+    }
+
+    fn median(&self, name: &str) -> f64 {
+        self.samples.get(name).map_or(f64::NAN, |samples| {
+            sorted(samples)[samples.len() / 2].as_secs_f64()
+        })
+    }
+}
+
+fn sorted(samples: &[Duration]) -> Vec<Duration> {
+    let mut sorted = samples.to_vec();
+    sorted.sort();
+    sorted
+}
