@@ -64,8 +64,9 @@ pub(super) fn build(plan: &RoomPlan) -> Result<(), Failure> {
     }
     let mut devices = Vec::with_capacity(DEVICES.len());
     for name in DEVICES {
+        // Read-only: a device can be written to all the same, but its mode not be changed.
         let tree =
-            detached(&Path::new("/dev").join(name)).during(format_args!("show /dev/{name}"))?;
+            read_only(&Path::new("/dev").join(name), 0).during(format_args!("show /dev/{name}"))?;
         devices.push((tree, name));
     }
     // Mounted while the host's own is still in sight: the kernel asks for that.
