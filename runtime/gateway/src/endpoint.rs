@@ -65,8 +65,11 @@ impl Endpoint {
         &self.base
     }
 
-    /// A server on this machine: reached directly, whatever proxy the shell names.
-    pub(crate) fn is_loopback(&self) -> bool {
+    /// A plain server on this machine: reached directly, whatever proxy the shell names.
+    pub(crate) fn is_near(&self) -> bool {
+        if !self.base.to_ascii_lowercase().starts_with("http:") {
+            return false;
+        }
         let ip = self.host.trim_matches(['[', ']']).parse::<IpAddr>();
         self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }

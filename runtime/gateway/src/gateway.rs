@@ -1,4 +1,4 @@
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 
 use proctor_types::{Budget, Fault, Layer, ModelSpec, Price};
 
@@ -14,8 +14,11 @@ pub struct Gateway {
     prices: PriceTable,
     policy: RetryPolicy,
     key_of: Box<KeyOf>,
-    /// For endpoints on this machine: no proxy, no certificates.
+    /// For plain endpoints on this machine: no proxy, no certificates.
     near: reqwest::Client,
+    /// For all others, built when it is first needed: a machine without certificates can still
+    /// run against loopback.
+    far: OnceLock<reqwest::Client>,
 }
 
 impl Gateway {
@@ -36,7 +39,7 @@ impl Gateway {
             .build()
             .map_err(|error| Fault::new(Layer::Model, format!("no HTTP client: {error}")))?;
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
-        Ok(Self { prices, policy, key_of, near })
+        Ok(Self { prices, policy, key_of, near, far: OnceLock::new() })
     }
 
     /// Takes keys from elsewhere than the environment.
@@ -74,20 +77,22 @@ impl Gateway {
             return Err(Fault::new(Layer::Model, what).mend(mend));
         }
         let endpoint = Endpoint::new(model, &*self.key_of)?;
-        let http = if endpoint.is_loopback() { self.near.clone() } else { self.far()? };
+        let http = if endpoint.is_near() { self.near.clone() } else { self.far()? };
         let line =
             Line { model: model.clone(), endpoint, http, price, policy: self.policy.clone() };
         Ok(TrialGateway::new(line, budget.clone(), sink))
     }
 
-    /// A client for the world outside, with the system's certificates and proxy. It is built when
-    /// it is first needed: a machine without certificates can still run against loopback. One a
-    /// trial, as building costs a millisecond and trials last minutes.
+    /// The client for the world outside, with the system's certificates and proxy.
     fn far(&self) -> Result<reqwest::Client, Fault> {
-        client(&self.policy).build().map_err(|error| {
+        if let Some(built) = self.far.get() {
+            return Ok(built.clone());
+        }
+        let built = client(&self.policy).build().map_err(|error| {
             Fault::new(Layer::Model, format!("no HTTPS client: {error}"))
                 .mend("install the system's certificates (package ca-certificates)")
-        })
+        })?;
+        Ok(self.far.get_or_init(|| built).clone())
     }
 }
 

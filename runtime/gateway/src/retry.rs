@@ -52,15 +52,15 @@ impl RetryPolicy {
     /// The wait after the `failed`-th go (counted from 1).
     ///
     /// What the endpoint asks for is waited as it is, with up to a tenth more so that trials that
-    /// were turned away together do not come back together. A wish of less than a second is taken
-    /// as none: some endpoints send 0 forever.
+    /// were turned away together do not come back together. A wish of less than a second does not
+    /// shorten our own wait: some endpoints send 0 forever.
     pub(crate) fn pause(&self, failed: u32, wish: Option<Duration>) -> Duration {
         if let Some(wish) = wish.filter(|wish| *wish >= Duration::from_secs(1)) {
             return wish.mul_f64(1.0 + 0.1 * fastrand::f64());
         }
         let doubled = self.first_seconds * 2f64.powi(failed.saturating_sub(1).min(30) as i32);
         let most = doubled.min(self.longest_seconds);
-        seconds(most * (0.5 + 0.5 * fastrand::f64()))
+        seconds(most * (0.5 + 0.5 * fastrand::f64())).max(wish.unwrap_or_default())
     }
 }
 
@@ -110,6 +110,7 @@ mod tests {
         let pause = policy.pause(1, Some(Duration::from_secs(90))).as_secs_f64();
         assert!((90.0..=99.0).contains(&pause), "{pause}");
         assert!(policy.pause(3, Some(Duration::ZERO)) >= Duration::from_secs(2));
+        assert!(policy.pause(1, Some(Duration::from_millis(900))) >= Duration::from_millis(900));
     }
 
     #[test]
