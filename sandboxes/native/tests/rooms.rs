@@ -1,0 +1,288 @@
+//! Native rooms on this machine: layers, archives, limits, and what is left after a kill.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command as Process, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use proctor_native::Native;
+use proctor_sandbox_api::{
+    AGENT, Backend, Base, Command, LayerSpec, Prepared, RoomSpec, Sandbox, SourceTree,
+    wire::RawPath,
+};
+use proctor_types::{Layer, SandboxSpec};
+
+fn spec(base: Base, setup: &[&str]) -> LayerSpec {
+    LayerSpec {
+        base,
+        source: None,
+        setup: setup.iter().map(|line| (*line).to_owned()).collect(),
+        workdir: RawPath::from("/testbed"),
+        env: vec![],
+        time_limit: Duration::from_secs(120),
+    }
+}
+
+fn room(environment: &Prepared) -> RoomSpec {
+    let limits =
+        SandboxSpec { memory_mb: 256, disk_mb: 64, processes: 64, ..SandboxSpec::default() };
+    RoomSpec { environment: environment.clone(), limits, purpose: "a test".into() }
+}
+
+async fn shell(sandbox: &dyn Sandbox, line: &str) -> String {
+    let done = sandbox.room().run(Command::shell(line)).await.unwrap();
+    format!("{}{}", done.stdout.text(), done.stderr.text())
+}
+
+#[tokio::test]
+async fn a_layer_is_built_once_and_holds_source_and_setup() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("source");
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("code.py"), "print('code')\n").unwrap();
+    let native = Native::new(folder.path().join("cache")).unwrap();
+    let mut spec = spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
+    spec.source =
+        Some(SourceTree { folder: source, digest: "one".into(), at: RawPath::from("/testbed") });
+    let (first, second) = tokio::join!(native.prepare(&spec), native.prepare(&spec));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert!(first.built != second.built, "exactly one of the two builds");
+    assert_eq!(first.digest, second.digest);
+
+    let mut one = native.open(&room(&first)).await.unwrap();
+    let mut two = native.open(&room(&first)).await.unwrap();
+    assert_eq!(shell(&*one, "cat /testbed/out; ls /made").await, "code\nx\n");
+    shell(&*one, "rm -r /made; echo changed > /testbed/out").await;
+    assert_eq!(shell(&*two, "cat /testbed/out; ls /made").await, "code\nx\n", "rooms are apart");
+    one.close().await.unwrap();
+    one.close().await.unwrap();
+    two.close().await.unwrap();
+
+    spec.setup.push("true".into());
+    assert_ne!(native.prepare(&spec).await.unwrap().digest, first.digest);
+}
+
+#[tokio::test]
+async fn a_setup_line_that_fails_is_quoted_and_leaves_nothing() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let lines = ["true", "echo why it failed >&2; exit 3"];
+    let fault = native.prepare(&spec(Base::Host, &lines)).await.unwrap_err();
+    assert_eq!(fault.layer, Layer::Environment);
+    assert!(fault.what.contains("line 2") && fault.what.contains("status 3"), "{fault}");
+    assert!(fault.what.contains("why it failed"), "{fault}");
+    let left: Vec<_> = fs::read_dir(cache.path().join("layers"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.ends_with(".lock"))
+        .collect();
+    assert_eq!(left, [""; 0], "nothing half built");
+}
+
+#[tokio::test]
+async fn set_up_has_what_the_machine_lends_and_the_room_does_not() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let lines =
+        ["test -s /etc/resolv.conf", "ls /sys/class/net > /net || cat /proc/net/dev > /net"];
+    let prepared = native.prepare(&spec(Base::Host, &lines)).await.unwrap();
+    let mut sandbox = native.open(&room(&prepared)).await.unwrap();
+    assert_eq!(shell(&*sandbox, "cat /etc/resolv.conf").await, "");
+    let devices = shell(&*sandbox, "tail -n +3 /proc/net/dev | cut -d: -f1").await;
+    assert_eq!(devices.trim(), "lo");
+    sandbox.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_virtual_environment_can_be_made_on_the_host_base() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Host, &["python3 -m venv /venv"])).await.unwrap();
+    let mut sandbox = native.open(&room(&prepared)).await.unwrap();
+    let said = shell(
+        &*sandbox,
+        "/venv/bin/pip --version; /venv/bin/python -c 'import sys; print(sys.prefix)'",
+    )
+    .await;
+    assert!(said.contains("/venv/lib/python3") && said.ends_with("/venv\n"), "{said}");
+    sandbox.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_archive_needs_neither_shell_nor_libc() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = save(folder.path());
+    let native = Native::new(folder.path().join("cache")).unwrap();
+    let prepared = native.prepare(&spec(Base::Archive(archive), &[])).await.unwrap();
+    let mut sandbox = native.open(&room(&prepared)).await.unwrap();
+    let done = sandbox.room().run(Command::new(["/bin/agentd"])).await.unwrap();
+    assert_eq!(done.exited.code, Some(64), "{done:?}");
+    assert!(done.stderr.text().contains("usage: agentd"), "{done:?}");
+    let missing = sandbox.room().run(Command::new(["/bin/sh"])).await.unwrap();
+    assert_eq!(missing.exited.code, Some(127));
+    sandbox.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_image_is_refused_with_the_mend() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let fault = native.prepare(&spec(Base::Image("debian:12".into()), &[])).await.unwrap_err();
+    assert!(fault.mend.unwrap().contains("docker save"));
+}
+
+#[tokio::test]
+async fn the_rooms_root_is_the_rooms_only() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let mut sandbox = native.open(&room(&prepared)).await.unwrap();
+    for forbidden in [
+        "chmod 600 /dev/null",
+        "echo x > /proc/sys/kernel/core_pattern",
+        "touch /usr/x",
+        "mount -t tmpfs x /tmp",
+        "unshare --user true",
+        "cat /proc/1/environ",
+        "cat < /proc/1/fd/0",
+        "mknod /disk b 8 0",
+        "kill -9 1; kill -0 1 && exit 1",
+        "find /home /usr/lib/python3/dist-packages -mindepth 1 | grep .",
+    ] {
+        let done = sandbox.room().run(Command::shell(forbidden)).await.unwrap();
+        assert_ne!(done.exited.code, Some(0), "{forbidden} was allowed");
+    }
+    let mode = fs::metadata("/dev/null")
+        .map(|found| std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o777);
+    assert_eq!(mode.unwrap(), 0o666);
+    sandbox.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn limits_hold_or_are_said_not_to() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let mut sandbox = native.open(&room(&prepared)).await.unwrap();
+    let said = shell(&*sandbox, "head -c 100M /dev/zero > /big; stat -c %s /big; rm /big").await;
+    assert!(said.contains("No space left on device"), "{said}");
+    let missing = sandbox.enforcement().not_enforced.join("; ");
+    if !missing.contains("memory:") {
+        let hog = "python3 -c 'x = bytearray(400 << 20); print(len(x))'";
+        let done = sandbox.room().run(Command::shell(hog)).await.unwrap();
+        assert_ne!(done.exited.code, Some(0), "400 MiB in a room of 256");
+    }
+    if !missing.contains("pids:") {
+        let many = "for i in $(seq 200); do sleep 5 & done 2>&1";
+        let said = shell(&*sandbox, many).await;
+        assert!(said.contains("fork") || said.contains("Resource"), "{said}");
+    }
+    sandbox.close().await.unwrap();
+}
+
+/// The median of opening a room and running one command in it, printed; the promise is 25 ms.
+#[tokio::test]
+async fn a_room_is_open_at_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let mut took = Vec::new();
+    for _ in 0..21 {
+        let started = Instant::now();
+        let mut sandbox = native.open(&room(&prepared)).await.unwrap();
+        let opened = started.elapsed();
+        assert!(sandbox.room().run(Command::new(["/bin/true"])).await.unwrap().success());
+        let ran = started.elapsed();
+        sandbox.close().await.unwrap();
+        took.push((ran, opened, started.elapsed()));
+    }
+    took.sort();
+    let (ran, opened, closed) = took[took.len() / 2];
+    println!("open {opened:?}, first command done {ran:?}, closed {closed:?} (medians of 21)");
+    // Machines are shared and test builds slow: a bound that only a broken design passes over.
+    assert!(ran < Duration::from_millis(250), "{ran:?}");
+}
+
+/// What a runtime does in the middle of a trial, for the next test to kill.
+#[tokio::test]
+#[ignore = "run by a_killed_runtime_leaves_nothing in a process of its own"]
+async fn hold_a_room() {
+    let cache = PathBuf::from(std::env::var_os("PROCTOR_TEST_CACHE").unwrap());
+    let native = Native::new(cache).unwrap();
+    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let sandbox = native.open(&room(&prepared)).await.unwrap();
+    shell(&*sandbox, "(setsid sleep 4242 &) ; true").await;
+    println!("HOLDING");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+}
+
+#[tokio::test]
+async fn a_killed_runtime_leaves_nothing() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut holder = Process::new(std::env::current_exe().unwrap())
+        .args(["hold_a_room", "--exact", "--ignored", "--nocapture"])
+        .env("PROCTOR_TEST_CACHE", cache.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(holder.stdout.take().unwrap());
+    assert!(output.lines().any(|line| line.unwrap().contains("HOLDING")), "the holder failed");
+    assert_eq!(sleepers(), 1);
+    let entry = fs::read_dir(cache.path().join("runtimes")).unwrap().next().unwrap().unwrap();
+    let groups: Vec<PathBuf> =
+        fs::read_to_string(entry.path()).unwrap().lines().map(PathBuf::from).collect();
+
+    // A sweep beside it touches nothing of the living.
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    assert_eq!(native.sweep().await.unwrap(), [""; 0]);
+    assert_eq!(sleepers(), 1);
+
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while sleepers() > 0 {
+        assert!(Instant::now() < deadline, "the room outlived its runtime");
+        thread::sleep(Duration::from_millis(10));
+    }
+    native.sweep().await.unwrap();
+    for group in groups {
+        assert!(!group.exists(), "{} is left", group.display());
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(cache.path().to_str().unwrap()), "{mounts}");
+    assert!(!entry.path().exists());
+}
+
+/// Processes of the test above, by their unlikely argument.
+fn sleepers() -> usize {
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .filter(|line| line == b"sleep\x004242\x00")
+        .count()
+}
+
+/// An image whose only file is the agent, as `docker save` writes it.
+fn save(folder: &Path) -> PathBuf {
+    let mut layer = tar::Builder::new(Vec::new());
+    put(&mut layer, "bin/agentd", AGENT);
+    let layer = layer.into_inner().unwrap();
+    let mut image = tar::Builder::new(Vec::new());
+    put(&mut image, "blobs/sha256/layer", &layer);
+    put(&mut image, "manifest.json", br#"[{"Layers": ["blobs/sha256/layer"]}]"#);
+    let path = folder.join("image.tar");
+    fs::write(&path, image.into_inner().unwrap()).unwrap();
+    path
+}
+
+fn put(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o755);
+    tar.append_data(&mut header, path, bytes).unwrap();
+}
