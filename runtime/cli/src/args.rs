@@ -52,9 +52,9 @@ pub struct RunArgs {
     /// Overrides one key: `budget.steps=100`, `arms.0.model=...`. The value is TOML, or else text.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Puts a model of the catalogue (configs/models.toml), or any model that OpenAI's own
-    /// endpoint serves, in the place of every arm's model: `--model openai/gpt-5.1`.
-    #[arg(long)]
+    /// Puts one model in the place of every arm's: one of the configuration, or VENDOR/NAME at a
+    /// vendor of configs/endpoints.toml (`--model openai/gpt-5.1`).
+    #[arg(long, value_name = "VENDOR/NAME")]
     pub model: Option<String>,
     /// Prints the plan and its arms; runs nothing.
     #[arg(long)]

@@ -1,15 +1,28 @@
-//! `--model NAME`: one model in the place of every arm's.
+//! `--model VENDOR/NAME`: one model in the place of every arm's.
+
+use std::collections::BTreeMap;
 
 use proctor_gateway::PriceTable;
 use proctor_types::ModelSpec;
+use serde::Deserialize;
 use serde_json::Map;
 
 use crate::{config::ConfigFile, error::UserError};
 
-/// Puts a model of the configuration or of the catalogue in the place of every arm's model.
+const ENDPOINTS: &str = include_str!("../../../../configs/endpoints.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Endpoint {
+    base_url: String,
+    #[serde(default)]
+    key_env: Option<String>,
+}
+
+/// Puts a model of the configuration, or `NAME` at a known vendor, in the place of every arm's.
 pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     if !file.models.contains_key(name) {
-        file.models.insert(name.to_owned(), of_catalogue(name)?);
+        file.models.insert(name.to_owned(), at_vendor(name)?);
     }
     for arm in file.arms.iter_mut().filter(|arm| arm.model.is_some()) {
         if let Some(old) = arm.model.replace(name.to_owned()) {
@@ -19,26 +32,26 @@ pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     Ok(())
 }
 
-/// An entry of the catalogue; `openai/X` that it does not list is X at OpenAI's own endpoint.
-fn of_catalogue(name: &str) -> Result<ModelSpec, UserError> {
-    let table = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
-    let entry = table.entry(name);
-    let endpoint = entry.and_then(|entry| Some((entry.base_url.clone()?, entry.key_env.clone())));
-    let (base_url, key_env) = match (endpoint, name.split_once('/')) {
-        (Some(endpoint), _) => endpoint,
-        (None, Some(("openai", _))) => {
-            ("https://api.openai.com/v1".to_owned(), Some("OPENAI_API_KEY".to_owned()))
-        }
-        _ => {
-            return Err(UserError::new(format!("--model {name}: not in the catalogue"))
-                .mend(format!("add a table [models.\"{name}\"] with base_url, name and key_env")));
-        }
+fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
+    let broken = |error: String| UserError::new(format!("configs/endpoints.toml: {error}"));
+    let mut endpoints: BTreeMap<String, Endpoint> =
+        toml::from_str(ENDPOINTS).map_err(|error| broken(error.to_string()))?;
+    let known: Vec<_> = endpoints.keys().cloned().collect();
+    let found = name.split_once('/').and_then(|(vendor, model)| {
+        endpoints.remove(vendor).map(|endpoint| (endpoint, model))
+    });
+    let Some((endpoint, model)) = found else {
+        return Err(UserError::new(format!("--model {name}: no such model or vendor")).mend(format!(
+            "write VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",
+            known.join(", ")
+        )));
     };
+    let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
     Ok(ModelSpec {
-        base_url,
-        name: name.split_once('/').map_or(name, |(_, rest)| rest).to_owned(),
-        key_env,
-        context_window: entry.and_then(|entry| entry.context_window),
+        base_url: endpoint.base_url,
+        name: model.to_owned(),
+        key_env: endpoint.key_env,
+        context_window: prices.find(model).and_then(|listed| listed.context_window),
         temperature: None,
         top_p: None,
         max_output_tokens: None,
