@@ -229,8 +229,12 @@ async fn a_killed_runtime_leaves_nothing() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let output = BufReader::new(holder.stdout.take().unwrap());
-    assert!(output.lines().any(|line| line.unwrap().contains("HOLDING")), "the holder failed");
+    let mut output = BufReader::new(holder.stdout.take().unwrap()).lines();
+    assert!(output.any(|line| line.unwrap().contains("HOLDING")), "the holder failed");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while sleepers() == 0 && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
     assert_eq!(sleepers(), 1);
     let entry = fs::read_dir(cache.path().join("runtimes")).unwrap().next().unwrap().unwrap();
     let groups: Vec<PathBuf> =
