@@ -27,8 +27,9 @@ const LINK_LIMIT: usize = 4095;
 
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
-/// Sends at most `limit` bytes from `offset`; the reply gives the whole size, so the host sees
-/// what it did not get. Only regular files: a pipe could block for ever, a device has no end.
+/// Sends the file from `offset` on; refused where more than `limit` bytes are left, so that nobody
+/// takes a part for the whole. Only regular files: a pipe could block for ever, a device has no
+/// end.
 pub fn read(
     server: &Server,
     stream: &Stream,
@@ -41,11 +42,18 @@ pub fn read(
     let file = openat(CWD, path.as_bytes(), flags, Mode::empty()).map_err(refused)?;
     let stat = fstat(&file).map_err(refused)?;
     regular(&stat, path)?;
-    let (mut at, mut left) = (offset, limit);
+    let end = offset.saturating_add(limit);
+    let too_large = || {
+        let what = format!("{path}: more than {limit} bytes from byte {offset} on");
+        Err(refuse(RefusalKind::TooLarge, what))
+    };
+    if stat.st_size as u64 > end {
+        return too_large();
+    }
+    let mut at = offset;
     let mut buffer = vec![0; PIECE];
-    while left > 0 {
-        let most = left.min(PIECE as u64) as usize;
-        let read = match rustix::io::pread(&file, &mut buffer[..most], at) {
+    loop {
+        let read = match rustix::io::pread(&file, &mut buffer[..], at) {
             Ok(read) => read,
             Err(Errno::INTR) => continue,
             Err(error) => return Err(refused(error)),
@@ -53,12 +61,14 @@ pub fn read(
         if read == 0 {
             break;
         }
+        // It grew, or it is a file of /proc, which says that it is empty.
+        if at + read as u64 > end {
+            return too_large();
+        }
         stream.send_all(&server.outbox, channel::STDOUT, &buffer[..read])?;
         at += read as u64;
-        left -= read as u64;
     }
     stream.send_end(&server.outbox, channel::STDOUT);
-    // Files of /proc say that they are empty.
     let size = (stat.st_size as u64).max(if at > offset { at } else { 0 });
     Ok(Reply::File { size, mode: entries::mode(&stat) })
 }

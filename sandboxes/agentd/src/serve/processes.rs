@@ -88,10 +88,10 @@ pub fn inhabitants() -> Vec<Process> {
 /// Kills every process in the room and waits until they are gone; returns how many there were.
 pub fn kill_everything() -> u32 {
     kill_until_gone(|| {
+        let all = inhabitants();
         for group in running().iter().filter_map(|&group| Pid::from_raw(group)) {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        let all = inhabitants();
         // In one go, so that no fork slips between a look and a kill.
         if getpid().is_init() {
             kill_whole_namespace();
@@ -119,8 +119,10 @@ pub fn kill_group(main: i32) -> u32 {
         return 0;
     }
     kill_until_gone(|| {
+        // Counted before the kill, because what is killed is soon no longer seen.
+        let members = visible().into_iter().filter(|p| p.group == main).collect();
         let _ = kill_process_group(pid, Signal::KILL);
-        visible().into_iter().filter(|p| p.group == main).collect()
+        members
     })
 }
 

@@ -1,0 +1,138 @@
+//! Snapshots: what changed, and its content once.
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
+
+use proctor_wire::{
+    EntryKind, RawPath, RefusalKind, Reply, Request, SnapEntry, SnapshotReply, SnapshotRequest,
+};
+use support::{Agent, raw_path};
+
+fn request(root: &Path) -> SnapshotRequest {
+    SnapshotRequest {
+        root: raw_path(root),
+        fresh: false,
+        skip: vec![".git".into()],
+        file_limit: 1 << 20,
+        entry_limit: 100_000,
+    }
+}
+
+fn take(agent: &mut Agent, request: SnapshotRequest) -> (SnapshotReply, BTreeMap<String, Vec<u8>>) {
+    let answer = agent.ask(&Request::Snapshot(request));
+    let Ok(Reply::Snapshot(mut reply)) = answer.reply else { panic!("{:?}", answer.reply) };
+    let mut blobs = BTreeMap::new();
+    let mut rest = &answer.stdout[..];
+    while let Some((header, more)) = rest.split_first_chunk::<40>() {
+        let length = u64::from_be_bytes(header[32..].try_into().unwrap()) as usize;
+        let hash = header[..32].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(blobs.insert(hash, more[..length].to_vec()).is_none(), "sent twice");
+        rest = &more[length..];
+    }
+    assert!(rest.is_empty());
+    for line in answer.results.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice::<SnapEntry>(line) {
+            Ok(entry) => reply.changed.push(entry),
+            Err(_) => reply.removed.push(serde_json::from_slice(line).unwrap()),
+        }
+    }
+    (reply, blobs)
+}
+
+fn paths(reply: &SnapshotReply) -> Vec<String> {
+    reply.changed.iter().map(|entry| entry.path.escaped()).collect()
+}
+
+#[test]
+fn only_what_changed_is_sent() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("d/e")).unwrap();
+    fs::create_dir(at(".git")).unwrap();
+    fs::write(at(".git/x"), "never").unwrap();
+    fs::write(at("d/a"), "same").unwrap();
+    fs::write(at("d/e/b"), "same").unwrap();
+    fs::write(at("d.txt"), "").unwrap();
+    fs::write(at("big"), vec![7; (1 << 20) + 1]).unwrap();
+    symlink("d/a", at("link")).unwrap();
+    agent.shell(&format!("mkfifo {}", at("pipe").display()));
+    let (first, blobs) = take(&mut agent, request(folder.path()));
+    // Sorted by bytes: '.' comes before '/'.
+    let all = [".git", "big", "d", "d.txt", "d/a", "d/e", "d/e/b", "link", "pipe"];
+    assert_eq!(paths(&first), all);
+    assert_eq!(first.entries, 9);
+    assert_eq!(blobs.values().map(Vec::as_slice).collect::<Vec<_>>().len(), 2);
+    let entry = |name: &str| first.changed.iter().find(|e| e.path == RawPath::from(name)).unwrap();
+    assert_eq!(blobs[entry("d/a").hash.as_ref().unwrap()], b"same");
+    assert_eq!((entry("big").size, &entry("big").hash), ((1 << 20) + 1, &None));
+    assert_eq!(entry("link").link, Some(RawPath::from("d/a")));
+    assert_eq!((entry("pipe").kind, &entry("pipe").hash), (EntryKind::Other, &None));
+
+    let (second, blobs) = take(&mut agent, request(folder.path()));
+    assert_eq!((paths(&second).len(), second.removed.len(), blobs.len()), (0, 0, 0));
+
+    // The same size within one tick of the clock must not be missed, again and again.
+    for round in 0..20 {
+        fs::write(at("d/a"), format!("{round:04}")).unwrap();
+        let (reply, blobs) = take(&mut agent, request(folder.path()));
+        assert_eq!(paths(&reply), ["d/a"]);
+        assert_eq!(blobs.values().next().unwrap(), format!("{round:04}").as_bytes());
+    }
+    fs::remove_dir_all(at("d/e")).unwrap();
+    fs::set_permissions(at("d.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(at("link")).unwrap();
+    fs::write(at("link"), "same").unwrap();
+    let (reply, blobs) = take(&mut agent, request(folder.path()));
+    assert_eq!(paths(&reply), ["d.txt", "link"]);
+    assert_eq!(reply.removed, [RawPath::from("d/e"), "d/e/b".into()]);
+    assert!(blobs.is_empty(), "this content was sent before");
+    let (reply, blobs) =
+        take(&mut agent, SnapshotRequest { fresh: true, ..request(folder.path()) });
+    assert_eq!((reply.changed.len(), blobs.len()), (7, 3));
+}
+
+#[test]
+fn a_large_manifest_comes_in_pages() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let name = "n".repeat(200);
+    for n in 0..6000 {
+        fs::write(tree.join(format!("{name}{n:05}")), n.to_string()).unwrap();
+    }
+    let (reply, blobs) = take(&mut agent, request(folder.path()));
+    assert_eq!((reply.changed.len(), reply.entries, blobs.len()), (6001, 6001, 6000));
+    assert!(reply.changed.is_sorted_by_key(|entry| entry.path.clone()));
+    fs::remove_dir_all(&tree).unwrap();
+    let (reply, _) = take(&mut agent, request(folder.path()));
+    assert_eq!((reply.changed.len(), reply.removed.len(), reply.entries), (0, 6001, 0));
+}
+
+#[test]
+fn depth_and_limits() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let root = folder.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let deep = format!(
+        "cd {} && python3 -c 'import os\nfor n in range(5000): os.mkdir(\"d\"); os.chdir(\"d\")\nopen(\"f\",\"w\").write(\"x\")'",
+        root.display()
+    );
+    assert_eq!(agent.shell(&deep).exited().code, Some(0));
+    let (reply, blobs) = take(&mut agent, request(&root));
+    assert_eq!((reply.entries, blobs.len()), (5001, 1));
+    let few = SnapshotRequest { entry_limit: 100, ..request(&root) };
+    let refusal = agent.ask(&Request::Snapshot(few)).reply.unwrap_err();
+    assert_eq!(refusal.why, RefusalKind::TooLarge);
+    // What was refused is not remembered.
+    let remove = Request::Remove { path: raw_path(root.join("d")), beneath: None };
+    assert_eq!(agent.ask(&remove).reply, Ok(Reply::Done));
+    assert_eq!(take(&mut agent, request(&root)).0.removed.len(), 5001);
+    let none = agent.ask(&Request::Snapshot(request(&folder.path().join("none"))));
+    assert_eq!(none.reply.unwrap_err().why, RefusalKind::NotFound);
+}
