@@ -158,7 +158,7 @@ impl tower::Service<HttpRequestFactory> for Wire {
 }
 
 /// An error with its causes, which reqwest's own text leaves out.
-fn causes(error: &dyn Error) -> String {
+pub(crate) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -89,7 +89,7 @@ impl Gateway {
             return Ok(built.clone());
         }
         let built = client(&self.policy).build().map_err(|error| {
-            Fault::new(Layer::Model, format!("no HTTPS client: {error}"))
+            Fault::new(Layer::Model, format!("no HTTPS client: {}", causes(&error)))
                 .mend("install the system's certificates (package ca-certificates)")
         })?;
         Ok(self.far.get_or_init(|| built).clone())

@@ -251,8 +251,11 @@ impl TrialGateway {
         let waited = waited.as_secs_f64();
         let why = self.line.endpoint.redact_text(why);
         let what = format!("{base}: no answer after {goes} goes and {waited:.0} s of waits: {why}");
-        Fault::new(Layer::Model, what)
-            .mend("check that the endpoint is up, then `proctor resume` the run")
+        Fault::new(Layer::Model, what).mend(if why.contains("certificate") {
+            "name the endpoint's certificate authority in the variable SSL_CERT_FILE"
+        } else {
+            "check that the endpoint is up, then `proctor resume` the run"
+        })
     }
 }
 
