@@ -1,6 +1,22 @@
-//! The record: journal, blobs, trees and patches.
+//! The record: the run directory, journals, blobs, trees and patches.
+//!
+//! Nothing here knows a sandbox or a model. Everything is synchronous: a caller in async code
+//! pays one short write a call, and the order of what reaches the disk stays plain.
 
+mod blobs;
+mod disk;
+mod error;
+mod journal;
 pub mod patch;
+mod reading;
+mod run_dir;
 mod tree;
+mod trial_dir;
 
-pub use tree::Tree;
+pub use blobs::Blobs;
+pub use error::RecordError;
+pub use journal::Journal;
+pub use reading::{BadLine, Reading, read_journal};
+pub use run_dir::RunDir;
+pub use tree::{Difference, Tree};
+pub use trial_dir::TrialDir;

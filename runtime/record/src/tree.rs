@@ -1,12 +1,32 @@
 //! A tree: the sorted manifest of a work directory at one moment.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use proctor_wire::{RawPath, SnapEntry, SnapshotReply};
+use serde::{Deserialize, Serialize};
+
+use crate::{Blobs, RecordError};
+
+/// The version of a manifest among the blobs.
+const MANIFEST_VERSION: u32 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
     pub entries: BTreeMap<RawPath, SnapEntry>,
+}
+
+/// One path that two trees hold differently; at least one side is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Difference<'a> {
+    pub path: &'a RawPath,
+    pub base: Option<&'a SnapEntry>,
+    pub end: Option<&'a SnapEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Manifest {
+    manifest: u32,
+    entries: Vec<SnapEntry>,
 }
 
 impl Tree {
@@ -18,5 +38,117 @@ impl Tree {
         for entry in &reply.changed {
             self.entries.insert(entry.path.clone(), entry.clone());
         }
+    }
+
+    /// The manifest as JSON. The same tree always gives the same bytes.
+    pub fn to_json(&self) -> Vec<u8> {
+        let manifest = Manifest {
+            manifest: MANIFEST_VERSION,
+            entries: self.entries.values().cloned().collect(),
+        };
+        // Text, numbers and lists only: serde_json has no way to fail on them.
+        serde_json::to_vec(&manifest).unwrap_or_default()
+    }
+
+    /// Reads what [`Tree::to_json`] wrote; the error says why not.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, String> {
+        let manifest: Manifest =
+            serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if manifest.manifest != MANIFEST_VERSION {
+            return Err(format!("manifest version {} is not known", manifest.manifest));
+        }
+        let entries = manifest.entries.into_iter().map(|entry| (entry.path.clone(), entry));
+        Ok(Self { entries: entries.collect() })
+    }
+
+    /// BLAKE3 (hex) of the manifest: the name that [`Tree::save`] keeps it by.
+    pub fn digest(&self) -> String {
+        Blobs::hash(&self.to_json())
+    }
+
+    /// Keeps the manifest among the blobs and returns its hash, the tree's digest.
+    pub fn save(&self, blobs: &Blobs) -> Result<String, RecordError> {
+        blobs.put(&self.to_json())
+    }
+
+    pub fn load(blobs: &Blobs, hash: &str) -> Result<Self, RecordError> {
+        Self::from_json(&blobs.get(hash)?).map_err(|why| RecordError::Corrupt {
+            path: PathBuf::from(hash),
+            why: format!("the blob is not a manifest: {why}"),
+            mend: "the trial has to be done again",
+        })
+    }
+
+    /// The paths that differ in any way, sorted by bytes.
+    pub fn diff<'a>(&'a self, end: &'a Self) -> impl Iterator<Item = Difference<'a>> {
+        let gone_or_changed = self.entries.iter().map(|(path, base)| Difference {
+            path,
+            base: Some(base),
+            end: end.entries.get(path),
+        });
+        let made = end
+            .entries
+            .iter()
+            .filter(|(path, _)| !self.entries.contains_key(*path))
+            .map(|(path, entry)| Difference { path, base: None, end: Some(entry) });
+        let mut all: Vec<_> =
+            gone_or_changed.filter(|one| one.base != one.end).chain(made).collect();
+        all.sort_by_key(|one| one.path);
+        all.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_wire::EntryKind;
+
+    use super::*;
+
+    fn file(path: &[u8], content: &[u8]) -> SnapEntry {
+        SnapEntry {
+            path: RawPath::new(path),
+            kind: EntryKind::File,
+            mode: 0o644,
+            size: content.len() as u64,
+            hash: Some(Blobs::hash(content)),
+            link: None,
+        }
+    }
+
+    fn tree(entries: &[SnapEntry]) -> Tree {
+        let mut tree = Tree::default();
+        tree.advance(&SnapshotReply { changed: entries.to_vec(), ..SnapshotReply::default() });
+        tree
+    }
+
+    #[test]
+    fn a_manifest_survives_the_blobs_bytes_and_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::at(folder.path());
+        let tree = tree(&[file(b"a", b"1"), file(b"b\xff\n%", b"2")]);
+        let hash = tree.save(&blobs).unwrap();
+        assert_eq!(hash, tree.digest());
+        assert_eq!(Tree::load(&blobs, &hash).unwrap(), tree);
+        let other = blobs.put(b"{}").unwrap();
+        assert!(Tree::load(&blobs, &other).is_err());
+    }
+
+    #[test]
+    fn differences_are_sorted_and_complete() {
+        let base = tree(&[file(b"a", b"1"), file(b"b", b"1"), file(b"c", b"1")]);
+        let mut end = base.clone();
+        end.advance(&SnapshotReply {
+            changed: vec![file(b"aa", b"new"), file(b"c", b"2")],
+            removed: vec!["a".into()],
+            ..SnapshotReply::default()
+        });
+        let seen: Vec<_> = base
+            .diff(&end)
+            .map(|one| (one.path.to_string(), one.base.is_some(), one.end.is_some()))
+            .collect();
+        let expected = [("a", true, false), ("aa", false, true), ("c", true, true)];
+        assert_eq!(seen, expected.map(|(path, base, end)| (path.to_owned(), base, end)));
+        assert_eq!(base.diff(&base).count(), 0);
+        assert_ne!(base.digest(), end.digest());
     }
 }

@@ -1,4 +1,4 @@
-//! Patches, computed and applied on the host as data; no git runs anywhere.
+//! What a patch comes to, and how it fails.
 
 use proctor_wire::RawPath;
 
@@ -26,22 +26,4 @@ pub enum PatchError {
     Refused { path: RawPath, why: String },
     #[error("{path}: hunk {hunk} does not apply: {why}")]
     Conflict { path: RawPath, hunk: usize, why: String },
-}
-
-/// The paths that a patch reads, so that the caller can fetch them: `(old, new)` a file.
-pub fn touched(_patch: &[u8]) -> Result<Vec<RawPath>, PatchError> {
-    Err(PatchError::Malformed { why: "not built yet".into() })
-}
-
-/// Resolves a git-style patch against the current files.
-pub fn resolve(
-    _patch: &[u8],
-    _current: &dyn Fn(&RawPath) -> Option<Current>,
-) -> Result<Vec<Change>, PatchError> {
-    Err(PatchError::Malformed { why: "not built yet".into() })
-}
-
-/// The same patch the other way round.
-pub fn reverse(_patch: &[u8]) -> Result<Vec<u8>, PatchError> {
-    Err(PatchError::Malformed { why: "not built yet".into() })
 }

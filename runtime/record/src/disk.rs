@@ -1,0 +1,53 @@
+//! Writes that are whole or absent, whenever the process is killed.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::Path,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::RecordError;
+
+/// Writes a file whole: a temporary file beside it, `fsync`, rename, `fsync` of the folder.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let write = || -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        let mut temporary = tempfile::Builder::new().prefix(".tmp-").tempfile_in(folder)?;
+        temporary.write_all(bytes)?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(path).map_err(|error| error.error)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(RecordError::io(path, "cannot be written"))
+}
+
+/// The file's bytes, or `None` where there is no such file.
+pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(RecordError::io(path, "cannot be read")(error)),
+    }
+}
+
+/// Pretty JSON with a newline at the end: people read these files too.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RecordError> {
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| RecordError::Misuse {
+        path: path.to_owned(),
+        why: format!("not JSON: {error}"),
+    })?;
+    bytes.push(b'\n');
+    write_whole(path, &bytes)
+}
+
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, RecordError> {
+    let Some(bytes) = read_if_there(path)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| RecordError::Corrupt {
+        path: path.to_owned(),
+        why: error.to_string(),
+        mend: "move the file away, and the trial is done again on resume",
+    })
+}

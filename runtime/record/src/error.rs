@@ -1,0 +1,41 @@
+//! What can go wrong with the record, for the operator.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::{Fault, Layer};
+
+/// Every variant names the path; where there is a mend, the message says it.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error("{}: {what}: {source}", path.display())]
+    Io { path: PathBuf, what: &'static str, source: io::Error },
+    #[error(
+        "{}: another process ({holder}) holds this run; wait for it or stop it",
+        path.display()
+    )]
+    Locked { path: PathBuf, holder: String },
+    #[error("{}: a run is already here; use `resume`, or another `--out`", path.display())]
+    RunExists { path: PathBuf },
+    #[error("{}: not a run directory: it has no run.json", path.display())]
+    NotARun { path: PathBuf },
+    #[error("{}: {why}; {mend}", path.display())]
+    Corrupt { path: PathBuf, why: String, mend: &'static str },
+    #[error("{}: {why}", path.display())]
+    Misuse { path: PathBuf, why: String },
+}
+
+impl RecordError {
+    /// Wraps an I/O error: `.map_err(RecordError::io(path, "cannot write"))`.
+    pub(crate) fn io(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, what, source }
+    }
+
+    /// The same as a fault of the record layer, for an outcome.
+    pub fn fault(&self) -> Fault {
+        Fault::new(Layer::Record, self.to_string())
+    }
+}

@@ -1,0 +1,166 @@
+//! The journal: one writer, one JSON line an event, nothing ever rewritten.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{Read as _, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use proctor_types::{EVENT_VERSION, Envelope, Event};
+
+use crate::{
+    RecordError,
+    reading::{self, seal},
+};
+
+/// The writer of one `trajectory.jsonl`.
+///
+/// A line is handed to the kernel whole before `append` returns, so it outlives this process
+/// however that ends; [`Journal::append_durable`] makes it outlive the machine too. The file is
+/// locked for as long as the writer lives.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    try_number: u32,
+    next_seq: u64,
+    /// Bytes of whole lines.
+    length: u64,
+    /// Seconds on the try's clock when this writer began.
+    offset: f64,
+    began: Instant,
+    /// A failed write left something that could not be cut off.
+    broken: bool,
+}
+
+impl Journal {
+    /// Begins the journal of a try, counted from 1. The file must not be there yet.
+    pub fn create(path: impl Into<PathBuf>, try_number: u32) -> Result<Self, RecordError> {
+        let path = path.into();
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(RecordError::io(&path, "the journal cannot be begun"))?;
+        lock(&file, &path)?;
+        Ok(Self::over(file, path, try_number, 1, 0, 0.0))
+    }
+
+    /// Continues a journal: cuts off a torn last line and goes on counting. The try's clock goes
+    /// on from the last event; the time in between, when nobody worked, is in `t_wall` only.
+    ///
+    /// # Errors
+    /// A line other than the last that does not match its sum: appending to a damaged journal
+    /// would hide the damage.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
+        let path = path.into();
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(&path)
+            .map_err(RecordError::io(&path, "the journal cannot be opened"))?;
+        lock(&file, &path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(RecordError::io(&path, "cannot be read"))?;
+        let reading = reading::parse(&path, &bytes);
+        if let Some(bad) = reading.bad_lines.first() {
+            return Err(RecordError::Corrupt {
+                path,
+                why: bad.to_string(),
+                mend: "the trial has to be done again as a new try",
+            });
+        }
+        let length = reading.whole_bytes;
+        if reading.torn {
+            file.set_len(length).map_err(RecordError::io(&path, "the torn line stays"))?;
+            file.sync_data().map_err(RecordError::io(&path, "cannot be synced"))?;
+        }
+        file.seek(SeekFrom::End(0)).map_err(RecordError::io(&path, "cannot be read"))?;
+        let last = reading.events.last();
+        let (try_number, seq, offset) =
+            last.map_or((1, 0, 0.0), |last| (last.try_number, last.seq, last.t_mono));
+        Ok(Self::over(file, path, try_number, seq + 1, length, offset))
+    }
+
+    fn over(
+        file: File,
+        path: PathBuf,
+        try_number: u32,
+        next_seq: u64,
+        length: u64,
+        offset: f64,
+    ) -> Self {
+        let began = Instant::now();
+        Self { file, path, try_number, next_seq, length, offset, began, broken: false }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn try_number(&self) -> u32 {
+        self.try_number
+    }
+
+    /// Appends one event and returns its `seq`. `step` is the number of answers delivered so far.
+    ///
+    /// # Errors
+    /// The disk refused the line. What was written of it is cut off again, so a later append is
+    /// safe; where even that fails, every later append is refused.
+    pub fn append(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
+        if self.broken {
+            return Err(RecordError::Misuse {
+                path: self.path.clone(),
+                why: "an earlier event could not be written whole".into(),
+            });
+        }
+        let seq = self.next_seq;
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let envelope = Envelope {
+            v: EVENT_VERSION,
+            seq,
+            try_number: self.try_number,
+            step,
+            t_mono: round_us(self.offset + self.began.elapsed().as_secs_f64()),
+            t_wall: round_us(since_epoch.as_secs_f64()),
+            event,
+        };
+        let line = serde_json::to_string(&envelope).map_err(|error| RecordError::Misuse {
+            path: self.path.clone(),
+            why: format!("event {seq} is not JSON: {error}"),
+        })?;
+        let line = seal(&line);
+        if let Err(error) = self.file.write_all(line.as_bytes()) {
+            self.broken = self.file.set_len(self.length).is_err();
+            return Err(RecordError::io(&self.path, "an event cannot be written")(error));
+        }
+        self.length += line.len() as u64;
+        self.next_seq += 1;
+        Ok(seq)
+    }
+
+    /// [`Journal::append`], then `fdatasync`: for model answers and outcomes, which cost money or
+    /// decide the trial. A few milliseconds on a disk.
+    pub fn append_durable(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
+        let seq = self.append(step, event)?;
+        self.file.sync_data().map_err(RecordError::io(&self.path, "cannot be synced"))?;
+        Ok(seq)
+    }
+}
+
+/// Microseconds are all the clocks are good for, and shorter lines.
+fn round_us(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(RecordError::Locked {
+            path: path.to_owned(),
+            holder: "the journal's writer".into(),
+        }),
+        Err(TryLockError::Error(error)) => Err(RecordError::io(path, "cannot be locked")(error)),
+    }
+}

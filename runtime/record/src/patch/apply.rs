@@ -1,0 +1,103 @@
+//! Applies one file's hunks to its lines, as `git apply` does: fuzz 0, any offset.
+
+use super::files::{Hunk, Side};
+
+/// Why a hunk does not apply: its number, counted from 1, and the reason.
+pub(super) type HunkConflict = (usize, String);
+
+pub(super) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConflict> {
+    // A line that a hunk wrote is no context for another one.
+    let mut image: Vec<(&[u8], bool)> =
+        source.split_inclusive(|byte| *byte == b'\n').map(|line| (line, false)).collect();
+    let mut drift: isize = 0;
+    for (index, hunk) in hunks.iter().enumerate() {
+        let old: Vec<_> = hunk.old_lines().collect();
+        // Where the old side is empty, its start is the line *after* which the hunk stands.
+        let start = if old.is_empty() { hunk.old_start } else { hunk.old_start.max(1) - 1 };
+        let expected = start.saturating_add_signed(drift);
+        // Git's rules: a hunk for line 1 must match at the beginning, and one that shows nothing
+        // below its change must match at the end.
+        let anchored_head = hunk.old_start <= 1;
+        let anchored_tail = hunk.lines.last().is_some_and(|line| line.side != Side::Both);
+        let at = find(&image, &old, expected, anchored_head, anchored_tail).ok_or_else(|| {
+            (index + 1, why(&image, &old, expected, anchored_head, anchored_tail))
+        })?;
+        drift += at.cast_signed() - expected.cast_signed();
+        let new: Vec<_> = hunk
+            .lines
+            .iter()
+            .filter(|line| line.side != Side::Old)
+            .map(|line| (&line.bytes[..], line.side == Side::New))
+            .collect();
+        drift += new.len().cast_signed() - old.len().cast_signed();
+        // Context lines stay unmarked, so a next hunk may lean on them.
+        image.splice(at..at + old.len(), new);
+    }
+    Ok(image.into_iter().flat_map(|(line, _)| line.iter().copied()).collect())
+}
+
+/// The match nearest to `expected`, before it first where two are as near.
+fn find(
+    image: &[(&[u8], bool)],
+    old: &[&[u8]],
+    expected: usize,
+    head: bool,
+    tail: bool,
+) -> Option<usize> {
+    let last = image.len().checked_sub(old.len())?;
+    let fits = |at: usize| {
+        (!head || at == 0)
+            && (!tail || at == last)
+            && image[at..at + old.len()]
+                .iter()
+                .zip(old)
+                .all(|((line, written), old)| !written && line == old)
+    };
+    let expected = expected.min(last);
+    (0..=image.len())
+        .flat_map(|distance| [expected.checked_sub(distance), expected.checked_add(distance)])
+        .flatten()
+        .filter(|at| *at <= last)
+        .find(|at| fits(*at))
+}
+
+/// Says what is in the way, as near to the mend as can be told.
+fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail: bool) -> String {
+    if (head || tail) && find(image, old, expected, false, false).is_some() {
+        return if tail {
+            "it shows no line below its change, so it must end the file, and it does not".into()
+        } else {
+            "it is for line 1, and its lines stand further down".into()
+        };
+    }
+    let bare = |line: &[u8]| line.trim_ascii_end().to_vec();
+    let loose: Vec<_> = image.iter().map(|(line, written)| (bare(line), *written)).collect();
+    let image_bare: Vec<_> = loose.iter().map(|(line, written)| (&line[..], *written)).collect();
+    let old_bare: Vec<_> = old.iter().map(|line| bare(line)).collect();
+    let old_bare: Vec<_> = old_bare.iter().map(|line| &line[..]).collect();
+    if find(&image_bare, &old_bare, expected, false, false).is_some() {
+        return "only the ends of its lines differ (carriage returns, blanks or a missing last \
+                newline)"
+            .into();
+    }
+    let differs = old.iter().enumerate().find_map(|(index, wanted)| {
+        let found = image.get(expected + index).map(|(line, _)| *line);
+        (found != Some(wanted)).then_some((expected + index + 1, *wanted, found))
+    });
+    match differs {
+        Some((line, wanted, Some(found))) => {
+            format!("line {line} is {} and not {}", shown(found), shown(wanted))
+        }
+        Some((line, wanted, None)) => {
+            format!("the file ends before line {line}, which should be {}", shown(wanted))
+        }
+        None => "another hunk of this patch wrote these lines".into(),
+    }
+}
+
+/// A line for an error message, cut at 60 characters.
+fn shown(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+    let cut: String = text.chars().take(60).collect();
+    if cut.len() < text.len() { format!("{:?}...", cut) } else { format!("{cut:?}") }
+}

@@ -1,0 +1,151 @@
+//! Binary bodies: zlib, git's delta instructions, git's blob ids.
+
+use std::io::{Read as _, Write as _};
+
+use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
+use sha1::{Digest as _, Sha1};
+
+use super::files::Data;
+
+/// A patch may not unpack to more than this for one file, in bytes: a few kilobytes of zlib can
+/// name a disk full of zeros.
+pub(super) const UNPACKED_LIMIT: usize = 256 << 20;
+
+pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    // Writing to memory does not fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default()
+}
+
+/// Unpacks exactly `size` bytes.
+pub(super) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
+    if size > UNPACKED_LIMIT {
+        return Err(format!("{size} bytes of binary data are over the limit of {UNPACKED_LIMIT}"));
+    }
+    let mut out = Vec::new();
+    ZlibDecoder::new(packed)
+        .take(size as u64 + 1)
+        .read_to_end(&mut out)
+        .map_err(|error| format!("the binary data does not unpack: {error}"))?;
+    if out.len() != size {
+        return Err(format!("the binary data is not the {size} bytes that its header says"));
+    }
+    Ok(out)
+}
+
+/// What the data makes of `source`.
+pub(super) fn apply(data: &Data, source: &[u8]) -> Result<Vec<u8>, String> {
+    match data {
+        Data::Literal(bytes) => Ok(bytes.clone()),
+        Data::Delta(delta) => apply_delta(delta, source),
+    }
+}
+
+/// Git's pack delta: two sizes, then instructions that copy from the source or insert.
+fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
+    let cut = || "the delta ends too early".to_owned();
+    let mut rest = delta.iter().copied();
+    let mut size = || -> Option<usize> {
+        let mut value = 0usize;
+        for shift in (0..63).step_by(7) {
+            let byte = rest.next()?;
+            value |= usize::from(byte & 0x7f).checked_shl(shift)?;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    };
+    let from = size().ok_or_else(cut)?;
+    let to = size().ok_or_else(cut)?;
+    if from != source.len() {
+        return Err(format!(
+            "the delta is made for a file of {from} bytes, and this one has {}",
+            source.len()
+        ));
+    }
+    if to > UNPACKED_LIMIT {
+        return Err(format!("a result of {to} bytes is over the limit of {UNPACKED_LIMIT}"));
+    }
+    let mut out = Vec::new();
+    while let Some(op) = rest.next() {
+        if op & 0x80 != 0 {
+            let mut field = |bits: std::ops::Range<u8>| -> Result<usize, String> {
+                let first = bits.start;
+                bits.filter(|bit| op & (1 << bit) != 0).try_fold(0, |value, bit| {
+                    let byte = rest.next().ok_or_else(cut)?;
+                    Ok(value | usize::from(byte) << (8 * (bit - first)))
+                })
+            };
+            let offset = field(0..4)?;
+            let length = match field(4..7)? {
+                0 => 0x10000,
+                length => length,
+            };
+            let piece = source
+                .get(offset..offset + length)
+                .ok_or("the delta copies from past the end of the file")?;
+            out.extend_from_slice(piece);
+        } else if op > 0 {
+            for _ in 0..op {
+                out.push(rest.next().ok_or_else(cut)?);
+            }
+        } else {
+            return Err("the delta holds an instruction that git does not define".into());
+        }
+        if out.len() > to {
+            return Err("the delta makes more than it says".into());
+        }
+    }
+    if out.len() != to {
+        return Err("the delta makes less than it says".into());
+    }
+    Ok(out)
+}
+
+/// The id that git gives a blob. `git apply` wants both in full for a binary body.
+pub(super) fn blob_id(bytes: &[u8]) -> String {
+    let mut hasher = Sha1::new();
+    hasher.update(format!("blob {}\0", bytes.len()));
+    hasher.update(bytes);
+    proctor_types::hex(&hasher.finalize())
+}
+
+/// As git judges: a NUL among the first 8000 bytes.
+pub(super) fn is_binary(bytes: &[u8]) -> bool {
+    bytes.iter().take(8000).any(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blob_ids_are_gits() {
+        assert_eq!(blob_id(b""), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+        assert_eq!(blob_id(b"hello\n"), "ce013625030ba8dba906f756967f9e9ca394464a");
+    }
+
+    #[test]
+    fn a_delta_copies_and_inserts() {
+        // 10 -> 7 bytes: copy 4 from 2, insert "xyz".
+        let delta = [10, 7, 0b1001_0001, 2, 4, 3, b'x', b'y', b'z'];
+        assert_eq!(apply_delta(&delta, b"0123456789").unwrap(), b"2345xyz");
+        assert!(apply_delta(&delta, b"012345678").unwrap_err().contains("10 bytes"));
+        assert!(apply_delta(&delta[..8], b"0123456789").is_err());
+        assert!(apply_delta(&[10, 7, 0b1001_0001, 9, 4], b"0123456789").is_err());
+        assert!(apply_delta(&[0, 7, 0], b"").is_err());
+        assert!(apply_delta(&[0xff; 20], b"").is_err());
+    }
+
+    #[test]
+    fn packed_data_is_as_long_as_it_says() {
+        let packed = deflate(b"hello");
+        assert_eq!(inflate(&packed, 5).unwrap(), b"hello");
+        assert!(inflate(&packed, 4).is_err());
+        assert!(inflate(&packed, 6).is_err());
+        assert!(inflate(&packed, usize::MAX).is_err());
+        assert!(inflate(b"junk", 4).is_err());
+    }
+}

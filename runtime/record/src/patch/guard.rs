@@ -1,0 +1,41 @@
+//! What no patch may do, wherever it comes from: a closed list, and every refusal names the path.
+
+use proctor_wire::RawPath;
+
+use super::PatchError;
+
+/// Refuses a path that leads out of the work directory or into git's own data.
+///
+/// `.git` is refused in any case, since a file system that ignores case makes them one; a name
+/// such as `git~1` is not, since no Linux file system gives it that meaning.
+pub(super) fn check_path(path: &RawPath) -> Result<(), PatchError> {
+    let refuse = |why: &str| Err(PatchError::Refused { path: path.clone(), why: why.into() });
+    let bytes = path.as_bytes();
+    if bytes.is_empty() {
+        return refuse("the path is empty");
+    }
+    if bytes.starts_with(b"/") {
+        return refuse("the path is absolute; paths are relative to the work directory");
+    }
+    if bytes.contains(&0) {
+        return refuse("the path holds a NUL byte");
+    }
+    for component in bytes.split(|byte| *byte == b'/') {
+        match component {
+            b"" | b"." => return refuse("the path has an empty component"),
+            b".." => return refuse("the path leads out of the work directory with `..`"),
+            _ if component.eq_ignore_ascii_case(b".git") => {
+                return refuse("the path leads into `.git`");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The folders above a path, outermost first.
+pub(super) fn folders(path: &RawPath) -> impl Iterator<Item = RawPath> {
+    let bytes = path.as_bytes();
+    let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    slashes.map(|(at, _)| RawPath::new(&bytes[..at]))
+}

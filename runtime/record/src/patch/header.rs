@@ -1,0 +1,86 @@
+//! Names in the header lines of a file.
+
+use proctor_wire::RawPath;
+
+use super::quote::unquote;
+
+/// One side's name; `/dev/null` is no name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Name {
+    Nothing,
+    Path(RawPath),
+}
+
+impl Name {
+    pub(super) fn path(self) -> Option<RawPath> {
+        match self {
+            Self::Nothing => None,
+            Self::Path(path) => Some(path),
+        }
+    }
+}
+
+/// Drops the first component (`a/`, `b/`), as `-p1` does.
+fn strip(name: &[u8]) -> Option<RawPath> {
+    let slash = name.iter().position(|byte| *byte == b'/')?;
+    // `/etc/passwd` stays absolute and is refused later, rather than becoming `etc/passwd`.
+    if slash == 0 {
+        return Some(RawPath::new(name));
+    }
+    let rest = &name[slash + 1..];
+    (!rest.is_empty()).then(|| RawPath::new(rest))
+}
+
+/// The name of a `--- ` or `+++ ` line; a tab ends it (a time stamp may follow).
+pub(super) fn side(text: &[u8]) -> Option<Name> {
+    let name = match unquote(text) {
+        Some((name, _)) => name,
+        None => text.split(|byte| *byte == b'\t').next().unwrap_or_default().to_vec(),
+    };
+    if name == b"/dev/null" {
+        return Some(Name::Nothing);
+    }
+    strip(&name).map(Name::Path)
+}
+
+/// The name of a `rename` or `copy` line, which has no prefix.
+pub(super) fn whole(text: &[u8]) -> RawPath {
+    RawPath::new(unquote(text).map_or_else(|| text.to_vec(), |(name, _)| name))
+}
+
+/// Both names of a `diff --git` line. Where they are not quoted, a blank may be part of a name, so
+/// only a split that gives the same name twice is believed; renames say their names elsewhere.
+pub(super) fn pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
+    if let Some((old, rest)) = unquote(text) {
+        let rest = rest.strip_prefix(b" ")?;
+        let new = unquote(rest).map_or_else(|| rest.to_vec(), |(name, _)| name);
+        return Some((strip(&old)?, strip(&new)?));
+    }
+    let blanks = (0..text.len()).filter(|at| text[*at] == b' ');
+    blanks
+        .filter_map(|at| {
+            let old = strip(&text[..at])?;
+            let rest = &text[at + 1..];
+            let new = unquote(rest).map_or_else(|| rest.to_vec(), |(name, _)| name);
+            Some((old, strip(&new)?))
+        })
+        .find(|(old, new)| old == new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_blanks_and_quotes_are_told_apart() {
+        let both = |name: &str| Some((RawPath::from(name), RawPath::from(name)));
+        assert_eq!(pair(b"a/x b/x"), both("x"));
+        assert_eq!(pair(b"a/x b/x b/x b/x"), both("x b/x"));
+        assert_eq!(pair(br#""a/\303\251" "b/\303\251""#), both("é"));
+        assert_eq!(pair(b"a/x b/y"), None);
+        assert_eq!(side(b"/dev/null"), Some(Name::Nothing));
+        assert_eq!(side(b"a/x y\t2026-01-01"), Some(Name::Path("x y".into())));
+        assert_eq!(side(b"x"), None);
+        assert_eq!(side(b"/etc/x"), Some(Name::Path("/etc/x".into())));
+    }
+}

@@ -1,0 +1,129 @@
+//! Reads the hunks of one file.
+
+use super::{
+    files::{Hunk, Line, Side},
+    lines::{Lines, bare},
+};
+
+/// Reads hunks until a line begins something else. `name` is for errors only.
+pub(super) fn read(lines: &mut Lines<'_>, name: &str) -> Result<Vec<Hunk>, String> {
+    let mut hunks = Vec::new();
+    while lines.peek().is_some_and(|line| line.starts_with(b"@@ -")) {
+        let hunk = one(lines, name, hunks.len() + 1)?;
+        hunks.push(hunk);
+    }
+    Ok(hunks)
+}
+
+fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Result<Hunk, String> {
+    let at = lines.number;
+    let header = lines.next().unwrap_or_default();
+    let range = ranges(bare(header)).ok_or_else(|| {
+        let text = String::from_utf8_lossy(header).into_owned();
+        format!("line {at}: {name}: hunk {count} has a header that cannot be read: {text:?}")
+    })?;
+    let (old_len, new_len) = (range.old.1, range.new.1);
+    let mut hunk = Hunk {
+        old_start: range.old.0,
+        new_start: range.new.0,
+        section: range.section.to_vec(),
+        lines: Vec::new(),
+    };
+    let (mut old, mut new) = (0, 0);
+    while old < old_len || new < new_len {
+        // A line that is wholly empty is an empty context line that lost its blank on the way.
+        let (side, text) = match lines.peek() {
+            Some(b"") => (Side::Both, &b""[..]),
+            Some(b"\r") => (Side::Both, &b"\r"[..]),
+            Some([b' ', text @ ..]) => (Side::Both, text),
+            Some([b'-', text @ ..]) => (Side::Old, text),
+            Some([b'+', text @ ..]) => (Side::New, text),
+            Some([b'\\', ..]) if !hunk.lines.is_empty() => {
+                no_newline(lines, &mut hunk);
+                continue;
+            }
+            _ => break,
+        };
+        let counted = (old + usize::from(side != Side::New), new + usize::from(side != Side::Old));
+        if counted.0 > old_len || counted.1 > new_len {
+            break;
+        }
+        (old, new) = counted;
+        let mut bytes = text.to_vec();
+        bytes.push(b'\n');
+        hunk.lines.push(Line { side, bytes });
+        lines.advance();
+    }
+    if lines.peek().is_some_and(|line| line.starts_with(b"\\")) {
+        no_newline(lines, &mut hunk);
+    }
+    if (old, new) != (old_len, new_len) || runs_on(lines) {
+        // The body in full, as the header should have counted it.
+        while runs_on(lines) {
+            let line = lines.next().unwrap_or_default();
+            old += usize::from(!line.starts_with(b"+"));
+            new += usize::from(!line.starts_with(b"-"));
+        }
+        return Err(format!(
+            "line {at}: {name}: hunk {count} says {old_len} old and {new_len} new lines in its \
+             header, and its body has {old} and {new}: correct the header"
+        ));
+    }
+    Ok(hunk)
+}
+
+/// `\ No newline at end of file`, in whatever language.
+fn no_newline(lines: &mut Lines<'_>, hunk: &mut Hunk) {
+    lines.advance();
+    if let Some(last) = hunk.lines.last_mut()
+        && last.bytes.ends_with(b"\n")
+    {
+        last.bytes.pop();
+    }
+}
+
+/// Whether the hunk's body goes on past its counts. Git would drop such lines in silence.
+fn runs_on(lines: &Lines<'_>) -> bool {
+    match lines.peek() {
+        // The next file of a patch without git headers, or a mail's signature.
+        Some(b"-- " | b"--") => false,
+        Some([b'-', b'-', b'-', b' ', ..]) => {
+            !lines.second().is_some_and(|line| line.starts_with(b"+++ "))
+        }
+        Some([b' ' | b'+' | b'-', ..]) => true,
+        _ => false,
+    }
+}
+
+struct Ranges<'a> {
+    old: (usize, usize),
+    new: (usize, usize),
+    section: &'a [u8],
+}
+
+/// `@@ -1,2 +3,4 @@ section`.
+fn ranges(header: &[u8]) -> Option<Ranges<'_>> {
+    let rest = header.strip_prefix(b"@@ -")?;
+    let (old, rest) = range(rest)?;
+    let rest = rest.strip_prefix(b" +")?;
+    let (new, rest) = range(rest)?;
+    let section = rest.strip_prefix(b" @@")?;
+    Some(Ranges { old, new, section })
+}
+
+fn range(text: &[u8]) -> Option<((usize, usize), &[u8])> {
+    let (start, rest) = number(text)?;
+    match rest.strip_prefix(b",") {
+        None => Some(((start, 1), rest)),
+        Some(rest) => {
+            let (count, rest) = number(rest)?;
+            Some(((start, count), rest))
+        }
+    }
+}
+
+fn number(text: &[u8]) -> Option<(usize, &[u8])> {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let value = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+    Some((value, &text[end..]))
+}

@@ -1,0 +1,87 @@
+//! The final tree's own ignore rules, as data.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use ignore::{
+    Match,
+    gitignore::{Gitignore, GitignoreBuilder},
+};
+use proctor_wire::{EntryKind, RawPath};
+
+use super::guard;
+use crate::{Blobs, RecordError, Tree};
+
+/// Every `.gitignore` of a tree, by its folder. Only files of the tree itself count: the user's
+/// global rules and `.git/info/exclude` belong to a machine, not to a trial.
+pub(super) struct Ignored {
+    by_folder: BTreeMap<Vec<u8>, Gitignore>,
+}
+
+impl Ignored {
+    pub(super) fn of(tree: &Tree, blobs: &Blobs) -> Result<Self, RecordError> {
+        let mut by_folder = BTreeMap::new();
+        for (path, entry) in &tree.entries {
+            let folder = match path.as_bytes().strip_suffix(b".gitignore") {
+                Some(b"") => Vec::new(),
+                Some([folder @ .., b'/']) => folder.to_vec(),
+                _ => continue,
+            };
+            // Git does not follow a link here, nor do we.
+            let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
+            let text = blobs.get(hash)?;
+            let mut builder = GitignoreBuilder::new(rooted(&folder));
+            for line in String::from_utf8_lossy(&text).lines() {
+                // A line that is no pattern matches nothing, as in git.
+                let _ = builder.add_line(None, line);
+            }
+            if let Ok(rules) = builder.build() {
+                by_folder.insert(folder, rules);
+            }
+        }
+        Ok(Self { by_folder })
+    }
+
+    /// The length of the path's head that is ignored. A file below an ignored folder cannot be
+    /// taken back by a later rule, as in git.
+    pub(super) fn find(&self, path: &RawPath) -> Option<usize> {
+        if self.by_folder.is_empty() {
+            return None;
+        }
+        guard::folders(path)
+            .map(|folder| (folder, true))
+            .chain([(path.clone(), false)])
+            .find(|(head, is_folder)| self.ignores(head.as_bytes(), *is_folder))
+            .map(|(head, _)| head.as_bytes().len())
+    }
+
+    /// The deepest folder whose rules say anything decides.
+    fn ignores(&self, path: &[u8], is_folder: bool) -> bool {
+        let mut folder = path;
+        loop {
+            folder = match folder.iter().rposition(|byte| *byte == b'/') {
+                Some(slash) => &folder[..slash],
+                None => b"",
+            };
+            if let Some(rules) = self.by_folder.get(folder) {
+                match rules.matched(rooted(path), is_folder) {
+                    Match::None => {}
+                    Match::Ignore(_) => return true,
+                    Match::Whitelist(_) => return false,
+                }
+            }
+            if folder.is_empty() {
+                return false;
+            }
+        }
+    }
+}
+
+/// The matcher strips its own root from a path; a root of its own keeps names from mixing.
+fn rooted(path: &[u8]) -> PathBuf {
+    Path::new("/").join(OsStr::from_bytes(path))
+}

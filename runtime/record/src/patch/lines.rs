@@ -1,0 +1,49 @@
+//! A cursor over the lines of a patch.
+
+/// Lines are given without their newline; a patch whose last line lacks one is read as if it had
+/// it, since models drop it often and nothing else could be meant.
+pub(super) struct Lines<'a> {
+    rest: &'a [u8],
+    /// The number of the line that `peek` gives, counted from 1.
+    pub number: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a [u8]) -> Self {
+        Self { rest: text, number: 1 }
+    }
+
+    pub(super) fn peek(&self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = self.rest.iter().position(|byte| *byte == b'\n').unwrap_or(self.rest.len());
+        Some(&self.rest[..end])
+    }
+
+    /// The line after the one that `peek` gives.
+    pub(super) fn second(&self) -> Option<&'a [u8]> {
+        let mut next = Self { rest: self.rest, number: self.number };
+        next.advance();
+        next.peek()
+    }
+
+    pub(super) fn advance(&mut self) {
+        if let Some(line) = self.peek() {
+            let taken = (line.len() + 1).min(self.rest.len());
+            self.rest = &self.rest[taken..];
+            self.number += 1;
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<&'a [u8]> {
+        let line = self.peek()?;
+        self.advance();
+        Some(line)
+    }
+}
+
+/// A header line may end in a carriage return: the patch was written on another system.
+pub(super) fn bare(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,111 @@
+//! What a patch leaves out: data, in `configs/patch-policy.toml`.
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use serde::{Deserialize, Serialize};
+
+/// The policy's text as shipped.
+const SHIPPED: &str = include_str!("../../../../configs/patch-policy.toml");
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PatchPolicy {
+    /// Keep binary files.
+    pub binary: bool,
+    /// Bytes; a file larger than this on either side is left out.
+    pub file_limit_bytes: u64,
+    /// Globs over one component of a path: never part of a patch.
+    pub never: Vec<String>,
+    /// Globs over one component of a path: left out where the path is new.
+    pub new: Vec<String>,
+}
+
+impl PatchPolicy {
+    /// The policy that ships with Proctor.
+    pub fn shipped() -> Self {
+        // A test reads the shipped text; were it broken, nothing would be left out.
+        Self::from_toml(SHIPPED).unwrap_or(Self {
+            binary: true,
+            file_limit_bytes: u64::MAX,
+            never: vec![".git".into()],
+            new: vec![],
+        })
+    }
+
+    /// Reads a policy; the error names the key or the glob.
+    pub fn from_toml(text: &str) -> Result<Self, String> {
+        let policy: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        for glob in policy.never.iter().chain(&policy.new) {
+            Glob::new(glob).map_err(|error| error.to_string())?;
+        }
+        Ok(policy)
+    }
+}
+
+impl Default for PatchPolicy {
+    fn default() -> Self {
+        Self::shipped()
+    }
+}
+
+/// The globs of a policy, ready to match.
+pub(super) struct Excluded {
+    never: GlobSet,
+    new: GlobSet,
+}
+
+impl Excluded {
+    /// A glob that cannot be read matches nothing; [`PatchPolicy::from_toml`] refuses it earlier.
+    pub(super) fn of(policy: &PatchPolicy) -> Self {
+        let set = |globs: &[String]| {
+            let mut builder = GlobSetBuilder::new();
+            globs.iter().filter_map(|glob| Glob::new(glob).ok()).for_each(|glob| {
+                builder.add(glob);
+            });
+            builder.build().unwrap_or_else(|_| GlobSet::empty())
+        };
+        Self { never: set(&policy.never), new: set(&policy.new) }
+    }
+
+    /// The length of the path's head that a glob takes out, and why.
+    pub(super) fn find(&self, path: &[u8], is_new: bool) -> Option<(usize, &'static str)> {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+        let mut start = 0;
+        for component in path.split(|byte| *byte == b'/') {
+            let end = start + component.len();
+            let name = OsStr::from_bytes(component);
+            if self.never.is_match(name) {
+                return Some((end, "a cache or a tool's own data, by policy"));
+            }
+            if is_new && self.new.is_match(name) {
+                return Some((end, "new, and made by a tool, by policy"));
+            }
+            start = end + 1;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_policy_is_sound() {
+        let policy = PatchPolicy::from_toml(SHIPPED).unwrap();
+        assert_eq!(policy, PatchPolicy::shipped());
+        let excluded = Excluded::of(&policy);
+        let cut = |path: &str, is_new| excluded.find(path.as_bytes(), is_new).map(|(end, _)| end);
+        assert_eq!(cut("a/__pycache__/x.py", false), Some(13));
+        assert_eq!(cut("a/x.pyc", false), Some(7));
+        assert_eq!(cut("lib.egg-info/PKG-INFO", true), Some(12));
+        assert_eq!(cut("lib.egg-info/PKG-INFO", false), None);
+        assert_eq!(cut("src/git/x.py", true), None);
+    }
+
+    #[test]
+    fn a_broken_policy_is_named() {
+        assert!(PatchPolicy::from_toml("binary = true\nnever = []\nnew = []").is_err());
+        let text = "binary = true\nfile_limit_bytes = 1\nnever = ['[']\nnew = []";
+        assert!(PatchPolicy::from_toml(text).unwrap_err().contains('['));
+    }
+}

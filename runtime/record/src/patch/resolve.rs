@@ -1,0 +1,212 @@
+//! Resolves a patch against files: what each path holds afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_wire::RawPath;
+
+use super::{
+    Change, Current, PatchError, apply, binary,
+    files::{Body, FilePatch, How, MODE_EXECUTABLE, MODE_FILE, is_link},
+    guard,
+    parse::parse,
+};
+
+/// The paths that a patch reads or writes, sorted, so that the caller can fetch what they hold.
+///
+/// # Errors
+/// The patch cannot be read, or names a path that no patch may touch.
+pub fn touched(patch: &[u8]) -> Result<Vec<RawPath>, PatchError> {
+    let mut paths = BTreeSet::new();
+    for file in parse(patch)? {
+        for path in [file.old, file.new].into_iter().flatten() {
+            guard::check_path(&path)?;
+            paths.insert(path);
+        }
+    }
+    Ok(paths.into_iter().collect())
+}
+
+/// Resolves a git-style patch against the current files: all of it, or an error and nothing.
+///
+/// `current` says what a path holds now, `None` for nothing or a folder. One change comes back a
+/// path, removals first (so that a folder may take a file's place), then by path. A file that is
+/// only changed keeps its mode but for what the patch says of its executable bits.
+///
+/// # Errors
+/// As `git apply` would: the patch cannot be read, a path is forbidden or leads through a symbolic
+/// link, a file is there that must not be or the other way round, a hunk does not match.
+pub fn resolve(
+    patch: &[u8],
+    current: &dyn Fn(&RawPath) -> Option<Current>,
+) -> Result<Vec<Change>, PatchError> {
+    let files = parse(patch)?;
+    for path in files.iter().flat_map(|file| [&file.old, &file.new]).flatten() {
+        guard::check_path(path)?;
+    }
+    // Paths that some file of the patch empties may be written by another one, in either order.
+    let leaves: BTreeSet<_> = files
+        .iter()
+        .filter(|file| file.how == How::Rename || file.new.is_none())
+        .filter_map(|file| file.old.clone())
+        .collect();
+    let mut scene = Scene { current, after: BTreeMap::new(), leaves };
+    for file in &files {
+        scene.play(file)?;
+    }
+    scene.changes()
+}
+
+struct Scene<'a> {
+    current: &'a dyn Fn(&RawPath) -> Option<Current>,
+    /// What the paths hold that the patch has touched so far.
+    after: BTreeMap<RawPath, Option<Current>>,
+    leaves: BTreeSet<RawPath>,
+}
+
+impl Scene<'_> {
+    fn now(&self, path: &RawPath) -> Option<Current> {
+        match self.after.get(path) {
+            Some(state) => state.clone(),
+            None => (self.current)(path),
+        }
+    }
+
+    fn play(&mut self, file: &FilePatch) -> Result<(), PatchError> {
+        let name = file.name();
+        let refuse = |why: &str| PatchError::Refused { path: name.clone(), why: why.to_owned() };
+        for mode in [file.old_mode, file.new_mode].into_iter().flatten() {
+            match mode & 0o170_000 {
+                0o100_000 | 0o120_000 => {}
+                0o160_000 => return Err(refuse("submodules are not supported")),
+                _ => return Err(refuse("its mode is neither that of a file nor of a link")),
+            }
+        }
+        let source = match &file.old {
+            None => None,
+            // Renames and copies of one patch all read the files as they were before it.
+            Some(old) if file.how != How::Change => Some((self.current)(old)),
+            Some(old) => Some(self.now(old)),
+        };
+        let source = match source {
+            None => None,
+            Some(Some(found)) => Some(found),
+            // Without a git header an empty old side may mean a file that is not there yet.
+            Some(None) if file.plain && makes(file) => None,
+            Some(None) => return Err(refuse("there is no such file to change")),
+        };
+        let is_new_place = source.is_none() || file.old != file.new;
+        if let Some(new) = file.new.as_ref().filter(|_| is_new_place)
+            && self.now(new).is_some()
+            && !self.leaves.contains(new)
+        {
+            return Err(refuse("the patch creates it, and it is there already"));
+        }
+        let was_link = matches!(source, Some(Current::Link { .. }));
+        if source.is_some() && file.old_mode.is_some_and(|mode| is_link(mode) != was_link) {
+            return Err(refuse("one of the patch and the tree has a link, the other a file"));
+        }
+        let (bytes, mode) = match source {
+            None => (Vec::new(), None),
+            Some(Current::File { bytes, mode }) => (bytes, Some(mode)),
+            Some(Current::Link { target }) => (target.0, None),
+        };
+        let after = content(file, &name, &bytes)?;
+        let Some(new) = &file.new else {
+            if !after.is_empty() {
+                return Err(refuse("the patch deletes it, and it would not be empty"));
+            }
+            self.after.insert(name, None);
+            return Ok(());
+        };
+        let link = file.new_mode.map_or(was_link, is_link);
+        let state = if link {
+            if after.is_empty() || after.contains(&0) {
+                return Err(refuse("the target of the link is empty or holds a NUL byte"));
+            }
+            Current::Link { target: RawPath(after) }
+        } else {
+            Current::File { bytes: after, mode: permissions(mode, file.new_mode) }
+        };
+        if file.how == How::Rename
+            && let Some(old) = &file.old
+            && !matches!(self.after.get(old), Some(Some(_)))
+        {
+            self.after.insert(old.clone(), None);
+        }
+        self.after.insert(new.clone(), Some(state));
+        Ok(())
+    }
+
+    fn changes(self) -> Result<Vec<Change>, PatchError> {
+        let (mut removals, mut writes) = (Vec::new(), Vec::new());
+        for (path, state) in &self.after {
+            let before = (self.current)(path);
+            if state == &before {
+                continue;
+            }
+            let Some(state) = state else {
+                removals.push(Change::Remove { path: path.clone() });
+                continue;
+            };
+            for folder in guard::folders(path) {
+                let why = match self.now(&folder) {
+                    None => continue,
+                    Some(Current::Link { .. }) => format!("it leads through the link {folder}"),
+                    Some(Current::File { .. }) => format!("{folder} is a file, not a folder"),
+                };
+                return Err(PatchError::Refused { path: path.clone(), why });
+            }
+            let path = path.clone();
+            writes.push(match state.clone() {
+                Current::File { bytes, mode } => Change::Write { path, bytes, mode: Some(mode) },
+                Current::Link { target } => Change::Symlink { path, target },
+            });
+        }
+        removals.append(&mut writes);
+        Ok(removals)
+    }
+}
+
+/// Whether a plain patch's hunks have nothing on their old side.
+fn makes(file: &FilePatch) -> bool {
+    match &file.body {
+        Body::Text(hunks) => {
+            file.new.is_some()
+                && hunks.iter().all(|hunk| hunk.old_start == 0 && hunk.old_lines().next().is_none())
+        }
+        _ => false,
+    }
+}
+
+fn content(file: &FilePatch, name: &RawPath, before: &[u8]) -> Result<Vec<u8>, PatchError> {
+    let refuse = |why: String| PatchError::Refused { path: name.clone(), why };
+    match &file.body {
+        Body::Empty => Ok(before.to_vec()),
+        Body::Text(hunks) => apply::apply(hunks, before)
+            .map_err(|(hunk, why)| PatchError::Conflict { path: name.clone(), hunk, why }),
+        Body::Binary { forward, .. } => {
+            // A binary body has no context: without this it would fit any file.
+            if let Some((old, _)) = file.index.as_ref().filter(|(old, _)| old.len() == 40)
+                && file.old.is_some()
+                && *old != binary::blob_id(before)
+            {
+                return Err(refuse("the binary patch is made for another content".into()));
+            }
+            binary::apply(forward, before).map_err(refuse)
+        }
+        Body::Withheld => {
+            Err(refuse("its binary content is not in the patch; make it with `--binary`".into()))
+        }
+    }
+}
+
+/// A patch knows only whether a file is executable; the other bits stay as they are.
+fn permissions(before: Option<u32>, said: Option<u32>) -> u32 {
+    match (before, said) {
+        (None, said) => said.unwrap_or(MODE_FILE) & 0o777,
+        (Some(before), None) => before,
+        (Some(before), Some(said)) if said & 0o100 == before & 0o100 => before,
+        (Some(before), Some(MODE_EXECUTABLE)) => before | (before & 0o444) >> 2 | 0o100,
+        (Some(before), Some(_)) => before & !0o111,
+    }
+}

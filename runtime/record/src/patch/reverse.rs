@@ -1,0 +1,72 @@
+//! A patch the other way round.
+
+use super::{
+    PatchError,
+    files::{Body, FilePatch, How, Hunk, Line, Side},
+    guard,
+    parse::parse,
+    write,
+};
+
+/// The same patch the other way round: applied after it, it gives the tree before it.
+///
+/// # Errors
+/// The patch cannot be read, or does not hold what it takes away: a copy (its removal would need
+/// the whole content), binary content without its reverse.
+pub fn reverse(patch: &[u8]) -> Result<Vec<u8>, PatchError> {
+    let mut out = Vec::new();
+    // The last file first: where two speak of one path, order matters.
+    for file in parse(patch)?.into_iter().rev() {
+        for path in [&file.old, &file.new].into_iter().flatten() {
+            guard::check_path(path)?;
+        }
+        write::write(&turn(file)?, &mut out);
+    }
+    Ok(out)
+}
+
+fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
+    let path = file.name();
+    let refuse = |why: &str| Err(PatchError::Refused { path: path.clone(), why: why.to_owned() });
+    if file.how == How::Copy {
+        return refuse("a copy cannot be reversed: the patch does not hold the copied content");
+    }
+    let body = match file.body {
+        Body::Empty => Body::Empty,
+        Body::Text(hunks) => Body::Text(hunks.into_iter().map(turn_hunk).collect()),
+        Body::Binary { forward, backward: Some(backward) } => {
+            Body::Binary { forward: backward, backward: Some(forward) }
+        }
+        Body::Binary { .. } | Body::Withheld => {
+            return refuse("the patch does not hold the binary content that it replaces");
+        }
+    };
+    Ok(FilePatch {
+        old: file.new,
+        new: file.old,
+        old_mode: file.new_mode,
+        new_mode: file.old_mode,
+        index: file.index.map(|(old, new)| (new, old)),
+        body,
+        how: file.how,
+        plain: file.plain,
+    })
+}
+
+fn turn_hunk(hunk: Hunk) -> Hunk {
+    let mut lines = Vec::with_capacity(hunk.lines.len());
+    // Removed lines stand before added ones, so each run of changes is sorted anew.
+    let mut added: Vec<Line> = Vec::new();
+    for Line { side, bytes } in hunk.lines {
+        match side {
+            Side::Both => {
+                lines.append(&mut added);
+                lines.push(Line { side, bytes });
+            }
+            Side::Old => added.push(Line { side: Side::New, bytes }),
+            Side::New => lines.push(Line { side: Side::Old, bytes }),
+        }
+    }
+    lines.append(&mut added);
+    Hunk { old_start: hunk.new_start, new_start: hunk.old_start, section: hunk.section, lines }
+}

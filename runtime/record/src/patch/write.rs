@@ -1,0 +1,111 @@
+//! Writes a patch as git does, with full blob ids.
+
+use super::{
+    base85, binary,
+    files::{Body, Data, FilePatch, How, Hunk, Side},
+    quote::quote,
+};
+
+/// Appends one file.
+pub(super) fn write(file: &FilePatch, out: &mut Vec<u8>) {
+    let old = file.old.as_ref().or(file.new.as_ref()).map(|path| path.as_bytes());
+    let new = file.new.as_ref().or(file.old.as_ref()).map(|path| path.as_bytes());
+    let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+    let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
+    line(out, &[b"diff --git ", &a, b" ", &b]);
+    let octal = |mode: u32| format!("{mode:06o}").into_bytes();
+    let stays = file.old_mode.filter(|_| file.old_mode == file.new_mode);
+    match (&file.old, &file.new) {
+        (None, _) => {
+            let mode = file.new_mode.unwrap_or(super::files::MODE_FILE);
+            line(out, &[b"new file mode ", &octal(mode)]);
+        }
+        (_, None) => {
+            let mode = file.old_mode.unwrap_or(super::files::MODE_FILE);
+            line(out, &[b"deleted file mode ", &octal(mode)]);
+        }
+        _ => {
+            if let (Some(before), Some(after), None) = (file.old_mode, file.new_mode, stays) {
+                line(out, &[b"old mode ", &octal(before)]);
+                line(out, &[b"new mode ", &octal(after)]);
+            }
+        }
+    }
+    let verb: Option<&[u8]> = match file.how {
+        How::Change => None,
+        How::Rename => Some(b"rename"),
+        How::Copy => Some(b"copy"),
+    };
+    if let Some(verb) = verb {
+        line(out, &[verb, b" from ", &quote(old)]);
+        line(out, &[verb, b" to ", &quote(new)]);
+    }
+    if let Some((before, after)) = &file.index
+        && file.body != Body::Empty
+    {
+        let both = file.old.is_some() && file.new.is_some();
+        let mode = stays.filter(|_| both).map(|mode| [b" ", &octal(mode)[..]].concat());
+        let mode = mode.unwrap_or_default();
+        line(out, &[b"index ", before.as_bytes(), b"..", after.as_bytes(), &mode]);
+    }
+    match &file.body {
+        Body::Empty => {}
+        Body::Text(hunks) if hunks.is_empty() => {}
+        Body::Text(hunks) => {
+            side(out, b"--- ", file.old.as_ref().map(|_| &a[..]));
+            side(out, b"+++ ", file.new.as_ref().map(|_| &b[..]));
+            hunks.iter().for_each(|one| hunk(one, out));
+        }
+        Body::Binary { forward, backward } => {
+            line(out, &[b"GIT binary patch"]);
+            data(forward, out);
+            if let Some(backward) = backward {
+                data(backward, out);
+            }
+        }
+        Body::Withheld => line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]),
+    }
+}
+
+fn line(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    out.push(b'\n');
+}
+
+/// Git ends a name that holds a blank with a tab, so that nobody takes the rest for a time stamp.
+fn side(out: &mut Vec<u8>, mark: &[u8], name: Option<&[u8]>) {
+    let name = name.unwrap_or(b"/dev/null");
+    let tab: &[u8] = if name.contains(&b' ') && !name.starts_with(b"\"") { b"\t" } else { b"" };
+    line(out, &[mark, name, tab]);
+}
+
+fn hunk(hunk: &Hunk, out: &mut Vec<u8>) {
+    let range = |start: usize, count: usize| match count {
+        1 => start.to_string(),
+        _ => format!("{start},{count}"),
+    };
+    let old = range(hunk.old_start, hunk.old_lines().count());
+    let new = range(hunk.new_start, hunk.new_lines().count());
+    line(out, &[format!("@@ -{old} +{new} @@").as_bytes(), &hunk.section]);
+    for one in &hunk.lines {
+        out.push(match one.side {
+            Side::Both => b' ',
+            Side::Old => b'-',
+            Side::New => b'+',
+        });
+        out.extend_from_slice(&one.bytes);
+        if !one.bytes.ends_with(b"\n") {
+            out.extend_from_slice(b"\n\\ No newline at end of file\n");
+        }
+    }
+}
+
+fn data(data: &Data, out: &mut Vec<u8>) {
+    let (kind, bytes) = match data {
+        Data::Literal(bytes) => ("literal", bytes),
+        Data::Delta(bytes) => ("delta", bytes),
+    };
+    line(out, &[format!("{kind} {}", bytes.len()).as_bytes()]);
+    base85::encode(&binary::deflate(bytes), out);
+    out.push(b'\n');
+}

@@ -1,0 +1,205 @@
+//! The run directory and its lock.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{Read as _, Seek as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use proctor_types::{ArmId, TrialId, path_component};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{Blobs, RecordError, TrialDir, disk};
+
+/// Hex digits of an arm's id in a path: 48 bits, and [`RunDir::check_arms`] sees to the rest.
+const ARM_DIGITS: usize = 12;
+
+/// `RUN/`: `run.json`, `trials/<arm>/<task>/<attempt>/`, `blobs/`, `report.json`, and `lock`.
+///
+/// One process at a time writes to a run: it holds an advisory lock for as long as this value
+/// lives, and the kernel lets go of it however the process ends. Readers use [`RunDir::view`].
+#[derive(Debug)]
+pub struct RunDir {
+    root: PathBuf,
+    /// Closing it unlocks.
+    _lock: Option<File>,
+}
+
+impl RunDir {
+    /// Makes a new run directory and locks it.
+    ///
+    /// # Errors
+    /// A run is there already, or another process holds the folder.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
+        let root = path.into();
+        fs::create_dir_all(root.join("trials"))
+            .map_err(RecordError::io(&root, "the run directory cannot be made"))?;
+        let lock = hold(&root)?;
+        if root.join("run.json").exists() {
+            return Err(RecordError::RunExists { path: root });
+        }
+        Ok(Self { root, _lock: Some(lock) })
+    }
+
+    /// Opens a run to go on writing to it, and locks it.
+    ///
+    /// # Errors
+    /// There is no run, or another process holds it; the error names its process id.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
+        let mut run = Self::view(path)?;
+        run._lock = Some(hold(&run.root)?);
+        Ok(run)
+    }
+
+    /// Opens a run for reading only, while another process may write to it.
+    pub fn view(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
+        let root = path.into();
+        if !root.join("run.json").is_file() {
+            return Err(RecordError::NotARun { path: root });
+        }
+        Ok(Self { root, _lock: None })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn blobs(&self) -> Blobs {
+        Blobs::at(self.root.join("blobs"))
+    }
+
+    /// Refuses a set of arms of which two would share a folder.
+    pub fn check_arms<'a>(
+        &self,
+        arms: impl IntoIterator<Item = &'a ArmId>,
+    ) -> Result<(), RecordError> {
+        let mut seen = BTreeMap::new();
+        for arm in arms {
+            if let Some(other) = seen.insert(arm_component(arm), arm)
+                && other != arm
+            {
+                return Err(RecordError::Misuse {
+                    path: self.root.clone(),
+                    why: format!("arms {other} and {arm} would share a folder; split the run"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The trial's folder, made where it is missing.
+    pub fn trial(&self, id: &TrialId) -> Result<TrialDir, RecordError> {
+        let trial = self.trial_path(id);
+        trial.make()?;
+        Ok(trial)
+    }
+
+    /// The trial's folder, whether it is there or not.
+    pub fn trial_path(&self, id: &TrialId) -> TrialDir {
+        TrialDir::at(
+            self.root
+                .join("trials")
+                .join(arm_component(&id.arm))
+                .join(path_component(id.task.as_str()))
+                .join(id.attempt.to_string()),
+        )
+    }
+
+    pub fn write_run(&self, run: &impl Serialize) -> Result<(), RecordError> {
+        disk::write_json(&self.root.join("run.json"), run)
+    }
+
+    pub fn read_run<T: DeserializeOwned>(&self) -> Result<T, RecordError> {
+        disk::read_json(&self.root.join("run.json"))?
+            .ok_or_else(|| RecordError::NotARun { path: self.root.clone() })
+    }
+
+    pub fn write_report(&self, report: &impl Serialize) -> Result<(), RecordError> {
+        disk::write_json(&self.root.join("report.json"), report)
+    }
+}
+
+fn arm_component(arm: &ArmId) -> String {
+    path_component(arm.as_str().get(..ARM_DIGITS).unwrap_or(arm.as_str()))
+}
+
+/// Locks `RUN/lock` and writes the process id into it. The file stays: removing it would let two
+/// processes lock two files of one name.
+fn hold(root: &Path) -> Result<File, RecordError> {
+    let path = root.join("lock");
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(RecordError::io(&path, "the run cannot be locked"))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            // A holder that is just now writing its id is no less a holder.
+            let _ = file.read_to_string(&mut holder);
+            let holder = match holder.trim() {
+                "" => "process unknown".to_owned(),
+                pid => format!("process {pid}"),
+            };
+            return Err(RecordError::Locked { path: root.to_owned(), holder });
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(RecordError::io(&path, "the run cannot be locked")(error));
+        }
+    }
+    let mut write = || {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    write().map_err(RecordError::io(&path, "the run cannot be locked"))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::TaskId;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn one_process_at_a_time_and_the_error_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let run = RunDir::create(&path).unwrap();
+        run.write_run(&json!({"a": 1})).unwrap();
+        let error = RunDir::open(&path).unwrap_err().to_string();
+        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        assert_eq!(RunDir::view(&path).unwrap().read_run::<Value>().unwrap(), json!({"a": 1}));
+        drop(run);
+        let run = RunDir::open(&path).unwrap();
+        drop(run);
+        assert!(matches!(RunDir::create(&path), Err(RecordError::RunExists { .. })));
+    }
+
+    #[test]
+    fn a_folder_without_a_run_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(RunDir::open(folder.path()), Err(RecordError::NotARun { .. })));
+    }
+
+    #[test]
+    fn a_trial_has_its_own_folder_whatever_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path()).unwrap();
+        let arm = ArmId::new("0123456789abcdef".repeat(4));
+        let id = TrialId { task: TaskId::new("../a/b"), arm: arm.clone(), attempt: 2 };
+        let trial = run.trial(&id).unwrap();
+        let expected = folder.path().join("trials/0123456789ab/%2E.%2Fa%2Fb/2");
+        assert_eq!(trial.path(), expected);
+        assert!(expected.is_dir());
+        let near = ArmId::new(format!("0123456789ab{}", "f".repeat(52)));
+        assert!(run.check_arms([&arm, &arm]).is_ok());
+        assert!(run.check_arms([&arm, &near]).is_err());
+    }
+}

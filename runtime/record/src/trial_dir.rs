@@ -1,0 +1,201 @@
+//! One trial's folder.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::{Outcome, Verdict};
+
+use crate::{RecordError, disk};
+
+/// What a try leaves behind, in the order in which it is moved. The trajectory goes first: were
+/// the move cut short, [`TrialDir::next_try`] still counts right and the rest follows.
+const EVIDENCE: [&str; 5] =
+    ["trajectory.jsonl", "patch.diff", "outcome.json", "verdict.json", "grade"];
+
+/// `RUN/trials/<arm>/<task>/<attempt>/`. Its top level belongs to the latest try; a try that did
+/// not count is below `tries/<k>/`, where k is its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrialDir {
+    path: PathBuf,
+}
+
+impl TrialDir {
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn trajectory(&self) -> PathBuf {
+        self.path.join("trajectory.jsonl")
+    }
+
+    pub fn patch(&self) -> PathBuf {
+        self.path.join("patch.diff")
+    }
+
+    pub fn outcome(&self) -> PathBuf {
+        self.path.join("outcome.json")
+    }
+
+    pub fn verdict(&self) -> PathBuf {
+        self.path.join("verdict.json")
+    }
+
+    /// Grading log and raw results.
+    pub fn grade(&self) -> PathBuf {
+        self.path.join("grade")
+    }
+
+    pub fn tries(&self) -> PathBuf {
+        self.path.join("tries")
+    }
+
+    pub(crate) fn make(&self) -> Result<(), RecordError> {
+        fs::create_dir_all(&self.path)
+            .map_err(RecordError::io(&self.path, "the trial's folder cannot be made"))
+    }
+
+    /// The number of the try that would begin now, counted from 1.
+    pub fn next_try(&self) -> Result<u32, RecordError> {
+        let here = u32::from(self.trajectory().exists());
+        let tries = self.tries();
+        let found = match fs::read_dir(&tries) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(1 + here),
+            Err(error) => return Err(RecordError::io(&tries, "cannot be read")(error)),
+        };
+        let mut most = 0;
+        for entry in found {
+            let entry = entry.map_err(RecordError::io(&tries, "cannot be read"))?;
+            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            most = most.max(number.unwrap_or(0));
+        }
+        Ok(most + here + 1)
+    }
+
+    /// Makes room for try `k`, counted from 1: the evidence of the try before it, where there is
+    /// any, moves to `tries/<k-1>/`. May be called again after it was cut short.
+    ///
+    /// # Errors
+    /// There is evidence and `k` is 1, or the place that it would move to is taken.
+    pub fn begin_try(&self, k: u32) -> Result<(), RecordError> {
+        self.make()?;
+        let there: Vec<_> = EVIDENCE.iter().filter(|name| self.path.join(name).exists()).collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        let misuse = |why: String| RecordError::Misuse { path: self.path.clone(), why };
+        let Some(before) = k.checked_sub(1).filter(|before| *before > 0) else {
+            return Err(misuse("the first try finds the evidence of another one".into()));
+        };
+        let folder = self.tries().join(before.to_string());
+        fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be made"))?;
+        for name in there {
+            let to = folder.join(name);
+            if to.exists() {
+                return Err(misuse(format!("tries/{before}/{name} is there already")));
+            }
+            fs::rename(self.path.join(name), &to)
+                .map_err(RecordError::io(&to, "the evidence cannot be moved"))?;
+        }
+        Ok(())
+    }
+
+    pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RecordError> {
+        disk::write_json(&self.outcome(), outcome)
+    }
+
+    pub fn read_outcome(&self) -> Result<Option<Outcome>, RecordError> {
+        disk::read_json(&self.outcome())
+    }
+
+    pub fn write_verdict(&self, verdict: &Verdict) -> Result<(), RecordError> {
+        disk::write_json(&self.verdict(), verdict)
+    }
+
+    pub fn read_verdict(&self) -> Result<Option<Verdict>, RecordError> {
+        disk::read_json(&self.verdict())
+    }
+
+    pub fn write_patch(&self, patch: &[u8]) -> Result<(), RecordError> {
+        disk::write_whole(&self.patch(), patch)
+    }
+
+    pub fn read_patch(&self) -> Result<Option<Vec<u8>>, RecordError> {
+        disk::read_if_there(&self.patch())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Ending, Spent};
+
+    use super::*;
+
+    fn outcome() -> Outcome {
+        Outcome {
+            schema_version: 1,
+            ending: Ending::Submitted,
+            try_number: 1,
+            spent: Spent::default(),
+            malformed_calls: 0,
+            wall_seconds: 1.5,
+            left_out: vec![],
+            not_enforced: vec![],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_absence_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let trial = TrialDir::at(folder.path().join("t"));
+        assert_eq!(trial.read_outcome().unwrap(), None);
+        assert_eq!(trial.read_patch().unwrap(), None);
+        trial.write_outcome(&outcome()).unwrap();
+        trial.write_patch(b"\xff").unwrap();
+        assert_eq!(trial.read_outcome().unwrap(), Some(outcome()));
+        assert_eq!(trial.read_patch().unwrap().unwrap(), b"\xff");
+        fs::write(trial.outcome(), "{").unwrap();
+        assert!(matches!(trial.read_outcome(), Err(RecordError::Corrupt { .. })));
+    }
+
+    #[test]
+    fn the_evidence_of_a_try_that_did_not_count_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let trial = TrialDir::at(folder.path());
+        assert_eq!(trial.next_try().unwrap(), 1);
+        trial.begin_try(1).unwrap();
+        fs::write(trial.trajectory(), "one").unwrap();
+        trial.write_patch(b"p").unwrap();
+        assert_eq!(trial.next_try().unwrap(), 2);
+        assert!(trial.begin_try(1).is_err());
+        trial.begin_try(2).unwrap();
+        assert!(!trial.trajectory().exists());
+        assert_eq!(fs::read(folder.path().join("tries/1/trajectory.jsonl")).unwrap(), b"one");
+        assert_eq!(fs::read(folder.path().join("tries/1/patch.diff")).unwrap(), b"p");
+        assert_eq!(trial.next_try().unwrap(), 2);
+        fs::write(trial.trajectory(), "two").unwrap();
+        assert_eq!(trial.next_try().unwrap(), 3);
+        assert!(trial.begin_try(2).is_err(), "nothing is overwritten");
+        trial.begin_try(3).unwrap();
+        assert_eq!(fs::read(folder.path().join("tries/2/trajectory.jsonl")).unwrap(), b"two");
+    }
+
+    #[test]
+    fn a_move_that_was_cut_short_is_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let trial = TrialDir::at(folder.path());
+        fs::create_dir_all(folder.path().join("tries/1")).unwrap();
+        fs::write(folder.path().join("tries/1/trajectory.jsonl"), "one").unwrap();
+        trial.write_patch(b"p").unwrap();
+        let next = trial.next_try().unwrap();
+        assert_eq!(next, 2);
+        trial.begin_try(next).unwrap();
+        assert_eq!(fs::read(folder.path().join("tries/1/patch.diff")).unwrap(), b"p");
+    }
+}

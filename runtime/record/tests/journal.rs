@@ -1,0 +1,139 @@
+//! What a journal promises, whatever is cut off or flipped.
+
+use std::fs;
+
+use proctor_record::{Journal, RecordError, read_journal};
+use proctor_types::{Answer, Event, Usage};
+use proptest::prelude::*;
+use serde_json::{Map, json};
+
+fn note(text: &str) -> Event {
+    let mut note = Map::new();
+    note.insert("text".into(), json!(text));
+    Event::Noted { note }
+}
+
+fn answer(text: &str) -> Event {
+    Event::ModelAnswered {
+        answer: Answer {
+            content: text.into(),
+            tool_calls: vec![],
+            extra: Map::new(),
+            finish_reason: Some("stop".into()),
+            refused: false,
+            usage: Usage { input: 10, output: 2, ..Usage::default() },
+            cost_usd: Some(0.25),
+        },
+    }
+}
+
+fn three_lines(folder: &std::path::Path) -> std::path::PathBuf {
+    let path = folder.join("trajectory.jsonl");
+    let mut journal = Journal::create(&path, 2).unwrap();
+    assert_eq!(journal.append(0, note("a \"quoted\",\"sum\":\"line\"}\n")).unwrap(), 1);
+    assert_eq!(journal.append_durable(1, answer("é")).unwrap(), 2);
+    assert_eq!(journal.append(1, note("last")).unwrap(), 3);
+    path
+}
+
+#[test]
+fn events_come_back_as_they_were_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = three_lines(folder.path());
+    let reading = read_journal(&path).unwrap();
+    assert!(!reading.torn && reading.bad_lines.is_empty());
+    assert_eq!(reading.events.len(), 3);
+    assert_eq!(reading.events[1].event, answer("é"));
+    assert_eq!(reading.events[1].step, 1);
+    assert!(reading.events.iter().all(|event| event.try_number == 2));
+    assert!(reading.events.windows(2).all(|pair| pair[0].t_mono <= pair[1].t_mono));
+}
+
+/// Every byte offset, not a sample of them.
+#[test]
+fn cut_at_any_byte_everything_before_the_torn_line_is_kept_and_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = three_lines(folder.path());
+    let whole = fs::read(&path).unwrap();
+    let events = read_journal(&path).unwrap().events;
+    for cut in 0..=whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let complete = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
+        let reading = read_journal(&path).unwrap();
+        assert_eq!(reading.events, events[..complete], "cut at {cut}");
+        assert_eq!(reading.torn, cut > 0 && whole[cut - 1] != b'\n', "cut at {cut}");
+        assert!(reading.bad_lines.is_empty(), "cut at {cut}");
+        let mut journal = Journal::open(&path).unwrap();
+        assert_eq!(journal.append(1, note("more")).unwrap(), complete as u64 + 1);
+        drop(journal);
+        let mended = read_journal(&path).unwrap();
+        assert!(!mended.torn && mended.bad_lines.is_empty(), "cut at {cut}");
+        assert_eq!(mended.events.len(), complete + 1);
+        if complete > 0 {
+            assert_eq!(mended.events[complete].try_number, 2);
+            assert!(mended.events[complete].t_mono >= events[complete - 1].t_mono);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_flipped_byte_is_named(at in any::<prop::sample::Index>(), mask in 1u8..=255) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = three_lines(folder.path());
+        let mut bytes = fs::read(&path).unwrap();
+        let at = at.index(bytes.len());
+        let line = 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count();
+        bytes[at] ^= mask;
+        fs::write(&path, &bytes).unwrap();
+        let reading = read_journal(&path).unwrap();
+        let last = at == bytes.len() - 1;
+        prop_assert_eq!(reading.torn, last);
+        if !last {
+            let bad = &reading.bad_lines[0];
+            prop_assert_eq!(bad.line, line);
+            prop_assert!(bad.to_string().contains("trajectory.jsonl"));
+            prop_assert!(Journal::open(&path).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_kind_of_a_later_version_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trajectory.jsonl");
+    let line = r#"{"v":9,"seq":1,"try":1,"step":0,"t_mono":0.0,"t_wall":1.0,"kind":"dreamt","of":["sheep"]}"#;
+    let sum = &blake3::hash(line.as_bytes()).to_hex()[..16];
+    fs::write(&path, format!("{},\"sum\":\"{sum}\"}}\n", &line[..line.len() - 1])).unwrap();
+    let reading = read_journal(&path).unwrap();
+    assert!(reading.bad_lines.is_empty(), "{:?}", reading.bad_lines);
+    let Event::Unknown(fields) = &reading.events[0].event else { panic!("not kept") };
+    assert_eq!(fields["of"], json!(["sheep"]));
+    assert_eq!(fields["kind"], json!("dreamt"));
+    assert_eq!(serde_json::to_string(&reading.events[0]).unwrap(), line);
+}
+
+#[test]
+fn a_lost_line_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = three_lines(folder.path());
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<_> = text.split_inclusive('\n').collect();
+    fs::write(&path, format!("{}{}", lines[0], lines[2])).unwrap();
+    let reading = read_journal(&path).unwrap();
+    assert_eq!(reading.bad_lines.len(), 1);
+    assert!(reading.bad_lines[0].why.contains("event 3 stands where 2 should"));
+}
+
+#[test]
+fn a_journal_has_one_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trajectory.jsonl");
+    let journal = Journal::create(&path, 1).unwrap();
+    assert!(matches!(Journal::open(&path), Err(RecordError::Locked { .. })));
+    assert!(Journal::create(&path, 1).is_err());
+    drop(journal);
+    assert!(Journal::open(&path).is_ok());
+}
