@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use proctor_sandbox_api::wire::{Match, SearchRequest};
+use proctor_sandbox_api::wire::{EntryKind, Match, RawPath, SearchRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -55,9 +55,13 @@ impl Tool for Search {
         if matches.is_empty() {
             return Ok(Output::say("No matches."));
         }
+        // The agent names matches from the root on; where the root is a file, it is the path.
+        let is_file = arguments.path.is_some()
+            && place.room.stat(&root).await?.is_some_and(|root| root.kind == EntryKind::File);
         let mut text = String::new();
         for found in &matches {
-            text.push_str(&self.line(root.as_bytes(), place, found));
+            let path = if is_file { root.as_bytes().to_vec() } else { join(&root, &found.path) };
+            text.push_str(&self.line(place, &path, found));
         }
         let (mut shown, full) =
             show(&self.prompts, "search", text, self.settings.output_tokens).await?;
@@ -73,22 +77,11 @@ impl Tool for Search {
 
 impl Search {
     /// `path:line: text`, the path from the work directory on where it lies below it.
-    fn line(&self, root: &[u8], place: &Place, found: &Match) -> String {
-        let mut path = found.path.as_bytes().to_vec();
-        if !path.starts_with(b"/") {
-            let mut whole = root.to_vec();
-            if !path.is_empty() {
-                if !whole.ends_with(b"/") {
-                    whole.push(b'/');
-                }
-                whole.append(&mut path);
-            }
-            path = whole;
-        }
+    fn line(&self, place: &Place, path: &[u8], found: &Match) -> String {
         let below = path
             .strip_prefix(place.workdir.trim_end_matches('/').as_bytes())
             .and_then(|rest| rest.strip_prefix(b"/"));
-        let path = lossy(below.unwrap_or(&path));
+        let path = lossy(below.unwrap_or(path));
         if found.line == 0 {
             return format!("{path}\n");
         }
@@ -98,4 +91,13 @@ impl Search {
             None => format!("{path}:{}: {text}\n", found.line),
         }
     }
+}
+
+fn join(root: &RawPath, path: &RawPath) -> Vec<u8> {
+    let mut joined = root.as_bytes().to_vec();
+    if !joined.ends_with(b"/") {
+        joined.push(b'/');
+    }
+    joined.extend(path.as_bytes());
+    joined
 }
