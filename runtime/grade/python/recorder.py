@@ -140,7 +140,8 @@ class Recorder:
         if self._manager is None:
             return []
         pairs = self._manager.list_name_plugin()
-        return [[text(name), where(plugin)] for name, plugin in pairs if plugin not in (None, self)]
+        pairs = [pair for pair in pairs if pair[1] is not None and pair[1] is not self]
+        return [[text(name), where(plugin)] for name, plugin in pairs]
 
     @staticmethod
     def _hash(path):

@@ -13,6 +13,7 @@ pub(crate) const EXIT_MISMATCH: &str = "exit_mismatch";
 pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
 pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
 pub(crate) const LEFT_BEHIND: &str = "left_behind";
+pub(crate) const NO_CANARY: &str = "no_canary";
 pub(crate) const PATCH_REJECTED: &str = "patch_rejected";
 pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
 pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
@@ -23,8 +24,9 @@ pub(crate) const TEST_RESTORED: &str = "test_restored";
 pub(crate) const TIMED_OUT: &str = "timed_out";
 pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
+#[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 20] = [
+pub(crate) const KINDS: [&str; 21] = [
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,
@@ -36,6 +38,7 @@ pub(crate) const KINDS: [&str; 20] = [
     EXIT_WITHOUT_END,
     INTERPRETER_PATCHED,
     LEFT_BEHIND,
+    NO_CANARY,
     PATCH_REJECTED,
     REPORT_MISMATCH,
     REPORT_WITHOUT_RUN,

@@ -17,10 +17,12 @@ pub(crate) struct Policy {
     pub self_loading_folder_suffixes: Vec<String>,
     pub bytecode_suffixes: Vec<String>,
     pub bytecode_folders: Vec<String>,
+    pub history_folders: Vec<String>,
     pub guarded_modules: Vec<String>,
     pub import_roots: Vec<String>,
     pub environment: Environment,
     pub pytest: Pytest,
+    pub canaries: CanaryLimits,
     pub limits: Limits,
     pub evidence: BTreeMap<String, Meaning>,
 }
@@ -38,6 +40,16 @@ pub(crate) struct Environment {
 pub(crate) struct Pytest {
     pub arguments: Vec<String>,
     pub plugin_arguments: BTreeMap<String, Vec<String>>,
+}
+
+/// Canaries a run, at most, by what they are made of.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CanaryLimits {
+    pub files: usize,
+    pub fail_to_pass_raise: usize,
+    pub fail_to_pass_literal: usize,
+    pub pass_to_pass_raise: usize,
 }
 
 #[derive(Debug, Clone, Deserialize)]

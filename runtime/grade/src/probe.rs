@@ -13,7 +13,6 @@ const PROBE: &str = include_str!("../python/probe.py");
 /// What the pristine interpreter is and would load.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Probe {
-    pub python: String,
     pub pytest: Option<String>,
     /// `sys.prefix` and `sys.exec_prefix`.
     pub prefixes: Vec<String>,

@@ -210,7 +210,7 @@ fn append(log: &mut Vec<u8>, stream: &Captured) {
 }
 
 /// JSON in ASCII, so that no locale of the room can misread it.
-fn ascii(json: &str) -> String {
+pub(crate) fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         if c.is_ascii() {

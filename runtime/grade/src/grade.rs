@@ -1,0 +1,302 @@
+//! The grading of one patch, from the pristine room to the verdict.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proctor_record::patch::Current;
+use proctor_sandbox_api::{Room, wire::RawPath};
+use proctor_seat::{ApplyError, apply_patch};
+use proctor_types::{Evidence, Fault, Layer, Task, Verdict, sha256_hex};
+
+use crate::{
+    Defences, TestPlan,
+    canary::{self, Canary},
+    evidence::{self, note},
+    examine,
+    launch::Launch,
+    paths::{Guard, Paths, escaped, file_of},
+    policy::Policy,
+    pristine::{Pristine, at, paths_of, read},
+    probe::Probe,
+    records::Records,
+    restore::{remove, restore},
+    session::Session,
+    shadow::remove_shadows,
+    verdict::draw_up,
+};
+
+/// What a grading may be told.
+#[derive(Debug, Clone, Default)]
+pub struct GradeOptions {
+    /// A limit on the test run; the smaller of this and the task's own counts.
+    pub time_limit: Option<Duration>,
+    pub defences: Defences,
+}
+
+/// What a grading gives.
+#[derive(Debug, Clone)]
+pub struct Graded {
+    pub verdict: Verdict,
+    /// What the test run printed.
+    pub log: Vec<u8>,
+    /// The results pipe's bytes.
+    pub raw: Vec<u8>,
+}
+
+/// Grades `patch` in a fresh room that holds the task's environment and its unmasked source.
+///
+/// A patch that does not apply, is hostile, hangs or crashes gives a verdict. The room is used up.
+///
+/// # Errors
+///
+/// A fault of the seat where the mask or the test patch does not fit, of the grade where the test
+/// command or its interpreter cannot be used, of the sandbox where the room fails.
+pub async fn grade(
+    room: &Room,
+    task: &Task,
+    patch: &[u8],
+    options: &GradeOptions,
+) -> Result<Graded, Fault> {
+    Grading::prepare(room, task, options).await?.grade(patch).await
+}
+
+/// All that is learnt before the model's patch is laid.
+struct Grading<'a> {
+    room: &'a Room,
+    task: &'a Task,
+    options: &'a GradeOptions,
+    policy: &'static Policy,
+    launch: Launch,
+    probe: Probe,
+    masked: BTreeSet<String>,
+    test_patch: BTreeSet<String>,
+}
+
+impl<'a> Grading<'a> {
+    async fn prepare(
+        room: &'a Room,
+        task: &'a Task,
+        options: &'a GradeOptions,
+    ) -> Result<Self, Fault> {
+        let launch = Launch::read(room, &task.test_command, &task.env).await?;
+        let user = task.user.as_deref();
+        let probe = Probe::take(room, &launch, &task.workdir, &task.env, user).await?;
+        let of = |patch: &Option<String>, what: &str| {
+            let patch = patch.as_deref().unwrap_or_default();
+            if patch.trim().is_empty() {
+                return Ok(BTreeSet::new());
+            }
+            paths_of(patch.as_bytes()).map_err(|error| {
+                Fault::new(Layer::Seat, format!("{}: the {what}: {error}", task.id))
+            })
+        };
+        let masked = of(&task.mask, "mask")?;
+        let test_patch = of(&task.test_patch, "test patch")?;
+        let policy = Policy::get()?;
+        Ok(Self { room, task, options, policy, launch, probe, masked, test_patch })
+    }
+
+    async fn grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
+        let (room, task) = (self.room, self.task);
+        let is_empty = patch.trim_ascii().is_empty();
+        let touched = match if is_empty { Ok(BTreeSet::new()) } else { paths_of(patch) } {
+            Ok(touched) => touched,
+            Err(error) => return self.rejected(&error),
+        };
+        let paths =
+            Paths::new(self.policy, task, &self.probe, self.masked.clone(), &self.test_patch);
+        let pristine = self.pristine(&paths, &touched).await?;
+        let canaries = if self.options.defences.canaries {
+            canary::make(room, &self.launch, task, &pristine).await?
+        } else {
+            Vec::new()
+        };
+
+        let absent = self.seat(&pristine, &paths).await?;
+        let mut changed = touched;
+        if !is_empty {
+            match apply_patch(room, &RawPath::from(task.workdir.as_str()), patch).await {
+                Ok(paths) => changed.extend(paths.iter().map(RawPath::escaped)),
+                Err(ApplyError::Patch(error)) => return self.rejected(&error),
+                Err(ApplyError::Room(error)) => return Err(error.fault("applying the patch")),
+            }
+        }
+
+        let defences = self.options.defences;
+        let mut evidence = Vec::new();
+        if defences.remove_shadowing {
+            let found = remove_shadows(room, &task.workdir, &pristine, &self.probe, &changed);
+            evidence.extend(found.await?);
+        }
+        let found = restore(room, &task.workdir, &pristine, &paths, &changed, &absent, defences);
+        evidence.extend(found.await?);
+        for canary in &canaries {
+            room.write(&at(&task.workdir, &escaped(&canary.file)), canary.text.as_bytes(), None)
+                .await
+                .map_err(|error| error.fault("laying a canary"))?;
+        }
+        self.run(&pristine, &paths, &canaries, evidence).await
+    }
+
+    /// The pristine tree, with the test patch laid over what is kept of it.
+    async fn pristine(
+        &self,
+        paths: &Paths<'_>,
+        touched: &BTreeSet<String>,
+    ) -> Result<Pristine, Fault> {
+        let (room, task) = (self.room, self.task);
+        let mut pristine = Pristine::walk(room, &task.workdir, self.policy).await?;
+        let keep = |path: &str| match paths.guard(path) {
+            None | Some(Guard::Bytecode) => false,
+            Some(Guard::Config | Guard::SelfLoading | Guard::Test) => {
+                paths.is_own(path)
+                    || touched.contains(path)
+                    || self.masked.contains(path)
+                    || (path.ends_with("conftest.py") && !paths.is_interpreter(path))
+            }
+        };
+        pristine.keep(room, &task.workdir, &keep).await?;
+        if let Some(test_patch) = task.test_patch.as_deref().filter(|text| !text.trim().is_empty())
+        {
+            pristine.overlay(test_patch.as_bytes()).map_err(|fault| fault.context(&task.id))?;
+        }
+        Ok(pristine)
+    }
+
+    /// Takes away what the agent did not have: the mask, hidden paths, history, and compiled copies
+    /// of the code, which would hand the solution to a patch that reads them at test time. Returns
+    /// the paths that restoring must look at.
+    async fn seat(
+        &self,
+        pristine: &Pristine,
+        paths: &Paths<'_>,
+    ) -> Result<BTreeSet<String>, Fault> {
+        let (room, task) = (self.room, self.task);
+        if let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) {
+            let root = RawPath::from(task.workdir.as_str());
+            apply_patch(room, &root, mask.as_bytes()).await.map_err(|error| match error {
+                ApplyError::Patch(error) => Fault::new(
+                    Layer::Seat,
+                    format!("{}: the mask does not apply: {error}", task.id),
+                )
+                .mend("the mask must fit the source exactly; run `proctor tasks validate`"),
+                ApplyError::Room(error) => error.fault("applying the mask"),
+            })?;
+        }
+        for hidden in &task.hidden {
+            remove(room, &task.workdir, &escaped(hidden)).await?;
+        }
+        let compiled = pristine.names.keys().filter(|path| {
+            paths.guard(path) == Some(Guard::Bytecode) && !paths.is_interpreter(path)
+        });
+        for path in pristine.histories.iter().chain(compiled) {
+            remove(room, &task.workdir, path).await?;
+        }
+        let hidden = pristine.files.keys().filter(|path| paths.is_own(path));
+        Ok(self.masked.iter().chain(&self.test_patch).chain(hidden).cloned().collect())
+    }
+
+    async fn run(
+        &self,
+        pristine: &Pristine,
+        paths: &Paths<'_>,
+        canaries: &[Canary],
+        mut evidence: Vec<Evidence>,
+    ) -> Result<Graded, Fault> {
+        let task = self.task;
+        let plan = self.plan();
+        let mut expected: BTreeMap<String, String> = pristine
+            .files
+            .iter()
+            .filter(|(path, _)| path.ends_with(".py"))
+            .filter_map(|(path, file)| match file {
+                Current::File { bytes, .. } => Some((path.clone(), sha256_hex(bytes))),
+                Current::Link { .. } => None,
+            })
+            .collect();
+        expected.extend(
+            canaries
+                .iter()
+                .map(|canary| (escaped(&canary.file), sha256_hex(canary.text.as_bytes()))),
+        );
+        let defences = self.options.defences;
+        let session = Session {
+            plan: &plan,
+            launch: &self.launch,
+            probe: &self.probe,
+            canaries,
+            watch: expected.keys().cloned().collect(),
+            defences,
+        };
+        let (run, records) = session.run(self.room).await?;
+        evidence.extend(run.evidence.iter().cloned());
+        if defences.fingerprints {
+            let trusted = |path: &str| paths.guard(path).is_some();
+            evidence.extend(examine::interpreter(&records, &plan, &self.probe, &trusted));
+        }
+        if defences.restore_tests && defences.restore_config {
+            evidence.extend(self.rehash(&records, &expected).await?);
+        }
+        if defences.canaries {
+            evidence.extend(canary::judge(canaries, &run));
+        }
+        // Without the end's agreement (in the attack tests only) any run counts as complete.
+        let complete = run.complete || !defences.require_end;
+        let verdict = draw_up(task, &run.tests, complete, evidence)?;
+        Ok(Graded { verdict, log: run.log, raw: run.raw })
+    }
+
+    fn plan(&self) -> TestPlan {
+        let task = self.task;
+        let ids: Vec<String> =
+            task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
+        let files: BTreeSet<&str> = ids.iter().map(|id| file_of(id)).collect();
+        let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
+        TestPlan {
+            command: task.test_command.clone(),
+            workdir: task.workdir.clone(),
+            files: files.into_iter().map(str::to_owned).collect(),
+            ids: Some(ids),
+            env: task.env.clone(),
+            time_limit: self.options.time_limit.map_or(own, |limit| limit.min(own)),
+            user: task.user.clone(),
+        }
+    }
+
+    /// Whether the restored files are still what they were, when they were collected (as the
+    /// recorder saw them) and after the run (as the room agent sees them).
+    async fn rehash(
+        &self,
+        records: &Records,
+        expected: &BTreeMap<String, String>,
+    ) -> Result<Vec<Evidence>, Fault> {
+        let mut found = Vec::new();
+        for (path, hash) in expected {
+            let collected = records.begin().and_then(|begin| begin.watched.get(path));
+            let after = match read(self.room, &self.task.workdir, path).await? {
+                Some(Current::File { bytes, .. }) => Some(sha256_hex(&bytes)),
+                _ => None,
+            };
+            let when = if collected.is_some_and(|seen| seen.as_ref() != Some(hash)) {
+                "before it was collected"
+            } else if after.as_ref() != Some(hash) {
+                "during the run"
+            } else {
+                continue;
+            };
+            found.push(note(evidence::CHANGED_DURING_RUN, format!("{path}: {when}")));
+        }
+        Ok(found)
+    }
+
+    /// The verdict on a patch that cannot be laid.
+    fn rejected(&self, error: &dyn std::fmt::Display) -> Result<Graded, Fault> {
+        let what = error.to_string();
+        let log = format!("the patch was rejected: {what}\n").into_bytes();
+        let evidence = vec![note(evidence::PATCH_REJECTED, what)];
+        let verdict = draw_up(self.task, &BTreeMap::new(), false, evidence)?;
+        Ok(Graded { verdict, log, raw: Vec::new() })
+    }
+}

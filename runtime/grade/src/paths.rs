@@ -1,0 +1,178 @@
+//! Which paths of a work directory are whose.
+
+use std::collections::BTreeSet;
+
+use proctor_sandbox_api::wire::RawPath;
+use proctor_types::Task;
+
+use crate::{policy::Policy, probe::Probe};
+
+/// Why a path is not the model's to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// A test, or what tests share.
+    Test,
+    /// Configuration of pytest.
+    Config,
+    /// Loaded by the interpreter without being asked.
+    SelfLoading,
+    /// Compiled code. Never restored, only removed.
+    Bytecode,
+}
+
+/// The rules, made for one task. Paths are relative to the work directory.
+#[derive(Debug)]
+pub(crate) struct Paths<'a> {
+    policy: &'a Policy,
+    /// Files that hold the ids, hidden paths and paths of the test patch: restored in any case.
+    own: BTreeSet<String>,
+    /// Folders of tests.
+    trees: BTreeSet<String>,
+    /// Prefixes of the interpreter that lie below the work directory.
+    prefixes: Vec<String>,
+    /// Paths that the mask takes away or changes: source code even below a test folder.
+    masked: BTreeSet<String>,
+}
+
+/// The file of a test id.
+pub(crate) fn file_of(id: &str) -> &str {
+    id.split("::").next().unwrap_or(id)
+}
+
+impl<'a> Paths<'a> {
+    pub(crate) fn new(
+        policy: &'a Policy,
+        task: &Task,
+        probe: &Probe,
+        masked: BTreeSet<String>,
+        test_patch: &BTreeSet<String>,
+    ) -> Self {
+        let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+        let own: BTreeSet<String> = ids
+            .map(|id| escaped(file_of(id)))
+            .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
+            .chain(test_patch.iter().cloned())
+            .collect();
+        let trees = own.iter().filter_map(|path| tree_of(policy, path)).collect();
+        let prefixes =
+            probe.prefixes.iter().filter_map(|prefix| below(&task.workdir, prefix)).collect();
+        Self { policy, own, trees, prefixes, masked }
+    }
+
+    /// Whose a path is; `None` where it is the model's.
+    pub(crate) fn guard(&self, path: &str) -> Option<Guard> {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let ends =
+            |suffixes: &[String]| suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()));
+        let policy = self.policy;
+        let bytecode = ends(&policy.bytecode_suffixes)
+            || path
+                .split('/')
+                .any(|part| policy.bytecode_folders.iter().any(|folder| folder == part));
+        if bytecode {
+            return Some(Guard::Bytecode);
+        }
+        if self.is_self_loading(path, name) {
+            return Some(Guard::SelfLoading);
+        }
+        if policy.config_files.iter().any(|config| config == name) {
+            return Some(Guard::Config);
+        }
+        let shared =
+            self.trees.iter().any(|tree| is_at_or_below(tree, path)) && !self.masked.contains(path);
+        (self.is_own(path) || shared).then_some(Guard::Test)
+    }
+
+    /// Whether a path holds an id, is hidden, or is the test patch's.
+    pub(crate) fn is_own(&self, path: &str) -> bool {
+        self.own.iter().any(|own| is_at_or_below(own, path))
+    }
+
+    /// Whether a path belongs to an interpreter that lives in the work directory.
+    pub(crate) fn is_interpreter(&self, path: &str) -> bool {
+        self.prefixes.iter().any(|prefix| is_at_or_below(prefix, path))
+    }
+
+    fn is_self_loading(&self, path: &str, name: &str) -> bool {
+        let policy = self.policy;
+        policy.self_loading_files.iter().any(|file| file == name)
+            || policy.self_loading_suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()))
+            || path.split('/').any(|part| {
+                policy
+                    .self_loading_folder_suffixes
+                    .iter()
+                    .any(|suffix| part.ends_with(suffix.as_str()))
+            })
+            || self.is_interpreter(path)
+    }
+}
+
+/// A path of a task as all paths are named here: escaped, without a leading `./`.
+pub(crate) fn escaped(path: &str) -> String {
+    RawPath::from(path.trim_start_matches("./")).escaped()
+}
+
+/// The folder from the root to the first component that is a test folder.
+fn tree_of(policy: &Policy, path: &str) -> Option<String> {
+    let folders: Vec<&str> = path.split('/').collect();
+    let at = folders[..folders.len() - 1]
+        .iter()
+        .position(|part| policy.test_folders.iter().any(|folder| folder == part))?;
+    Some(folders[..=at].join("/"))
+}
+
+fn is_at_or_below(root: &str, path: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// An absolute path relative to the work directory, where it lies below it.
+pub(crate) fn below(workdir: &str, path: &str) -> Option<String> {
+    let rest = path.strip_prefix(workdir.trim_end_matches('/'))?;
+    if rest.is_empty() {
+        return Some(String::new());
+    }
+    rest.strip_prefix('/').map(|rest| rest.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task() -> Task {
+        serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {},
+            "fail_to_pass": ["pkg/tests/unit/test_a.py::T::test_x[a::b]"],
+            "pass_to_pass": ["test_top.py::test_y"], "hidden": ["data/secret"],
+            "test_command": ["python", "-m", "pytest"]
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_not_the_models_is_guarded() {
+        let probe = Probe { prefixes: vec!["/testbed/.venv".into()], ..Probe::default() };
+        let masked = BTreeSet::from(["pkg/tests/source.py".to_owned()]);
+        let policy = Policy::get().unwrap();
+        let paths = Paths::new(policy, &task(), &probe, masked, &BTreeSet::new());
+        for (path, guard) in [
+            ("pkg/tests/unit/test_a.py", Some(Guard::Test)),
+            ("pkg/tests/shared.py", Some(Guard::Test)),
+            ("pkg/tests/source.py", None),
+            ("test_top.py", Some(Guard::Test)),
+            ("test_other.py", None),
+            ("data/secret/x", Some(Guard::Test)),
+            ("conftest.py", Some(Guard::Config)),
+            ("docs/conftest.py", Some(Guard::Config)),
+            ("a/pytest.ini", Some(Guard::Config)),
+            ("src/sitecustomize.py", Some(Guard::SelfLoading)),
+            ("x.pth", Some(Guard::SelfLoading)),
+            ("evil-1.dist-info/entry_points.txt", Some(Guard::SelfLoading)),
+            (".venv/lib/a.py", Some(Guard::SelfLoading)),
+            ("pkg/__pycache__/a.cpython-311.pyc", Some(Guard::Bytecode)),
+            ("pkg/core.py", None),
+            ("pkg/testsuite.py", None),
+        ] {
+            assert_eq!(paths.guard(path), guard, "{path}");
+        }
+    }
+}

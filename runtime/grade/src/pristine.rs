@@ -1,0 +1,139 @@
+//! The guarded files as they were before anything of the model's was in the room.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_record::patch::{self, Change, Current};
+use proctor_sandbox_api::{
+    Room,
+    wire::{DirEntry, EntryKind, RawPath},
+};
+use proctor_types::{Fault, Layer};
+
+use crate::policy::Policy;
+
+/// The names of a pristine work directory, and the content of the files that may be restored.
+#[derive(Debug, Default)]
+pub(crate) struct Pristine {
+    /// Every path, relative and escaped.
+    pub names: BTreeMap<String, EntryKind>,
+    pub files: BTreeMap<String, Current>,
+    /// Folders of version control, not walked into.
+    pub histories: Vec<String>,
+}
+
+impl Pristine {
+    /// Walks the work directory.
+    pub(crate) async fn walk(room: &Room, workdir: &str, policy: &Policy) -> Result<Self, Fault> {
+        let mut names = BTreeMap::new();
+        let mut histories = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let full = at(workdir, &folder);
+            let entries =
+                room.list(&full).await.map_err(|error| error.fault("listing the tree"))?;
+            for DirEntry { name, kind, .. } in entries {
+                let name = name.escaped();
+                let path =
+                    if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+                if policy.history_folders.contains(&name) {
+                    histories.push(path);
+                    continue;
+                }
+                if kind == EntryKind::Dir {
+                    folders.push(path.clone());
+                }
+                names.insert(path, kind);
+            }
+            if names.len() > policy.limits.entries {
+                let what = format!("{workdir} has more than {} entries", policy.limits.entries);
+                return Err(Fault::new(Layer::Grade, what));
+            }
+        }
+        Ok(Self { names, files: BTreeMap::new(), histories })
+    }
+
+    /// Keeps the content of every path that `keep` names.
+    pub(crate) async fn keep(
+        &mut self,
+        room: &Room,
+        workdir: &str,
+        keep: &dyn Fn(&str) -> bool,
+    ) -> Result<(), Fault> {
+        let kept: Vec<String> = self
+            .names
+            .iter()
+            .filter(|(path, kind)| matches!(kind, EntryKind::File | EntryKind::Link) && keep(path))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in kept {
+            if let Some(current) = read(room, workdir, &path).await? {
+                self.files.insert(path, current);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays a test patch over what is kept, on the host: the room never sees it before the model's
+    /// own patch has been laid.
+    pub(crate) fn overlay(&mut self, test_patch: &[u8]) -> Result<(), Fault> {
+        let current = |path: &RawPath| self.files.get(&path.escaped()).cloned();
+        let changes = patch::resolve(test_patch, &current).map_err(|error| {
+            Fault::new(Layer::Seat, format!("the test patch does not apply: {error}"))
+        })?;
+        for change in changes {
+            match change {
+                Change::Write { path, bytes, mode } => {
+                    let path = path.escaped();
+                    let before = match self.files.get(&path) {
+                        Some(Current::File { mode, .. }) => *mode,
+                        _ => 0o644,
+                    };
+                    let file = Current::File { bytes, mode: mode.unwrap_or(before) };
+                    self.files.insert(path, file);
+                }
+                Change::Symlink { path, target } => {
+                    self.files.insert(path.escaped(), Current::Link { target });
+                }
+                Change::Remove { path } => {
+                    self.files.remove(&path.escaped());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `workdir/path`, of an escaped path.
+pub(crate) fn at(workdir: &str, path: &str) -> RawPath {
+    let root = workdir.trim_end_matches('/');
+    let mut full = RawPath::from(root);
+    if !path.is_empty() {
+        full.0.push(b'/');
+        full.0.extend(RawPath::parse(path).unwrap_or_else(|| RawPath::from(path)).0);
+    }
+    full
+}
+
+/// What a path holds now: a file or a link, or nothing that a patch could have made.
+pub(crate) async fn read(room: &Room, workdir: &str, path: &str) -> Result<Option<Current>, Fault> {
+    let full = at(workdir, path);
+    let limit = Policy::get()?.limits.file_bytes;
+    let found = room.stat(&full).await.map_err(|error| error.fault("looking at a file"))?;
+    let Some(found) = found else { return Ok(None) };
+    match found.kind {
+        EntryKind::File => {
+            let bytes = room
+                .read(&full, limit)
+                .await
+                .map_err(|error| error.fault(format!("reading {path}")))?;
+            Ok(Some(Current::File { bytes, mode: found.mode & 0o7777 }))
+        }
+        EntryKind::Link => Ok(found.link.map(|target| Current::Link { target })),
+        EntryKind::Dir | EntryKind::Other => Ok(None),
+    }
+}
+
+/// The paths of a patch, and of a patch's renames both.
+pub(crate) fn paths_of(patch: &[u8]) -> Result<BTreeSet<String>, patch::PatchError> {
+    Ok(patch::touched(patch)?.iter().map(RawPath::escaped).collect())
+}

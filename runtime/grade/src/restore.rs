@@ -1,0 +1,119 @@
+//! Puts the guarded files back over a patch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_record::patch::Current;
+use proctor_sandbox_api::{
+    Room,
+    wire::{EntryKind, RawPath},
+};
+use proctor_types::{Evidence, Fault};
+
+use crate::{
+    Defences,
+    evidence::{self, note},
+    paths::{Guard, Paths},
+    pristine::{Pristine, at, read},
+};
+
+/// Makes every guarded path what it was: written where it differs, removed where it was not there.
+///
+/// `changed` are the paths that the model's patch changed; only they can be evidence. `absent` are
+/// paths that grading itself took away before the patch (hidden paths, the mask's).
+pub(crate) async fn restore(
+    room: &Room,
+    workdir: &str,
+    pristine: &Pristine,
+    paths: &Paths<'_>,
+    changed: &BTreeSet<String>,
+    absent: &BTreeSet<String>,
+    defences: Defences,
+) -> Result<Vec<Evidence>, Fault> {
+    let mut found = Vec::new();
+    clear_ancestors(room, workdir, pristine, changed).await?;
+    let guarded: BTreeMap<&String, Guard> = changed
+        .iter()
+        .chain(absent)
+        .filter_map(|path| paths.guard(path).map(|guard| (path, guard)))
+        .filter(|(path, guard)| !changed.contains(*path) || is_up(*guard, defences))
+        .collect();
+    for (path, guard) in &guarded {
+        let now = read(room, workdir, path).await?;
+        let was = pristine.files.get(*path).filter(|_| *guard != Guard::Bytecode);
+        if now.as_ref() == was {
+            continue;
+        }
+        put(room, workdir, path, was).await?;
+        if changed.contains(*path) {
+            let did = if was.is_some() { "restored" } else { "removed" };
+            found.push(note(kind(*guard), format!("{path}: {did}")));
+        }
+    }
+    // What the test patch brings, whether or not anybody touched it.
+    for (path, was) in &pristine.files {
+        let done = guarded.contains_key(path) || changed.contains(path);
+        if !done && read(room, workdir, path).await?.as_ref() != Some(was) {
+            put(room, workdir, path, Some(was)).await?;
+        }
+    }
+    Ok(found)
+}
+
+fn is_up(guard: Guard, defences: Defences) -> bool {
+    match guard {
+        Guard::Test => defences.restore_tests,
+        Guard::Config => defences.restore_config,
+        Guard::SelfLoading => defences.remove_self_loading,
+        Guard::Bytecode => defences.remove_bytecode,
+    }
+}
+
+fn kind(guard: Guard) -> &'static str {
+    match guard {
+        Guard::Test => evidence::TEST_RESTORED,
+        Guard::Config => evidence::CONFIG_RESTORED,
+        Guard::SelfLoading => evidence::SELF_LOADING_REMOVED,
+        Guard::Bytecode => evidence::BYTECODE_REMOVED,
+    }
+}
+
+/// A file or a link that a patch put in the place of a folder of kept files is taken away, so that
+/// nothing is written through it.
+async fn clear_ancestors(
+    room: &Room,
+    workdir: &str,
+    pristine: &Pristine,
+    changed: &BTreeSet<String>,
+) -> Result<(), Fault> {
+    for path in changed {
+        let was_folder = pristine.names.get(path) == Some(&EntryKind::Dir);
+        let kept_below = pristine.files.keys().any(|kept| kept.starts_with(&format!("{path}/")));
+        if (was_folder || kept_below) && read(room, workdir, path).await?.is_some() {
+            remove(room, workdir, path).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn put(room: &Room, workdir: &str, path: &str, was: Option<&Current>) -> Result<(), Fault> {
+    let root = RawPath::from(workdir);
+    let full = at(workdir, path);
+    // Removed first: a link in its place is never written through, and a new file has a new age,
+    // so that no compiled copy of an edited one fits it.
+    remove(room, workdir, path).await?;
+    match was {
+        Some(Current::File { bytes, mode }) => room
+            .write_beneath(&root, &full, bytes, Some(*mode))
+            .await
+            .map_err(|error| error.fault(format!("restoring {path}"))),
+        Some(Current::Link { target }) => room
+            .symlink_beneath(&root, &full, target)
+            .await
+            .map_err(|error| error.fault(format!("restoring {path}"))),
+        None => Ok(()),
+    }
+}
+
+pub(crate) async fn remove(room: &Room, workdir: &str, path: &str) -> Result<(), Fault> {
+    room.remove(&at(workdir, path)).await.map_err(|error| error.fault(format!("removing {path}")))
+}
