@@ -227,7 +227,7 @@ impl Link {
         let flow = inbox.flow.clone();
         let accepting = {
             let mut state = self.state();
-            if stream % 2 == 0 || state.streams.contains_key(&stream) {
+            if stream.is_multiple_of(2) || state.streams.contains_key(&stream) {
                 return Err(WireError::Stream { stream, why: "not a new odd stream" });
             }
             state.streams.insert(stream, inbox);
