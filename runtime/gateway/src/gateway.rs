@@ -3,8 +3,8 @@ use std::sync::{Arc, Once, OnceLock};
 use proctor_types::{Budget, Fault, Layer, ModelSpec, Price};
 
 use crate::{
-    ExchangeSink, PriceTable, RetryPolicy, TrialGateway, endpoint::Endpoint, request,
-    retry::seconds, trial::Line,
+    ExchangeSink, PriceTable, RetryPolicy, TrialGateway, endpoint::Endpoint, exchange::causes,
+    request, retry::seconds, trial::Line,
 };
 
 type KeyOf = dyn Fn(&str) -> Option<String> + Send + Sync;
