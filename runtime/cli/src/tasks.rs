@@ -30,14 +30,14 @@ pub async fn load(
         let rows: Vec<_> = loaded.bad.iter().map(ToString::to_string).collect();
         return Err(UserError::new(rows.join("\n")).mend("correct or remove these rows").into());
     }
-    let mut tasks: Vec<_> = loaded
-        .tasks
-        .into_iter()
-        .map(|located| PlannedTask { task: Arc::new(located.task), base_dir: located.base_dir })
-        .collect();
+    let mut tasks = Vec::new();
+    for task in &loaded.tasks {
+        let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
+        tasks.push(PlannedTask { task: Arc::new(task.clone()), base_dir });
+    }
     let sources = Sources::new(cache.join("sources"));
     for located in loaded.recipes {
-        let name = located.recipe.id.to_string();
+        let name = located.recipe.id.clone();
         let built = proctor_recipes::build_cached(
             &located.recipe,
             backend.as_ref(),
@@ -47,12 +47,19 @@ pub async fn load(
         )
         .await
         .map_err(|error| anyhow::anyhow!("recipe {name}: {error}"))?;
-        tasks.push(PlannedTask { task: Arc::new(built), base_dir: located.base_dir });
+        let beside = located.file.parent().unwrap_or(Path::new("."));
+        tasks.push(PlannedTask { task: Arc::new(built), base_dir: absolute(beside)? });
     }
     if tasks.is_empty() {
         return Err(UserError::new(format!("no task in {}", patterns.join(", "))).into());
     }
     Ok(tasks)
+}
+
+/// The run directory outlives the current folder: what it keeps is absolute.
+fn absolute(path: &Path) -> std::io::Result<PathBuf> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    path.canonicalize()
 }
 
 /// A pattern as it stands, where that finds something from here; else beside the configuration.

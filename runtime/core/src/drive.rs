@@ -200,7 +200,7 @@ impl Try<'_> {
                 hash,
             })
             .await?;
-        Ok(patch.left_out.iter().map(ToString::to_string).collect())
+        Ok(patch.left_out.iter().map(|left| format!("{}: {}", left.path, left.why)).collect())
     }
 }
 

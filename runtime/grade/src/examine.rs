@@ -18,7 +18,7 @@ pub(crate) fn interpreter(
     records: &Records,
     plan: &TestPlan,
     probe: &Probe,
-    trusted: &dyn Fn(&str) -> bool,
+    trusted: &(dyn Fn(&str) -> bool + Sync),
 ) -> Vec<Evidence> {
     let mut found = BTreeSet::new();
     let root = format!("{}/", plan.workdir.trim_end_matches('/'));

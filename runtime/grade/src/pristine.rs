@@ -57,7 +57,7 @@ impl Pristine {
         &mut self,
         room: &Room,
         workdir: &str,
-        keep: &dyn Fn(&str) -> bool,
+        keep: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<(), Fault> {
         let kept: Vec<String> = self
             .names
