@@ -101,6 +101,11 @@ impl Room {
             task.abort();
         }
     }
+
+    /// Leaves the grammar on purpose, for the conformance kit.
+    pub(crate) fn send_garbage(&self, bytes: &[u8]) {
+        let _ = self.link.out.send(bytes.to_vec());
+    }
 }
 
 impl Drop for Room {

@@ -1,1 +1,0 @@
-//! The conformance kit: the checks that every back end passes.

@@ -1,0 +1,284 @@
+//! Files, folders and links.
+
+use std::time::Duration;
+
+use super::{
+    Failed,
+    ground::{Ground, Outcome, ensure, must, path, wrong},
+    kit::{Check, list},
+};
+use crate::{
+    Command, RoomError,
+    wire::{EntryKind, RawPath, RefusalKind},
+};
+
+pub fn checks() -> Vec<Check> {
+    list![
+        quick file_comes_back,
+        full file_of_many_megabytes_comes_back,
+        full empty_file_is_a_file,
+        full missing_file_is_refused,
+        full folder_is_not_read_as_a_file,
+        full file_over_the_limit_is_refused,
+        full pipe_is_not_waited_for,
+        full circle_of_links_is_refused,
+        full parents_are_made,
+        full modes_are_set_and_kept,
+        full writing_is_atomic,
+        full appending_appends,
+        full odd_names_are_bytes,
+        full folder_is_listed_in_order,
+        full links_are_not_followed_by_a_look,
+        quick write_beneath_stays_beneath,
+        full write_beneath_follows_no_link_out,
+        full link_beneath_is_made_and_held,
+        full removing_takes_a_tree_and_no_link_target,
+    ]
+}
+
+fn refused<T>(outcome: Result<T, RoomError>, kinds: &[RefusalKind]) -> Outcome {
+    match outcome {
+        Err(RoomError::Refused(refusal)) if kinds.contains(&refusal.why) => Ok(()),
+        Err(other) => Err(wrong(format!("not refused as {kinds:?}: {other:?}"))),
+        Ok(_) => Err(wrong(format!("not refused as {kinds:?}: it was done"))),
+    }
+}
+
+async fn file_comes_back(ground: &Ground<'_>) -> Outcome {
+    let file = path(&format!("{}/f", ground.folder().await?));
+    let bytes = b"caf\xc3\xa9 \xff\0\r\nno newline at the end";
+    ground.room.write(&file, bytes, None).await?;
+    let back = ground.room.read(&file, 1 << 20).await?;
+    ensure!(back == bytes, "{back:?}");
+    let done = ground.room.run(Command::new([path("cat"), file])).await?;
+    ensure!(done.stdout.head == bytes, "{:?}", done.stdout.head);
+    Ok(())
+}
+
+async fn file_of_many_megabytes_comes_back(ground: &Ground<'_>) -> Outcome {
+    let file = path(&format!("{}/f", ground.folder().await?));
+    let bytes: Vec<u8> = (0..20_000_000u32).map(|n| (n / 11) as u8).collect();
+    ground.room.write(&file, &bytes, None).await?;
+    ensure!(ground.room.read(&file, 1 << 26).await? == bytes, "other bytes came back");
+    ground.room.remove(&file).await?;
+    Ok(())
+}
+
+async fn empty_file_is_a_file(ground: &Ground<'_>) -> Outcome {
+    let file = path(&format!("{}/f", ground.folder().await?));
+    ground.room.write(&file, b"something", None).await?;
+    ground.room.write(&file, b"", None).await?;
+    ensure!(ground.room.read(&file, 0).await?.is_empty(), "it is not empty");
+    Ok(())
+}
+
+async fn missing_file_is_refused(ground: &Ground<'_>) -> Outcome {
+    refused(ground.room.read(&path("/no/such/file"), 10).await, &[RefusalKind::NotFound])?;
+    refused(ground.room.list(&path("/no/such/folder")).await, &[RefusalKind::NotFound])
+}
+
+async fn folder_is_not_read_as_a_file(ground: &Ground<'_>) -> Outcome {
+    refused(ground.room.read(&path("/tmp"), 10).await, &[RefusalKind::IsADirectory])?;
+    refused(ground.room.list(&path("/bin/sh")).await, &[RefusalKind::NotADirectory])
+}
+
+async fn file_over_the_limit_is_refused(ground: &Ground<'_>) -> Outcome {
+    let file = path(&format!("{}/f", ground.folder().await?));
+    ground.room.write(&file, &[b'x'; 101], None).await?;
+    refused(ground.room.read(&file, 100).await, &[RefusalKind::TooLarge])?;
+    ensure!(ground.room.read(&file, 101).await?.len() == 101, "the limit itself is refused");
+    Ok(())
+}
+
+async fn pipe_is_not_waited_for(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("mkfifo {folder}/p")).await?)?;
+    let pipe = path(&format!("{folder}/p"));
+    let read = tokio::time::timeout(Duration::from_secs(5), ground.room.read(&pipe, 10)).await;
+    let read = read.map_err(|_| wrong("reading a pipe hangs"))?;
+    ensure!(matches!(read, Err(RoomError::Refused(_))), "{read:?}");
+    Ok(())
+}
+
+async fn circle_of_links_is_refused(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("ln -s b {folder}/a; ln -s a {folder}/b")).await?)?;
+    let read = ground.room.read(&path(&format!("{folder}/a")), 10).await;
+    ensure!(matches!(read, Err(RoomError::Refused(_))), "{read:?}");
+    Ok(())
+}
+
+async fn parents_are_made(ground: &Ground<'_>) -> Outcome {
+    let file = path(&format!("{}/a/b/c/d", ground.folder().await?));
+    ground.room.write(&file, b"deep", None).await?;
+    ensure!(ground.room.read(&file, 10).await? == b"deep", "it is not there");
+    Ok(())
+}
+
+async fn modes_are_set_and_kept(ground: &Ground<'_>) -> Outcome {
+    let file = path(&format!("{}/f", ground.folder().await?));
+    for (asked, expected) in
+        [(None, 0o644), (Some(0o751), 0o751), (None, 0o751), (Some(0o400), 0o400)]
+    {
+        ground.room.write(&file, b"#!/bin/sh\n", asked).await?;
+        let found = ground.room.stat(&file).await?.ok_or_else(|| wrong("it is not there"))?;
+        ensure!(found.mode & 0o7777 == expected, "{asked:?} gave {:o}", found.mode);
+    }
+    Ok(())
+}
+
+async fn writing_is_atomic(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let file = path(&format!("{folder}/f"));
+    let (small, large) = (vec![b'a'; 1000], vec![b'b'; 2_000_000]);
+    ground.room.write(&file, &small, None).await?;
+    let line = format!(
+        "for n in $(seq 300); do wc -c < {folder}/f || echo gone; done | sort -u; ls -A {folder}"
+    );
+    let watching = ground.sh(&line);
+    let writing = async {
+        for turn in 0..12 {
+            ground.room.write(&file, if turn % 2 == 0 { &large } else { &small }, None).await?;
+        }
+        Ok::<(), Failed>(())
+    };
+    let (seen, written) = tokio::join!(watching, writing);
+    written?;
+    let seen = must(&seen?)?;
+    let torn = seen.lines().take_while(|line| *line != "f").any(|line| {
+        // The listing may catch the temporary name of a write that is going on.
+        line.parse::<usize>().is_ok_and(|size| size != small.len() && size != large.len())
+            || line == "gone"
+    });
+    ensure!(!torn, "{seen:?}");
+    let left = must(&ground.sh(&format!("ls -A {folder}")).await?)?;
+    ensure!(left == "f\n", "left: {left:?}");
+    Ok(())
+}
+
+async fn appending_appends(ground: &Ground<'_>) -> Outcome {
+    let file = path(&format!("{}/f", ground.folder().await?));
+    ground.room.append(&file, b"one\n").await?;
+    ground.room.append(&file, b"two\n").await?;
+    ensure!(ground.room.read(&file, 100).await? == b"one\ntwo\n", "not both");
+    Ok(())
+}
+
+async fn odd_names_are_bytes(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let names = [&b"\xff\xfe"[..], b" a b ", b"new\nline", b"%41", "漢é".as_bytes()];
+    for name in names {
+        let file = RawPath::new([folder.as_bytes(), b"/", name].concat());
+        ground.room.write(&file, name, None).await?;
+        ensure!(ground.room.read(&file, 100).await? == name, "{file}");
+    }
+    let mut listed: Vec<_> =
+        ground.room.list(&path(&folder)).await?.into_iter().map(|entry| entry.name.0).collect();
+    let mut expected: Vec<_> = names.iter().map(|name| name.to_vec()).collect();
+    expected.sort();
+    listed.sort();
+    ensure!(listed == expected, "{listed:?}");
+    Ok(())
+}
+
+async fn folder_is_listed_in_order(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let make = format!("cd {folder}; mkdir c; echo hi > b; ln -s nowhere a; mkfifo d; touch .e");
+    must(&ground.sh(&make).await?)?;
+    let entries = ground.room.list(&path(&folder)).await?;
+    let seen: Vec<_> = entries.iter().map(|entry| (entry.name.to_string(), entry.kind)).collect();
+    let expected = [
+        (".e", EntryKind::File),
+        ("a", EntryKind::Link),
+        ("b", EntryKind::File),
+        ("c", EntryKind::Dir),
+        ("d", EntryKind::Other),
+    ]
+    .map(|(name, kind)| (name.to_owned(), kind));
+    ensure!(seen == expected, "{seen:?}");
+    ensure!(entries[1].link == Some(path("nowhere")), "{:?}", entries[1]);
+    ensure!(entries[2].size == 3, "{:?}", entries[2]);
+    Ok(())
+}
+
+async fn links_are_not_followed_by_a_look(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("ln -s /bin/sh {folder}/l")).await?)?;
+    let found = ground.room.stat(&path(&format!("{folder}/l"))).await?;
+    let link = found.is_some_and(|entry| entry.link == Some(path("/bin/sh")));
+    ensure!(link, "the link was followed");
+    let none = ground.room.stat(&path(&format!("{folder}/none"))).await?;
+    ensure!(none.is_none(), "{none:?}");
+    Ok(())
+}
+
+async fn write_beneath_stays_beneath(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let root = path(&format!("{folder}/root"));
+    must(&ground.sh(&format!("mkdir {folder}/root")).await?)?;
+    ground.room.write_beneath(&root, &path("a/b"), b"in", None).await?;
+    ensure!(
+        ground.room.read(&path(&format!("{folder}/root/a/b")), 10).await? == b"in",
+        "it is not there"
+    );
+    for bad in ["../out", "a/../../out", "a/b/../../../out"] {
+        let wrote = ground.room.write_beneath(&root, &path(bad), b"out", None).await;
+        refused(
+            wrote,
+            &[RefusalKind::Outside, RefusalKind::BadRequest, RefusalKind::NotADirectory],
+        )?;
+    }
+    let out = ground.room.stat(&path(&format!("{folder}/out"))).await?;
+    ensure!(out.is_none(), "{out:?}");
+    Ok(())
+}
+
+async fn write_beneath_follows_no_link_out(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let make = format!(
+        "cd {folder}; mkdir root out; echo kept > out/f; ln -s ../out root/dir; \
+         ln -s {folder}/out root/abs; ln -s ../out/f root/file; ln -s / root/top"
+    );
+    must(&ground.sh(&make).await?)?;
+    let root = path(&format!("{folder}/root"));
+    for bad in ["dir/f", "abs/f", "dir/new", "top/tmp/kit-escape"] {
+        let wrote = ground.room.write_beneath(&root, &path(bad), b"escaped", None).await;
+        ensure!(matches!(wrote, Err(RoomError::Refused(_))), "{bad}: {wrote:?}");
+    }
+    // A link in the last place is replaced or refused, never written through.
+    let _ = ground.room.write_beneath(&root, &path("file"), b"escaped", None).await;
+    let kept = must(&ground.sh(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
+    ensure!(kept == "kept\nf\n", "{kept:?}");
+    let escaped = ground.room.stat(&path("/tmp/kit-escape")).await?;
+    ensure!(escaped.is_none(), "{escaped:?}");
+    Ok(())
+}
+
+async fn link_beneath_is_made_and_held(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?)?;
+    let root = path(&format!("{folder}/root"));
+    ground.room.symlink_beneath(&root, &path("l"), &path("../anywhere")).await?;
+    let found = ground.room.stat(&path(&format!("{folder}/root/l"))).await?;
+    let link = found.and_then(|entry| entry.link);
+    ensure!(link == Some(path("../anywhere")), "{link:?}");
+    for bad in ["../l", "up/l"] {
+        let made = ground.room.symlink_beneath(&root, &path(bad), &path("x")).await;
+        ensure!(matches!(made, Err(RoomError::Refused(_))), "{bad}: {made:?}");
+    }
+    Ok(())
+}
+
+async fn removing_takes_a_tree_and_no_link_target(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let make = format!(
+        "cd {folder}; mkdir -p tree/a/b kept; echo x > tree/a/b/f; echo k > kept/f; \
+         ln -s ../kept tree/link; chmod 0 tree/a/b"
+    );
+    must(&ground.sh(&make).await?)?;
+    ground.room.remove(&path(&format!("{folder}/tree"))).await?;
+    ground.room.remove(&path(&format!("{folder}/tree"))).await?;
+    let left = must(&ground.sh(&format!("cd {folder}; ls; ls kept")).await?)?;
+    ensure!(left == "kept\nf\n", "{left:?}");
+    Ok(())
+}

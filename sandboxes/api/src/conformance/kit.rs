@@ -1,0 +1,154 @@
+//! The list of checks, and the one way to run it.
+
+use std::{
+    fmt::Write as _,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proctor_types::{Fault, SandboxSpec};
+
+use super::{
+    commands, endings, files,
+    ground::{Failed, Ground, Outcome},
+    limits, outputs, processes, seal, trees,
+};
+use crate::{Backend, Prepared, RoomSpec, Sandbox};
+
+/// How long one check may take before it counts as hung.
+const LIMIT: Duration = Duration::from_secs(180);
+
+pub(super) type Body =
+    for<'a> fn(&'a Ground<'a>) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+
+/// One sentence about rooms.
+pub struct Check {
+    pub name: &'static str,
+    /// Part of what `proctor doctor` runs.
+    pub quick: bool,
+    pub(super) body: Body,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckResult {
+    pub name: &'static str,
+    pub passed: bool,
+    /// Set only where the room's enforcement lists the limit as not enforced.
+    pub skipped_reason: Option<String>,
+    pub took: Duration,
+    /// What was seen instead, where the check failed.
+    pub why: Option<String>,
+}
+
+/// Makes a list of checks of the functions that hold them: `quick` or `full`, then the name, which
+/// is the function's.
+macro_rules! list {
+    ($($speed:ident $name:ident),* $(,)?) => {
+        vec![$($crate::conformance::kit::Check {
+            name: stringify!($name),
+            quick: stringify!($speed) == "quick",
+            body: |ground| Box::pin($name(ground)),
+        }),*]
+    };
+}
+pub(super) use list;
+
+/// All checks, in the order they run in.
+pub fn checks() -> Vec<Check> {
+    [
+        outputs::checks(),
+        commands::checks(),
+        processes::checks(),
+        files::checks(),
+        trees::checks(),
+        seal::checks(),
+        limits::checks(),
+        endings::checks(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Runs the kit, or its quick part, one check after another. A room that a check broke is replaced
+/// before the next one.
+pub async fn run_kit(backend: &dyn Backend, prepared: &Prepared, quick: bool) -> Vec<CheckResult> {
+    let mut shared: Option<Box<dyn Sandbox>> = None;
+    let mut results = Vec::new();
+    for check in checks().into_iter().filter(|check| check.quick || !quick) {
+        let started = Instant::now();
+        let outcome = match room_for(backend, prepared, &mut shared).await {
+            Ok(sandbox) => {
+                let (room, enforcement) =
+                    (Arc::clone(sandbox.room()), sandbox.enforcement().clone());
+                let ground = Ground { backend, prepared, room, enforcement };
+                let run = tokio::time::timeout(LIMIT, (check.body)(&ground)).await;
+                run.unwrap_or_else(|_| {
+                    ground.room.disconnect("a check hung");
+                    Err(Failed::Wrong(format!("hung for {} s", LIMIT.as_secs())))
+                })
+            }
+            Err(fault) => Err(Failed::Wrong(fault.to_string())),
+        };
+        let took = started.elapsed();
+        let (passed, skipped_reason, why) = match outcome {
+            Ok(()) => (true, None, None),
+            Err(Failed::Skipped(reason)) => (false, Some(reason), None),
+            Err(Failed::Wrong(why)) => (false, None, Some(why)),
+        };
+        results.push(CheckResult { name: check.name, passed, skipped_reason, took, why });
+    }
+    if let Some(mut sandbox) = shared
+        && let Err(fault) = sandbox.close().await
+        && let Some(last) = results.last_mut()
+    {
+        last.passed = false;
+        last.why = Some(format!("the kit's room does not close: {fault}"));
+    }
+    results
+}
+
+async fn room_for<'s>(
+    backend: &dyn Backend,
+    prepared: &Prepared,
+    shared: &'s mut Option<Box<dyn Sandbox>>,
+) -> Result<&'s dyn Sandbox, Fault> {
+    if let Some(mut broken) = shared.take_if(|sandbox| sandbox.room().broken().is_some()) {
+        broken.close().await?;
+    }
+    let sandbox = match shared.take() {
+        Some(sandbox) => sandbox,
+        None => {
+            let spec = RoomSpec {
+                environment: prepared.clone(),
+                limits: SandboxSpec::default(),
+                purpose: "conformance kit".to_owned(),
+            };
+            backend.open(&spec).await?
+        }
+    };
+    Ok(&**shared.insert(sandbox))
+}
+
+/// The results as text: a line each with name and milliseconds, then the sums.
+pub fn render(results: &[CheckResult]) -> String {
+    let mut out = String::new();
+    for result in results {
+        let CheckResult { name, passed, skipped_reason, took, why } = result;
+        let mark = match (passed, skipped_reason) {
+            (true, _) => "ok",
+            (false, Some(_)) => "skip",
+            (false, None) => "FAIL",
+        };
+        let note = skipped_reason.as_deref().or(why.as_deref()).unwrap_or_default();
+        let _ =
+            writeln!(out, "{mark:<4} {name:<36} {:>9.1} ms  {note}", took.as_secs_f64() * 1000.0);
+    }
+    let passed = results.iter().filter(|result| result.passed).count();
+    let skipped = results.iter().filter(|result| result.skipped_reason.is_some()).count();
+    let failed = results.len() - passed - skipped;
+    let _ = writeln!(out, "{passed} passed, {failed} failed, {skipped} skipped");
+    out
+}

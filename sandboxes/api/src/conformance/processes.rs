@@ -1,0 +1,140 @@
+//! Time limits, cancellation, and that nothing is left behind.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+
+use super::{
+    ground::{Ground, Outcome, ensure, must, until_empty},
+    kit::{Check, list},
+};
+use crate::{Command, Completed};
+
+pub fn checks() -> Vec<Check> {
+    list![
+        quick time_limit_kills,
+        full time_limit_kills_those_that_ignore_signals,
+        full time_limit_kills_background_processes,
+        quick time_limit_kills_new_sessions,
+        full time_limit_kills_double_forked_daemons,
+        full time_limit_keeps_the_output_so_far,
+        full finished_command_leaves_no_group,
+        full reap_all_kills_daemons,
+        full daemon_holding_the_output_does_not_hang,
+        full commands_run_at_once,
+        full floods_at_once_stay_apart,
+        quick dropped_command_is_cancelled,
+        full zombies_are_reaped,
+    ]
+}
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn limited(ground: &Ground<'_>, line: &str) -> Result<Completed, super::Failed> {
+    let started = Instant::now();
+    let limit = Duration::from_millis(400);
+    let done = ground.room.run(Command::shell(line).time_limit(limit)).await?;
+    ensure!(done.exited.timed_out, "not timed out: {:?}", done.exited);
+    ensure!(started.elapsed() < SOON, "took {:?}", started.elapsed());
+    until_empty(&ground.room).await?;
+    Ok(done)
+}
+
+async fn time_limit_kills(ground: &Ground<'_>) -> Outcome {
+    limited(ground, "sleep 1000").await.map(drop)
+}
+
+async fn time_limit_kills_those_that_ignore_signals(ground: &Ground<'_>) -> Outcome {
+    limited(ground, "trap '' TERM INT HUP; sleep 1000; sleep 1000").await.map(drop)
+}
+
+async fn time_limit_kills_background_processes(ground: &Ground<'_>) -> Outcome {
+    limited(ground, "for n in 1 2 3 4 5; do sleep 1000 & done; wait").await.map(drop)
+}
+
+async fn time_limit_kills_new_sessions(ground: &Ground<'_>) -> Outcome {
+    limited(ground, "setsid sleep 1000 & setsid sh -c 'sleep 1000; true' & sleep 1000")
+        .await
+        .map(drop)
+}
+
+async fn time_limit_kills_double_forked_daemons(ground: &Ground<'_>) -> Outcome {
+    let daemon = "import os, time\n\
+                  if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n\
+                  \x20       os.chdir('/')\n        time.sleep(1000)\n    os._exit(0)\n\
+                  os.wait()\ntime.sleep(1000)";
+    limited(ground, &format!("exec python3 -c \"{daemon}\"")).await.map(drop)
+}
+
+async fn time_limit_keeps_the_output_so_far(ground: &Ground<'_>) -> Outcome {
+    let done = limited(ground, "echo before; sleep 1000; echo after").await?;
+    ensure!(done.stdout.text() == "before\n", "{:?}", done.stdout.text());
+    Ok(())
+}
+
+async fn finished_command_leaves_no_group(ground: &Ground<'_>) -> Outcome {
+    let done = ground.sh("sleep 1000 & sleep 1000 & exit 3").await?;
+    ensure!(done.exited.code == Some(3), "{:?}", done.exited);
+    ensure!(done.exited.left_behind >= 2, "left behind: {}", done.exited.left_behind);
+    until_empty(&ground.room).await
+}
+
+async fn reap_all_kills_daemons(ground: &Ground<'_>) -> Outcome {
+    let mut command = Command::shell("setsid sleep 1000 & sleep 0.2; exit 0");
+    command.reap_all = true;
+    let done = ground.room.run(command).await?;
+    ensure!(done.exited.left_behind >= 1, "left behind: {}", done.exited.left_behind);
+    until_empty(&ground.room).await
+}
+
+async fn daemon_holding_the_output_does_not_hang(ground: &Ground<'_>) -> Outcome {
+    let started = Instant::now();
+    let mut command =
+        Command::shell("setsid sh -c 'while :; do echo x; sleep 0.1; done' & echo ok");
+    command.reap_all = true;
+    let done = ground.room.run(command).await?;
+    ensure!(done.stdout.text().contains("ok\n"), "{:?}", done.stdout.text());
+    ensure!(started.elapsed() < SOON, "took {:?}", started.elapsed());
+    until_empty(&ground.room).await
+}
+
+async fn commands_run_at_once(ground: &Ground<'_>) -> Outcome {
+    let started = Instant::now();
+    let all = (0..16).map(|n| async move {
+        let done = ground.room.run(Command::shell(&format!("sleep 1; echo {n}"))).await?;
+        ensure!(done.stdout.text() == format!("{n}\n"), "{n}: {:?}", done.stdout.text());
+        Ok(())
+    });
+    try_join_all(all).await?;
+    ensure!(started.elapsed() < SOON, "took {:?}", started.elapsed());
+    Ok(())
+}
+
+async fn floods_at_once_stay_apart(ground: &Ground<'_>) -> Outcome {
+    let all = (0..4).map(|n| async move {
+        let mut command = Command::shell(&format!("yes {n} | head -c 4000000"));
+        command.output_cap = 8 << 20;
+        let done = ground.room.run(command).await?;
+        let own = done.stdout.head.iter().all(|&byte| byte == b'0' + n || byte == b'\n');
+        ensure!(own && done.stdout.total == 4_000_000, "{n}: {} bytes", done.stdout.total);
+        Ok(())
+    });
+    try_join_all(all).await.map(drop)
+}
+
+async fn dropped_command_is_cancelled(ground: &Ground<'_>) -> Outcome {
+    let command = Command::shell("setsid sleep 1000 & sleep 1000");
+    let cut = tokio::time::timeout(Duration::from_millis(400), ground.room.run(command)).await;
+    ensure!(cut.is_err(), "it ended by itself: {cut:?}");
+    until_empty(&ground.room).await?;
+    must(&ground.sh("true").await?).map(drop)
+}
+
+async fn zombies_are_reaped(ground: &Ground<'_>) -> Outcome {
+    let mut command = Command::shell("for n in 1 2 3 4 5; do setsid true & done; sleep 0.3");
+    command.reap_all = true;
+    must(&ground.room.run(command).await?)?;
+    let done = ground.sh("grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; true").await?;
+    ensure!(must(&done)?.is_empty(), "{:?}", done.stdout.text());
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! Search and snapshots.
+
+use super::{
+    Failed,
+    ground::{Ground, Outcome, ensure, must, path, wrong},
+    kit::{Check, list},
+};
+use crate::{
+    RoomError,
+    wire::{EntryKind, Match, RefusalKind, SearchRequest, SnapshotReply, SnapshotRequest},
+};
+
+pub fn checks() -> Vec<Check> {
+    list![
+        quick search_finds_lines,
+        full search_honours_ignore_files,
+        full search_lists_by_glob,
+        full search_is_limited,
+        full search_refuses_a_bad_pattern,
+        quick snapshot_holds_the_whole_tree_at_first,
+        full snapshot_of_no_change_is_empty,
+        quick snapshot_holds_what_changed,
+        full snapshot_sees_a_change_with_old_times,
+        full snapshot_skips_named_folders,
+        full snapshot_lists_large_files_without_content,
+        full snapshot_refuses_too_many_entries,
+        full snapshot_of_thousands_of_files,
+    ]
+}
+
+fn search(root: &str, pattern: Option<&str>, glob: Option<&str>) -> SearchRequest {
+    SearchRequest {
+        root: path(root),
+        pattern: pattern.map(str::to_owned),
+        glob: glob.map(str::to_owned),
+        ignore_case: false,
+        honour_ignore: true,
+        limit: 100,
+    }
+}
+
+/// Paths of matches may be absolute or relative to the root: the end is what counts.
+fn ends(matches: &[Match]) -> Vec<(String, u64)> {
+    let name = |text: String| text.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut out: Vec<_> = matches.iter().map(|m| (name(m.path.to_string()), m.line)).collect();
+    out.sort();
+    out
+}
+
+fn pairs(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
+    expected.iter().map(|(name, line)| ((*name).to_owned(), *line)).collect()
+}
+
+async fn search_finds_lines(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let make = format!("cd {folder}; printf 'x\\nNeedle 1\\n' > a; mkdir d; echo needle2 > d/b");
+    must(&ground.sh(&make).await?)?;
+    let (found, more) = ground.room.search(search(&folder, Some("eedle ?[0-9]"), None)).await?;
+    ensure!(ends(&found) == pairs(&[("a", 2), ("b", 1)]) && !more, "{found:?}");
+    ensure!(found.iter().any(|m| m.text.trim_end() == "Needle 1"), "{found:?}");
+    let (found, _) = ground.room.search(search(&folder, Some("needle"), None)).await?;
+    ensure!(ends(&found) == pairs(&[("b", 1)]), "{found:?}");
+    let any_case = SearchRequest { ignore_case: true, ..search(&folder, Some("NEEDLE"), None) };
+    let (found, _) = ground.room.search(any_case).await?;
+    ensure!(found.len() == 2, "{found:?}");
+    Ok(())
+}
+
+async fn search_honours_ignore_files(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let make = format!(
+        "cd {folder}; echo '*.log' > .gitignore; echo other > .ignore; \
+         for n in a.log other kept; do echo needle > $n; done"
+    );
+    must(&ground.sh(&make).await?)?;
+    let honouring = search(&folder, Some("needle"), None);
+    let (found, _) = ground.room.search(honouring.clone()).await?;
+    ensure!(ends(&found) == pairs(&[("kept", 1)]), "{found:?}");
+    let all = SearchRequest { honour_ignore: false, ..honouring };
+    let (found, _) = ground.room.search(all).await?;
+    ensure!(found.len() == 3, "{found:?}");
+    Ok(())
+}
+
+async fn search_lists_by_glob(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("cd {folder}; mkdir d; touch a.py b.txt d/c.py")).await?)?;
+    let (found, _) = ground.room.search(search(&folder, None, Some("**/*.py"))).await?;
+    ensure!(ends(&found) == pairs(&[("a.py", 0), ("c.py", 0)]), "{found:?}");
+    Ok(())
+}
+
+async fn search_is_limited(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("seq 1 1000 > {folder}/f")).await?)?;
+    let few = SearchRequest { limit: 10, ..search(&folder, Some("."), None) };
+    let (found, more) = ground.room.search(few).await?;
+    ensure!(found.len() == 10 && more, "{} and more: {more}", found.len());
+    Ok(())
+}
+
+async fn search_refuses_a_bad_pattern(ground: &Ground<'_>) -> Outcome {
+    match ground.room.search(search("/tmp", Some("("), None)).await {
+        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::BadRequest => Ok(()),
+        other => Err(wrong(format!("{other:?}"))),
+    }
+}
+
+fn request(root: &str) -> SnapshotRequest {
+    SnapshotRequest {
+        root: path(root),
+        fresh: false,
+        skip: vec![path(".git")],
+        file_limit: 10 << 20,
+        entry_limit: 100_000,
+    }
+}
+
+async fn snap(ground: &Ground<'_>, root: &str) -> Result<SnapshotReply, Failed> {
+    Ok(ground.room.snapshot(request(root)).await?.0)
+}
+
+fn names(reply: &SnapshotReply) -> String {
+    let changed: Vec<_> = reply.changed.iter().map(|entry| entry.path.to_string()).collect();
+    let removed: Vec<_> = reply.removed.iter().map(|path| format!("-{path}")).collect();
+    [changed, removed].concat().join(" ")
+}
+
+async fn snapshot_holds_the_whole_tree_at_first(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let make = format!(
+        "cd {folder}; mkdir d; echo one > a; echo one > d/same; touch empty; ln -s a l; \
+         chmod 755 a; printf '\\377' > d/raw"
+    );
+    must(&ground.sh(&make).await?)?;
+    let (reply, blobs) = ground.room.snapshot(request(&folder)).await?;
+    let seen: Vec<_> = reply
+        .changed
+        .iter()
+        .filter(|e| e.kind != EntryKind::Dir)
+        .map(|e| e.path.to_string())
+        .collect();
+    ensure!(seen == ["a", "d/raw", "d/same", "empty", "l"], "{seen:?}");
+    let entry = |name: &str| {
+        let found = reply.changed.iter().find(|entry| entry.path == path(name));
+        found.ok_or_else(|| wrong(format!("no {name}")))
+    };
+    ensure!(entry("a")?.mode & 0o777 == 0o755 && entry("a")?.size == 4, "{:?}", entry("a")?);
+    ensure!(entry("a")?.hash == entry("d/same")?.hash, "one content, two hashes");
+    ensure!(entry("l")?.link == Some(path("a")), "{:?}", entry("l")?);
+    let content = |name: &str| {
+        let hash = entry(name)?.hash.clone().unwrap_or_default();
+        let found = blobs.iter().find(|(own, _)| *own == hash).map(|(_, bytes)| bytes.clone());
+        found.ok_or_else(|| wrong(format!("no content of {name}")))
+    };
+    ensure!(content("a")? == b"one\n" && content("d/raw")? == b"\xff", "other contents");
+    let copies = blobs.iter().filter(|(_, bytes)| bytes == b"one\n").count();
+    ensure!(copies == 1, "a content was sent {copies} times");
+    Ok(())
+}
+
+async fn snapshot_of_no_change_is_empty(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("cd {folder}; mkdir d; echo x > d/f; echo y > g")).await?)?;
+    snap(ground, &folder).await?;
+    let (second, blobs) = ground.room.snapshot(request(&folder)).await?;
+    ensure!(names(&second).is_empty() && blobs.is_empty(), "{:?}", names(&second));
+    Ok(())
+}
+
+async fn snapshot_holds_what_changed(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let make = format!(
+        "cd {folder}; mkdir d gone; for n in change mode keep d/drop gone/f turn; do echo 1 > $n; \
+         done; ln -s a l"
+    );
+    must(&ground.sh(&make).await?)?;
+    snap(ground, &folder).await?;
+    let change = format!(
+        "cd {folder}; echo 2 > change; chmod 600 mode; rm d/drop; rm -r gone; ln -sfn b l; \
+         echo 1 > new; rm turn; mkdir turn; touch turn/f"
+    );
+    must(&ground.sh(&change).await?)?;
+    let (reply, blobs) = ground.room.snapshot(request(&folder)).await?;
+    let files: Vec<_> = reply
+        .changed
+        .iter()
+        .filter(|e| e.kind != EntryKind::Dir)
+        .map(|e| e.path.to_string())
+        .collect();
+    ensure!(files == ["change", "l", "mode", "new", "turn/f"], "{}", names(&reply));
+    let removed: Vec<_> = reply.removed.iter().map(ToString::to_string).collect();
+    ensure!(removed.iter().any(|name| name == "d/drop"), "{removed:?}");
+    ensure!(removed.iter().any(|name| name == "gone/f" || name == "gone"), "{removed:?}");
+    ensure!(!removed.iter().any(|name| name == "keep"), "{removed:?}");
+    let again = blobs.iter().any(|(_, bytes)| bytes == b"1\n");
+    ensure!(!again, "a known content was sent again");
+    let third = snap(ground, &folder).await?;
+    ensure!(names(&third).is_empty(), "{}", names(&third));
+    Ok(())
+}
+
+async fn snapshot_sees_a_change_with_old_times(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("cd {folder}; echo aaaa > f; touch -d 2020-01-01 f")).await?)?;
+    snap(ground, &folder).await?;
+    let change =
+        format!("cd {folder}; printf 'bbbb\\n' | dd of=f conv=notrunc; touch -d 2020-01-01 f");
+    must(&ground.sh(&change).await?)?;
+    let reply = snap(ground, &folder).await?;
+    ensure!(names(&reply) == "f", "{:?}", names(&reply));
+    Ok(())
+}
+
+async fn snapshot_skips_named_folders(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let make = format!("cd {folder}; mkdir -p .git sub/.git; touch .git/a sub/.git/b sub/c");
+    must(&ground.sh(&make).await?)?;
+    let reply = snap(ground, &folder).await?;
+    let inside = reply.changed.iter().any(|entry| entry.path.to_string().contains(".git/"));
+    ensure!(!inside, "{}", names(&reply));
+    Ok(())
+}
+
+async fn snapshot_lists_large_files_without_content(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("head -c 5000 /dev/zero > {folder}/large")).await?)?;
+    let small = SnapshotRequest { file_limit: 4999, ..request(&folder) };
+    let (reply, blobs) = ground.room.snapshot(small).await?;
+    let entry = reply.changed.iter().find(|entry| entry.path == path("large"));
+    let listed = entry.is_some_and(|entry| entry.hash.is_none() && entry.size == 5000);
+    ensure!(listed && blobs.is_empty(), "{entry:?}");
+    Ok(())
+}
+
+async fn snapshot_refuses_too_many_entries(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("cd {folder}; touch $(seq 1 50)")).await?)?;
+    let few = SnapshotRequest { entry_limit: 10, ..request(&folder) };
+    let refused = ground.room.snapshot(few).await;
+    ensure!(matches!(refused, Err(RoomError::Refused(_))), "it was not refused");
+    Ok(())
+}
+
+async fn snapshot_of_thousands_of_files(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    let long = "n".repeat(150);
+    let make = format!("cd {folder}; for n in $(seq 1 5000); do echo $n > {long}$n; done");
+    must(&ground.sh(&make).await?)?;
+    let (reply, blobs) = ground.room.snapshot(request(&folder)).await?;
+    let files = reply.changed.iter().filter(|entry| entry.kind == EntryKind::File).count();
+    ensure!(files == 5000 && blobs.len() == 5000, "{files} files, {} contents", blobs.len());
+    ensure!(reply.changed.is_sorted_by(|a, b| a.path <= b.path), "not in order");
+    must(&ground.sh(&format!("rm -r {folder}")).await?)?;
+    Ok(())
+}
