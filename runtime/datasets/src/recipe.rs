@@ -84,7 +84,7 @@ pub(crate) fn check(recipe: &Recipe) -> Vec<Complaint> {
         if let Err(what) = rules::inside(file) {
             out.push(Complaint::at(format!("recipe.carve.{file:?}"), what));
         }
-        if !Path::new(file).extension().is_some_and(|extension| extension == "py") {
+        if Path::new(file).extension().is_none_or(|extension| extension != "py") {
             out.push(Complaint::at(format!("recipe.carve.{file:?}"), "is no Python file"));
         }
         if let Some(name) = names.iter().find(|name| !is_dotted(name)) {

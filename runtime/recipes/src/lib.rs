@@ -1,1 +1,5 @@
-//! proctor-recipes.
+//! Recipes: real tasks, cut out of real libraries.
+
+mod carve;
+
+pub use carve::{CarveError, Carving, Kind, Object, carve};

@@ -1,0 +1,220 @@
+//! Cuts in a text, and the walk that finds where to make them.
+
+use ruff_python_ast::{ExceptHandler, Stmt};
+use ruff_text_size::Ranged;
+
+/// Replaces the bytes `start..end` by `with`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Edit {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) with: String,
+}
+
+impl Edit {
+    pub(super) fn cut(start: usize, end: usize) -> Self {
+        Self { start, end, with: String::new() }
+    }
+}
+
+/// Applies edits in any order; overlapping ones become one.
+pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
+    edits.sort_by_key(|edit| (edit.start, edit.end));
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for edit in edits {
+        if edit.start > at {
+            out.push_str(&text[at..edit.start]);
+        }
+        out.push_str(&edit.with);
+        at = at.max(edit.end);
+    }
+    out.push_str(&text[at..]);
+    out
+}
+
+/// What is to become of a statement.
+pub(super) enum Verdict {
+    /// It stays; what it holds is asked about.
+    Keep,
+    Remove,
+    /// It stays with these changes.
+    Change(Vec<Edit>),
+}
+
+/// Where a statement stands: the dotted path of the definitions around it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) prefix: &'a str,
+    pub(super) in_function: bool,
+}
+
+impl Place<'_> {
+    pub(super) fn path(&self, name: &str) -> String {
+        if self.prefix.is_empty() { name.to_owned() } else { format!("{}.{name}", self.prefix) }
+    }
+}
+
+/// Asks `judge` about every statement, outer ones first, and returns the edits. A block that would
+/// be left empty gets `pass`.
+pub(super) fn walk(
+    text: &str,
+    block: &[Stmt],
+    place: Place<'_>,
+    judge: &mut dyn FnMut(&Stmt, Place<'_>) -> Verdict,
+) -> Vec<Edit> {
+    let mut out = Vec::new();
+    let mut removed = Vec::new();
+    for (index, stmt) in block.iter().enumerate() {
+        match judge(stmt, place) {
+            Verdict::Keep => {
+                let path;
+                let inner = match stmt {
+                    Stmt::FunctionDef(def) => {
+                        path = place.path(&def.name);
+                        Place { prefix: &path, in_function: true }
+                    }
+                    Stmt::ClassDef(def) => {
+                        path = place.path(&def.name);
+                        Place { prefix: &path, ..place }
+                    }
+                    _ => place,
+                };
+                for inner_block in blocks(stmt) {
+                    out.extend(walk(text, inner_block, inner, judge));
+                }
+            }
+            Verdict::Change(edits) => out.extend(edits),
+            Verdict::Remove => removed.push(index),
+        }
+    }
+    // A module may be empty; the suite of any statement may not.
+    let empty =
+        removed.len() == block.len() && block.first().is_some_and(|stmt| indent(text, stmt) > 0);
+    for (count, &index) in removed.iter().enumerate() {
+        let mut edit = removal(text, block, index);
+        if empty && count == 0 && edit.with.is_empty() {
+            let column = indent(text, &block[index]);
+            let start = line_start(text, block[index].start().to_usize());
+            edit.with = format!("{}pass{}", &text[start..start + column], newline(text));
+            // The blank lines between header and first statement are nobody's.
+            edit.start = edit.start.max(start_of_comments(text, block, index));
+        }
+        out.push(edit);
+    }
+    out
+}
+
+/// The suites that a statement holds.
+pub(super) fn blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
+    match stmt {
+        Stmt::FunctionDef(stmt) => vec![&stmt.body],
+        Stmt::ClassDef(stmt) => vec![&stmt.body],
+        Stmt::If(stmt) => {
+            let clauses = stmt.elif_else_clauses.iter().map(|clause| &clause.body[..]);
+            std::iter::once(&stmt.body[..]).chain(clauses).collect()
+        }
+        Stmt::For(stmt) => vec![&stmt.body, &stmt.orelse],
+        Stmt::While(stmt) => vec![&stmt.body, &stmt.orelse],
+        Stmt::With(stmt) => vec![&stmt.body],
+        Stmt::Match(stmt) => stmt.cases.iter().map(|case| &case.body[..]).collect(),
+        Stmt::Try(stmt) => {
+            let mut out = vec![&stmt.body[..]];
+            for ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
+                out.push(&handler.body);
+            }
+            out.push(&stmt.orelse);
+            out.push(&stmt.finalbody);
+            out
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Takes a statement's lines away, with the comments that belong to it. A statement that shares
+/// its line with others becomes `pass` instead.
+fn removal(text: &str, block: &[Stmt], index: usize) -> Edit {
+    let stmt = &block[index];
+    let (start, end) = (stmt.start().to_usize(), stmt.end().to_usize());
+    let first = line_start(text, start);
+    let rest = text[end..line_end(text, end)].trim();
+    let alone = text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#'));
+    if !alone {
+        return Edit { start, end, with: "pass".into() };
+    }
+    let mut from = start_of_comments(text, block, index);
+    let mut to = line_end(text, end);
+    // Comments at the end of the body, deeper than the statement, are its own.
+    let column = indent(text, stmt);
+    let mut ahead = to;
+    while ahead < text.len() {
+        let line = &text[ahead..line_end(text, ahead)];
+        let bare = line.trim_start();
+        let deep = bare.starts_with('#') && line.len() - bare.len() > column;
+        if !deep && !bare.is_empty() {
+            break;
+        }
+        ahead = line_end(text, ahead);
+        if deep {
+            to = ahead;
+        }
+    }
+    if index + 1 < block.len() {
+        while to < text.len() && text[to..line_end(text, to)].trim().is_empty() {
+            to = line_end(text, to);
+        }
+    } else {
+        // The last of its block: the space after the block stays, the space before it goes.
+        while from > 0 && text[line_start(text, from - 1)..from].trim().is_empty() {
+            from = line_start(text, from - 1);
+        }
+    }
+    Edit::cut(from, to)
+}
+
+/// The start of the comment lines directly above a statement, at its own indentation.
+fn start_of_comments(text: &str, block: &[Stmt], index: usize) -> usize {
+    let stmt = &block[index];
+    let column = indent(text, stmt);
+    let mut from = line_start(text, stmt.start().to_usize());
+    // Never into the statement before: its last line may look like a comment inside a string.
+    let floor = match index.checked_sub(1).and_then(|before| block.get(before)) {
+        Some(before) => line_end(text, before.end().to_usize()),
+        None => 0,
+    };
+    while from > floor {
+        let above = line_start(text, from - 1);
+        let line = &text[above..from];
+        let bare = line.trim_start();
+        let code = bare.starts_with("#!") || bare.contains("coding:") || bare.contains("coding=");
+        if !bare.starts_with('#') || line.len() - bare.len() != column || code {
+            break;
+        }
+        from = above;
+    }
+    from
+}
+
+fn indent(text: &str, stmt: &Stmt) -> usize {
+    let start = stmt.start().to_usize();
+    let first = line_start(text, start);
+    let head = &text[first..start];
+    head.len() - head.trim_start().len()
+}
+
+pub(super) fn line_start(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |found| found + 1)
+}
+
+/// The start of the next line, or the end of the text.
+pub(super) fn line_end(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |found| at + found + 1)
+}
+
+pub(super) fn line_number(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+fn newline(text: &str) -> &'static str {
+    if text.contains("\r\n") { "\r\n" } else { "\n" }
+}

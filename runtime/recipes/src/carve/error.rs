@@ -1,0 +1,21 @@
+//! Why a carve is refused.
+
+/// Always names the file, and the place in it where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CarveError {
+    #[error("{file}: {why}")]
+    Unreadable { file: String, why: String },
+    #[error("{file}: Python cannot be parsed: {why}")]
+    Syntax { file: String, why: String },
+    #[error("{file} has no `{path}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    NotFound { file: String, path: String, near: Option<String> },
+    /// Something that stays needs what goes already when it is imported.
+    #[error(
+        "{file}:{line}: `{name}` is needed when this is imported, so taking it away would break \
+         the package; carve what needs it too, or leave `{name}`"
+    )]
+    Needed { file: String, line: usize, name: String },
+    /// The check after the cut: a fault of the carver, said rather than shipped.
+    #[error("{file}: the cut would not parse any more: {why}")]
+    Broken { file: String, why: String },
+}

@@ -1,0 +1,133 @@
+//! Imports of one package's modules by one another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{Alias, Stmt, StmtImportFrom};
+use ruff_text_size::Ranged;
+
+use super::{
+    edits::{Edit, Place, Verdict, walk},
+    file::TOP,
+    lists::{Item, cuts},
+    references,
+};
+
+/// Dotted module name to the paths that are gone in it.
+pub(super) type Gone = BTreeMap<String, BTreeSet<String>>;
+
+/// A module of the package.
+#[derive(Debug, Clone)]
+pub(super) struct Module {
+    /// Dotted.
+    pub(super) name: String,
+    /// Its file is an `__init__.py`.
+    pub(super) is_package: bool,
+}
+
+impl Module {
+    /// The module that `from ... import` names, absolute.
+    fn target(&self, import: &StmtImportFrom) -> String {
+        let named = import.module.as_deref().unwrap_or_default();
+        if import.level == 0 {
+            return named.to_owned();
+        }
+        let mut parts: Vec<&str> = self.name.split('.').collect();
+        let up = import.level as usize - usize::from(self.is_package);
+        parts.truncate(parts.len().saturating_sub(up));
+        parts.extend(Some(named).filter(|named| !named.is_empty()));
+        parts.join(".")
+    }
+}
+
+/// One import that runs at import time and names something gone.
+pub(super) struct Lost {
+    pub(super) offset: usize,
+    pub(super) name: String,
+    /// What the importing module calls it.
+    pub(super) bound: String,
+}
+
+/// What a module's imports lose.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub(super) lost: Vec<Lost>,
+    /// The edits that take those names out of their statements.
+    pub(super) edits: Vec<Edit>,
+    /// Names that `import *` no longer brings.
+    pub(super) starred: BTreeSet<String>,
+    /// Local dotted names of modules, to what is gone in them.
+    pub(super) modules: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Reads a module's import statements. Those inside functions run later, those in a `try` with
+/// handlers are prepared to fail, those under `TYPE_CHECKING` never run: all three stay.
+pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &Gone) -> Findings {
+    let mut findings = Findings::default();
+    // The ranges of statements whose imports stay.
+    let mut sheltered: Vec<(usize, usize)> = Vec::new();
+    let edits = walk(text, body, TOP, &mut |stmt, place: Place<'_>| {
+        let at = stmt.start().to_usize();
+        if place.in_function || sheltered.iter().any(|(from, to)| (*from..*to).contains(&at)) {
+            return Verdict::Keep;
+        }
+        match stmt {
+            Stmt::Try(stmt) if !stmt.handlers.is_empty() => {
+                if let (Some(first), Some(last)) = (stmt.body.first(), stmt.body.last()) {
+                    sheltered.push((first.start().to_usize(), last.end().to_usize()));
+                }
+                Verdict::Keep
+            }
+            Stmt::If(stmt) if references::is_type_checking(stmt) => {
+                if let (Some(first), Some(last)) = (stmt.body.first(), stmt.body.last()) {
+                    sheltered.push((first.start().to_usize(), last.end().to_usize()));
+                }
+                Verdict::Keep
+            }
+            Stmt::Import(stmt) => {
+                for alias in &stmt.names {
+                    if let Some(lost) = gone.get(alias.name.as_str()) {
+                        let local = alias.asname.as_ref().unwrap_or(&alias.name);
+                        findings.modules.insert(local.to_string(), lost.clone());
+                    }
+                }
+                Verdict::Keep
+            }
+            Stmt::ImportFrom(stmt) => from_import(text, stmt, module, gone, &mut findings),
+            _ => Verdict::Keep,
+        }
+    });
+    findings.edits = edits;
+    findings
+}
+
+fn from_import(
+    text: &str,
+    stmt: &StmtImportFrom,
+    module: &Module,
+    gone: &Gone,
+    findings: &mut Findings,
+) -> Verdict {
+    let target = module.target(stmt);
+    let lost = gone.get(&target);
+    let goes = |alias: &Alias| lost.is_some_and(|lost| lost.contains(alias.name.as_str()));
+    let mut items = Vec::new();
+    for alias in &stmt.names {
+        let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
+        let (start, end) = (alias.start().to_usize(), alias.end().to_usize());
+        items.push(Item { start, end, goes: goes(alias) });
+        if alias.name.as_str() == "*" {
+            let public = lost.into_iter().flatten().filter(|name| !name.contains('.'));
+            findings.starred.extend(public.cloned());
+        } else if goes(alias) {
+            let name = alias.name.to_string();
+            findings.lost.push(Lost { offset: start, name, bound: local });
+        } else if let Some(inner) = gone.get(&format!("{target}.{}", alias.name)) {
+            findings.modules.insert(local, inner.clone());
+        }
+    }
+    match items.iter().filter(|item| item.goes).count() {
+        0 => Verdict::Keep,
+        count if count == items.len() => Verdict::Remove,
+        _ => Verdict::Change(cuts(text, &items)),
+    }
+}

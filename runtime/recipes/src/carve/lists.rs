@@ -1,0 +1,80 @@
+//! Takes items out of a list that is written out: names of an import, entries of `__all__`.
+
+use super::edits::{Edit, line_end, line_start};
+
+/// One item of a list, and whether it goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Item {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) goes: bool,
+}
+
+/// The cuts that leave the other items, their comments and a legal list behind. At least one item
+/// stays: the caller removes a list of which nothing stays as a whole, where it must.
+pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
+    let mut out = Vec::new();
+    for (index, item) in items.iter().enumerate().filter(|(_, item)| item.goes) {
+        match comma_after(text, item.end) {
+            Some(comma) => out.push(with_comma(text, item.start, comma + 1)),
+            // The last item without a comma: what goes is everything after the last that stays.
+            None => {
+                let from = items[..index].iter().rev().find(|item| !item.goes);
+                out.push(Edit::cut(from.map_or(item.start, |item| item.end), item.end));
+            }
+        }
+    }
+    out
+}
+
+fn with_comma(text: &str, start: usize, end: usize) -> Edit {
+    let (first, last) = (line_start(text, start), line_end(text, end));
+    let rest = text[end..last].trim();
+    // Alone on its line: the line goes, with the comment that says something about it.
+    if text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#')) {
+        return Edit::cut(first, last);
+    }
+    let spaces = text[end..last].len() - text[end..last].trim_start_matches([' ', '\t']).len();
+    Edit::cut(start, end + spaces)
+}
+
+/// The comma that follows an item, over white space and comments.
+pub(super) fn comma_after(text: &str, mut at: usize) -> Option<usize> {
+    loop {
+        let rest = &text[at..];
+        at += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n', '\\']).len();
+        match text[at..].chars().next()? {
+            ',' => return Some(at),
+            '#' => at = line_end(text, at),
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::edits::apply, *};
+
+    fn without(text: &str, gone: &[&str]) -> String {
+        let mut items = Vec::new();
+        for name in ["aa", "bb", "cc"] {
+            let start = text.find(name).unwrap();
+            items.push(Item { start, end: start + name.len(), goes: gone.contains(&name) });
+        }
+        apply(text, cuts(text, &items))
+    }
+
+    #[test]
+    fn every_position_and_form_is_cut_cleanly() {
+        let line = "[aa, bb, cc]";
+        assert_eq!(without(line, &["aa"]), "[bb, cc]");
+        assert_eq!(without(line, &["bb"]), "[aa, cc]");
+        assert_eq!(without(line, &["cc"]), "[aa, bb]");
+        assert_eq!(without(line, &["bb", "cc"]), "[aa]");
+        assert_eq!(without("[aa, bb, cc, ]", &["cc"]), "[aa, bb, ]");
+        let lines = "(\n    aa,\n    bb,  # note\n    cc,\n)";
+        assert_eq!(without(lines, &["bb"]), "(\n    aa,\n    cc,\n)");
+        assert_eq!(without(lines, &["aa", "cc"]), "(\n    bb,  # note\n)");
+        assert_eq!(without("(aa, bb,  # x\n cc)", &["cc"]), "(aa, bb)");
+    }
+}

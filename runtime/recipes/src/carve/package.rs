@@ -1,0 +1,225 @@
+//! A carve over a whole source tree.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    CarveError, Object,
+    edits::{apply, line_number},
+    file::{checked, cut, gone, parse, without_exports},
+    imports::{self, Gone, Module},
+    references,
+};
+
+/// What a carve came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Carving {
+    /// In the order of files and paths.
+    pub objects: Vec<Object>,
+    /// Path below the tree, to the text before and after.
+    pub files: BTreeMap<String, (String, String)>,
+}
+
+impl Carving {
+    /// The mask: a git patch that takes the objects away. Reversed it is the gold.
+    pub fn mask(&self) -> String {
+        let mut out = String::new();
+        for (path, (before, after)) in &self.files {
+            let patch = diffy::DiffOptions::new()
+                .set_original_filename(format!("a/{path}"))
+                .set_modified_filename(format!("b/{path}"))
+                .create_patch(before, after)
+                .to_string();
+            out.push_str(&format!("diff --git a/{path} b/{path}\n{patch}"));
+        }
+        out
+    }
+}
+
+/// One module's text as it is by now.
+struct Text {
+    module: Module,
+    before: String,
+    now: String,
+}
+
+/// Takes the objects of `wanted` (file to dotted paths) out of the tree at `root`, in memory.
+///
+/// Re-exports in package files (`__init__.py`) and entries of `__all__` go with them. What else
+/// needs them while it is imported is an error that names the place.
+pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carving, CarveError> {
+    let mut texts = BTreeMap::new();
+    for file in wanted.keys() {
+        load_package(root, file, &mut texts)?;
+    }
+    let mut all_gone = Gone::new();
+    let mut objects = Vec::new();
+    for (file, paths) in wanted {
+        let Some(text) = texts.get_mut(file) else {
+            let why = "there is no such file in the source".to_owned();
+            return Err(CarveError::Unreadable { file: file.clone(), why });
+        };
+        let done = cut(file, &text.now, paths)?;
+        text.now = done.text;
+        all_gone.entry(text.module.name.clone()).or_default().extend(done.gone);
+        objects.extend(done.objects);
+    }
+    // A re-export that goes may be re-exported again: until no module loses a name any more.
+    loop {
+        let before = count(&all_gone);
+        for (file, text) in &mut texts {
+            if text.module.is_package {
+                drop_reexports(file, text, &mut all_gone)?;
+            }
+            inherit_stars(file, text, &mut all_gone)?;
+        }
+        if count(&all_gone) == before {
+            break;
+        }
+    }
+    for (file, text) in &texts {
+        check(file, text, &all_gone)?;
+    }
+    let files = texts
+        .into_iter()
+        .filter(|(_, text)| text.before != text.now)
+        .map(|(file, text)| (file, (text.before, text.now)))
+        .collect();
+    Ok(Carving { objects, files })
+}
+
+fn count(gone: &Gone) -> usize {
+    gone.values().map(BTreeSet::len).sum()
+}
+
+fn drop_reexports(file: &str, text: &mut Text, all_gone: &mut Gone) -> Result<(), CarveError> {
+    let parsed = parse(file, &text.now)?;
+    let found = imports::find(&text.now, &parsed.syntax().body, &text.module, all_gone);
+    if found.edits.is_empty() {
+        return Ok(());
+    }
+    text.now = checked(file, apply(&text.now, found.edits))?;
+    lose(file, text, found.lost.into_iter().map(|lost| lost.bound).collect(), all_gone)
+}
+
+fn inherit_stars(file: &str, text: &mut Text, all_gone: &mut Gone) -> Result<(), CarveError> {
+    let parsed = parse(file, &text.now)?;
+    let found = imports::find(&text.now, &parsed.syntax().body, &text.module, all_gone);
+    let known = all_gone.get(&text.module.name).cloned().unwrap_or_default();
+    let fresh: Vec<String> = found.starred.difference(&known).cloned().collect();
+    if fresh.is_empty() { Ok(()) } else { lose(file, text, fresh, all_gone) }
+}
+
+/// Notes names that a module lost, unless something else in it binds them.
+fn lose(
+    file: &str,
+    text: &mut Text,
+    names: Vec<String>,
+    all_gone: &mut Gone,
+) -> Result<(), CarveError> {
+    let lost = gone(file, &text.now, names.iter())?;
+    text.now = without_exports(file, &text.now, &lost)?;
+    all_gone.entry(text.module.name.clone()).or_default().extend(lost);
+    Ok(())
+}
+
+/// Nothing that stays may need at import time what goes.
+fn check(file: &str, text: &Text, all_gone: &Gone) -> Result<(), CarveError> {
+    let needed = |offset: usize, name: &str| {
+        // The line in the file as it was, where the text did not move it beyond recognition.
+        let line = text.now[offset..].lines().next().unwrap_or_default();
+        let line = original_line(&text.before, &text.now, offset, line);
+        CarveError::Needed { file: file.to_owned(), line, name: name.to_owned() }
+    };
+    let parsed = parse(file, &text.now)?;
+    let body = &parsed.syntax().body;
+    let found = imports::find(&text.now, body, &text.module, all_gone);
+    if let Some(lost) = found.lost.first() {
+        return Err(needed(lost.offset, &lost.name));
+    }
+    let own = all_gone.get(&text.module.name).cloned().unwrap_or_default();
+    match references::find(body, &own, &found.modules).first() {
+        Some((offset, name)) => Err(needed(*offset, name)),
+        None => Ok(()),
+    }
+}
+
+/// Lines were only taken away, so a line stood at its number or below: the first of the same text.
+fn original_line(before: &str, now: &str, offset: usize, rest: &str) -> usize {
+    let number = line_number(now, offset);
+    let found = before.lines().enumerate().skip(number - 1).find(|(_, line)| line.ends_with(rest));
+    found.map_or(number, |(index, _)| index + 1)
+}
+
+/// Reads all modules of the package that `file` belongs to.
+fn load_package(
+    root: &Path,
+    file: &str,
+    texts: &mut BTreeMap<String, Text>,
+) -> Result<(), CarveError> {
+    if texts.contains_key(file) {
+        return Ok(());
+    }
+    let mut top = Path::new(file).parent().unwrap_or(Path::new("")).to_path_buf();
+    if !root.join(&top).join("__init__.py").is_file() {
+        // A single module is its own package.
+        return load_file(root, file, Path::new(file).parent().unwrap_or(Path::new("")), texts);
+    }
+    while let Some(parent) = top.parent() {
+        if !root.join(parent).join("__init__.py").is_file() || parent.as_os_str().is_empty() {
+            break;
+        }
+        top = parent.to_path_buf();
+    }
+    let start = top.parent().unwrap_or(Path::new("")).to_path_buf();
+    let mut folders = vec![top];
+    while let Some(folder) = folders.pop() {
+        let listing = fs::read_dir(root.join(&folder))
+            .map_err(|error| unreadable(&folder.display().to_string(), &error))?;
+        let mut names: Vec<PathBuf> =
+            listing.flatten().map(|entry| folder.join(entry.file_name())).collect();
+        names.sort();
+        for path in names {
+            if root.join(&path).is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "py")
+                && let Some(name) = path.to_str()
+                && let Err(error) = load_file(root, name, &start, texts)
+                && name == file
+            {
+                // Another file that this parser cannot read (a template, an old dialect) is not
+                // imported either.
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn load_file(
+    root: &Path,
+    file: &str,
+    start: &Path,
+    texts: &mut BTreeMap<String, Text>,
+) -> Result<(), CarveError> {
+    let before = fs::read_to_string(root.join(file)).map_err(|error| unreadable(file, &error))?;
+    parse(file, &before)?;
+    let path = Path::new(file);
+    let below = path.strip_prefix(start).unwrap_or(path).with_extension("");
+    let mut parts: Vec<String> =
+        below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+    let is_package = parts.last().is_some_and(|last| last == "__init__");
+    if is_package {
+        parts.pop();
+    }
+    let module = Module { name: parts.join("."), is_package };
+    texts.insert(file.to_owned(), Text { module, now: before.clone(), before });
+    Ok(())
+}
+
+fn unreadable(file: &str, error: &std::io::Error) -> CarveError {
+    CarveError::Unreadable { file: file.to_owned(), why: error.to_string() }
+}
