@@ -1,7 +1,9 @@
 //! The scaffolds over a real room.
+#![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod bash;
 mod plain;
+mod prompts;
 mod replay;
 mod support;
 mod tools;

@@ -1,0 +1,42 @@
+//! The first messages as a model reads them, whole.
+
+use proctor_scaffolds::builtin;
+use proctor_types::{Budget, Message};
+
+use crate::support::Scripted;
+
+async fn task_message(scaffold: &str, announced: Option<Budget>) -> String {
+    let mut session = Scripted::new(Vec::new()).await;
+    session.brief.workdir = "/testbed".into();
+    session.brief.announced = announced;
+    drop(builtin(scaffold).unwrap().drive(&mut session).await);
+    match &session.asked()[0].messages[..] {
+        [Message::System { content: system }, Message::User { content }] => {
+            assert!(!system.contains("{{") && !system.contains("{%"));
+            content.clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_hidden_budget_is_not_spoken_of() {
+    for announced in [None, Some(Budget::default())] {
+        assert_eq!(
+            task_message("tools", announced).await,
+            "The repository is at `/testbed`. Commands start there, each in a fresh shell, and are \
+             killed after 30 seconds.\n\n<task>\nMake f return 2.\n</task>\n"
+        );
+    }
+}
+
+#[tokio::test]
+async fn announced_limits_are_named_one_a_line() {
+    let budget = Budget { steps: Some(50), cost_usd: Some(1.5), ..Budget::default() };
+    assert_eq!(
+        task_message("bash", Some(budget)).await,
+        "The repository is at `/testbed`. Commands start there and are killed after 30 seconds.\n\n\
+         <task>\nMake f return 2.\n</task>\n\nYour limits:\n- 50 answers, one command each\n\
+         - 1.5 US dollars\nThe files as they are when a limit is reached are judged.\n"
+    );
+}
