@@ -37,7 +37,7 @@ struct Inner {
     cache: PathBuf,
     agent: PathBuf,
     groups: Groups,
-    entry: Entry,
+    entry: Arc<Entry>,
     rooms: AtomicU64,
 }
 
@@ -61,7 +61,7 @@ impl Native {
         let inner = || -> io::Result<Inner> {
             fs::create_dir_all(cache_dir.join("stage"))?;
             let cache = fs::canonicalize(&cache_dir)?;
-            let entry = Entry::make(&cache)?;
+            let entry = Arc::new(Entry::make(&cache)?);
             let groups = Groups::find(&entry);
             Ok(Inner { cache, agent, groups, entry, rooms: AtomicU64::new(0) })
         };
@@ -224,7 +224,12 @@ impl Inner {
             }
         };
         enforcement.not_enforced.extend(launched.notes);
-        let held = Held { child: launched.child, lifeline: launched.lifeline, group };
+        let held = Held {
+            child: launched.child,
+            lifeline: launched.lifeline,
+            group,
+            owner: Arc::clone(&self.entry),
+        };
         let (reader, writer) = launched.stream.into_split();
         match Room::connect(reader, writer).await {
             Ok(room) => Ok(NativeSandbox::new(room, enforcement, held)),

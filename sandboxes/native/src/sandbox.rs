@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::cgroup::Group;
+use crate::{cgroup::Group, registry::Entry};
 
 /// How long a room may take to end by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -28,6 +28,8 @@ pub(crate) struct Held {
     pub(crate) child: Child,
     pub(crate) lifeline: ChildStderr,
     pub(crate) group: Group,
+    /// Keeps the runtime's entry locked as long as the room lives, whoever drops the back end.
+    pub(crate) owner: Arc<Entry>,
 }
 
 impl NativeSandbox {
@@ -58,9 +60,10 @@ impl Held {
     }
 
     async fn finish(self) -> Result<(), Fault> {
-        let Self { lifeline, mut group, .. } = self;
+        let Self { lifeline, mut group, owner, .. } = self;
         drop(lifeline);
         let removed = spawn_blocking(move || group.remove()).await;
+        drop(owner);
         match removed {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
@@ -100,10 +103,14 @@ impl Drop for NativeSandbox {
                 }
             });
         } else {
-            let Held { child, lifeline, mut group } = held;
+            let Held { child, lifeline, mut group, owner } = held;
             drop(child);
             drop(lifeline);
-            std::thread::spawn(move || group.remove());
+            std::thread::spawn(move || {
+                let removed = group.remove();
+                drop(owner);
+                removed
+            });
         }
     }
 }
