@@ -16,18 +16,21 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
         return Err(Fault::new(Layer::Sandbox, "this build carries no room agent")
             .mend("build on Linux with libc.a (libc6-dev) installed"));
     }
-    let path = cache.join(format!("agentd-{}", &agent_digest()[..16]));
+    // A folder of its own, so that the process is named plainly `agentd` in the room.
+    let folder = cache.join(format!("agentd-{}", &agent_digest()[..16]));
+    let path = folder.join("agentd");
     if fs::metadata(&path).is_ok_and(|found| found.len() == AGENT.len() as u64) {
         return Ok(path);
     }
-    write(cache, &path).map_err(|error| {
+    write(&folder, &path).map_err(|error| {
         Fault::new(Layer::Sandbox, format!("write the room agent to {}: {error}", path.display()))
     })?;
     Ok(path)
 }
 
-fn write(cache: &Path, path: &Path) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(cache)?;
+fn write(folder: &Path, path: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(AGENT)?;
     file.as_file().set_permissions(fs::Permissions::from_mode(0o755))?;
     file.persist(path).map_err(|error| error.error)?;

@@ -105,7 +105,9 @@ impl Groups {
                         Ok(()) if *name == "memory" => group.has_memory = true,
                         Ok(()) if *name == "pids" => group.has_pids = true,
                         Ok(()) => {}
-                        Err(error) => group.missing.push(format!("{name}: {error}")),
+                        Err(error) => {
+                            group.missing.push(format!("{}: {error}", limit_of(name)));
+                        }
                     }
                 }
             }
@@ -113,7 +115,8 @@ impl Groups {
         }
         for name in CONTROLLERS {
             if !self.parents.iter().any(|parent| parent.controllers.contains(&name)) {
-                group.missing.push(format!("{name}: no writable {name} control group"));
+                let limit = limit_of(name);
+                group.missing.push(format!("{limit}: no writable {name} control group"));
             }
         }
         group
@@ -156,6 +159,15 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
             let _ = kill_process(pid, Signal::KILL);
         }
         thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The limit that a controller holds, as the configuration names it.
+fn limit_of(controller: &str) -> &str {
+    match controller {
+        "pids" => "processes",
+        "cpu" => "cpus",
+        other => other,
     }
 }
 

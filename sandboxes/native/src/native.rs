@@ -190,7 +190,7 @@ impl Inner {
                     // Counted per user namespace, so for this room alone; the machine's root is
                     // exempt from it.
                     process_limit = Some(limits.processes);
-                    enforcement.not_enforced.retain(|what| !what.starts_with("pids:"));
+                    enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
                 }
                 Upper::Memory { bytes: disk_bytes(limits, group.has_memory, &mut enforcement) }
             }
@@ -247,7 +247,7 @@ fn disk_bytes(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcement
     let most = limits.memory_mb * 7 / 8;
     if memory_is_held && limits.disk_mb > most {
         said.not_enforced.push(format!(
-            "disk: {most} MiB in place of {}, since a native room's files count as its memory",
+            "written files: {most} MiB in place of {}, since they count as memory in a native room",
             limits.disk_mb
         ));
         most << 20

@@ -178,7 +178,7 @@ async fn limits_hold_or_are_said_not_to() {
         let done = sandbox.room().run(Command::shell(hog)).await.unwrap();
         assert_ne!(done.exited.code, Some(0), "400 MiB in a room of 256");
     }
-    if !missing.contains("pids:") {
+    if !missing.contains("processes:") {
         let many = "for i in $(seq 200); do sleep 5 & done 2>&1";
         let said = shell(&*sandbox, many).await;
         assert!(said.contains("fork") || said.contains("Resource"), "{said}");
