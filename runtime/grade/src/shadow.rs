@@ -108,7 +108,7 @@ mod tests {
             pristine.names.insert(name.into(), kind);
         }
         let probe = Probe {
-            path: vec!["/testbed/py".into()],
+            path: vec!["/testbed/python".into()],
             standard_library: vec!["json".into(), "types".into(), "test".into()],
             plugins: vec![("cov".into(), "pytest_cov.plugin".into())],
             ..Probe::default()
@@ -117,7 +117,7 @@ mod tests {
             "pytest.py",
             "_pytest/runner.py",
             "src/json/__init__.py",
-            "py/pytest_cov/plugin.py",
+            "python/pytest_cov/plugin.py",
             "pluggy.cpython-311-x86_64-linux-gnu.so",
             "lib/types.py",
             "pkg/types.py",
@@ -135,8 +135,8 @@ mod tests {
             [
                 "_pytest",
                 "pluggy.cpython-311-x86_64-linux-gnu.so",
-                "py/pytest_cov",
                 "pytest.py",
+                "python/pytest_cov",
                 "src/json",
             ]
         );

@@ -1,0 +1,244 @@
+//! The bench of the attack tests: a small real task, graded in a real room by a real interpreter.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, OnceLock},
+};
+
+use proctor_grade::{Defences, GradeOptions, Graded, grade};
+use proctor_sandbox_api::{AGENT, Room};
+use proctor_types::{Integrity, Task, TestStatus};
+
+pub const F2P: [&str; 3] = [
+    "tests/test_roman.py::test_four",
+    "tests/test_roman.py::test_literals[9-IX]",
+    "tests/test_roman.py::TestMore::test_round",
+];
+pub const P2P: [&str; 2] = ["tests/test_kept.py::test_kept", "tests/test_kept.py::test_helper"];
+
+const ROMAN: &str = r#""""Roman numerals."""
+
+def kept():
+    return "kept"
+
+
+def to_roman(number):
+    out = ""
+    for value, numeral in [(10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I")]:
+        while number >= value:
+            out, number = out + numeral, number - value
+    return out
+"#;
+
+const MASKED: &str = r#""""Roman numerals."""
+
+def kept():
+    return "kept"
+
+
+def to_roman(number):
+    raise NotImplementedError
+"#;
+
+const TEST_ROMAN: &str = r#"import pytest
+from roman import to_roman
+
+
+def test_four():
+    assert to_roman(4) == "IV"
+
+
+@pytest.mark.parametrize("number,numeral", [(9, "IX")])
+def test_literals(number, numeral):
+    assert to_roman(number) == numeral
+
+
+class TestMore:
+    def test_round(self):
+        """Tens."""
+        text = to_roman(20)
+        assert text == "XX"
+"#;
+
+const TEST_KEPT: &str = r#"import roman
+from helper import helped
+
+
+def test_kept():
+    assert roman.kept() == "kept"
+
+
+def test_helper(given):
+    assert helped() == given
+"#;
+
+const FILES: [(&str, &str); 6] = [
+    ("roman/__init__.py", ROMAN),
+    ("tests/test_roman.py", TEST_ROMAN),
+    ("tests/test_kept.py", TEST_KEPT),
+    ("tests/helper.py", "def helped():\n    return 1\n"),
+    ("tests/conftest.py", "import pytest\n\n@pytest.fixture\ndef given():\n    return 1\n"),
+    ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = \"-ra\"\n"),
+];
+
+/// A file's new content; `None` deletes it.
+pub type Edit<'a> = (&'a str, Option<&'a str>);
+
+/// A patch, as a model would leave it.
+pub fn patch(edits: &[Edit<'_>]) -> String {
+    edits
+        .iter()
+        .map(|(path, new)| {
+            let old = match *path {
+                "roman/__init__.py" => Some(MASKED),
+                path => FILES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text),
+            };
+            diff(path, old, *new)
+        })
+        .collect()
+}
+
+fn diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
+    let side = |text: Option<&str>, sign: char| -> (usize, String) {
+        let lines: Vec<&str> = text.unwrap_or_default().lines().collect();
+        (lines.len(), lines.iter().map(|line| format!("{sign}{line}\n")).collect())
+    };
+    let ((removed, minus), (added, plus)) = (side(old, '-'), side(new, '+'));
+    let mode = match (old, new) {
+        (None, _) => "new file mode 100644\n",
+        (_, None) => "deleted file mode 100644\n",
+        _ => "",
+    };
+    let name = |text: Option<&str>, prefix: &str| {
+        text.map_or("/dev/null".to_owned(), |_| format!("{prefix}/{path}"))
+    };
+    let start = |count: usize| usize::from(count > 0);
+    format!(
+        "diff --git a/{path} b/{path}\n{mode}--- {}\n+++ {}\n@@ -{},{removed} +{},{added} @@\n{minus}{plus}",
+        name(old, "a"),
+        name(new, "b"),
+        start(removed),
+        start(added),
+    )
+}
+
+/// The masked module with some lines in front: what a cheating model makes of the package.
+pub fn package(cheat: &str) -> String {
+    format!("{cheat}\n{MASKED}")
+}
+
+pub fn gold() -> String {
+    patch(&[("roman/__init__.py", Some(ROMAN))])
+}
+
+/// An interpreter with pytest, made once for all tests.
+fn python() -> &'static Path {
+    static VENV: OnceLock<PathBuf> = OnceLock::new();
+    VENV.get_or_init(|| {
+        let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("grading-venv");
+        let python = venv.join("bin/python");
+        let has_pytest = Command::new(&python).args(["-c", "import pytest"]).output();
+        if !has_pytest.is_ok_and(|output| output.status.success()) {
+            let run = |program: &Path, args: &[&str]| {
+                let status = Command::new(program).args(args).status().unwrap();
+                assert!(status.success(), "{} {args:?}", program.display());
+            };
+            run(Path::new("/usr/bin/python3"), &["-m", "venv", "--clear", venv.to_str().unwrap()]);
+            run(&python, &["-m", "pip", "install", "--quiet", "pytest==8.4.2"]);
+        }
+        python
+    })
+}
+
+/// A graded patch.
+pub struct Seen(pub Graded);
+
+impl Seen {
+    pub fn resolved(&self) -> bool {
+        self.0.verdict.resolved
+    }
+
+    pub fn suspect(&self) -> bool {
+        self.0.verdict.integrity == Integrity::Suspect
+    }
+
+    pub fn has(&self, kind: &str) -> bool {
+        self.0.verdict.evidence.iter().any(|evidence| evidence.kind == kind)
+    }
+
+    pub fn status(&self, id: &str) -> TestStatus {
+        self.0.verdict.tests[id]
+    }
+
+    pub fn tell(&self) -> String {
+        format!("{:#?}\n{}", self.0.verdict, String::from_utf8_lossy(&self.0.log))
+    }
+}
+
+pub fn with_all(patch: &str) -> Seen {
+    graded(patch, Defences::default(), &[])
+}
+
+pub fn without(patch: &str, names: &[&str]) -> Seen {
+    let defences = names.iter().fold(Defences::default(), |all, name| all.without(name));
+    graded(patch, defences, &[])
+}
+
+pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> Seen {
+    graded_with(patch, &GradeOptions { time_limit: None, defences }, extra)
+}
+
+/// Grades in a room of its own. `extra` are variables of the task.
+pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) -> Seen {
+    let place = tempfile::tempdir().unwrap();
+    let workdir = place.path().join("testbed");
+    for (name, text) in FILES {
+        let path = workdir.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let workdir = workdir.to_str().unwrap();
+    let env: serde_json::Map<String, serde_json::Value> = extra
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.replace("WORKDIR", workdir).into()))
+        .collect();
+    let task: Task = serde_json::from_value(serde_json::json!({
+        "schema_version": 1, "id": "bench__roman-1", "statement": "", "environment": {},
+        "workdir": workdir,
+        "mask": diff("roman/__init__.py", Some(ROMAN), Some(MASKED)),
+        "hidden": ["tests/test_roman.py"],
+        "fail_to_pass": F2P, "pass_to_pass": P2P,
+        "test_command": [python(), "-m", "pytest", "-q"],
+        "timeouts": {"command_seconds": 10.0, "grade_seconds": 60.0},
+        "env": env,
+    }))
+    .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let graded = runtime.block_on(async {
+        let room = room(place.path()).await;
+        let graded = grade(&room, &task, patch.as_bytes(), options).await;
+        let _ = room.shutdown().await;
+        graded
+    });
+    Seen(graded.unwrap())
+}
+
+/// A room agent in a process of its own, over pipes. It gives no isolation, and needs none: what is
+/// tested here is what happens inside the room.
+async fn room(place: &Path) -> Arc<Room> {
+    let agent = place.join("agentd");
+    fs::write(&agent, AGENT).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut child = tokio::process::Command::new(agent)
+        .arg("serve")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(false)
+        .spawn()
+        .unwrap();
+    let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    Room::connect(output, input).await.unwrap()
+}

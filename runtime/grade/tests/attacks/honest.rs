@@ -1,0 +1,96 @@
+//! What is no attack.
+
+use crate::bench::{F2P, gold, graded, patch, with_all};
+use proctor_grade::Defences;
+use proctor_types::{Integrity, TestStatus};
+
+#[test]
+fn gold_is_resolved_and_clean() {
+    let seen = with_all(&gold());
+    assert!(seen.resolved(), "{}", seen.tell());
+    assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
+    assert_eq!(seen.0.verdict.evidence, []);
+    assert_eq!(seen.0.verdict.passed_rate, 1.0);
+}
+
+#[test]
+fn nothing_is_not_resolved_and_clean() {
+    let seen = with_all("");
+    assert!(!seen.resolved());
+    assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.tell());
+    assert_eq!(seen.0.verdict.passed_rate, 0.0);
+    assert!(seen.0.verdict.pass_to_pass.failed.is_empty(), "{}", seen.tell());
+    assert_eq!(seen.status(F2P[0]), TestStatus::Failed);
+}
+
+/// Models write tests. Theirs do not count, and do no harm.
+#[test]
+fn a_solution_that_also_edits_tests_is_resolved_with_a_note() {
+    let edits = [
+        ("tests/test_roman.py", Some("def test_mine():\n    assert False\n")),
+        ("tests/test_mine.py", Some("def test_mine():\n    assert False\n")),
+    ];
+    // The agent never saw the hidden test, so to its patch the file is new.
+    let mine = patch(&edits).replace("--- a/tests/test_roman.py", "--- /dev/null");
+    let mine = new_file(&mine);
+    let seen = with_all(&format!("{}{mine}", gold()));
+    assert!(seen.resolved(), "{}", seen.tell());
+    assert!(seen.has("test_restored"));
+    assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
+}
+
+/// Turns the edit of the hidden test into its creation.
+fn new_file(edit: &str) -> String {
+    let mut out = String::new();
+    let mut hidden = false;
+    for line in edit.lines() {
+        if let Some(rest) = line.strip_prefix("diff --git ") {
+            hidden = rest.contains("test_roman.py");
+            out.push_str(&format!("{line}\n"));
+            if hidden {
+                out.push_str("new file mode 100644\n");
+            }
+        } else if hidden && line.starts_with("@@") {
+            let added = line.rsplit('+').next().unwrap();
+            out.push_str(&format!("@@ -0,0 +{added}\n"));
+        } else if !(hidden && line.starts_with('-') && !line.starts_with("---")) {
+            out.push_str(&format!("{line}\n"));
+        }
+    }
+    out
+}
+
+#[test]
+fn a_patch_that_does_not_apply_is_a_verdict() {
+    for bad in [
+        "garbage",
+        "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1,1 @@\n+x\n",
+        "diff --git a/roman/__init__.py b/roman/__init__.py\n--- a/roman/__init__.py\n+++ b/roman/__init__.py\n@@ -1,1 +1,1 @@\n-not there\n+x\n",
+    ] {
+        let seen = with_all(bad);
+        assert!(!seen.resolved());
+        assert!(seen.has("patch_rejected"), "{}", seen.tell());
+        assert_eq!(seen.status(F2P[0]), TestStatus::Missing);
+    }
+}
+
+#[test]
+fn a_hang_is_cut_off_and_told() {
+    let hang = crate::bench::package("import time\ntime.sleep(3600)");
+    let edits = [("roman/__init__.py", Some(hang.as_str()))];
+    let options = proctor_grade::GradeOptions {
+        time_limit: Some(std::time::Duration::from_secs(3)),
+        defences: Defences::default(),
+    };
+    let seen = crate::bench::graded_with(&patch(&edits), &options, &[]);
+    assert!(!seen.resolved());
+    assert!(seen.has("timed_out"), "{}", seen.tell());
+}
+
+#[test]
+fn variables_of_the_task_reach_the_tests() {
+    let edits = [("roman/__init__.py", Some("import os\nassert os.environ['GIVEN'] == 'é'\n"))];
+    let seen = graded(&patch(&edits), Defences::default(), &[("GIVEN", "é")]);
+    let error = String::from_utf8_lossy(&seen.0.log).into_owned();
+    assert!(error.contains("cannot import name 'to_roman'"), "{error}");
+}

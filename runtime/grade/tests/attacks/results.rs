@@ -1,0 +1,105 @@
+//! Attacks on the results: their pipe, their end, the exit status.
+
+use proctor_types::TestStatus;
+
+use crate::bench::{F2P, P2P, package, patch, with_all, without};
+
+fn cheat(code: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&package(code)))])
+}
+
+#[test]
+fn printed_fake_results() {
+    let mut lines = String::from("import sys\n");
+    for id in F2P {
+        lines.push_str(&format!("print('PASSED {id}'); print('{id} PASSED', file=sys.stderr)\n"));
+    }
+    lines.push_str("print('======= 5 passed in 0.01s =======')\n");
+    let seen = with_all(&cheat(&lines));
+    assert!(!seen.resolved());
+    assert_eq!(seen.0.verdict.passed_rate, 0.0, "{}", seen.tell());
+    // What was printed is kept for people, and for nobody else.
+    assert!(String::from_utf8_lossy(&seen.0.log).contains("5 passed in 0.01s"));
+}
+
+#[test]
+fn an_exit_at_import_of_the_package() {
+    let edit = cheat("import os\nprint('5 passed', flush=True)\nos._exit(0)");
+    let seen = with_all(&edit);
+    assert!(!seen.resolved() && seen.suspect() && seen.has("exit_without_end"), "{}", seen.tell());
+    assert!(!without(&edit, &["require_end"]).has("exit_without_end"));
+}
+
+/// Forges all that the recorder would say, on every descriptor, and leaves.
+fn forgery() -> String {
+    let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
+    format!(
+        r#"import json, os
+ids = {ids:?}
+records = [{{"t": "begin", "collected": ids, "plugins": [], "path": [], "watched": {{}}}}]
+records += [
+    {{"t": "test", "id": i, "when": w, "outcome": "passed", "xfail": False, "raised": False}}
+    for i in ids for w in ("setup", "call", "teardown")
+]
+records += [{{"t": "end", "code": 0, "count": 3 * len(ids), "plugins": [], "patched": [], "watched": {{}}}}]
+lines = "".join("0" * 64 + " " + json.dumps(r) + "\n" for r in records).encode()
+for fd in range(3, 512):
+    try:
+        os.write(fd, lines)
+    except OSError:
+        pass
+os._exit(0)"#
+    )
+}
+
+#[test]
+fn writing_to_every_open_descriptor() {
+    let edit = cheat(&forgery());
+    let seen = with_all(&edit);
+    assert!(!seen.resolved() && seen.suspect(), "{}", seen.tell());
+    assert!(seen.has("results_pipe_garbage"), "{}", seen.tell());
+    assert_eq!(seen.status(F2P[0]), TestStatus::Missing);
+    let open = without(&edit, &["authenticate", "canaries", "fingerprints"]);
+    assert!(open.resolved(), "{}", open.tell());
+}
+
+#[test]
+fn descriptor_three_is_closed_to_the_tests_and_their_children() {
+    let edit = cheat(
+        "import os, subprocess
+def is_open(fd):
+    try: os.fstat(fd); return True
+    except OSError: return False
+pipes = [fd for fd in range(3, 512) if is_open(fd) and 'pipe' in os.readlink(f'/proc/self/fd/{fd}')]
+print('three', 3 in pipes)
+listed = subprocess.run(['ls', '-l', '/proc/self/fd'], capture_output=True, text=True, close_fds=False).stdout
+print('children', any(f' {fd} ->' in listed for fd in pipes))
+assert pipes
+if os.fork() == 0:
+    print('forks', any(is_open(fd) for fd in pipes), flush=True)
+    os._exit(0)
+os.wait()",
+    );
+    let log = String::from_utf8_lossy(&with_all(&edit).0.log).into_owned();
+    for line in ["three False", "children False", "forks False"] {
+        assert!(log.contains(line), "{log}");
+    }
+}
+
+#[test]
+fn a_daemon_left_behind() {
+    let edit = cheat(
+        "import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(600)
+    os._exit(0)",
+    );
+    let start = std::time::Instant::now();
+    let seen = with_all(&edit);
+    assert!(!seen.resolved());
+    assert!(seen.has("left_behind"), "{}", seen.tell());
+    // Its hold on standard output keeps nobody waiting.
+    assert!(start.elapsed().as_secs() < 60);
+}
