@@ -252,7 +252,7 @@ fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
 }
 
 /// The path after the controllers of the line of `/proc/self/cgroup` that `is_it` picks.
-fn own_group<'a>(own: &'a str, is_it: impl Fn(&[&str]) -> bool) -> Option<&'a str> {
+fn own_group(own: &str, is_it: impl Fn(&[&str]) -> bool) -> Option<&str> {
     own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let names: Vec<&str> = fields.next()?.split(',').collect();

@@ -7,7 +7,6 @@ use proctor_sandbox_api::{Enforcement, Room, Sandbox};
 use proctor_types::{Fault, Layer};
 use tokio::{
     process::{Child, ChildStderr},
-    runtime::Handle,
     task::spawn_blocking,
     time::timeout,
 };
@@ -95,22 +94,16 @@ impl Sandbox for NativeSandbox {
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
-        // The helper is killed on drop in any case; the groups need someone to wait for the dead.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move {
-                if let Err(fault) = held.destroy().await {
-                    tracing::warn!(%fault, "a dropped room left something");
-                }
-            });
-        } else {
-            let Held { child, lifeline, mut group, owner } = held;
-            drop(child);
-            drop(lifeline);
-            std::thread::spawn(move || {
-                let removed = group.remove();
-                drop(owner);
-                removed
-            });
-        }
+        // The helper is killed on drop, and the closed lifeline ends the room in any case. The
+        // groups need someone to wait for the dead: a thread, since the runtime may be ending too.
+        let Held { child, lifeline, mut group, owner } = held;
+        drop(child);
+        drop(lifeline);
+        std::thread::spawn(move || {
+            if let Err(error) = group.remove() {
+                tracing::warn!(%error, "a dropped room left its control group");
+            }
+            drop(owner);
+        });
     }
 }

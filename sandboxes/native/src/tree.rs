@@ -79,7 +79,7 @@ mod tests {
         copy(&from, &to).unwrap();
         assert_eq!(fs::metadata(to.join("sub/run")).unwrap().permissions().mode() & 0o777, 0o555);
         assert_eq!(fs::read_link(to.join("link")).unwrap(), Path::new("sub/run"));
-        fs::set_permissions(to.join("sub"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(to.join("sub"), fs::Permissions::from_mode(0o000)).unwrap();
         remove(&to).unwrap();
         assert!(!to.exists());
         remove(&to).unwrap();
