@@ -118,7 +118,8 @@ impl Session for TrialSession {
         self.open_next_step().await;
         self.recorder.append(Event::ModelAnswered { answer: answer.clone() }).await?;
         if answer.refused {
-            return Err(Stop::Refused(head(&answer.content).to_owned()));
+            let said = answer.extra.get("refusal").and_then(Value::as_str);
+            return Err(Stop::Refused(head(said.unwrap_or(&answer.content)).to_owned()));
         }
         Ok(answer)
     }
