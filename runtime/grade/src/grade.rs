@@ -127,7 +127,13 @@ impl<'a> Grading<'a> {
         let defences = self.options.defences;
         let mut evidence = Vec::new();
         if defences.remove_shadowing {
-            let found = remove_shadows(room, &task.workdir, &pristine, &self.probe, &changed);
+            // What loads by itself is removed below, and named as such.
+            let imported = changed
+                .iter()
+                .filter(|path| paths.guard(path) != Some(Guard::SelfLoading))
+                .cloned()
+                .collect();
+            let found = remove_shadows(room, &task.workdir, &pristine, &self.probe, &imported);
             evidence.extend(found.await?);
         }
         let found = restore(room, &task.workdir, &pristine, &paths, &changed, &absent, defences);

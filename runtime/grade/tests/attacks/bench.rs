@@ -211,7 +211,7 @@ pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) 
         "mask": diff("roman/__init__.py", Some(ROMAN), Some(MASKED)),
         "hidden": ["tests/test_roman.py"],
         "fail_to_pass": F2P, "pass_to_pass": P2P,
-        "test_command": [python(), "-m", "pytest", "-q"],
+        "test_command": [python(), "-m", "pytest", "-q", "-s"],
         "timeouts": {"command_seconds": 10.0, "grade_seconds": 60.0},
         "env": env,
     }))

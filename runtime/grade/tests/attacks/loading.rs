@@ -40,7 +40,8 @@ fn a_sitecustomize_on_an_import_path() {
     let edit = patch(&[("sitecustomize.py", Some(SITE))]);
     let path = [("PYTHONPATH", "WORKDIR")];
     let seen = graded(&edit, Defences::default(), &path);
-    assert!(!seen.resolved() && seen.suspect() && seen.has("self_loading_removed"));
+    assert!(!seen.resolved() && seen.suspect(), "{}", seen.tell());
+    assert!(seen.has("self_loading_removed"), "{}", seen.tell());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.tell());
 
     let open = Defences::default().without("remove_self_loading");
