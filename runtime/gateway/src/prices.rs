@@ -28,9 +28,6 @@ pub struct Listed {
     /// Where the price was read.
     #[serde(default)]
     pub source: Option<String>,
-    /// When it was read.
-    #[serde(default)]
-    pub checked: Option<String>,
 }
 
 impl PriceTable {
@@ -92,7 +89,7 @@ mod tests {
         let table = PriceTable::shipped().expect("a sound table");
         assert!(table.models.len() >= 12);
         for (name, listed) in &table.models {
-            assert!(listed.source.is_some() && listed.checked.is_some(), "{name}");
+            assert!(listed.source.is_some(), "{name}");
             assert!(listed.context_window.is_some(), "{name}");
             assert!(listed.output >= listed.input, "{name}");
         }

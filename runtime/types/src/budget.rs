@@ -76,4 +76,7 @@ pub struct Spent {
     pub output_tokens: u64,
     pub cached_tokens: u64,
     pub cost_usd: f64,
+    /// Some of the tokens are local counts: an endpoint gave no usage.
+    #[serde(default)]
+    pub estimated: bool,
 }

@@ -30,7 +30,7 @@ impl Default for SandboxSpec {
             cpus: 1.0,
             memory_mb: 2048,
             processes: 512,
-            disk_mb: 4096,
+            disk_mb: 1024,
         }
     }
 }

@@ -38,7 +38,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
             }
         };
         let results = conformance::run_kit(backend.as_ref(), &prepared, !full).await;
-        println!("{name}:\n{}", conformance::text(&results));
+        println!("{name}:\n{}", conformance::render(&results));
         well |= results.iter().all(|result| result.passed);
     }
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
