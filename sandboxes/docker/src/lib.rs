@@ -1,1 +1,19 @@
-//! proctor-docker.
+//! The Docker back end: a room is a container whose first process is the room agent.
+//!
+//! The agent is the container's entrypoint and the attached standard input and output are its
+//! channel: there is no exec, and no second process of ours. When the runtime dies, the engine
+//! closes the input, the agent kills everything and leaves. No type of the engine's client leaves
+//! this crate.
+
+mod base;
+mod create;
+mod docker;
+mod fault;
+mod layer;
+mod owner;
+mod sandbox;
+mod setup;
+mod stream;
+mod tarball;
+
+pub use docker::Docker;

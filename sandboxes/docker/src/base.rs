@@ -1,0 +1,243 @@
+//! Bases as images of the engine.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+};
+
+use bollard::{
+    body_try_stream,
+    query_parameters::{
+        CreateImageOptionsBuilder, ImportImageOptionsBuilder, TagImageOptionsBuilder,
+    },
+};
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use proctor_sandbox_api::{Base, host_base};
+use proctor_types::{Fault, Layer, sha256_hex};
+use tokio::task::spawn_blocking;
+
+use crate::{
+    docker::Engine,
+    fault,
+    tarball::{self, Body},
+};
+
+/// Repository of imported bases; the tag is the digest of their content.
+const REPOSITORY: &str = "proctor-base";
+
+/// A base that the engine has.
+pub struct Ground {
+    pub image: String,
+    /// Names its content.
+    pub digest: String,
+}
+
+pub async fn resolve(engine: &Engine, base: &Base) -> Result<Ground, Fault> {
+    match base {
+        Base::Image(name) => image(engine, name).await,
+        Base::Host => host(engine).await,
+        Base::Folder(path) => {
+            let walked = path.clone();
+            let digest = blocking(path, move || folder_digest(&walked)).await?;
+            if let Some(ground) = known(engine, &digest).await? {
+                return Ok(ground);
+            }
+            let body = tarball::folder(path.clone(), ".".into(), true);
+            import(engine, &digest, body, path).await
+        }
+        Base::Archive(path) => {
+            let read = path.clone();
+            let digest = blocking(path, move || file_digest(&read)).await?;
+            if let Some(ground) = known(engine, &digest).await? {
+                return Ok(ground);
+            }
+            let read = path.clone();
+            if blocking(path, move || holds_an_image(&read)).await? {
+                load(engine, &digest, path).await
+            } else {
+                import(engine, &digest, tarball::file(path.clone()), path).await
+            }
+        }
+    }
+}
+
+/// An image by name, pulled where the engine does not have it.
+async fn image(engine: &Engine, name: &str) -> Result<Ground, Fault> {
+    if let Some(digest) = id_of(engine, name).await? {
+        return Ok(Ground { image: name.to_owned(), digest });
+    }
+    // Without a tag an engine pulls all of them.
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let full = if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") };
+    let options = CreateImageOptionsBuilder::new().from_image(&full).build();
+    let pulled = drain(engine.slow.create_image(Some(options), None, None)).await;
+    pulled.map_err(|error| {
+        fault::environment(&format!("image {name} is not here and cannot be pulled"), &error)
+            .mend("load it into the engine, or name an archive of it")
+    })?;
+    match id_of(engine, name).await? {
+        Some(digest) => Ok(Ground { image: name.to_owned(), digest }),
+        None => {
+            Err(Fault::new(Layer::Environment, format!("image {name} was pulled and is not here")))
+        }
+    }
+}
+
+/// The host's own programs: an image of the skeleton; the rest is bound when a container is made.
+async fn host(engine: &Engine) -> Result<Ground, Fault> {
+    if !engine.local {
+        let what = "a host base needs an engine on this machine, and DOCKER_HOST names another";
+        return Err(Fault::new(Layer::Environment, what).mend("use an image, or unset DOCKER_HOST"));
+    }
+    host_base::host_python()?;
+    let skeleton = spawn_blocking(tarball::skeleton).await;
+    let skeleton = skeleton.map_err(io::Error::other).and_then(|made| made);
+    let skeleton = skeleton.map_err(|error| {
+        Fault::new(Layer::Environment, format!("collect the host's skeleton: {error}"))
+    })?;
+    let content = sha256_hex(&skeleton);
+    let ground = match known(engine, &content).await? {
+        Some(ground) => ground,
+        None => {
+            let body = tarball::whole(skeleton);
+            import(engine, &content, body, Path::new("the host's skeleton")).await?
+        }
+    };
+    let digest = sha256_hex(format!("{content} {}", host_base::host_digest()).as_bytes());
+    Ok(Ground { image: ground.image, digest })
+}
+
+async fn known(engine: &Engine, digest: &str) -> Result<Option<Ground>, Fault> {
+    let image = tag(digest);
+    let found = id_of(engine, &image).await?;
+    Ok(found.map(|_| Ground { image, digest: digest.to_owned() }))
+}
+
+/// The image's id, `None` where the engine does not have it.
+pub async fn id_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
+    match engine.client.inspect_image(name).await {
+        Ok(found) => Ok(found.id),
+        Err(error) if fault::is_missing(&error) => Ok(None),
+        Err(error) => Err(fault::environment(&format!("look at image {name}"), &error)),
+    }
+}
+
+/// A root file system as a tar stream becomes an image of one layer.
+async fn import(engine: &Engine, digest: &str, body: Body, from: &Path) -> Result<Ground, Fault> {
+    let options =
+        CreateImageOptionsBuilder::new().from_src("-").repo(REPOSITORY).tag(&digest[..32]).build();
+    let imported =
+        drain(engine.slow.create_image(Some(options), Some(body_try_stream(body)), None)).await;
+    imported.map_err(|error| fault::environment(&format!("import {}", from.display()), &error))?;
+    Ok(Ground { image: tag(digest), digest: digest.to_owned() })
+}
+
+/// An archive that `docker save` wrote.
+async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<Ground, Fault> {
+    let doing = format!("load {}", path.display());
+    let options = ImportImageOptionsBuilder::new().build();
+    let body = tarball::file(path.to_owned());
+    let said: Vec<_> = engine
+        .slow
+        .import_image(options, body_try_stream(body), None)
+        .try_collect()
+        .await
+        .map_err(|error| fault::environment(&doing, &error))?;
+    let text: String = said.into_iter().filter_map(|info| info.stream).collect();
+    let name = text
+        .lines()
+        .rev()
+        .find_map(|line| {
+            line.strip_prefix("Loaded image: ").or(line.strip_prefix("Loaded image ID: "))
+        })
+        .ok_or_else(|| {
+            Fault::new(Layer::Environment, format!("{doing}: the engine found no image in it"))
+                .mend("write it with `docker save`; an engine before 25 reads no plain OCI layout")
+        })?;
+    let options = TagImageOptionsBuilder::new().repo(REPOSITORY).tag(&digest[..32]).build();
+    let tagged = engine.client.tag_image(name.trim(), Some(options)).await;
+    tagged.map_err(|error| fault::environment(&doing, &error))?;
+    Ok(Ground { image: tag(digest), digest: digest.to_owned() })
+}
+
+fn tag(digest: &str) -> String {
+    format!("{REPOSITORY}:{}", &digest[..32])
+}
+
+async fn drain<T>(
+    steps: impl Stream<Item = Result<T, bollard::errors::Error>>,
+) -> Result<(), bollard::errors::Error> {
+    let mut steps = std::pin::pin!(steps);
+    while let Some(step) = steps.next().await {
+        step?;
+    }
+    Ok(())
+}
+
+async fn blocking<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Fault> {
+    let done = spawn_blocking(work).await.map_err(io::Error::other).and_then(|done| done);
+    done.map_err(|error| Fault::new(Layer::Environment, format!("{}: {error}", path.display())))
+}
+
+/// Names a folder by what a walk sees. Contents are not read: a root file system is gigabytes, and
+/// a change of content changes size or time.
+fn folder_digest(root: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop() {
+        let mut entries: Vec<_> = std::fs::read_dir(&folder)?.collect::<Result<_, _>>()?;
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let meta = entry.metadata()?;
+            let path = entry.path();
+            let name = path.strip_prefix(root).unwrap_or(&path);
+            let (mode, time) = (meta.permissions().mode(), (meta.mtime(), meta.mtime_nsec()));
+            text.push_str(&format!("{name:?} {mode:o} {} {time:?}\n", meta.size()));
+            if meta.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    Ok(sha256_hex(text.as_bytes()))
+}
+
+fn file_digest(path: &Path) -> io::Result<String> {
+    use sha2::{Digest, Sha256};
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            read => hasher.update(&piece[..read]),
+        }
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// An image archive has a manifest at its top; a root file system has not.
+fn holds_an_image(path: &Path) -> io::Result<bool> {
+    let mut head = [0; 2];
+    let read = File::open(path)?.read(&mut head)?;
+    let file = File::open(path)?;
+    let reader: Box<dyn Read> = match read == 2 && head == [0x1f, 0x8b] {
+        true => Box::new(flate2::read::GzDecoder::new(file)),
+        false => Box::new(file),
+    };
+    for entry in tar::Archive::new(reader).entries()? {
+        let path = entry?.path()?.into_owned();
+        let name = path.strip_prefix(".").unwrap_or(&path);
+        if name == Path::new("manifest.json") || name == Path::new("oci-layout") {
+            return Ok(true);
+        }
+        if name == Path::new("bin") || name.starts_with("usr") || name.starts_with("etc") {
+            return Ok(false);
+        }
+    }
+    Ok(false)
+}

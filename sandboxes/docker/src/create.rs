@@ -1,0 +1,218 @@
+//! Containers: the one for a room, the one for a set-up, and their channels.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+use bollard::{
+    models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig},
+    query_parameters::{
+        AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions,
+        StartContainerOptions,
+    },
+};
+use proctor_sandbox_api::{Enforcement, Room, RoomSpec, host_base};
+use proctor_types::{Fault, Layer, SandboxSpec};
+
+use crate::{
+    docker::Engine,
+    fault, layer, owner,
+    sandbox::Guard,
+    stream::{LastWords, Output, text},
+    tarball::AGENT_PATH,
+};
+
+/// What the files of a room need of root, and nothing else of it:
+/// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images hold files of several owners, and the agent must
+///   write, remove and snapshot all of them;
+/// - `SETUID`, `SETGID`: a task may name the user its commands run as;
+/// - `KILL`: the agent must be able to kill what runs as that user.
+///
+/// Left out although engines give them by default: `NET_RAW` and `NET_BIND_SERVICE` (there is no
+/// network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
+const KEPT: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
+
+/// Threads of the agent, which count as processes: not taken from what was promised to commands.
+const AGENT_THREADS: u64 = 16;
+
+/// A running container with its channel.
+pub struct Opened {
+    pub room: Arc<Room>,
+    pub enforcement: Enforcement,
+    pub guard: Guard,
+}
+
+/// Opens a room of a prepared environment.
+pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault> {
+    let image = &spec.environment.handle;
+    let mut enforcement = Enforcement { not_enforced: engine.not_enforced.clone() };
+    let mut asked = host_config(image, &spec.limits);
+    if engine.has_quota() {
+        let size = format!("{}m", spec.limits.disk_mb);
+        asked.storage_opt = Some(HashMap::from([("size".to_owned(), size)]));
+    }
+    let guard = match create(engine, image, &spec.purpose, asked.clone()).await {
+        Err(error) if asked.storage_opt.is_some() && names_quota(&error) => {
+            engine.quota.store(false, Ordering::Relaxed);
+            asked.storage_opt = None;
+            create(engine, image, &spec.purpose, asked).await
+        }
+        other => other,
+    };
+    let (guard, warnings) = guard.map_err(|error| fault::sandbox("create a container", &error))?;
+    if !engine.has_quota() {
+        let why = "disk: the engine's storage driver has no quota";
+        enforcement.not_enforced.push(why.to_owned());
+    }
+    for warning in warnings {
+        tracing::debug!(warning, "the engine warns");
+    }
+    let room = start(engine, &guard).await?;
+    Ok(Opened { room, enforcement, guard })
+}
+
+fn names_quota(error: &bollard::errors::Error) -> bool {
+    let words = fault::words(error).to_lowercase();
+    ["storage-opt", "storage opt", "quota", "pquota"].iter().any(|sign| words.contains(sign))
+}
+
+fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
+    let memory = whole(limits.memory_mb) << 20;
+    let capabilities = |list: &[&str]| Some(list.iter().map(|&name| name.to_owned()).collect());
+    HostConfig {
+        network_mode: Some("none".to_owned()),
+        cap_drop: capabilities(&["ALL"]),
+        cap_add: capabilities(KEPT),
+        security_opt: Some(vec!["no-new-privileges:true".to_owned()]),
+        memory: Some(memory),
+        // Memory and swap together: no swap beyond the memory.
+        memory_swap: Some(memory),
+        pids_limit: Some(whole(limits.processes + AGENT_THREADS)),
+        nano_cpus: Some((limits.cpus * 1e9) as i64),
+        // A file system in memory of its own, charged to the room's memory.
+        shm_size: Some((memory / 2).max(1 << 20)),
+        ..shared(image)
+    }
+}
+
+/// What every container of ours has.
+fn shared(image: &str) -> HostConfig {
+    let mut config = HostConfig {
+        // The channel is not a log: an engine that kept it would write every byte to disk.
+        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+        auto_remove: Some(false),
+        privileged: Some(false),
+        ipc_mode: Some("private".to_owned()),
+        ..HostConfig::default()
+    };
+    if layer::stands_on_host(image) {
+        let shown = host_base::shown();
+        let bind = |path: &std::path::PathBuf| format!("{0}:{0}:ro", path.display());
+        config.binds = Some(shown.iter().map(bind).collect());
+        // An empty file system rather than an empty folder of the host: nothing to be made there.
+        let cover = |path: std::path::PathBuf| {
+            (path.display().to_string(), "ro,nosuid,nodev,size=4k".to_owned())
+        };
+        config.tmpfs = Some(host_base::hidden().into_iter().map(cover).collect());
+    }
+    config
+}
+
+/// A container for set-up lines: trusted, with the machine's network, without limits.
+pub async fn for_setup(
+    engine: &Arc<Engine>,
+    image: &str,
+    binds: Vec<String>,
+) -> Result<Guard, Fault> {
+    let mut config = shared(image);
+    // The host's own: registries are reached as the machine reaches them, without a bridge whose
+    // addresses and rules differ from engine to engine.
+    config.network_mode = Some("host".to_owned());
+    config.binds.get_or_insert_default().extend(binds);
+    let created = create(engine, image, "set-up", config).await;
+    created
+        .map(|(guard, _)| guard)
+        .map_err(|error| fault::environment("create a container for the set-up", &error))
+}
+
+async fn create(
+    engine: &Arc<Engine>,
+    image: &str,
+    purpose: &str,
+    host_config: HostConfig,
+) -> Result<(Guard, Vec<String>), bollard::errors::Error> {
+    let host_network = host_config.network_mode.as_deref() == Some("host");
+    let body = ContainerCreateBody {
+        image: Some(image.to_owned()),
+        entrypoint: Some(vec![format!("/{AGENT_PATH}"), "serve".to_owned()]),
+        cmd: Some(Vec::new()),
+        user: Some("0:0".to_owned()),
+        working_dir: Some("/".to_owned()),
+        hostname: (!host_network).then(|| "room".to_owned()),
+        labels: Some(owner::labels(purpose)),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        open_stdin: Some(true),
+        // When the runtime's end of the channel goes, so does the agent's input.
+        stdin_once: Some(true),
+        tty: Some(false),
+        healthcheck: Some(HealthConfig {
+            test: Some(vec!["NONE".to_owned()]),
+            ..HealthConfig::default()
+        }),
+        host_config: Some(host_config),
+        ..ContainerCreateBody::default()
+    };
+    let name = owner::container_name();
+    let options = CreateContainerOptionsBuilder::new().name(&name).build();
+    let created = engine.client.create_container(Some(options), body).await?;
+    Ok((Guard::new(engine, created.id), created.warnings))
+}
+
+/// Attaches, starts, and shakes hands. Attached first, so that no byte of the agent is missed.
+pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<Room>, Fault> {
+    let options = AttachContainerOptionsBuilder::new()
+        .stream(true)
+        .stdin(true)
+        .stdout(true)
+        .stderr(true)
+        .build();
+    let attached = engine.client.attach_container(guard.id(), Some(options)).await;
+    let attached = attached.map_err(|error| fault::sandbox("attach to a container", &error))?;
+    engine
+        .client
+        .start_container(guard.id(), None::<StartContainerOptions>)
+        .await
+        .map_err(|error| fault::sandbox("start a container", &error))?;
+    let words = LastWords::default();
+    let output = Output::new(attached.output, Arc::clone(&words));
+    match Room::connect(output, attached.input).await {
+        Ok(room) => Ok(room),
+        Err(error) => Err(why_not(engine, guard.id(), &words, &error.to_string()).await),
+    }
+}
+
+/// A container that does not answer says why in its state or in the agent's last words.
+async fn why_not(engine: &Engine, id: &str, words: &LastWords, error: &str) -> Fault {
+    let mut what = format!("the room agent does not answer: {error}");
+    let inspected = engine.client.inspect_container(id, None::<InspectContainerOptions>).await;
+    if let Some(state) = inspected.ok().and_then(|inspected| inspected.state) {
+        let code = state.exit_code.unwrap_or_default();
+        let killed = if state.oom_killed == Some(true) { ", out of memory" } else { "" };
+        what.push_str(&format!("; the container ended with {code}{killed}"));
+        if let Some(error) = state.error.filter(|error| !error.is_empty()) {
+            what.push_str(&format!(": {error}"));
+        }
+    }
+    let words = text(words);
+    if !words.is_empty() {
+        what.push_str(&format!("; it said: {words}"));
+    }
+    Fault::new(Layer::Sandbox, what)
+}
+
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

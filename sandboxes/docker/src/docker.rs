@@ -1,0 +1,137 @@
+//! The engine, and the contract of a back end.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bollard::query_parameters::ListContainersOptionsBuilder;
+use proctor_sandbox_api::{AGENT, Backend, LayerSpec, Prepared, RoomSpec, Sandbox};
+use proctor_types::{Fault, Layer};
+
+use crate::{create, fault, layer, owner, sandbox};
+
+/// How long the engine may take to load, import, commit or pull an image. The client's usual limit
+/// of two minutes cuts large ones.
+const SLOW: Duration = Duration::from_secs(3600);
+
+/// A Docker engine, local or remote. Cheap to share; every room is one container of it.
+pub struct Docker {
+    pub(crate) engine: Arc<Engine>,
+    /// One build at a time per environment.
+    building: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+pub(crate) struct Engine {
+    pub client: bollard::Docker,
+    /// The same engine, with patience.
+    pub slow: bollard::Docker,
+    /// The engine sees this machine's files.
+    pub local: bool,
+    /// What the engine itself says it cannot enforce.
+    pub not_enforced: Vec<String>,
+    /// Cleared when the engine refuses a disk quota: its storage driver has none.
+    pub quota: AtomicBool,
+}
+
+impl Docker {
+    /// Connects to the engine that `DOCKER_HOST` names, or the local one.
+    ///
+    /// # Errors
+    /// A sandbox fault with its mend where no engine answers, or where the engine is of another
+    /// architecture than the carried agent.
+    pub async fn connect() -> Result<Self, Fault> {
+        let host = std::env::var("DOCKER_HOST").ok();
+        let absent = |error: bollard::errors::Error| {
+            fault::sandbox("no Docker engine answers", &error).mend(
+                "start the engine (`systemctl start docker` or `dockerd`), set DOCKER_HOST, or use \
+                 sandbox.kind = \"native\"",
+            )
+        };
+        let client = bollard::Docker::connect_with_defaults().map_err(absent)?;
+        let client = client.negotiate_version().await.map_err(absent)?;
+        let info = client.info().await.map_err(absent)?;
+        let theirs = info.architecture.unwrap_or_default();
+        if theirs != std::env::consts::ARCH {
+            let what = format!(
+                "the engine runs {theirs}, the room agent of this build {}",
+                std::env::consts::ARCH
+            );
+            return Err(Fault::new(Layer::Sandbox, what)
+                .mend("build Proctor on the engine's architecture, or set PROCTOR_AGENT"));
+        }
+        if AGENT.is_empty() {
+            return Err(Fault::new(Layer::Sandbox, "this build carries no room agent"));
+        }
+        let asked = [
+            ("memory", info.memory_limit),
+            ("swap", info.swap_limit),
+            ("processes", info.pids_limit),
+            ("cpus", info.cpu_cfs_quota),
+        ];
+        let not_enforced = asked
+            .into_iter()
+            .filter(|(_, can)| *can == Some(false))
+            .map(|(limit, _)| format!("{limit}: the engine's kernel has no control group for it"))
+            .collect();
+        let slow = client.clone().with_timeout(SLOW);
+        let local = host.is_none_or(|host| host.starts_with("unix://"));
+        let quota = AtomicBool::new(true);
+        let engine = Arc::new(Engine { client, slow, local, not_enforced, quota });
+        Ok(Self { engine, building: Mutex::default() })
+    }
+
+    fn lock_of(&self, digest: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(building.entry(digest.to_owned()).or_default())
+    }
+}
+
+impl Engine {
+    pub fn has_quota(&self) -> bool {
+        self.quota.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl Backend for Docker {
+    fn name(&self) -> &'static str {
+        "docker"
+    }
+
+    async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {
+        let plan = layer::plan(&self.engine, spec).await?;
+        let lock = self.lock_of(&plan.digest);
+        let _only = lock.lock().await;
+        layer::prepare(&self.engine, spec, &plan).await
+    }
+
+    async fn open(&self, spec: &RoomSpec) -> Result<Box<dyn Sandbox>, Fault> {
+        let opened = create::room(&self.engine, spec).await?;
+        Ok(Box::new(sandbox::DockerSandbox::new(Arc::clone(&self.engine), opened)))
+    }
+
+    async fn sweep(&self) -> Result<Vec<String>, Fault> {
+        let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK)])]);
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let listed = self.engine.client.list_containers(Some(options)).await;
+        let listed = listed.map_err(|error| fault::sandbox("list containers", &error))?;
+        let mut removed = Vec::new();
+        for container in listed {
+            let Some(id) = container.id else { continue };
+            if !owner::is_orphan(&container.labels.unwrap_or_default()) {
+                continue;
+            }
+            let name = container.names.and_then(|names| names.into_iter().next());
+            sandbox::remove(&self.engine.client, &id).await?;
+            let name = name.unwrap_or(id);
+            removed.push(format!("container {}", name.trim_start_matches('/')));
+        }
+        Ok(removed)
+    }
+}

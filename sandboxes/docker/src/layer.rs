@@ -1,0 +1,104 @@
+//! Environments as images: base, agent, source, and what the set-up lines left.
+
+use std::{path::PathBuf, sync::Arc};
+
+use bollard::{
+    body_try_stream, models::ContainerConfig, query_parameters::CommitContainerOptionsBuilder,
+};
+use proctor_sandbox_api::{Base, LayerSpec, Prepared, agent_digest};
+use proctor_types::{Fault, sha256_hex};
+
+use crate::{
+    base::{self, Ground},
+    create,
+    docker::Engine,
+    fault, setup, tarball,
+};
+
+/// Raised when what a layer image means changes: older ones are then built anew.
+const FORMAT: u32 = 1;
+
+/// Repositories of layers. The name says whether the host's own folders belong to it.
+const LAYER: &str = "proctor-layer";
+const HOST_LAYER: &str = "proctor-layer-host";
+
+pub struct Plan {
+    pub digest: String,
+    repository: &'static str,
+    ground: Ground,
+}
+
+/// Whether rooms of this image see the host's programs.
+pub fn stands_on_host(image: &str) -> bool {
+    image.split(':').next() == Some(HOST_LAYER)
+}
+
+/// What would be built, by name.
+pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<Plan, Fault> {
+    let ground = base::resolve(engine, &spec.base).await?;
+    let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
+    let key = serde_json::json!([
+        FORMAT,
+        ground.digest,
+        agent_digest(),
+        source,
+        spec.setup,
+        spec.workdir,
+        spec.env.iter().map(|(key, value)| [key, value]).collect::<Vec<_>>(),
+    ]);
+    let repository = if spec.base == Base::Host { HOST_LAYER } else { LAYER };
+    Ok(Plan { digest: sha256_hex(key.to_string().as_bytes()), repository, ground })
+}
+
+/// Finds the image, or builds it. The agent lies in every one, so that opening a room uploads
+/// nothing.
+pub async fn prepare(
+    engine: &Arc<Engine>,
+    spec: &LayerSpec,
+    plan: &Plan,
+) -> Result<Prepared, Fault> {
+    let tag = &plan.digest[..32];
+    let handle = format!("{}:{tag}", plan.repository);
+    let mut prepared = Prepared { digest: plan.digest.clone(), handle, built: false };
+    if base::id_of(engine, &prepared.handle).await?.is_some() {
+        return Ok(prepared);
+    }
+    // The container is named by its image, and a host base is told by that name.
+    let image = match spec.base {
+        Base::Host => setup::alias(engine, &plan.ground.image, HOST_LAYER).await?,
+        _ => plan.ground.image.clone(),
+    };
+    let guard = create::for_setup(engine, &image, setup::wheels(engine, spec)).await?;
+    let doing = "place the room agent";
+    let agent = tarball::agent().map_err(|error| setup::wrong(doing, &error))?;
+    upload(engine, guard.id(), agent, doing).await?;
+    if let Some(source) = &spec.source {
+        let at = String::from_utf8_lossy(source.at.as_bytes()).into_owned();
+        let at = PathBuf::from(at.trim_matches('/'));
+        let body = tarball::folder(source.folder.clone(), at, false);
+        upload(engine, guard.id(), body, "place the source").await?;
+    }
+    if !spec.setup.is_empty() {
+        let room = create::start(engine, &guard).await?;
+        let ran = setup::run(&room, spec).await;
+        let _ = room.shutdown().await;
+        ran?;
+    }
+    let options = CommitContainerOptionsBuilder::new()
+        .container(guard.id())
+        .repo(plan.repository)
+        .tag(tag)
+        .comment("an environment of Proctor")
+        .build();
+    let committed = engine.slow.commit_container(options, ContainerConfig::default()).await;
+    committed.map_err(|error| fault::environment("keep the environment as an image", &error))?;
+    guard.remove(engine).await?;
+    prepared.built = true;
+    Ok(prepared)
+}
+
+async fn upload(engine: &Engine, id: &str, body: tarball::Body, doing: &str) -> Result<(), Fault> {
+    let body = body_try_stream(body);
+    let uploaded = engine.slow.upload_to_container(id, Some(tarball::upload()), body).await;
+    uploaded.map_err(|error| fault::environment(doing, &error))
+}

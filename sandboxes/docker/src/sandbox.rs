@@ -1,0 +1,115 @@
+//! One open room, and the removal of its container whatever happens.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bollard::query_parameters::RemoveContainerOptionsBuilder;
+use proctor_sandbox_api::{Enforcement, Room, Sandbox};
+use proctor_types::Fault;
+use tokio::{runtime::Handle, time::timeout};
+
+use crate::{create::Opened, docker::Engine, fault};
+
+/// How long a room may take to end by itself before its container is removed.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub struct DockerSandbox {
+    engine: Arc<Engine>,
+    room: Arc<Room>,
+    enforcement: Enforcement,
+    guard: Option<Guard>,
+}
+
+impl DockerSandbox {
+    pub fn new(engine: Arc<Engine>, opened: Opened) -> Self {
+        let Opened { room, enforcement, guard } = opened;
+        Self { engine, room, enforcement, guard: Some(guard) }
+    }
+}
+
+#[async_trait]
+impl Sandbox for DockerSandbox {
+    fn room(&self) -> &Arc<Room> {
+        &self.room
+    }
+
+    fn enforcement(&self) -> &Enforcement {
+        &self.enforcement
+    }
+
+    async fn close(&mut self) -> Result<(), Fault> {
+        let Some(guard) = self.guard.take() else { return Ok(()) };
+        // A room that is gone already cannot be asked, and need not.
+        let _ = timeout(GRACE, self.room.shutdown()).await;
+        self.room.disconnect("it was closed");
+        guard.remove(&self.engine).await
+    }
+}
+
+impl Drop for DockerSandbox {
+    fn drop(&mut self) {
+        self.room.disconnect("it was dropped");
+    }
+}
+
+/// A container that is removed when this is dropped, in the background.
+pub struct Guard {
+    client: Option<bollard::Docker>,
+    id: String,
+}
+
+impl Guard {
+    pub fn new(engine: &Engine, id: String) -> Self {
+        Self { client: Some(engine.client.clone()), id }
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Removes it now. Where that fails it is tried once more in the background.
+    pub async fn remove(mut self, engine: &Engine) -> Result<(), Fault> {
+        remove(&engine.client, &self.id).await?;
+        self.client = None;
+        Ok(())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let Some(client) = self.client.take() else { return };
+        let id = std::mem::take(&mut self.id);
+        let removing = async move {
+            if let Err(fault) = remove(&client, &id).await {
+                tracing::warn!(%fault, id, "a container is left to the next sweep");
+            }
+        };
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(removing);
+            return;
+        }
+        // Dropped outside of any runtime: a small one, for this.
+        std::thread::spawn(move || {
+            if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build()
+            {
+                runtime.block_on(removing);
+            }
+        });
+    }
+}
+
+/// Kills and removes a container with its volumes. One that is gone is removed.
+pub async fn remove(client: &bollard::Docker, id: &str) -> Result<(), Fault> {
+    let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+    let mut tries = 0;
+    loop {
+        match client.remove_container(id, Some(options.clone())).await {
+            Ok(()) => return Ok(()),
+            Err(error) if fault::is_missing(&error) => return Ok(()),
+            // Another removal of it is under way, or the engine is not done with its end.
+            Err(_) if tries < 20 => tokio::time::sleep(Duration::from_millis(250)).await,
+            Err(error) => return Err(fault::sandbox("remove a container", &error)),
+        }
+        tries += 1;
+    }
+}

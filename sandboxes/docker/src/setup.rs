@@ -1,0 +1,136 @@
+//! The set-up lines of an environment, and what the machine lends them.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use bollard::query_parameters::TagImageOptionsBuilder;
+use proctor_sandbox_api::{
+    Base, Command, Completed, LayerSpec, Room, RoomError, host_base,
+    wire::{RawPath, RefusalKind},
+};
+use proctor_types::{Fault, Layer};
+
+use crate::{docker::Engine, fault};
+
+/// Characters of a failed line's output that a fault quotes.
+const QUOTED: usize = 4_000;
+
+/// The largest file that is put aside for the set-up, in bytes.
+const ASIDE: u64 = 64 << 20;
+
+pub fn wrong(doing: &str, error: &dyn fmt::Display) -> Fault {
+    Fault::new(Layer::Environment, format!("{doing}: {error}"))
+}
+
+/// Gives an image a second name in another repository.
+pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<String, Fault> {
+    let tag = image.rsplit(':').next().unwrap_or("latest");
+    let tag = format!("base-{tag}");
+    let options = TagImageOptionsBuilder::new().repo(repository).tag(&tag).build();
+    let tagged = engine.client.tag_image(image, Some(options)).await;
+    tagged.map_err(|error| fault::environment("name a base image", &error))?;
+    Ok(format!("{repository}:{tag}"))
+}
+
+/// A folder of wheels that this machine's pip looks into, for the set-up only. A host base shows
+/// what it shows, and an engine elsewhere does not see this machine's folders.
+pub fn wheels(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
+    if !engine.local || spec.base == Base::Host {
+        return Vec::new();
+    }
+    let wheels = std::env::var("PIP_FIND_LINKS").map(PathBuf::from);
+    match wheels {
+        Ok(path) if path.is_absolute() && path.is_dir() => {
+            vec![format!("{0}:{0}:ro", path.display())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Runs the lines in order; the first that fails ends it. The machine's registry settings and
+/// certificates are lent meanwhile, and what was in their place is put back.
+pub async fn run(room: &Room, spec: &LayerSpec) -> Result<(), Fault> {
+    let broken = |error: RoomError| wrong("prepare the set-up", &error);
+    let mut aside = Vec::new();
+    for (path, bytes) in host_base::setup_files() {
+        // The engine gives a container its own names and resolver.
+        if [Path::new("/etc/resolv.conf"), Path::new("/etc/hosts")].contains(&&*path) {
+            continue;
+        }
+        let raw = RawPath::from(path.to_string_lossy().into_owned());
+        let before = match room.read(&raw, ASIDE).await {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.refusal() == Some(RefusalKind::NotFound) => None,
+            Err(error) => return Err(broken(error)),
+        };
+        room.write(&raw, &bytes, None).await.map_err(broken)?;
+        aside.push((raw, before));
+    }
+    make_workdir(room, &spec.workdir).await.map_err(broken)?;
+    lines(room, spec).await?;
+    for (path, before) in aside {
+        match before {
+            Some(bytes) => room.write(&path, &bytes, None).await.map_err(broken)?,
+            None => room.remove(&path).await.map_err(broken)?,
+        }
+    }
+    Ok(())
+}
+
+/// Lines may expect the folder before anything is placed there. Writing a file makes its parents,
+/// in any image.
+async fn make_workdir(room: &Room, workdir: &RawPath) -> Result<(), RoomError> {
+    if workdir.as_bytes().is_empty() || room.stat(workdir).await?.is_some() {
+        return Ok(());
+    }
+    let marker = RawPath::new([workdir.as_bytes(), b"/.proctor-made"].concat());
+    room.write(&marker, b"", None).await?;
+    room.remove(&marker).await
+}
+
+async fn lines(room: &Room, spec: &LayerSpec) -> Result<(), Fault> {
+    let started = Instant::now();
+    for (index, line) in spec.setup.iter().enumerate() {
+        let number = index + 1;
+        let left = spec.time_limit.saturating_sub(started.elapsed()).max(Duration::from_millis(1));
+        let mut command = Command::shell(line).cwd(spec.workdir.clone()).time_limit(left);
+        command.reap_all = true;
+        for (key, value) in host_base::setup_env().iter().chain(&spec.env) {
+            command = command.env(key, value.as_str());
+        }
+        tracing::debug!(number, line, "set-up");
+        let done = room
+            .run(command)
+            .await
+            .map_err(|error| wrong(&format!("set-up line {number} (`{line}`)"), &error))?;
+        if !done.success() {
+            return Err(failed(number, line, &done));
+        }
+    }
+    Ok(())
+}
+
+fn failed(number: usize, line: &str, done: &Completed) -> Fault {
+    let how = match (done.exited.timed_out, done.exited.code, done.exited.signal) {
+        (true, ..) => "ran out of time".to_owned(),
+        (_, Some(code), _) => format!("ended with exit status {code}"),
+        (_, None, signal) => format!("was killed by signal {}", signal.unwrap_or_default()),
+    };
+    let output = [&done.stdout, &done.stderr].map(|stream| {
+        let bytes = if stream.is_whole() { &stream.head } else { &stream.tail };
+        String::from_utf8_lossy(bytes).into_owned()
+    });
+    let output = output.concat();
+    let skipped = output.chars().count().saturating_sub(QUOTED);
+    let tail: String = output.chars().skip(skipped).collect();
+    let what = format!("set-up line {number} (`{line}`) {how}:\n{}", tail.trim_end());
+    let fault = Fault::new(Layer::Environment, what);
+    match tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip")
+    {
+        true => fault.mend("install python3-venv in the image, or on the host of a host base"),
+        false => fault,
+    }
+}

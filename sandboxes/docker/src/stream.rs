@@ -1,0 +1,71 @@
+//! The attached output of a container as the bytes of a channel.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use bollard::{container::LogOutput, errors::Error};
+use bytes::{Buf, Bytes};
+use futures_util::Stream;
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// Bytes kept of what the agent itself complains about.
+const LAST_WORDS: usize = 4096;
+
+/// The agent's standard error: its last words explain a room that broke.
+pub type LastWords = Arc<Mutex<Vec<u8>>>;
+
+pub fn text(words: &LastWords) -> String {
+    let words = words.lock().unwrap_or_else(PoisonError::into_inner);
+    String::from_utf8_lossy(&words).trim().to_owned()
+}
+
+/// Reads standard output out of the engine's frames and keeps standard error aside.
+pub struct Output {
+    frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
+    current: Bytes,
+    words: LastWords,
+}
+
+impl Output {
+    pub fn new(
+        frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
+        words: LastWords,
+    ) -> Self {
+        Self { frames, current: Bytes::new(), words }
+    }
+
+    fn keep(&self, message: &[u8]) {
+        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.extend_from_slice(message);
+        let over = words.len().saturating_sub(LAST_WORDS);
+        words.drain(..over);
+    }
+}
+
+impl AsyncRead for Output {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.current.is_empty() {
+            match ready!(self.frames.as_mut().poll_next(context)) {
+                None => return Poll::Ready(Ok(())),
+                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                Some(Ok(LogOutput::StdErr { message })) => self.keep(&message),
+                Some(Ok(LogOutput::StdOut { message } | LogOutput::Console { message })) => {
+                    self.current = message;
+                }
+                Some(Ok(LogOutput::StdIn { .. })) => {}
+            }
+        }
+        let length = self.current.len().min(buffer.remaining());
+        buffer.put_slice(&self.current[..length]);
+        self.current.advance(length);
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,169 @@
+//! Tar streams made while they are sent.
+
+use std::{
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    pin::Pin,
+};
+
+use bollard::query_parameters::UploadToContainerOptionsBuilder;
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use proctor_sandbox_api::{AGENT, host_base};
+use tar::{Builder, EntryType, Header, HeaderMode};
+use tokio::sync::mpsc;
+
+/// Bytes of one piece.
+const PIECE: usize = 256 << 10;
+
+/// Where the agent lies in a room, below the root.
+pub const AGENT_PATH: &str = ".proctor/agentd";
+
+/// A body of a request: its client's own type for that cannot be named.
+pub type Body = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// Bytes that are there already.
+pub fn whole(bytes: Vec<u8>) -> Body {
+    Box::pin(stream::iter([Ok(Bytes::from(bytes))]))
+}
+
+/// Sends what `write` writes, on a thread of its own. An error of the writer ends the request.
+pub fn stream_of<F>(write: F) -> Body
+where
+    F: FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(4);
+    tokio::task::spawn_blocking(move || {
+        let mut pieces = Pieces { sender: sender.clone(), piece: Vec::new() };
+        let written = write(&mut pieces).and_then(|()| pieces.flush());
+        if let Err(error) = written {
+            let _ = sender.blocking_send(Err(error));
+        }
+    });
+    Box::pin(stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|piece| (piece, receiver))
+    }))
+}
+
+struct Pieces {
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    piece: Vec<u8>,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let piece = Bytes::from(std::mem::take(&mut self.piece));
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.sender
+            .blocking_send(Ok(piece))
+            .map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the engine closed the request"))
+    }
+}
+
+/// A folder placed at `at` (no leading slash), its owners made root. Folders of the way there are
+/// made by the engine.
+pub fn folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
+    stream_of(move |out| {
+        let mut builder = Builder::new(out);
+        builder.follow_symlinks(false);
+        let mode = if keep_owners { HeaderMode::Complete } else { HeaderMode::Deterministic };
+        builder.mode(mode);
+        let at = if at.as_os_str().is_empty() { Path::new(".") } else { &at };
+        append(&mut builder, &from, at)?;
+        builder.finish()
+    })
+}
+
+/// As `append_dir_all`, without sockets and pipes, which no archive holds.
+fn append(builder: &mut Builder<&mut dyn Write>, from: &Path, at: &Path) -> io::Result<()> {
+    builder.append_dir(at, from)?;
+    let mut entries: Vec<_> = std::fs::read_dir(from)?.collect::<Result<_, _>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let (path, name) = (entry.path(), at.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            append(builder, &path, &name)?;
+        } else if kind.is_file() || kind.is_symlink() {
+            builder.append_path_with_name(&path, &name)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn file(from: PathBuf) -> Body {
+    stream_of(move |out| {
+        let mut file = std::fs::File::open(from)?;
+        let mut piece = vec![0; PIECE];
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(()),
+                read => out.write_all(&piece[..read])?,
+            }
+        }
+    })
+}
+
+/// The root of a host base: everything that is not bound.
+pub fn skeleton() -> io::Result<Vec<u8>> {
+    let mut builder = Builder::new(Vec::new());
+    for piece in host_base::skeleton()? {
+        match piece.what {
+            host_base::PieceKind::Dir(mode) => {
+                entry(&mut builder, EntryType::Directory, mode, &piece.path, &[])?;
+            }
+            host_base::PieceKind::File(mode, bytes) => {
+                entry(&mut builder, EntryType::Regular, mode, &piece.path, &bytes)?;
+            }
+            host_base::PieceKind::Link(target) => {
+                let mut header = header(EntryType::Symlink, 0o777, 0);
+                builder.append_link(&mut header, &piece.path, target)?;
+            }
+        }
+    }
+    builder.into_inner()
+}
+
+/// The agent, as the engine unpacks it into a container. Only root may even look at the folder.
+pub fn agent() -> io::Result<Body> {
+    let mut builder = Builder::new(Vec::new());
+    let path = Path::new(AGENT_PATH);
+    let folder = path.parent().unwrap_or(path);
+    entry(&mut builder, EntryType::Directory, 0o700, folder, &[])?;
+    entry(&mut builder, EntryType::Regular, 0o500, path, AGENT)?;
+    Ok(whole(builder.into_inner()?))
+}
+
+pub fn upload() -> bollard::query_parameters::UploadToContainerOptions {
+    UploadToContainerOptionsBuilder::new().path("/").build()
+}
+
+fn header(kind: EntryType, mode: u32, size: usize) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_size(size as u64);
+    // A time of its own would make every build another one.
+    header.set_mtime(1);
+    header
+}
+
+fn entry(
+    builder: &mut Builder<Vec<u8>>,
+    kind: EntryType,
+    mode: u32,
+    path: &Path,
+    bytes: &[u8],
+) -> io::Result<()> {
+    builder.append_data(&mut header(kind, mode, bytes.len()), path, bytes)
+}

@@ -1,0 +1,173 @@
+//! Rooms on a real engine. Without one each test says so by name; `PROCTOR_REQUIRE_DOCKER=1` makes
+//! that a failure.
+
+#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+#![expect(clippy::print_stdout, reason = "the list of checks is what these tests show")]
+
+use std::{fs, process::Command as Process, time::Duration};
+
+use proctor_docker::Docker;
+use proctor_sandbox_api::{
+    Backend, Base, Command, LayerSpec, Prepared, RoomSpec, Sandbox, SourceTree,
+    conformance::{render, run_kit},
+    wire::RawPath,
+};
+use proctor_types::SandboxSpec;
+
+/// The image that `tests/images/debian.sh` makes.
+const DEBIAN: &str = "proctor-test:bookworm";
+
+/// An engine, or the end of the test.
+async fn engine(test: &str) -> Option<Docker> {
+    match Docker::connect().await {
+        Ok(docker) => Some(docker),
+        Err(fault) if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() => {
+            panic!("{test}: {fault}")
+        }
+        Err(fault) => {
+            println!("{test}: not run, Docker is absent: {fault}");
+            None
+        }
+    }
+}
+
+fn spec(base: Base, setup: &[&str]) -> LayerSpec {
+    LayerSpec {
+        base,
+        source: None,
+        setup: setup.iter().map(|line| (*line).to_owned()).collect(),
+        workdir: RawPath::from("/testbed"),
+        env: vec![],
+        time_limit: Duration::from_secs(300),
+    }
+}
+
+fn room(environment: &Prepared) -> RoomSpec {
+    RoomSpec {
+        environment: environment.clone(),
+        limits: SandboxSpec::default(),
+        purpose: "a test".into(),
+    }
+}
+
+async fn shell(sandbox: &dyn Sandbox, line: &str) -> String {
+    let done = sandbox.room().run(Command::shell(line)).await.unwrap();
+    format!("{}{}", done.stdout.text(), done.stderr.text())
+}
+
+async fn kit(docker: &Docker, base: Base) {
+    let prepared = docker.prepare(&spec(base, &[])).await.unwrap();
+    let results = run_kit(docker, &prepared, false).await;
+    println!("{}", render(&results));
+    assert!(results.len() >= 40);
+    let failed: Vec<_> = results
+        .iter()
+        .filter(|result| !result.passed && result.skipped_reason.is_none())
+        .map(|result| result.name)
+        .collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_passes_the_kit_on_the_host_base() {
+    let Some(docker) = engine("docker_passes_the_kit_on_the_host_base").await else { return };
+    kit(&docker, Base::Host).await;
+}
+
+/// Where the image is not there the script that makes it says how; a machine that requires Docker
+/// requires it too.
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_passes_the_kit_on_an_image() {
+    let name = "docker_passes_the_kit_on_an_image";
+    let Some(docker) = engine(name).await else { return };
+    let found = Process::new("docker").args(["image", "inspect", DEBIAN]).output();
+    if !found.is_ok_and(|found| found.status.success()) {
+        assert!(
+            std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_none(),
+            "no image {DEBIAN}: run tests/images/debian.sh"
+        );
+        println!("{name}: not run, image {DEBIAN} is absent: run tests/images/debian.sh");
+        return;
+    }
+    kit(&docker, Base::Image(DEBIAN.to_owned())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_builds_a_layer_once_with_source_and_setup() {
+    let Some(docker) = engine("docker_builds_a_layer_once_with_source_and_setup").await else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("code.py"), "print('code')\n").unwrap();
+    let mut spec = spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
+    let digest = format!("{:?}", folder.path());
+    let source = folder.path().to_owned();
+    spec.source = Some(SourceTree { folder: source, digest, at: RawPath::from("/testbed") });
+    let (first, second) = tokio::join!(docker.prepare(&spec), docker.prepare(&spec));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert!(first.built != second.built, "exactly one of the two builds");
+    assert_eq!(first.digest, second.digest);
+
+    let mut sandbox = docker.open(&room(&first)).await.unwrap();
+    assert_eq!(shell(&*sandbox, "cat /testbed/out; ls /made").await, "code\nx\n");
+    sandbox.close().await.unwrap();
+    let _ = Process::new("docker").args(["rmi", &first.handle]).output();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
+    let name = "docker_setup_reaches_the_registry_and_leaves_no_settings";
+    let Some(docker) = engine(name).await else { return };
+    let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0"];
+    let prepared = docker.prepare(&spec(Base::Host, &lines)).await.unwrap();
+    let mut sandbox = docker.open(&room(&prepared)).await.unwrap();
+    let seen = shell(
+        &*sandbox,
+        "/venv/bin/python -c 'import iniconfig; print(1)'; ls /etc/pip.conf; env | grep PIP",
+    )
+    .await;
+    assert!(seen.starts_with("1\n") && seen.contains("No such file"), "{seen}");
+    assert!(!seen.contains("PIP_"), "{seen}");
+    sandbox.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_names_the_setup_line_that_failed() {
+    let Some(docker) = engine("docker_names_the_setup_line_that_failed").await else { return };
+    let fault = docker.prepare(&spec(Base::Host, &["true", "echo so; exit 7"])).await.unwrap_err();
+    let text = fault.to_string();
+    assert!(text.contains("line 2") && text.contains("status 7") && text.contains("so"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_room_killed_from_outside_is_broken() {
+    let Some(docker) = engine("docker_room_killed_from_outside_is_broken").await else { return };
+    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let mut spec = room(&prepared);
+    spec.purpose = format!("killed from outside by {}", std::process::id());
+    let mut sandbox = docker.open(&spec).await.unwrap();
+    let running = {
+        let room = sandbox.room().clone();
+        tokio::spawn(async move { room.run(Command::shell("sleep 1000")).await })
+    };
+    let filter = format!("label=proctor.purpose={}", spec.purpose);
+    let listed = Process::new("docker").args(["ps", "-q", "--filter", &filter]).output().unwrap();
+    let id = String::from_utf8(listed.stdout).unwrap().trim().to_owned();
+    assert!(!id.is_empty());
+    assert!(Process::new("docker").args(["kill", &id]).output().unwrap().status.success());
+    let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
+    assert!(ended.unwrap_err().is_broken());
+    sandbox.close().await.unwrap();
+    let left = Process::new("docker").args(["ps", "-aq", "--filter", &filter]).output().unwrap();
+    assert!(left.stdout.is_empty(), "the container is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_pull_of_a_missing_image_is_a_named_fault() {
+    let name = "docker_pull_of_a_missing_image_is_a_named_fault";
+    let Some(docker) = engine(name).await else { return };
+    let base = Base::Image("localhost:9/no/such:image".to_owned());
+    let fault = docker.prepare(&spec(base, &[])).await.unwrap_err();
+    assert!(fault.to_string().contains("localhost:9/no/such:image"), "{fault}");
+    assert!(fault.mend.is_some());
+}
