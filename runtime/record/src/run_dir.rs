@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{ArmId, TrialId, path_component};
-use serde::{Serialize, de::DeserializeOwned};
+use proctor_types::{ArmId, RunRecord, TrialId, path_component};
+use serde::Serialize;
 
 use crate::{Blobs, RecordError, TrialDir, disk};
 
@@ -106,11 +106,11 @@ impl RunDir {
         )
     }
 
-    pub fn write_run(&self, run: &impl Serialize) -> Result<(), RecordError> {
+    pub fn write_run(&self, run: &RunRecord) -> Result<(), RecordError> {
         disk::write_json(&self.root.join("run.json"), run)
     }
 
-    pub fn read_run<T: DeserializeOwned>(&self) -> Result<T, RecordError> {
+    pub fn read_run(&self) -> Result<RunRecord, RecordError> {
         disk::read_json(&self.root.join("run.json"))?
             .ok_or_else(|| RecordError::NotARun { path: self.root.clone() })
     }
@@ -163,19 +163,34 @@ fn hold(root: &Path) -> Result<File, RecordError> {
 #[cfg(test)]
 mod tests {
     use proctor_types::TaskId;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
+
+    fn plan() -> RunRecord {
+        RunRecord {
+            schema_version: 1,
+            proctor: "0.1.0".into(),
+            created: 1,
+            attempts: 1,
+            jobs: 2,
+            arms: vec![],
+            tasks: vec![],
+            config: json!({"a": 1}),
+            host: json!({}),
+            agent: String::new(),
+        }
+    }
 
     #[test]
     fn one_process_at_a_time_and_the_error_names_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let run = RunDir::create(&path).unwrap();
-        run.write_run(&json!({"a": 1})).unwrap();
+        run.write_run(&plan()).unwrap();
         let error = RunDir::open(&path).unwrap_err().to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-        assert_eq!(RunDir::view(&path).unwrap().read_run::<Value>().unwrap(), json!({"a": 1}));
+        assert_eq!(RunDir::view(&path).unwrap().read_run().unwrap(), plan());
         drop(run);
         let run = RunDir::open(&path).unwrap();
         drop(run);

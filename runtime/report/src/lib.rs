@@ -1,1 +1,14 @@
-//! proctor-report.
+//! The report: what the trials of a plan come to, as stable JSON and as a table.
+//!
+//! The denominator is always the plan: a trial without a verdict is not resolved, and the bounds
+//! say what it could still change.
+
+mod arm;
+mod build;
+mod task;
+mod text;
+
+pub use arm::{ArmReport, Bounds, Count, IntegrityCounts, Seconds, Steps, Tokens};
+pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
+pub use task::TaskReport;
+pub use text::text;

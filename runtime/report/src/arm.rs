@@ -1,0 +1,159 @@
+//! One arm's numbers.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{ArmId, Integrity, Outcome, Spent, Verdict};
+use serde::{Deserialize, Serialize};
+
+use crate::{TrialResult, build::round};
+
+/// Rates are over all trials of the plan. Means are over the trials that ended otherwise than by
+/// an infrastructure fault, since a fault says nothing of how an arm works; totals, which are paid
+/// for, are over all that ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmReport {
+    pub arm: ArmId,
+    pub name: String,
+    /// Trials of the plan.
+    pub trials: u64,
+    /// Those with a verdict.
+    pub graded: u64,
+    /// All have one.
+    pub complete: bool,
+    pub resolved: u64,
+    /// `resolved / trials`.
+    pub resolved_rate: f64,
+    /// What `resolved_rate` can still become.
+    pub resolved_bounds: Bounds,
+    /// The mean over all trials of the share of F2P tests passed; a missing verdict counts 0.
+    pub passed_rate: f64,
+    /// What `passed_rate` can still become.
+    pub passed_bounds: Bounds,
+    pub infrastructure_faults: u64,
+    /// Trials that have not ended.
+    pub unfinished: u64,
+    pub steps: Steps,
+    pub tokens: Tokens,
+    /// Some of the tokens are local counts, not the endpoint's.
+    pub usage_estimated: bool,
+    /// US dollars, all trials together.
+    pub cost_usd: f64,
+    pub wall_seconds: Seconds,
+    /// Tool calls whose arguments could not be read, all trials together.
+    pub malformed_calls: u64,
+    /// Verdicts by integrity.
+    pub integrity: IntegrityCounts,
+    /// Trials by the name of their outcome.
+    pub outcomes: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    pub lower: f64,
+    pub upper: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Steps {
+    pub mean: f64,
+    pub max: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Tokens {
+    pub input: Count,
+    pub output: Count,
+    pub cached: Count,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Count {
+    pub total: u64,
+    pub mean: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Seconds {
+    pub total: f64,
+    pub mean: f64,
+    pub max: f64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntegrityCounts {
+    pub clean: u64,
+    pub suspect: u64,
+    pub contaminated: u64,
+}
+
+impl ArmReport {
+    pub(crate) fn of(arm: &ArmId, trials: &[&TrialResult]) -> Self {
+        let planned = trials.len() as f64;
+        let ended: Vec<&Outcome> =
+            trials.iter().filter_map(|trial| trial.outcome.as_ref()).collect();
+        let measured: Vec<&Outcome> =
+            ended.iter().copied().filter(|outcome| !outcome.ending.is_fault()).collect();
+        let verdicts: Vec<&Verdict> =
+            trials.iter().filter_map(|trial| trial.verdict.as_ref()).collect();
+        let resolved = verdicts.iter().filter(|verdict| verdict.resolved).count();
+        let missing = trials.len() - verdicts.len();
+        let passed: f64 = verdicts.iter().map(|verdict| verdict.passed_rate).sum();
+        let mean = |of: &dyn Fn(&Outcome) -> f64| {
+            let sum: f64 = measured.iter().map(|outcome| of(outcome)).sum();
+            round(sum / measured.len().max(1) as f64)
+        };
+        let count = |of: fn(&Spent) -> u64| Count {
+            total: ended.iter().map(|outcome| of(&outcome.spent)).sum(),
+            mean: mean(&|outcome| of(&outcome.spent) as f64),
+        };
+        let share = |sum: f64| round(sum / planned.max(1.0));
+        let bounds = |sum: f64| Bounds { lower: share(sum), upper: share(sum + missing as f64) };
+        let mut integrity = IntegrityCounts::default();
+        for verdict in &verdicts {
+            *match verdict.integrity {
+                Integrity::Clean => &mut integrity.clean,
+                Integrity::Suspect => &mut integrity.suspect,
+                Integrity::Contaminated => &mut integrity.contaminated,
+            } += 1;
+        }
+        let mut outcomes = BTreeMap::new();
+        for outcome in &ended {
+            *outcomes.entry(outcome.ending.name()).or_default() += 1;
+        }
+        let cost: f64 = ended.iter().map(|outcome| outcome.spent.cost_usd).sum();
+        Self {
+            arm: arm.clone(),
+            name: trials.first().map(|trial| trial.arm_name.clone()).unwrap_or_default(),
+            trials: trials.len() as u64,
+            graded: verdicts.len() as u64,
+            complete: missing == 0,
+            resolved: resolved as u64,
+            resolved_rate: share(resolved as f64),
+            resolved_bounds: bounds(resolved as f64),
+            passed_rate: share(passed),
+            passed_bounds: bounds(passed),
+            infrastructure_faults: (ended.len() - measured.len()) as u64,
+            unfinished: (trials.len() - ended.len()) as u64,
+            steps: Steps {
+                mean: mean(&|outcome| outcome.spent.steps as f64),
+                max: ended.iter().map(|outcome| outcome.spent.steps).max().unwrap_or(0),
+            },
+            tokens: Tokens {
+                input: count(|spent| spent.input_tokens),
+                output: count(|spent| spent.output_tokens),
+                cached: count(|spent| spent.cached_tokens),
+            },
+            usage_estimated: ended.iter().any(|outcome| outcome.spent.estimated),
+            // Micro-dollars: sums of floats else end in dust.
+            cost_usd: (cost * 1e6).round() / 1e6,
+            wall_seconds: Seconds {
+                total: round(ended.iter().map(|outcome| outcome.wall_seconds).sum()),
+                mean: mean(&|outcome| outcome.wall_seconds),
+                max: round(ended.iter().map(|outcome| outcome.wall_seconds).fold(0.0, f64::max)),
+            },
+            malformed_calls: ended.iter().map(|outcome| outcome.malformed_calls).sum(),
+            integrity,
+            outcomes,
+        }
+    }
+}

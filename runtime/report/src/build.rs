@@ -1,0 +1,64 @@
+//! From trials to a report.
+
+use proctor_types::{ArmId, Outcome, TaskId, Verdict};
+use serde::{Deserialize, Serialize};
+
+use crate::{ArmReport, TaskReport};
+
+pub const REPORT_SCHEMA: u32 = 1;
+
+/// One trial of the plan, with what is recorded of it so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialResult {
+    pub arm: ArmId,
+    pub arm_name: String,
+    pub task: TaskId,
+    /// Counted from 1.
+    pub attempt: u32,
+    /// Absent: it has not ended.
+    pub outcome: Option<Outcome>,
+    /// Absent: it is not graded, or could not be.
+    pub verdict: Option<Verdict>,
+}
+
+/// What `report --format json` prints. Fields are only ever added within a schema version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub schema_version: u32,
+    /// In the order of the plan.
+    pub arms: Vec<ArmReport>,
+    /// One a trial, in the order of the plan.
+    pub tasks: Vec<TaskReport>,
+}
+
+impl Report {
+    /// Every trial of the plan has a verdict.
+    pub fn complete(&self) -> bool {
+        self.arms.iter().all(|arm| arm.complete)
+    }
+}
+
+/// Reports on all trials of a plan: those that have not ended belong in it too. Arms are told
+/// apart by id; of one id the first name is shown.
+pub fn build(inputs: Vec<TrialResult>) -> Report {
+    let mut ids: Vec<&ArmId> = Vec::new();
+    for trial in &inputs {
+        if !ids.contains(&&trial.arm) {
+            ids.push(&trial.arm);
+        }
+    }
+    let arms = ids
+        .into_iter()
+        .map(|id| {
+            let trials: Vec<_> = inputs.iter().filter(|trial| trial.arm == *id).collect();
+            ArmReport::of(id, &trials)
+        })
+        .collect();
+    let tasks = inputs.iter().map(TaskReport::of).collect();
+    Report { schema_version: REPORT_SCHEMA, arms, tasks }
+}
+
+/// Four decimals: more would only be noise in a diff of two reports.
+pub(crate) fn round(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}

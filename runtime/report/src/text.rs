@@ -1,0 +1,200 @@
+//! The report for a terminal.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
+use proctor_types::{ArmId, Integrity, TaskId};
+
+use crate::{ArmReport, Report, TaskReport};
+
+/// A table of arms, one of tasks by arms, and then, apart, what is missing, broken or suspect.
+/// Plain text without colours; ends in a newline.
+pub fn text(report: &Report) -> String {
+    if report.arms.is_empty() {
+        return "No trials.\n".into();
+    }
+    let mut out = arms(report);
+    out.push('\n');
+    out.push_str(&tasks(report));
+    notes(report, &mut out);
+    out
+}
+
+fn arms(report: &Report) -> String {
+    let headers = [
+        "arm",
+        "resolved",
+        "rate",
+        "F2P passed",
+        "steps mean",
+        "max",
+        "tokens in",
+        "out",
+        "cost",
+        "wall",
+        "ended",
+    ];
+    let rows = report.arms.iter().map(|arm| {
+        let about = if arm.usage_estimated { "~" } else { "" };
+        vec![
+            arm.name.clone(),
+            format!("{}/{}", arm.resolved, arm.trials),
+            rate(arm),
+            percent(arm.passed_rate),
+            format!("{:.1}", arm.steps.mean),
+            arm.steps.max.to_string(),
+            format!("{about}{}", short(arm.tokens.input.mean)),
+            format!("{about}{}", short(arm.tokens.output.mean)),
+            format!("{about}${:.4}", arm.cost_usd),
+            format!("{:.1} s", arm.wall_seconds.mean),
+            outcomes(arm),
+        ]
+    });
+    // The names on both edges read from the left, the numbers between them from the right.
+    table(&headers, rows, |column| column > 0 && column < headers.len() - 1)
+}
+
+fn tasks(report: &Report) -> String {
+    let mut names: Vec<&TaskId> = Vec::new();
+    for trial in &report.tasks {
+        if !names.contains(&&trial.task) {
+            names.push(&trial.task);
+        }
+    }
+    let mut headers = vec!["task"];
+    headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
+    let rows = names.into_iter().map(|task| {
+        let cells = report.arms.iter().map(|arm| {
+            let of = |trial: &&TaskReport| trial.task == *task && trial.arm == arm.arm;
+            cell(&report.tasks.iter().filter(of).collect::<Vec<_>>())
+        });
+        [task.to_string()].into_iter().chain(cells).collect()
+    });
+    table(&headers, rows, |_| false)
+}
+
+/// One task under one arm.
+fn cell(trials: &[&TaskReport]) -> String {
+    match trials {
+        [] => String::new(),
+        [one] => match (one.resolved, one.passed_rate) {
+            (Some(true), _) => "yes".into(),
+            (Some(false), rate) => format!("no ({} F2P)", percent(rate.unwrap_or_default())),
+            (None, _) if one.fault.is_some() => "fault".into(),
+            (None, _) => one.outcome.as_ref().map_or("not ended", |_| "not graded").into(),
+        },
+        several => {
+            let yes = several.iter().filter(|trial| trial.resolved == Some(true)).count();
+            let missing = several.iter().filter(|trial| trial.resolved.is_none()).count();
+            let open = if missing > 0 { format!(", {missing} open") } else { String::new() };
+            format!("{yes}/{}{open}", several.len())
+        }
+    }
+}
+
+fn notes(report: &Report, out: &mut String) {
+    let mut note = |text: &str| {
+        let _ = writeln!(out, "{text}");
+    };
+    for arm in report.arms.iter().filter(|arm| !arm.complete) {
+        note(&format!(
+            "{}: incomplete, {} of {} trials have no verdict; resolved is between {} and {}.",
+            arm.name,
+            arm.trials - arm.graded,
+            arm.trials,
+            percent(arm.resolved_bounds.lower),
+            percent(arm.resolved_bounds.upper),
+        ));
+    }
+    if report.arms.iter().any(|arm| arm.usage_estimated) {
+        note("~: an endpoint gave no usage; tokens and cost are estimates.");
+    }
+    for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
+        note(&format!("{}: {} tool calls could not be read.", arm.name, arm.malformed_calls));
+    }
+    let doubtful = report.tasks.iter().filter_map(|trial| match trial.integrity {
+        Some(Integrity::Suspect) => Some((trial, "suspect")),
+        Some(Integrity::Contaminated) => Some((trial, "contaminated")),
+        Some(Integrity::Clean) | None => None,
+    });
+    for (trial, word) in doubtful {
+        note(&format!(
+            "{}: the verdict is {word}; its evidence is in verdict.json.",
+            place(report, trial)
+        ));
+    }
+    let faults: Vec<_> =
+        report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?))).collect();
+    if !faults.is_empty() {
+        note("Infrastructure faults (no failure of an arm):");
+    }
+    for (trial, fault) in faults {
+        note(&format!("  {}: {fault}", place(report, trial)));
+    }
+}
+
+fn place(report: &Report, trial: &TaskReport) -> String {
+    format!("{} / {} / {}", name(report, &trial.arm), trial.task, trial.attempt)
+}
+
+fn name<'a>(report: &'a Report, id: &'a ArmId) -> &'a str {
+    report.arms.iter().find(|arm| arm.arm == *id).map_or(id.as_str(), |arm| &arm.name)
+}
+
+/// The rate, or its bounds while they are apart.
+fn rate(arm: &ArmReport) -> String {
+    if arm.complete {
+        percent(arm.resolved_rate)
+    } else {
+        let bounds = arm.resolved_bounds;
+        format!("{} - {}", percent(bounds.lower), percent(bounds.upper))
+    }
+}
+
+fn outcomes(arm: &ArmReport) -> String {
+    let mut parts: Vec<_> =
+        arm.outcomes.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    if arm.unfinished > 0 {
+        parts.push(format!("{} not ended", arm.unfinished));
+    }
+    parts.join("\n")
+}
+
+/// `100 %`, `41.7 %`. What is not all never reads as all, nor what is something as nothing.
+fn percent(rate: f64) -> String {
+    let tenths = (rate * 1000.0).round() / 10.0;
+    if rate <= 0.0 || rate >= 1.0 {
+        format!("{:.0} %", rate * 100.0)
+    } else {
+        format!("{:.1} %", tenths.clamp(0.1, 99.9))
+    }
+}
+
+/// `950`, `12.3k`, `4.56M`.
+fn short(count: f64) -> String {
+    if count >= 1e6 {
+        format!("{:.2}M", count / 1e6)
+    } else if count >= 1e4 {
+        format!("{:.1}k", count / 1e3)
+    } else {
+        format!("{count:.0}")
+    }
+}
+
+fn table(
+    headers: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+    right: impl Fn(usize) -> bool,
+) -> String {
+    let align = |(column, text): (usize, String)| {
+        let side = if right(column) { CellAlignment::Right } else { CellAlignment::Left };
+        Cell::new(text).set_alignment(side)
+    };
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(headers.iter().map(|text| (*text).to_owned()).enumerate().map(align));
+    for row in rows {
+        table.add_row(row.into_iter().enumerate().map(align));
+    }
+    format!("{}\n", table.trim_fmt())
+}

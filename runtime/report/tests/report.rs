@@ -1,0 +1,174 @@
+//! Reports on canned trials, whole.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use std::collections::BTreeMap;
+
+use pretty_assertions::assert_eq;
+use proctor_report::{Report, TrialResult, build, text};
+use proctor_types::{
+    ArmId, BudgetKind, Ending, Fault, Integrity, Layer, Outcome, Spent, TaskId, TestGroup, Verdict,
+};
+use serde_json::{Value, json};
+
+fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> TrialResult {
+    let steps = if arm == "gold" { 0 } else { 10 };
+    TrialResult {
+        arm: ArmId::new(format!("{arm}-id")),
+        arm_name: arm.into(),
+        task: TaskId::new(task),
+        attempt: 1,
+        outcome: ending.map(|ending| Outcome {
+            schema_version: 1,
+            ending,
+            try_number: 1,
+            spent: Spent {
+                steps,
+                input_tokens: steps * 1000,
+                output_tokens: steps * 10,
+                cached_tokens: steps * 100,
+                cost_usd: steps as f64 * 0.1,
+                estimated: false,
+            },
+            malformed_calls: 1,
+            wall_seconds: 2.5,
+            left_out: vec![],
+            not_enforced: vec![],
+        }),
+        verdict: passed.map(|rate| Verdict {
+            schema_version: 1,
+            task: TaskId::new(task),
+            resolved: rate == 1.0,
+            passed_rate: rate,
+            fail_to_pass: TestGroup::default(),
+            pass_to_pass: TestGroup::default(),
+            tests: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            integrity: Integrity::Clean,
+            evidence: vec![],
+        }),
+    }
+}
+
+fn steps_reached() -> Option<Ending> {
+    Some(Ending::Budget { budget: BudgetKind::Steps })
+}
+
+fn fault() -> Option<Ending> {
+    let fault = Fault::new(Layer::Model, "503 from the endpoint").mend("is it up?");
+    Some(Ending::InfrastructureFault { fault })
+}
+
+fn submitted() -> Option<Ending> {
+    Some(Ending::Submitted)
+}
+
+fn three_arms() -> Report {
+    build(vec![
+        trial("gold", "t1", submitted(), Some(1.0)),
+        trial("noop", "t1", submitted(), Some(0.0)),
+        trial("tools", "t1", submitted(), Some(1.0)),
+        trial("gold", "t2", submitted(), Some(1.0)),
+        trial("noop", "t2", submitted(), Some(0.0)),
+        trial("tools", "t2", steps_reached(), Some(0.25)),
+        trial("gold", "t3", submitted(), Some(1.0)),
+        trial("noop", "t3", submitted(), Some(0.0)),
+        trial("tools", "t3", fault(), None),
+    ])
+}
+
+#[test]
+fn the_stable_part_is_as_the_design_says() {
+    let report = serde_json::to_value(three_arms()).unwrap();
+    assert_eq!(report["schema_version"], 1);
+    assert_eq!(
+        report["arms"][2],
+        json!({
+            "arm": "tools-id", "name": "tools", "trials": 3, "graded": 2, "complete": false,
+            "resolved": 1, "resolved_rate": 0.3333,
+            "resolved_bounds": {"lower": 0.3333, "upper": 0.6667},
+            "passed_rate": 0.4167, "passed_bounds": {"lower": 0.4167, "upper": 0.75},
+            "infrastructure_faults": 1, "unfinished": 0,
+            "steps": {"mean": 10.0, "max": 10},
+            "tokens": {
+                "input": {"total": 30000, "mean": 10000.0},
+                "output": {"total": 300, "mean": 100.0},
+                "cached": {"total": 3000, "mean": 1000.0},
+            },
+            "usage_estimated": false, "cost_usd": 3.0,
+            "wall_seconds": {"total": 7.5, "mean": 2.5, "max": 2.5},
+            "malformed_calls": 3,
+            "integrity": {"clean": 2, "suspect": 0, "contaminated": 0},
+            "outcomes": {"submitted": 1, "budget_steps": 1, "infrastructure_fault_model": 1},
+        })
+    );
+    assert_eq!(
+        report["tasks"][8],
+        json!({
+            "task": "t3", "arm": "tools-id", "attempt": 1,
+            "outcome": "infrastructure_fault_model", "resolved": null, "passed_rate": null,
+            "integrity": null, "steps": 10, "cost_usd": 1.0, "wall_seconds": 2.5,
+            "fault": "model fault: 503 from the endpoint (is it up?)",
+        })
+    );
+    assert_eq!(report["tasks"][5]["resolved"], json!(false));
+    assert_eq!(report["arms"][0]["complete"], json!(true));
+    let back: Report = serde_json::from_value(report).unwrap();
+    assert_eq!(back, three_arms());
+    assert!(!back.complete());
+}
+
+#[test]
+fn a_trial_that_has_not_ended_is_in_the_denominator_and_in_no_mean() {
+    let report =
+        build(vec![trial("tools", "t1", submitted(), Some(1.0)), trial("tools", "t2", None, None)]);
+    let arm = &report.arms[0];
+    assert_eq!((arm.trials, arm.graded, arm.unfinished), (2, 1, 1));
+    assert_eq!((arm.resolved_rate, arm.resolved_bounds.upper), (0.5, 1.0));
+    assert_eq!(arm.steps.mean, 10.0);
+    assert_eq!(serde_json::to_value(&report.tasks[1]).unwrap()["outcome"], Value::Null);
+    let text = text(&report);
+    assert!(text.contains("50.0 % - 100 %") && text.contains("not ended"), "{text}");
+}
+
+#[test]
+fn the_table_reads_at_a_glance() {
+    assert_eq!(text(&three_arms()), include_str!("table.txt"));
+}
+
+#[test]
+fn attempts_of_a_task_are_counted_together() {
+    let mut trials = vec![
+        trial("tools", "t1", submitted(), Some(1.0)),
+        trial("tools", "t1", submitted(), Some(0.5)),
+        trial("tools", "t1", None, None),
+    ];
+    for (index, trial) in trials.iter_mut().enumerate() {
+        trial.attempt = index as u32 + 1;
+    }
+    assert!(text(&build(trials)).contains("1/3, 1 open"));
+}
+
+#[test]
+fn what_is_doubtful_is_said() {
+    let mut one = trial("tools", "t1", submitted(), Some(1.0));
+    one.verdict.as_mut().unwrap().integrity = Integrity::Suspect;
+    one.outcome.as_mut().unwrap().spent.estimated = true;
+    let report = build(vec![one]);
+    assert!(report.arms[0].usage_estimated);
+    assert_eq!(report.arms[0].integrity.suspect, 1);
+    let text = text(&report);
+    assert!(text.contains("tools / t1 / 1: the verdict is suspect"), "{text}");
+    assert!(text.contains("~10.0k") && text.contains("are estimates"), "{text}");
+    assert_eq!(proctor_report::text(&build(vec![])), "No trials.\n");
+}
+
+#[test]
+fn nearly_all_is_not_all() {
+    let trials = (0..3000).map(|at| {
+        let rate = if at == 0 { 0.0 } else { 1.0 };
+        trial("tools", &format!("t{at}"), submitted(), Some(rate))
+    });
+    let text = text(&build(trials.collect()));
+    assert!(text.contains("2999/3000") && text.contains("99.9 %"));
+}
