@@ -195,27 +195,8 @@ pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> Seen {
 pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) -> Seen {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
-    for (name, text) in FILES {
-        let path = workdir.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    let workdir = workdir.to_str().unwrap();
-    let env: serde_json::Map<String, serde_json::Value> = extra
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), value.replace("WORKDIR", workdir).into()))
-        .collect();
-    let task: Task = serde_json::from_value(serde_json::json!({
-        "schema_version": 1, "id": "bench__roman-1", "statement": "", "environment": {},
-        "workdir": workdir,
-        "mask": diff("roman/__init__.py", Some(ROMAN), Some(MASKED)),
-        "hidden": ["tests/test_roman.py"],
-        "fail_to_pass": F2P, "pass_to_pass": P2P,
-        "test_command": [python(), "-m", "pytest", "-q", "-s"],
-        "timeouts": {"command_seconds": 10.0, "grade_seconds": 60.0},
-        "env": env,
-    }))
-    .unwrap();
+    lay(&workdir);
+    let task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), extra);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
         let room = room(place.path()).await;
@@ -224,6 +205,33 @@ pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) 
         graded
     });
     Seen(graded.unwrap())
+}
+
+/// Writes the unmasked source.
+pub fn lay(workdir: &Path) {
+    for (name, text) in FILES {
+        let path = workdir.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
+    let env: serde_json::Map<String, serde_json::Value> = extra
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.replace("WORKDIR", workdir).into()))
+        .collect();
+    serde_json::from_value(serde_json::json!({
+        "schema_version": 1, "id": "bench__roman-1", "statement": "", "environment": {},
+        "workdir": workdir,
+        "mask": diff("roman/__init__.py", Some(ROMAN), Some(MASKED)),
+        "hidden": ["tests/test_roman.py"],
+        "fail_to_pass": F2P, "pass_to_pass": P2P,
+        "test_command": [python, "-m", "pytest", "-q", "-s"],
+        "timeouts": {"command_seconds": 10.0, "grade_seconds": 60.0},
+        "env": env,
+    }))
+    .unwrap()
 }
 
 /// A room agent in a process of its own, over pipes. It gives no isolation, and needs none: what is

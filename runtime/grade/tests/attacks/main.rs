@@ -1,9 +1,12 @@
 //! The named attacks on grading. Each test shows that the attack fails, and that it is its defence
 //! that it fails by: with the defence taken down it succeeds, or is no longer seen.
 
+#![expect(clippy::unwrap_used, reason = "a test program: what fails here fails the test")]
+
 mod bench;
 mod honest;
 mod inside;
 mod loading;
+mod native;
 mod results;
 mod tree;

@@ -31,7 +31,7 @@ fn an_exit_at_import_of_the_package() {
 }
 
 /// Forges all that the recorder would say, on every descriptor, and leaves.
-fn forgery() -> String {
+pub fn forgery() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     format!(
         r#"import json, os

@@ -1,0 +1,77 @@
+//! The same bench in the room that trials are graded in: namespaces, no network, its own `/tmp`.
+
+use std::{path::Path, time::Duration};
+
+use proctor_grade::{GradeOptions, TestPlan, grade, run_tests};
+use proctor_native::Native;
+use proctor_sandbox_api::{Backend, Base, LayerSpec, Prepared, RoomSpec, Sandbox, SourceTree};
+use proctor_types::{SandboxSpec, TestStatus};
+
+use crate::{
+    bench::{F2P, P2P, Seen, gold, lay, package, patch, task},
+    results::forgery,
+};
+
+const PYTHON: &str = "/venv/bin/python";
+
+async fn environment(native: &Native, place: &Path) -> Prepared {
+    let source = place.join("source");
+    lay(&source);
+    let setup = ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"];
+    let spec = LayerSpec {
+        base: Base::Host,
+        source: Some(SourceTree { folder: source, digest: "bench".into(), at: "/testbed".into() }),
+        setup: setup.map(str::to_owned).into(),
+        workdir: "/testbed".into(),
+        env: Vec::new(),
+        time_limit: Duration::from_secs(300),
+    };
+    native.prepare(&spec).await.unwrap()
+}
+
+async fn open(native: &Native, environment: &Prepared) -> Box<dyn Sandbox> {
+    let spec = RoomSpec {
+        environment: environment.clone(),
+        limits: SandboxSpec::default(),
+        purpose: "grading".into(),
+    };
+    native.open(&spec).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_native_room_grades_as_the_bench_does() {
+    let place = tempfile::tempdir().unwrap();
+    let native = Native::new(place.path().join("cache")).unwrap();
+    let environment = environment(&native, place.path()).await;
+
+    let task = task("/testbed", PYTHON, &[]);
+    let forged = patch(&[("roman/__init__.py", Some(&package(&forgery())))]);
+    for (patch, resolved, suspect) in
+        [(gold(), true, false), (String::new(), false, false), (forged, false, true)]
+    {
+        let mut sandbox = open(&native, &environment).await;
+        let graded = grade(sandbox.room(), &task, patch.as_bytes(), &GradeOptions::default()).await;
+        sandbox.close().await.unwrap();
+        let seen = Seen(graded.unwrap());
+        assert_eq!((seen.resolved(), seen.suspect()), (resolved, suspect), "{}", seen.tell());
+    }
+
+    let mut sandbox = open(&native, &environment).await;
+    let plan = TestPlan {
+        command: task.test_command.clone(),
+        workdir: task.workdir.clone(),
+        files: vec!["tests/test_roman.py".into(), "tests/test_kept.py".into()],
+        ids: None,
+        env: task.env.clone(),
+        time_limit: Duration::from_secs(60),
+        user: None,
+    };
+    let run = run_tests(sandbox.room(), &plan).await.unwrap();
+    sandbox.close().await.unwrap();
+    assert!(run.complete, "{run:?}");
+    assert_eq!(run.evidence, []);
+    for id in F2P.iter().chain(&P2P) {
+        assert_eq!(run.status(id), TestStatus::Passed, "{id}");
+    }
+    assert_eq!(run.tests.len(), F2P.len() + P2P.len());
+}
