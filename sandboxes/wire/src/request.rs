@@ -11,7 +11,8 @@ use crate::RawPath;
 pub enum Request {
     /// Output arrives as data on the channels; the reply is [`Reply::Exited`].
     Run(RunRequest),
-    /// The bytes arrive on `STDOUT`; the reply is [`Reply::File`].
+    /// The bytes from `offset` on arrive on `STDOUT`; the reply is [`Reply::File`]. Refused as too
+    /// large where they are more than `limit`.
     Read {
         path: RawPath,
         offset: u64,
@@ -161,8 +162,9 @@ pub struct Match {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotReply {
-    /// Sorted by path. A large change comes as more than one page on `RESULTS` as JSON lines, and
-    /// `changed` is then empty.
+    /// Sorted by path. A change too large for the reply comes on `RESULTS` as JSON lines, and
+    /// `changed` is then empty; `removed`, where it is too large as well, follows as lines that are
+    /// JSON strings.
     pub changed: Vec<SnapEntry>,
     pub removed: Vec<RawPath>,
     /// Entries walked.

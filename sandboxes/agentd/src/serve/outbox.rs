@@ -9,16 +9,24 @@ use std::{
 };
 
 use proctor_wire::{Frame, Kind, Refusal, RefusalKind, Reply};
-use rustix::io::Errno;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 
 use super::processes;
 
 /// How long the last words may take at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// Bytes that can be written at once wherever `poll` says that anything can (the kernel's
+/// `PIPE_BUF`).
+const SHORT: usize = 4096;
+
 /// A queue with one writing thread. Nobody who sends is ever blocked by a host that does not
 /// read, so time limits hold in any case; the queue stays small because data is sent on credit.
 pub struct Outbox {
+    writer: OwnedFd,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -31,9 +39,9 @@ struct Queue {
 
 impl Outbox {
     pub fn start(writer: OwnedFd) -> io::Result<Arc<Self>> {
-        let outbox = Arc::new(Self { queue: Mutex::default(), changed: Condvar::new() });
+        let outbox = Arc::new(Self { writer, queue: Mutex::default(), changed: Condvar::new() });
         let own = Arc::clone(&outbox);
-        thread::Builder::new().stack_size(128 << 10).spawn(move || own.write_all(&writer))?;
+        thread::Builder::new().stack_size(128 << 10).spawn(move || own.write_all())?;
         Ok(outbox)
     }
 
@@ -42,8 +50,23 @@ impl Outbox {
     }
 
     pub fn send_bytes(&self, bytes: &[u8]) {
-        self.lock().bytes.extend_from_slice(bytes);
-        self.changed.notify_all();
+        let mut queue = self.lock();
+        // A short answer on an idle channel is written here: the turn of another thread would
+        // cost a good part of a short command's time.
+        let mut rest = bytes;
+        if queue.bytes.is_empty() && !queue.writing && bytes.len() <= SHORT && self.is_ready() {
+            rest = &bytes[rustix::io::write(&self.writer, bytes).unwrap_or(0)..];
+        }
+        if !rest.is_empty() {
+            queue.bytes.extend_from_slice(rest);
+            self.changed.notify_all();
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        let mut fds = [PollFd::new(&self.writer, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)) == Ok(1) && fds[0].revents() == PollFlags::OUT
     }
 
     /// Closes a stream. An answer too long for a frame becomes a refusal.
@@ -68,7 +91,7 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_all(&self, writer: &OwnedFd) {
+    fn write_all(&self) {
         let mut out = Vec::new();
         loop {
             out.clear();
@@ -84,7 +107,7 @@ impl Outbox {
             }
             let mut rest = &out[..];
             while !rest.is_empty() {
-                match rustix::io::write(writer, rest) {
+                match rustix::io::write(&self.writer, rest) {
                     Ok(written) => rest = &rest[written..],
                     Err(Errno::INTR) => {}
                     Err(_) => {

@@ -1,6 +1,7 @@
 //! A host of a few lines, on the wire crate alone: what an agent does is judged by its frames.
 
 #![expect(dead_code, reason = "each test program uses its part")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here fails a test")]
 
 use std::{
     collections::{BTreeMap, HashMap},
