@@ -34,6 +34,11 @@ fn with_comma(text: &str, start: usize, end: usize) -> Edit {
     if text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#')) {
         return Edit::cut(first, last);
     }
+    // The last on its line: no white space is left at the line's end.
+    if rest.is_empty() {
+        let head = text[..start].trim_end_matches([' ', '\t']).len();
+        return Edit::cut(head, last - text[end..last].trim_start_matches([' ', '\t', '\r']).len());
+    }
     let spaces = text[end..last].len() - text[end..last].trim_start_matches([' ', '\t']).len();
     Edit::cut(start, end + spaces)
 }

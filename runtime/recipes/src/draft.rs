@@ -1,0 +1,135 @@
+//! A recipe's task before its test ids are known.
+
+use std::{collections::BTreeMap, path::Path};
+
+use proctor_datasets::Recipe;
+use proctor_seat::Sources;
+use proctor_types::{Environment, Source, TASK_SCHEMA, Task, TaskId, Timeouts};
+
+use crate::{
+    Carving, RecipeError, carve,
+    statement::{Facts, render},
+    tests,
+};
+
+const WORKDIR: &str = "/testbed";
+
+/// A task that lacks nothing but its frozen ids.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    pub task: Task,
+    pub carving: Carving,
+    /// Test files that are considered, relative to the work directory.
+    pub test_files: Vec<String>,
+    pub leave_out: Vec<String>,
+}
+
+/// Fetches the source, carves it and writes the statement.
+pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeError> {
+    let source = Source::Pypi {
+        pypi: recipe.package.clone(),
+        version: recipe.version.clone(),
+        sha256: recipe.sha256.clone(),
+    };
+    let tree = sources.fetch(&source, Path::new(".")).await?;
+    let carving = carve(&tree.folder, &recipe.carve)?;
+    let test_files = tests::files(&tree.folder, &recipe.tests)?;
+    let test_command: Vec<String> =
+        ["/venv/bin/python", "-m", "pytest", "-q"].map(str::to_owned).to_vec();
+    let statement = render(
+        &Facts {
+            title: &recipe.title,
+            package: &recipe.package,
+            version: &recipe.version,
+            workdir: WORKDIR,
+            test_command: test_command.join(" "),
+        },
+        &carving,
+    )?;
+    let mut timeouts = Timeouts::default();
+    if let Some(seconds) = recipe.grade_seconds {
+        timeouts.grade_seconds = seconds;
+    }
+    let task = Task {
+        schema_version: TASK_SCHEMA,
+        id: TaskId::new(recipe.id.clone()),
+        repo: recipe.repo.clone(),
+        level: Some(1),
+        statement,
+        environment: Environment { image: None, base: Some("host".into()), setup: setup(recipe) },
+        source: Some(source),
+        workdir: WORKDIR.into(),
+        mask: Some(carving.mask()),
+        hidden: recipe.hidden.clone(),
+        blocked_urls: blocked(recipe),
+        fail_to_pass: Vec::new(),
+        pass_to_pass: Vec::new(),
+        test_command,
+        test_patch: None,
+        timeouts,
+        gold: None,
+        env: environment(recipe),
+        user: None,
+        platform: None,
+        resources: None,
+        categories: recipe.categories.clone(),
+    };
+    Ok(Draft { task, carving, test_files, leave_out: recipe.leave_out.clone() })
+}
+
+/// The set-up lines: the interpreter is checked first, since pip's own message comes late and from
+/// whichever dependency minds it most.
+fn setup(recipe: &Recipe) -> Vec<String> {
+    let mut out = Vec::new();
+    let lowest: Option<Vec<&str>> = recipe
+        .requires_python
+        .split(',')
+        .find_map(|part| part.trim().strip_prefix(">="))
+        .map(|version| version.trim().split('.').collect());
+    if let Some([major, minor, ..]) = lowest.as_deref()
+        && let (Ok(major), Ok(minor)) = (major.parse::<u32>(), minor.parse::<u32>())
+    {
+        out.push(format!(
+            "python3 -c 'import sys; sys.exit(None if sys.version_info >= ({major}, {minor}) else \
+             \"{} {} needs Python {major}.{minor}\")'",
+            recipe.package, recipe.version
+        ));
+    }
+    out.push("python3 -m venv /venv".into());
+    let quoted: Vec<String> =
+        recipe.dependencies.iter().map(|name| format!("'{}'", name.replace('\'', ""))).collect();
+    out.push(format!("/venv/bin/pip install --quiet --no-cache-dir {}", quoted.join(" ")));
+    out
+}
+
+/// The package is imported from the work directory, never installed.
+fn environment(recipe: &Recipe) -> BTreeMap<String, String> {
+    let path: Vec<String> = recipe
+        .python_path
+        .iter()
+        .map(|below| match below.as_str() {
+            "." => WORKDIR.to_owned(),
+            below => format!("{WORKDIR}/{below}"),
+        })
+        .collect();
+    [("PYTHONPATH", path.join(":")), ("PYTHONDONTWRITEBYTECODE", "1".to_owned())]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
+}
+
+/// Where the code could be read: its repository and its releases, besides what the recipe names.
+fn blocked(recipe: &Recipe) -> Vec<String> {
+    let name = recipe.package.to_lowercase();
+    let mut out = recipe.blocked_urls.clone();
+    if let Some(repo) = &recipe.repo {
+        out.push(format!("https://github.com/{repo}/**"));
+        out.push(format!("https://raw.githubusercontent.com/{repo}/**"));
+        out.push(format!("https://codeload.github.com/{repo}/**"));
+    }
+    out.push(format!("https://pypi.org/**/{name}/**"));
+    out.push(format!("https://files.pythonhosted.org/**/{name}-*"));
+    out.push(format!("https://files.pythonhosted.org/**/{}-*", name.replace('-', "_")));
+    out.sort();
+    out.dedup();
+    out
+}

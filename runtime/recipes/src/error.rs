@@ -1,0 +1,25 @@
+//! Why a recipe makes no task.
+
+use proctor_types::Fault;
+
+use crate::CarveError;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RecipeError {
+    #[error(transparent)]
+    Carve(#[from] CarveError),
+    /// The network, the sandbox or the test runner broke; trying again may help.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("`tests` matches no file of the source: {patterns}")]
+    NoTests { patterns: String },
+    #[error("the statement cannot be rendered: {why}")]
+    Statement { why: String },
+    /// The tests do not show the feature: nothing fails without it and passes with it.
+    #[error("nothing fails without {carved} and passes with it; {seen}")]
+    NothingFails { carved: String, seen: String },
+    #[error("the {run} test run did not end by itself: {why}")]
+    Incomplete { run: &'static str, why: String },
+    #[error("the cache of built tasks: {why}")]
+    Cache { why: String },
+}

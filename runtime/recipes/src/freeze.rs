@@ -1,0 +1,229 @@
+//! Freezes a task's test ids by running them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proctor_grade::{TestPlan, TestRun, run_tests};
+use proctor_record::patch;
+use proctor_sandbox_api::{Backend, Prepared, RoomSpec, wire::RawPath};
+use proctor_seat::{ApplyError, Sources, apply_patch, layer_spec};
+use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus};
+
+use crate::{Draft, RecipeError};
+
+/// Each side is run this often; an id that is not the same every time is flaky.
+const RUNS: usize = 2;
+
+/// A test that is used on neither side, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    pub id: String,
+    pub why: &'static str,
+}
+
+/// A task whose ids are frozen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frozen {
+    pub task: Task,
+    /// Ids that gave different results in runs of the same code.
+    pub flaky: Vec<String>,
+    /// Further ids that were not used.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Runs the draft's tests twice under the mask and twice with the gold laid over it, each time in
+/// a fresh room, and keeps what holds: fail-to-pass ids pass with the gold every time and never
+/// under the mask, pass-to-pass ids pass in all four runs.
+///
+/// Files that hold a fail-to-pass id are hidden. Their pass-to-pass ids count as well, since the
+/// files are restored for grading.
+///
+/// # Errors
+/// A fault of the sandbox or of grading; a run that does not end; nothing that fails.
+pub async fn freeze(
+    draft: Draft,
+    backend: &dyn Backend,
+    sources: &Sources,
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Frozen, RecipeError> {
+    let Draft { mut task, carving, test_files, leave_out } = draft;
+    let spec = layer_spec(&task, sources, std::path::Path::new(".")).await?;
+    tell("building the environment");
+    let environment = backend.prepare(&spec).await?;
+    let mask = task.mask.clone().unwrap_or_default().into_bytes();
+    let gold = patch::reverse(&mask)
+        .map_err(|error| Fault::new(Layer::Seat, format!("the mask reversed: {error}")))?;
+    let plan = TestPlan {
+        command: task.test_command.clone(),
+        workdir: task.workdir.clone(),
+        files: test_files,
+        ids: None,
+        env: task.env.clone(),
+        time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds),
+        user: task.user.clone(),
+    };
+    let (mut masked, mut restored) = (Vec::new(), Vec::new());
+    for round in 1..=RUNS {
+        tell(&format!("running the tests without and with the gold, round {round} of {RUNS}"));
+        let without = run(backend, &environment, &task, &plan, &[&mask]).await?;
+        masked.push(ended(without, "masked")?);
+        let with = run(backend, &environment, &task, &plan, &[&mask, &gold]).await?;
+        restored.push(ended(with, "gold")?);
+    }
+    let sorted = sort(&masked, &restored, &leave_out);
+    if sorted.fail_to_pass.is_empty() {
+        let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
+        let seen = format!(
+            "{} tests passed on both sides, {} were left out, {} were flaky",
+            sorted.pass_to_pass.len(),
+            sorted.left_out.len(),
+            sorted.flaky.len()
+        );
+        return Err(RecipeError::NothingFails { carved: carved.join(", "), seen });
+    }
+    let files: BTreeSet<String> =
+        sorted.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect();
+    task.hidden.extend(files);
+    task.hidden.sort();
+    task.hidden.dedup();
+    task.fail_to_pass = sorted.fail_to_pass;
+    task.pass_to_pass = sorted.pass_to_pass;
+    Ok(Frozen { task, flaky: sorted.flaky, left_out: sorted.left_out })
+}
+
+/// One run in a fresh room, with some patches laid one over the other.
+async fn run(
+    backend: &dyn Backend,
+    environment: &Prepared,
+    task: &Task,
+    plan: &TestPlan,
+    patches: &[&[u8]],
+) -> Result<TestRun, RecipeError> {
+    let spec = RoomSpec {
+        environment: environment.clone(),
+        limits: SandboxSpec::default(),
+        purpose: format!("freezing {}", task.id),
+    };
+    let workdir = RawPath::from(task.workdir.as_str());
+    let mut sandbox = backend.open(&spec).await?;
+    let work = async {
+        let room = sandbox.room();
+        for patch in patches {
+            apply_patch(room, &workdir, patch).await.map_err(|error| match error {
+                ApplyError::Patch(error) => {
+                    Fault::new(Layer::Seat, format!("the recipe's own patch: {error}"))
+                }
+                ApplyError::Room(error) => error.fault("applying the recipe's patch"),
+            })?;
+        }
+        run_tests(room, plan).await
+    };
+    let ran = work.await;
+    let closed = sandbox.close().await;
+    let ran = ran?;
+    closed?;
+    Ok(ran)
+}
+
+/// Statuses by id, of a run that came to its own end.
+fn ended(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
+    if run.complete {
+        return Ok(run.tests);
+    }
+    let log = String::from_utf8_lossy(&run.log);
+    let tail: Vec<&str> = log.lines().rev().take(5).collect();
+    let tail: Vec<&str> = tail.into_iter().rev().collect();
+    let why = format!("{:?}; its last lines: {}", run.exit, tail.join(" | "));
+    Err(RecipeError::Incomplete { run: which, why })
+}
+
+type Statuses = BTreeMap<String, TestStatus>;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sorted {
+    fail_to_pass: Vec<String>,
+    pass_to_pass: Vec<String>,
+    flaky: Vec<String>,
+    left_out: Vec<LeftOut>,
+}
+
+fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[String]) -> Sorted {
+    let mut out = Sorted::default();
+    let ids: BTreeSet<&String> = masked.iter().chain(restored).flat_map(BTreeMap::keys).collect();
+    for id in ids {
+        let skip = |why| LeftOut { id: id.clone(), why };
+        if leave_out.contains(id) {
+            out.left_out.push(skip("the recipe leaves it out"));
+            continue;
+        }
+        // Not printable as one line, it could not be handed to pytest by name.
+        if !id.contains("::") || id.chars().any(char::is_control) {
+            out.left_out.push(skip("its id cannot be asked for by name"));
+            continue;
+        }
+        match (side(id, masked), side(id, restored)) {
+            (Some(false), Some(true)) => out.fail_to_pass.push(id.clone()),
+            (Some(true), Some(true)) => out.pass_to_pass.push(id.clone()),
+            (None, _) | (_, None) => out.flaky.push(id.clone()),
+            (_, Some(false)) => out.left_out.push(skip("it does not pass with the gold")),
+        }
+    }
+    out
+}
+
+/// Whether an id passes on one side; `None` where its runs disagree. Failing, erring, and not
+/// being collected are all "does not pass": a masked import may turn one into the other.
+fn side(id: &str, runs: &[Statuses]) -> Option<bool> {
+    let mut passes = runs.iter().map(|run| run.get(id) == Some(&TestStatus::Passed));
+    let first = passes.next()?;
+    passes.all(|pass| pass == first).then_some(first)
+}
+
+fn file_of(id: &str) -> &str {
+    id.split_once("::").map_or(id, |(file, _)| file)
+}
+
+#[cfg(test)]
+mod tests {
+    use TestStatus::{Error, Failed, Passed, Skipped};
+
+    use super::*;
+
+    fn run(list: &[(&str, TestStatus)]) -> Statuses {
+        list.iter().map(|(id, status)| ((*id).to_owned(), *status)).collect()
+    }
+
+    #[test]
+    fn only_what_holds_in_every_run_is_kept() {
+        let masked = [
+            run(&[("t::a", Failed), ("t::b", Passed), ("t::c", Failed), ("t::s", Skipped)]),
+            run(&[("t::a", Error), ("t::b", Passed), ("t::c", Passed), ("t::s", Skipped)]),
+        ];
+        let restored = [
+            run(&[
+                ("t::a", Passed),
+                ("t::b", Passed),
+                ("t::c", Passed),
+                ("t::d", Passed),
+                ("t::e", Passed),
+                ("t::s", Skipped),
+                ("t::z\n", Passed),
+            ]),
+            run(&[
+                ("t::a", Passed),
+                ("t::b", Passed),
+                ("t::c", Passed),
+                ("t::d", Passed),
+                ("t::s", Skipped),
+            ]),
+        ];
+        let sorted = sort(&masked, &restored, &["t::d".into()]);
+        assert_eq!(sorted.fail_to_pass, ["t::a"]);
+        assert_eq!(sorted.pass_to_pass, ["t::b"]);
+        assert_eq!(sorted.flaky, ["t::c", "t::e"]);
+        let left: Vec<&str> = sorted.left_out.iter().map(|left| left.id.as_str()).collect();
+        assert_eq!(left, ["t::d", "t::s", "t::z\n"]);
+    }
+}

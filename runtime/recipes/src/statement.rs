@@ -1,0 +1,122 @@
+//! The statement, from signatures and docstrings.
+
+use std::collections::BTreeMap;
+
+use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
+use serde::Serialize;
+
+use crate::{Carving, Kind, Object, RecipeError};
+
+const TEMPLATE: &str = include_str!("../../../prompts/recipes/statement.md.j2");
+
+/// What the template is filled with, besides the carving.
+#[derive(Serialize)]
+pub(crate) struct Facts<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) package: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) workdir: &'a str,
+    pub(crate) test_command: String,
+}
+
+#[derive(Serialize)]
+struct Filling<'a> {
+    #[serde(flatten)]
+    facts: &'a Facts<'a>,
+    files: Vec<File<'a>>,
+    exports: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    path: &'a str,
+    objects: Vec<Shown<'a>>,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    path: &'a str,
+    kind: &'static str,
+    aliases: &'a [String],
+    stub: &'a str,
+}
+
+pub(crate) fn render(facts: &Facts<'_>, carving: &Carving) -> Result<String, RecipeError> {
+    let mut files: BTreeMap<&str, Vec<Shown<'_>>> = BTreeMap::new();
+    for object in &carving.objects {
+        files.entry(&object.file).or_default().push(shown(object));
+    }
+    let exports: Vec<String> = carving
+        .files
+        .keys()
+        .filter(|path| !files.contains_key(path.as_str()))
+        .map(|path| format!("`{path}`"))
+        .collect();
+    let files: Vec<File<'_>> =
+        files.into_iter().map(|(path, objects)| File { path, objects }).collect();
+    let failed = |error: minijinja::Error| RecipeError::Statement { why: format!("{error:#}") };
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .keep_trailing_newline(true)
+        .build()
+        .map_err(failed)?;
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_syntax(syntax);
+    environment.render_str(TEMPLATE, Serde(Filling { facts, files, exports })).map_err(failed)
+}
+
+fn shown(object: &Object) -> Shown<'_> {
+    Shown {
+        path: &object.path,
+        kind: match object.kind {
+            Kind::Function => "Function",
+            Kind::Class => "Class",
+            Kind::Method => "Method",
+        },
+        aliases: &object.aliases,
+        stub: &object.stub,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_object_is_shown_with_its_place_and_names() {
+        let object = |path: &str, kind, stub: &str| Object {
+            file: "p/a.py".into(),
+            path: path.into(),
+            kind,
+            aliases: if path == "f" { vec!["g".into(), "h".into()] } else { Vec::new() },
+            stub: stub.into(),
+        };
+        let carving = Carving {
+            objects: vec![
+                object("f", Kind::Function, "def f(a, /, *, b=1):\n    ...\n"),
+                object("C.m", Kind::Method, "async def m(self):\n    ...\n"),
+            ],
+            files: ["p/__init__.py", "p/a.py"]
+                .map(|path| (path.to_owned(), (String::new(), String::new())))
+                .into(),
+        };
+        let facts = Facts {
+            title: "Put f back",
+            package: "p",
+            version: "1.0",
+            workdir: "/testbed",
+            test_command: "python -m pytest".into(),
+        };
+        let text = render(&facts, &carving).unwrap();
+        for part in [
+            "# Put f back\n",
+            "## `p/a.py`\n\nFunction `f`, also under the names `g`, `h`\n\n```python\ndef f(a, /, *, b=1):\n    ...\n```\n",
+            "Method `C.m`\n\n```python\nasync def m(self):\n    ...\n```\n\n## Rules\n",
+            "taken out of `p/__init__.py`:",
+            "`python -m pytest PATH`, in `/testbed`.",
+        ] {
+            assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The test files that a recipe considers.
+
+use std::path::Path;
+
+use crate::RecipeError;
+
+/// Paths below `root` that match any of the patterns, sorted.
+pub(crate) fn files(root: &Path, patterns: &[String]) -> Result<Vec<String>, RecipeError> {
+    let no_tests = || RecipeError::NoTests { patterns: patterns.join(", ") };
+    let mut out = Vec::new();
+    for pattern in patterns {
+        let full = Path::new(&glob::Pattern::escape(&root.to_string_lossy())).join(pattern);
+        let found = glob::glob(&full.to_string_lossy()).map_err(|_| no_tests())?;
+        let mut any = false;
+        for path in found.filter_map(Result::ok).filter(|path| path.is_file()) {
+            if let Some(below) = path.strip_prefix(root).ok().and_then(Path::to_str) {
+                out.push(below.to_owned());
+                any = true;
+            }
+        }
+        // A pattern that has gone stale would quietly make an easier task.
+        if !any {
+            return Err(RecipeError::NoTests { patterns: pattern.clone() });
+        }
+    }
+    out.sort();
+    out.dedup();
+    Ok(out)
+}
