@@ -1,7 +1,5 @@
 //! Reports on canned trials, whole.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
-
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
