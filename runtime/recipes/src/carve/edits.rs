@@ -92,7 +92,9 @@ pub(super) fn walk(
     let empty =
         removed.len() == block.len() && block.first().is_some_and(|stmt| indent(text, stmt) > 0);
     for (count, &index) in removed.iter().enumerate() {
-        let mut edit = removal(text, block, index);
+        // Nothing after it stays in its block.
+        let last = removed[count..].len() == block.len() - index;
+        let mut edit = removal(text, block, index, last);
         if empty && count == 0 && edit.with.is_empty() {
             let column = indent(text, &block[index]);
             let start = line_start(text, block[index].start().to_usize());
@@ -133,7 +135,7 @@ pub(super) fn blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
 
 /// Takes a statement's lines away, with the comments that belong to it. A statement that shares
 /// its line with others becomes `pass` instead.
-fn removal(text: &str, block: &[Stmt], index: usize) -> Edit {
+fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     let stmt = &block[index];
     let (start, end) = (stmt.start().to_usize(), stmt.end().to_usize());
     let first = line_start(text, start);
@@ -159,7 +161,7 @@ fn removal(text: &str, block: &[Stmt], index: usize) -> Edit {
             to = ahead;
         }
     }
-    if index + 1 < block.len() {
+    if !last {
         while to < text.len() && text[to..line_end(text, to)].trim().is_empty() {
             to = line_end(text, to);
         }

@@ -263,11 +263,13 @@ fn entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
             out = vec![Edit { start, end, with: empty.into() }];
         }
         // `("a")` is no tuple: the one that stays needs its comma.
-        [only] if tuple && items.last().is_some_and(|last| last.start != only.start) => {
+        [only] if tuple => {
             let last = items.last().map_or(only.end, |last| last.end);
             let tail = comma_after(text, last).map_or(last, |comma| comma + 1);
-            out.retain(|edit| edit.end <= only.start);
-            out.push(Edit { start: only.end, end: tail, with: ",".into() });
+            if comma_after(text, only.end).is_none() || only.end < last {
+                out.retain(|edit| edit.end <= only.start);
+                out.push(Edit { start: only.end, end: tail, with: ",".into() });
+            }
         }
         _ => {}
     }
