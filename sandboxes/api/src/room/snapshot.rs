@@ -4,7 +4,7 @@ use super::{
     Room, RoomError,
     call::{Call, Event, Input},
 };
-use crate::wire::{Reply, Request, SnapEntry, SnapshotReply, SnapshotRequest, channel};
+use crate::wire::{Reply, Request, SnapshotReply, SnapshotRequest, channel};
 
 /// Bytes of a blob's header: hash and length.
 const HEADER: usize = 40;
@@ -37,7 +37,7 @@ impl Room {
                         return Err(call.left("a snapshot's blob is cut short"));
                     }
                     if !pages.is_empty() {
-                        reply.changed = read_pages(&pages)
+                        read_pages(&pages, &mut reply)
                             .map_err(|why| call.left(&format!("a snapshot's page: {why}")))?;
                     }
                     return Ok((reply, blobs));
@@ -72,10 +72,14 @@ fn take_blobs(
     Ok(taken)
 }
 
-fn read_pages(pages: &[u8]) -> Result<Vec<SnapEntry>, serde_json::Error> {
-    pages
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(serde_json::from_slice)
-        .collect()
+/// A line that is an object is a changed entry, a string a removed path.
+fn read_pages(pages: &[u8], reply: &mut SnapshotReply) -> Result<(), serde_json::Error> {
+    for line in pages.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        if line[0] == b'"' {
+            reply.removed.push(serde_json::from_slice(line)?);
+        } else {
+            reply.changed.push(serde_json::from_slice(line)?);
+        }
+    }
+    Ok(())
 }
