@@ -209,9 +209,11 @@ fn the_end_of_the_stream_is_death() {
 #[test]
 fn a_shutdown_is_answered_and_leaves_nothing() {
     let mut agent = Agent::start();
-    agent.open(&Request::Run(shell("setsid sleep 7050 & sleep 7051")));
+    let pending = agent.open(&Request::Run(shell("setsid sleep 7050 & sleep 7051")));
     assert!(eventually(|| is_running("7050")));
     assert_eq!(agent.ask(&Request::Shutdown).reply, Ok(Reply::Done));
     assert_eq!(agent.exit().code(), Some(0));
+    // A command that died with its room did not end by itself.
+    assert_eq!(agent.unread(pending), []);
     assert!(!is_running("7050") && !is_running("7051"));
 }

@@ -109,9 +109,9 @@ impl Server {
         }
         self.highest[0].fetch_max(id, Ordering::SeqCst);
         if matches!(request, Request::Shutdown) {
-            self.reaper.close();
-            processes::kill_everything();
-            self.outbox.reply(id, &Ok(Reply::Done));
+            self.end_room();
+            let done: Result<Reply, Refusal> = Ok(Reply::Done);
+            self.outbox.last_word(&Frame::json(Kind::Reply, id, &done)?);
             return Ok(ControlFlow::Break(()));
         }
         let stream = match Stream::new(id) {
@@ -132,6 +132,13 @@ impl Server {
             self.close(id, &Err(refusal::from_errno(errno, "starting a thread of the agent")));
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Kills everything in the room; no command's end is reported any more.
+    pub fn end_room(&self) {
+        self.outbox.seal();
+        self.reaper.close();
+        processes::kill_everything();
     }
 
     /// Opens the stream of an accepted connection.

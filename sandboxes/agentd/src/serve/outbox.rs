@@ -35,6 +35,7 @@ pub struct Outbox {
 struct Queue {
     bytes: Vec<u8>,
     writing: bool,
+    sealed: bool,
 }
 
 impl Outbox {
@@ -51,6 +52,9 @@ impl Outbox {
 
     pub fn send_bytes(&self, bytes: &[u8]) {
         let mut queue = self.lock();
+        if queue.sealed {
+            return;
+        }
         // A short answer on an idle channel is written here: the turn of another thread would
         // cost a good part of a short command's time.
         let mut rest = bytes;
@@ -61,6 +65,18 @@ impl Outbox {
             queue.bytes.extend_from_slice(rest);
             self.changed.notify_all();
         }
+    }
+
+    /// Drops everything that is sent from now on. The room is about to be killed, and a command
+    /// that dies of it must not look like one that ended by itself.
+    pub fn seal(&self) {
+        self.lock().sealed = true;
+    }
+
+    /// The one frame that is sent past the seal.
+    pub fn last_word(&self, frame: &Frame) {
+        self.lock().bytes.extend_from_slice(&frame.encode());
+        self.changed.notify_all();
     }
 
     fn is_ready(&self) -> bool {

@@ -43,8 +43,7 @@ pub fn serve(reader: OwnedFd, writer: OwnedFd) -> i32 {
         }
     };
     let ended = read_frames(&reader, &server);
-    server.reaper.close();
-    processes::kill_everything();
+    server.end_room();
     match ended {
         Ok(()) => {
             server.outbox.flush();

@@ -112,6 +112,13 @@ impl Agent {
         }
     }
 
+    /// What else came on a stream before the agent left.
+    pub fn unread(&mut self, stream: u32) -> Vec<Frame> {
+        let mut frames = self.aside.remove(&stream).unwrap_or_default();
+        frames.extend(self.frames.iter().filter(|frame| frame.stream == stream));
+        frames
+    }
+
     /// Any frame that comes within the time.
     pub fn any_frame(&mut self, within: Duration) -> Option<Frame> {
         self.frames.recv_timeout(within).ok()
