@@ -39,9 +39,9 @@ impl Figures {
     }
 
     fn median(&self, name: &str) -> f64 {
-        self.samples.get(name).map_or(f64::NAN, |samples| {
-            sorted(samples)[samples.len() / 2].as_secs_f64()
-        })
+        self.samples
+            .get(name)
+            .map_or(f64::NAN, |samples| sorted(samples)[samples.len() / 2].as_secs_f64())
     }
 }
 

@@ -21,12 +21,36 @@ async fn main() {
         let bare = bare::Bare::connect(docker.image()).await;
         rooms::start_against_bare(docker, &bare, &mut figures, 12).await;
         rooms::steps(&native, docker, &bare, &mut figures).await;
-        figures.ratio("step: docker exec (CLI) / docker room", "step, docker exec CLI", "step, docker room");
-        figures.ratio("step: docker exec (bollard) / docker room", "step, docker exec bollard", "step, docker room");
-        figures.ratio("step: docker exec (CLI) / native room", "step, docker exec CLI", "step, native room");
-        figures.ratio("step: docker exec (bollard) / native room", "step, docker exec bollard", "step, native room");
-        figures.ratio("start: docker room / bare create+start+exec", "start, docker room", "start, bare docker");
-        figures.ratio("start: bare create+start+exec / native room", "start, bare docker", "start, native room");
+        figures.ratio(
+            "step: docker exec (CLI) / docker room",
+            "step, docker exec CLI",
+            "step, docker room",
+        );
+        figures.ratio(
+            "step: docker exec (bollard) / docker room",
+            "step, docker exec bollard",
+            "step, docker room",
+        );
+        figures.ratio(
+            "step: docker exec (CLI) / native room",
+            "step, docker exec CLI",
+            "step, native room",
+        );
+        figures.ratio(
+            "step: docker exec (bollard) / native room",
+            "step, docker exec bollard",
+            "step, native room",
+        );
+        figures.ratio(
+            "start: docker room / bare create+start+exec",
+            "start, docker room",
+            "start, bare docker",
+        );
+        figures.ratio(
+            "start: bare create+start+exec / native room",
+            "start, bare docker",
+            "start, native room",
+        );
     } else {
         println!("docker: NOT MEASURED: no engine answers");
         rooms::steps_native(&native, &mut figures).await;

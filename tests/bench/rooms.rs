@@ -90,12 +90,7 @@ pub async fn start(opener: &Opener, name: &str, figures: &mut Figures, times: us
     }
 }
 
-pub async fn start_against_bare(
-    docker: &Opener,
-    bare: &Bare,
-    figures: &mut Figures,
-    times: usize,
-) {
+pub async fn start_against_bare(docker: &Opener, bare: &Bare, figures: &mut Figures, times: usize) {
     first_command(docker).await;
     for _ in 0..times {
         figures.add("start, docker room", first_command(docker).await);

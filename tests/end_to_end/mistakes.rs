@@ -12,7 +12,8 @@ fn mistake(config: &str, args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-const NOOP: &str = "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\nscaffold = \"noop\"\n";
+const NOOP: &str =
+    "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\nscaffold = \"noop\"\n";
 
 #[test]
 fn an_unknown_key_names_itself_and_the_nearest() {

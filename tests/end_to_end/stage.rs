@@ -39,7 +39,10 @@ impl Stage {
         path
     }
 
-    pub fn proctor<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(&self, args: I) -> Command {
+    pub fn proctor<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(
+        &self,
+        args: I,
+    ) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_proctor"));
         command
             .args(args)
@@ -50,7 +53,11 @@ impl Stage {
     }
 
     /// Runs to the end and fails with everything printed unless the status is the one expected.
-    pub fn run<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(&self, args: I, status: i32) -> Output {
+    pub fn run<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(
+        &self,
+        args: I,
+        status: i32,
+    ) -> Output {
         let output = self.proctor(args).output().unwrap();
         assert_eq!(
             output.status.code(),

@@ -55,6 +55,7 @@ impl Meter {
         state.spent.input_tokens += usage.input;
         state.spent.output_tokens += usage.output;
         state.spent.cached_tokens += usage.cached;
+        state.spent.estimated |= usage.estimated;
         state.spent.cost_usd += cost_usd.unwrap_or_default();
     }
 

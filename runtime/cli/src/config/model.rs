@@ -37,14 +37,16 @@ fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
     let mut endpoints: BTreeMap<String, Endpoint> =
         toml::from_str(ENDPOINTS).map_err(|error| broken(error.to_string()))?;
     let known: Vec<_> = endpoints.keys().cloned().collect();
-    let found = name.split_once('/').and_then(|(vendor, model)| {
-        endpoints.remove(vendor).map(|endpoint| (endpoint, model))
-    });
+    let found = name
+        .split_once('/')
+        .and_then(|(vendor, model)| endpoints.remove(vendor).map(|endpoint| (endpoint, model)));
     let Some((endpoint, model)) = found else {
-        return Err(UserError::new(format!("--model {name}: no such model or vendor")).mend(format!(
-            "write VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",
-            known.join(", ")
-        )));
+        return Err(UserError::new(format!("--model {name}: no such model or vendor")).mend(
+            format!(
+                "write VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",
+                known.join(", ")
+            ),
+        ));
     };
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
     Ok(ModelSpec {
