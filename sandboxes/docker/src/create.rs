@@ -68,7 +68,13 @@ pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault
     for warning in warnings {
         tracing::debug!(warning, "the engine warns");
     }
-    let room = start(engine, &guard).await?;
+    let room = match start(engine, &guard).await {
+        Ok(room) => room,
+        Err(fault) => {
+            guard.remove(engine).await?;
+            return Err(fault);
+        }
+    };
     Ok(Opened { room, enforcement, guard })
 }
 

@@ -12,7 +12,9 @@ use crate::{
     base::{self, Ground},
     create,
     docker::Engine,
-    fault, setup, tarball,
+    fault,
+    sandbox::Guard,
+    setup, tarball,
 };
 
 /// Raised when what a layer image means changes: older ones are then built anew.
@@ -69,6 +71,21 @@ pub async fn prepare(
         _ => plan.ground.image.clone(),
     };
     let guard = create::for_setup(engine, &image, setup::wheels(engine, spec)).await?;
+    let kept = build(engine, spec, plan, &guard).await;
+    // Also where it failed, and before anyone learns of it: a background removal may come too late.
+    guard.remove(engine).await?;
+    kept?;
+    prepared.built = true;
+    Ok(prepared)
+}
+
+/// Fills the container and keeps it as an image.
+async fn build(
+    engine: &Arc<Engine>,
+    spec: &LayerSpec,
+    plan: &Plan,
+    guard: &Guard,
+) -> Result<(), Fault> {
     let doing = "place the room agent";
     let agent = tarball::agent().map_err(|error| setup::wrong(doing, &error))?;
     upload(engine, guard.id(), agent, doing).await?;
@@ -79,7 +96,7 @@ pub async fn prepare(
         upload(engine, guard.id(), body, "place the source").await?;
     }
     if !spec.setup.is_empty() {
-        let room = create::start(engine, &guard).await?;
+        let room = create::start(engine, guard).await?;
         let ran = setup::run(&room, spec).await;
         let _ = room.shutdown().await;
         ran?;
@@ -87,14 +104,12 @@ pub async fn prepare(
     let options = CommitContainerOptionsBuilder::new()
         .container(guard.id())
         .repo(plan.repository)
-        .tag(tag)
+        .tag(&plan.digest[..32])
         .comment("an environment of Proctor")
         .build();
     let committed = engine.slow.commit_container(options, ContainerConfig::default()).await;
-    committed.map_err(|error| fault::environment("keep the environment as an image", &error))?;
-    guard.remove(engine).await?;
-    prepared.built = true;
-    Ok(prepared)
+    let keeping = |error| fault::environment("keep the environment as an image", &error);
+    committed.map(drop).map_err(keeping)
 }
 
 async fn upload(engine: &Engine, id: &str, body: tarball::Body, doing: &str) -> Result<(), Fault> {

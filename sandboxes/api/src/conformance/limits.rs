@@ -37,7 +37,8 @@ async fn process_limit_holds(ground: &Ground<'_>) -> Outcome {
     sandbox.close().await?;
     let done = done?;
     let count: u32 = done.stdout.text().trim().parse().unwrap_or(u32::MAX);
-    ensure!((1..64).contains(&count), "{count} processes: {}", done.stderr.text());
+    // A back end may add a few for the agent's own threads.
+    ensure!((1..96).contains(&count), "{count} processes: {}", done.stderr.text());
     after
 }
 

@@ -245,7 +245,7 @@ async fn snapshot_refuses_too_many_entries(ground: &Ground<'_>) -> Outcome {
 async fn snapshot_of_thousands_of_files(ground: &Ground<'_>) -> Outcome {
     let folder = ground.folder().await?;
     let long = "n".repeat(150);
-    let make = format!("cd {folder}; for n in $(seq 1 5000); do echo $n > {long}$n; done");
+    let make = format!("cd {folder}; for n in $(seq 1 5000); do echo $n of many > {long}$n; done");
     must(&ground.sh(&make).await?)?;
     let (reply, blobs) = ground.room.snapshot(request(&folder)).await?;
     let files = reply.changed.iter().filter(|entry| entry.kind == EntryKind::File).count();

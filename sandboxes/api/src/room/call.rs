@@ -123,6 +123,10 @@ impl Call {
         Self { link, id, flow, events, replied: false }
     }
 
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
     /// The agent never heard of it.
     fn forget(mut self) {
         self.replied = true;

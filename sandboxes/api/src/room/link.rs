@@ -170,6 +170,19 @@ impl Link {
         }
     }
 
+    /// Ends every stream but one, and opens no more.
+    pub fn retire(&self, kept: u32, why: &str) {
+        let retired: Vec<_> = {
+            let mut state = self.state();
+            state.broken.get_or_insert_with(|| why.to_owned());
+            state.accepting = None;
+            state.streams.extract_if(|id, _| *id != kept).collect()
+        };
+        for (_, inbox) in retired {
+            inbox.flow.credit.close();
+        }
+    }
+
     fn take(self: &Arc<Self>, frame: Frame) -> Result<(), WireError> {
         let Frame { kind, stream, .. } = frame;
         let wrong = |why| Err(WireError::Stream { stream, why });
@@ -179,8 +192,14 @@ impl Link {
             Kind::Accepted => return self.accept(&frame),
             Kind::Data | Kind::Credit | Kind::End | Kind::Reply => {}
         }
-        let Some(inbox) = self.state().streams.get(&stream).cloned() else {
-            return wrong("not open");
+        let inbox = {
+            let state = self.state();
+            match state.streams.get(&stream) {
+                Some(inbox) => inbox.clone(),
+                // What retired streams still say is of no interest.
+                None if state.broken.is_some() => return Ok(()),
+                None => return wrong("not open"),
+            }
         };
         match kind {
             Kind::Data => {

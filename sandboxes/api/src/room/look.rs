@@ -36,9 +36,17 @@ impl Room {
         }
     }
 
-    /// Asks the agent to kill everything and leave. A room that is gone already is no error.
+    /// Asks the agent to kill everything and leave. A room that is gone already is no error. Every
+    /// other pending request is broken from now on: that a command was killed by the end of its
+    /// room is not its result.
     pub async fn shutdown(&self) -> Result<(), RoomError> {
-        match self.ask(Request::Shutdown).await {
+        let call = match Call::open(&self.link, &Request::Shutdown) {
+            Ok(call) => call,
+            Err(RoomError::Broken { .. }) => return Ok(()),
+            Err(refused) => return Err(refused),
+        };
+        self.link.retire(call.id(), "it was shut down");
+        match call.reply().await {
             Ok(_) | Err(RoomError::Broken { .. }) => {
                 self.link.end("it was shut down");
                 Ok(())

@@ -9,6 +9,8 @@ mod link;
 mod look;
 mod run;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use error::RoomError;
 pub use forward::Incoming;
