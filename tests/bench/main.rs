@@ -3,6 +3,12 @@
 //! Every figure stands beside its alternative, measured in the same run and in turn (A B A B), so
 //! that the ratio holds when the machine's speed drifts. Nothing here asserts a time.
 
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench prints, and stops at the first thing that is not there"
+)]
+
 mod bare;
 mod figures;
 mod rooms;

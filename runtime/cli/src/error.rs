@@ -2,6 +2,8 @@
 
 use std::{fmt, process::ExitCode};
 
+use proctor_record::RecordError;
+
 /// What ended a command, with the exit status that the design fixes.
 #[derive(Debug)]
 pub enum CommandError {
@@ -30,6 +32,17 @@ impl UserError {
 }
 
 impl CommandError {
+    /// An error of a run directory that the user named. Which of them the user can mend by naming
+    /// another is the record's to know; each message says the mend.
+    pub fn of_run(error: RecordError) -> Self {
+        match error {
+            RecordError::NotARun { .. }
+            | RecordError::RunExists { .. }
+            | RecordError::Locked { .. } => Self::User(UserError::new(error.to_string())),
+            other => Self::Other(other.into()),
+        }
+    }
+
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::User(_) => ExitCode::from(2),

@@ -54,7 +54,7 @@ pub fn print(report: &Report, format: Format, bound: bool) -> Result<(), Command
 }
 
 fn results_of(path: &Path) -> Result<Vec<TrialResult>, CommandError> {
-    let run = RunDir::view(path)?;
+    let run = RunDir::view(path).map_err(CommandError::of_run)?;
     let record: RunRecord = run.read_run()?;
     let mut results = Vec::new();
     for attempt in 1..=record.attempts {

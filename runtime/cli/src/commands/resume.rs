@@ -15,7 +15,7 @@ use crate::{
 
 /// Goes on with the plan that the run directory holds; nothing is read from the datasets again.
 pub async fn resume(path: &Path) -> Result<ExitCode, CommandError> {
-    let run = RunDir::open(path)?;
+    let run = RunDir::open(path).map_err(CommandError::of_run)?;
     let record: RunRecord = run.read_run()?;
     if record.schema_version != RUN_SCHEMA {
         let what = format!("{} was made by another version of Proctor", path.display());

@@ -74,7 +74,7 @@ pub fn start(
             format!("`proctor resume {}` goes on with it; else name a new --out", out.display());
         return Err(UserError::new(what).mend(mend).into());
     }
-    let run = RunDir::create(out)?;
+    let run = RunDir::create(out).map_err(CommandError::of_run)?;
     let record = RunRecord {
         schema_version: RUN_SCHEMA,
         proctor: env!("CARGO_PKG_VERSION").into(),

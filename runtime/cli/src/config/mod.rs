@@ -7,4 +7,4 @@ mod set;
 
 pub use file::{ArmFile, ConfigFile, read};
 pub use model::put_model;
-pub use resolve::{RunConfig, resolve};
+pub use resolve::resolve;
