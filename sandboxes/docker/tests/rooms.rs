@@ -4,7 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 #![expect(clippy::print_stdout, reason = "the list of checks is what these tests show")]
 
-use std::{fs, process::Command as Process, time::Duration};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command as Process, Stdio},
+    time::Duration,
+};
 
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
@@ -118,8 +123,11 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
 async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
     let name = "docker_setup_reaches_the_registry_and_leaves_no_settings";
     let Some(docker) = engine(name).await else { return };
-    let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0"];
+    // A line of its own, so that it really runs every time.
+    let own = format!(": {}", std::process::id());
+    let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0", &own];
     let prepared = docker.prepare(&spec(Base::Host, &lines)).await.unwrap();
+    assert!(prepared.built);
     let mut sandbox = docker.open(&room(&prepared)).await.unwrap();
     let seen = shell(
         &*sandbox,
@@ -129,6 +137,7 @@ async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
     assert!(seen.starts_with("1\n") && seen.contains("No such file"), "{seen}");
     assert!(!seen.contains("PIP_"), "{seen}");
     sandbox.close().await.unwrap();
+    let _ = Process::new("docker").args(["rmi", &prepared.handle]).output();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,4 +179,89 @@ async fn docker_pull_of_a_missing_image_is_a_named_fault() {
     let fault = docker.prepare(&spec(base, &[])).await.unwrap_err();
     assert!(fault.to_string().contains("localhost:9/no/such:image"), "{fault}");
     assert!(fault.mend.is_some());
+}
+
+/// Not a test: the runtime that the next one kills. It opens a room and waits for its end.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by docker_room_of_a_killed_runtime_ends_and_is_swept"]
+async fn docker_runtime_to_be_killed() {
+    let docker = Docker::connect().await.unwrap();
+    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let mut spec = room(&prepared);
+    spec.purpose = format!("kill test {}", std::process::id());
+    let sandbox = docker.open(&spec).await.unwrap();
+    println!("READY");
+    let _ = sandbox.room().run(Command::shell("setsid sleep 987654 & sleep 987654")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_room_of_a_killed_runtime_ends_and_is_swept() {
+    let name = "docker_room_of_a_killed_runtime_ends_and_is_swept";
+    let Some(docker) = engine(name).await else { return };
+    let mut runtime = Process::new(std::env::current_exe().unwrap())
+        .args(["docker_runtime_to_be_killed", "--exact", "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(runtime.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("READY")), "it did not start");
+    let filter = format!("label=proctor.purpose=kill test {}", runtime.id());
+    let containers = |all: &str| {
+        let listed = Process::new("docker").args(["ps", all, "--filter", &filter]).output();
+        String::from_utf8(listed.unwrap().stdout).unwrap().trim().to_owned()
+    };
+    assert!(!containers("-q").is_empty(), "no room");
+    docker.sweep().await.unwrap();
+    assert!(!containers("-q").is_empty(), "a living runtime was swept");
+
+    runtime.kill().unwrap();
+    runtime.wait().unwrap();
+    let mut waited = 0;
+    while !containers("-q").is_empty() {
+        assert!(waited < 100, "the room lives on without its runtime");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        waited += 1;
+    }
+    docker.sweep().await.unwrap();
+    assert!(containers("-aq").is_empty(), "the container is left");
+}
+
+/// Three ways to bring a root file system that holds one file: no libc, no shell, no Python.
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_rooms_need_nothing_in_their_base() {
+    let Some(docker) = engine("docker_rooms_need_nothing_in_their_base").await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    fs::create_dir_all(root.join("etc")).unwrap();
+    fs::write(root.join("etc/only"), format!("file of {}", std::process::id())).unwrap();
+    let run = |program: &str, args: &[&str]| {
+        let done = Process::new(program).args(args).current_dir(folder.path()).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    run("tar", &["-C", "root", "-czf", "rootfs.tar.gz", "."]);
+    let image = format!("proctor-test-empty:{}", std::process::id());
+    run("docker", &["import", "rootfs.tar.gz", &image]);
+    run("docker", &["save", "-o", "saved.tar", &image]);
+
+    let bases = [
+        Base::Folder(root),
+        Base::Archive(folder.path().join("rootfs.tar.gz")),
+        Base::Archive(folder.path().join("saved.tar")),
+        Base::Image(image.clone()),
+    ];
+    let mut made = vec![image];
+    for base in bases {
+        let prepared = docker.prepare(&spec(base, &[])).await.unwrap();
+        let mut sandbox = docker.open(&room(&prepared)).await.unwrap();
+        let bytes = sandbox.room().read(&RawPath::from("/etc/only"), 100).await.unwrap();
+        assert!(bytes.starts_with(b"file of"));
+        sandbox.room().write(&RawPath::from("/testbed/new"), b"x", None).await.unwrap();
+        let done = sandbox.room().run(Command::shell("true")).await.unwrap();
+        assert_eq!(done.exited.code, Some(127), "there is no shell");
+        sandbox.close().await.unwrap();
+        made.push(prepared.handle);
+    }
+    for image in made {
+        let _ = Process::new("docker").args(["rmi", &image]).output();
+    }
 }
