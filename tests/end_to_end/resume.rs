@@ -127,10 +127,8 @@ fn docker_a_killed_run_is_resumed_and_nothing_is_left() {
         return;
     }
     killed_and_resumed("docker");
-    let left = Command::new("docker")
-        .args(["ps", "-aq", "--filter", "label=proctor.run"])
-        .output()
-        .unwrap();
+    let left =
+        Command::new("docker").args(["ps", "-aq", "--filter", "label=proctor"]).output().unwrap();
     let left = String::from_utf8_lossy(&left.stdout).into_owned();
     assert!(left.trim().is_empty(), "containers left: {left}");
 }

@@ -62,18 +62,21 @@ fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     path.canonicalize()
 }
 
-/// A pattern as it stands, where that finds something from here; else beside the configuration.
+/// A pattern as it stands, unless only the folder of the configuration has what it names.
 fn placed(pattern: &str, beside: &Path) -> String {
-    let here = Path::new(pattern);
-    let stem: PathBuf = here
-        .components()
-        .take_while(|part| !part.as_os_str().to_string_lossy().contains('*'))
-        .collect();
-    if here.is_absolute() || stem.exists() {
-        pattern.to_owned()
-    } else {
-        beside.join(pattern).to_string_lossy().into_owned()
+    let there = beside.join(pattern);
+    if !stem(Path::new(pattern)).exists() && stem(&there).exists() {
+        return there.to_string_lossy().into_owned();
     }
+    pattern.to_owned()
+}
+
+/// The part of a pattern before its first wildcard.
+fn stem(pattern: &Path) -> PathBuf {
+    pattern
+        .components()
+        .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']))
+        .collect()
 }
 
 /// SHA-256 of a task's canonical JSON.
