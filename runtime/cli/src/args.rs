@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use proctor_types::SandboxKind;
 
 /// Benchmarks coding agents end to end.
 #[derive(Debug, Parser)]
@@ -21,6 +22,8 @@ pub enum Command {
         /// The run directory.
         run: PathBuf,
     },
+    /// Grades patches that exist already: a run's anew, or predictions made elsewhere.
+    Grade(GradeArgs),
     /// Lists, shows or validates tasks.
     Tasks {
         #[command(subcommand)]
@@ -61,6 +64,42 @@ pub struct RunArgs {
     pub dry_run: bool,
 }
 
+#[derive(Debug, Args)]
+pub struct GradeArgs {
+    /// A run directory, whose patches are graded anew.
+    pub run: Option<PathBuf>,
+    /// SWE-bench predictions (JSONL, a JSON list, or an object keyed by id), or `gold`, or `noop`.
+    #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
+    pub predictions: Option<String>,
+    /// Files or globs of tasks and recipes.
+    #[arg(long, num_args = 1.., value_name = "DATASET")]
+    pub tasks: Vec<String>,
+    /// The run directory, new or empty. Default: `runs/grade-<time>`.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = Kind::Native)]
+    pub sandbox: Kind,
+    /// Gradings at once.
+    #[arg(long, default_value_t = 2)]
+    pub jobs: usize,
+}
+
+/// A back end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    Native,
+    Docker,
+}
+
+impl From<Kind> for SandboxKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Native => Self::Native,
+            Kind::Docker => Self::Docker,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum TasksAction {
     /// One line a task.
@@ -79,9 +118,8 @@ pub enum TasksAction {
         /// How many times.
         #[arg(long, default_value_t = 1)]
         repeat: u32,
-        /// `native` or `docker`.
-        #[arg(long, default_value = "native")]
-        sandbox: String,
+        #[arg(long, value_enum, default_value_t = Kind::Native)]
+        sandbox: Kind,
         /// Trials at once.
         #[arg(long, default_value_t = 2)]
         jobs: usize,

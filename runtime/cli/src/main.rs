@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod error;
 mod home;
+mod predictions;
 mod progress;
 mod tasks;
 
@@ -55,6 +56,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Run(args) => commands::run(args).await,
         Command::Resume { run } => commands::resume(&run).await,
+        Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
         Command::Report { runs, format } => commands::report(&runs, format),
         Command::Doctor { full } => commands::doctor(full).await,

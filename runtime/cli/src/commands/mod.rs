@@ -2,12 +2,14 @@
 
 mod carry_out;
 mod doctor;
+mod grade;
 mod report;
 mod resume;
 mod run;
 mod tasks;
 
 pub use doctor::doctor;
+pub use grade::grade;
 pub use report::report;
 pub use resume::resume;
 pub use run::run;

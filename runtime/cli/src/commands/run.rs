@@ -57,7 +57,8 @@ fn default_out(config: &Path) -> PathBuf {
     PathBuf::from(format!("runs/{stem}-{}", now()))
 }
 
-fn now() -> u64 {
+/// Seconds since the Unix epoch.
+pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 

@@ -10,7 +10,7 @@ use crate::{
     args::{Dataset, TasksAction},
     assemble,
     commands::{carry_out::carry_out, report, run},
-    config::{self, ArmFile, ConfigFile},
+    config::{self, ConfigFile},
     error::{CommandError, UserError},
     home, tasks,
 };
@@ -20,15 +20,7 @@ pub async fn tasks(action: TasksAction) -> Result<ExitCode, CommandError> {
         TasksAction::List(dataset) => list(&dataset).await,
         TasksAction::Show { id, dataset } => show(&id, &dataset).await,
         TasksAction::Validate { dataset, repeat, sandbox, jobs, out } => {
-            let kind = match sandbox.as_str() {
-                "native" => SandboxKind::Native,
-                "docker" => SandboxKind::Docker,
-                other => {
-                    let what = format!("--sandbox {other}: no such back end");
-                    return Err(UserError::new(what).mend("native or docker").into());
-                }
-            };
-            validate(dataset, repeat, kind, jobs, out.as_deref()).await
+            validate(dataset, repeat, sandbox.into(), jobs, out.as_deref()).await
         }
     }
 }
@@ -116,20 +108,11 @@ async fn validate(
 
 fn config_of(tasks: Vec<String>, attempts: u32, kind: SandboxKind, jobs: usize) -> ConfigFile {
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
-    let arm = |name: &str| ArmFile {
-        name: name.into(),
-        scaffold: name.into(),
-        model: None,
-        sandbox: sandbox.clone(),
-        network: NetworkPolicy::default(),
-        budget: Budget::default(),
-        replay: None,
-    };
     ConfigFile {
         tasks,
         attempts,
         jobs,
-        arms: vec![arm("gold"), arm("noop")],
+        arms: vec![config::plain_arm("gold", &sandbox), config::plain_arm("noop", &sandbox)],
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
         budget: Budget::default(),

@@ -48,6 +48,19 @@ pub struct ArmFile {
     pub replay: Option<std::path::PathBuf>,
 }
 
+/// An arm that is only a scaffold, in the sandbox given.
+pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
+    ArmFile {
+        name: scaffold.to_owned(),
+        scaffold: scaffold.to_owned(),
+        model: None,
+        sandbox: sandbox.clone(),
+        network: NetworkPolicy::default(),
+        budget: Budget::default(),
+        replay: None,
+    }
+}
+
 fn one() -> u32 {
     1
 }

@@ -1,0 +1,128 @@
+//! `proctor grade`: patches that exist already, in fresh rooms.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use proctor_core::{PREDICTIONS, Plan, record_prediction};
+use proctor_record::RunDir;
+use proctor_types::{
+    Arm, ArmId, Budget, NetworkPolicy, RunRecord, SandboxSpec, TrialId, sha256_hex,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::GradeArgs,
+    assemble,
+    commands::{carry_out::carry_out, resume::resume, run},
+    config::{self, ConfigFile},
+    error::{CommandError, UserError},
+    home,
+    predictions::{self, Predictions},
+    tasks,
+};
+
+pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
+    match (&args.run, &args.predictions) {
+        (Some(run), None) => regrade(run).await,
+        (None, Some(file)) => grade_predictions(&args, file).await,
+        _ => Err(UserError::new("name either a run directory or --predictions")
+            .mend("proctor grade RUN, or proctor grade --predictions FILE --tasks DATASET")
+            .into()),
+    }
+}
+
+/// Grades every recorded patch of a run anew: the old verdicts are removed first, so that a killed
+/// regrading is a run with missing verdicts, which `resume` completes.
+async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
+    {
+        let run = RunDir::open(path).map_err(CommandError::of_run)?;
+        let record: RunRecord = run.read_run()?;
+        for attempt in 1..=record.attempts {
+            for (task, arm) in
+                record.tasks.iter().flat_map(|task| record.arms.iter().map(move |arm| (task, arm)))
+            {
+                let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
+                let verdict = run.trial_path(&id).verdict();
+                if verdict.exists() {
+                    std::fs::remove_file(&verdict)?;
+                }
+            }
+        }
+    }
+    resume(path).await
+}
+
+async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
+    if args.tasks.is_empty() {
+        return Err(UserError::new("--predictions needs --tasks").mend("name the dataset").into());
+    }
+    let cache = home::cache()?;
+    let backend = assemble::backend(args.sandbox.into(), &cache).await?;
+    let planned = tasks::load(&args.tasks, Path::new("."), &cache, &backend).await?;
+    let sandbox = SandboxSpec { kind: args.sandbox.into(), ..SandboxSpec::default() };
+    let backends = BTreeMap::from([(sandbox.kind, backend)]);
+    let out =
+        args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", run::now())));
+    let config = ConfigFile {
+        tasks: args.tasks.clone(),
+        attempts: 1,
+        jobs: args.jobs,
+        arms: Vec::new(),
+        sandbox: sandbox.clone(),
+        network: NetworkPolicy::default(),
+        budget: Budget::default(),
+        models: BTreeMap::new(),
+    };
+    // `gold` and `noop` are scaffolds; anything else is a file of patches.
+    if matches!(file, "gold" | "noop") {
+        let arms = vec![config::plain_arm(file, &sandbox)];
+        let config = ConfigFile { arms, ..config };
+        let resolved =
+            config::resolve(config, &proctor_scaffolds::builtin, proctor_scaffolds::names())?;
+        let run = run::start(&out, &resolved.file, resolved.arms.clone(), &planned)?;
+        let arms = resolved.arms.into_iter().map(Arc::new).collect();
+        let plan = Plan { tasks: planned, arms, attempts: 1 };
+        return carry_out(run, plan, args.jobs, backends, &cache).await;
+    }
+    let predictions = predictions::read(Path::new(file))?;
+    for id in predictions.patches.keys() {
+        if !planned.iter().any(|planned| planned.task.id.as_str() == id) {
+            eprintln!("note: a prediction for {id}, which is not in the dataset, is left out");
+        }
+    }
+    let arm = Arc::new(arm_of(&predictions, sandbox));
+    let run = run::start(&out, &config, vec![arm.as_ref().clone()], &planned)?;
+    for planned in &planned {
+        let id = TrialId { task: planned.task.id.clone(), arm: arm.id.clone(), attempt: 1 };
+        let patch = predictions.patches.get(planned.task.id.as_str()).map(Vec::as_slice);
+        record_prediction(&run, &id, &arm.name, patch)?;
+    }
+    let plan = Plan { tasks: planned, arms: vec![arm], attempts: 1 };
+    carry_out(run, plan, args.jobs, backends, &cache).await
+}
+
+/// The arm of a set of predictions: its factor is what they say.
+fn arm_of(predictions: &Predictions, sandbox: SandboxSpec) -> Arm {
+    let mut all = Vec::new();
+    for (id, patch) in &predictions.patches {
+        all.extend_from_slice(format!("{id}\0{}\0", patch.len()).as_bytes());
+        all.extend_from_slice(patch);
+    }
+    let name = predictions.model.clone().unwrap_or_else(|| PREDICTIONS.to_owned());
+    Arm {
+        id: ArmId::new(""),
+        name,
+        scaffold: PREDICTIONS.to_owned(),
+        model: None,
+        budget: Budget::default(),
+        sandbox,
+        network: NetworkPolicy::default(),
+        prompts: Value::Null,
+        settings: json!({ "predictions": sha256_hex(&all) }),
+    }
+    .identified()
+}
