@@ -60,7 +60,7 @@ fn build() -> Result<(), String> {
     }
     let triple = format!("{arch}-unknown-linux-gnu");
     let workspace = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("../..");
-    let target = target_folder(&out).join("agentd");
+    let target = target_folder(&out).join("room-agent");
 
     let mut cargo = Command::new(variable("CARGO")?);
     cargo
@@ -87,7 +87,8 @@ fn build() -> Result<(), String> {
         for line in text.lines() {
             println!("cargo:warning={line}");
         }
-        let libc = ["cannot find -lc", "libc.a", "crt-static", "cannot find -l"];
+        // In the words of GNU ld and of lld.
+        let libc = ["cannot find -lc", "unable to find library -lc", "crt1.o", "rcrt1.o"];
         return Err(match libc.iter().any(|sign| text.contains(sign)) {
             true => "the static room agent needs libc.a: install libc6-dev (Debian, Ubuntu) or \
                      glibc-static (Fedora)"

@@ -1,5 +1,7 @@
 //! Rows good and bad, through the public door.
 
+#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+
 use std::fs;
 
 use pretty_assertions::assert_eq;

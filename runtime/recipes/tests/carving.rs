@@ -1,5 +1,7 @@
 //! Golden cases of the carver: what goes, what stays, and that nothing breaks.
 
+#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+
 use std::{collections::BTreeMap, fs, path::Path};
 
 use pretty_assertions::assert_eq;

@@ -1,5 +1,7 @@
 //! Sources as they really come: from a folder, an archive, a repository, and the package index.
 
+#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+
 use std::{fs, path::Path, process::Command};
 
 use proctor_sandbox_api::Base;
