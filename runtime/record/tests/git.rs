@@ -124,7 +124,8 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 fn node() -> impl Strategy<Value = Node> {
     prop_oneof![
         6 => (content(), any::<bool>()).prop_map(|(bytes, run)| Node::File(bytes, run)),
-        1 => "[a-c]{1,3}".prop_map(|target| Node::Link(target.into_bytes())),
+        // Never to itself: where a folder becomes such a link, git trips over its own loop.
+        1 => "[x-z]{1,3}".prop_map(|target| Node::Link(target.into_bytes())),
     ]
 }
 
