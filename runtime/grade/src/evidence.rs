@@ -51,5 +51,5 @@ pub(crate) const KINDS: [&str; 21] = [
 ];
 
 pub(crate) fn note(kind: &str, what: impl Into<String>) -> Evidence {
-    Evidence { kind: kind.to_owned(), what: what.into() }
+    Evidence { kind: kind.to_owned(), what: what.into(), steps: Vec::new() }
 }

@@ -53,6 +53,28 @@ pub struct Task {
     pub resources: Option<Resources>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
+    /// Absent for tasks of our own: they have no official policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub benchmark: Option<Benchmark>,
+}
+
+/// The benchmark that a task was loaded from, which names the official grading policy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Benchmark {
+    /// Of `configs/benchmarks/`: `featurebench`, `fea-bench`, `swe-bench`, ...
+    pub name: String,
+    /// The version of the benchmark's own harness whose rules count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// `lite`, `full`, `verified`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Fields of the row that its grading or its reports need and no other benchmark has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, serde_json::Value>,
 }
 
 fn default_workdir() -> String {

@@ -51,6 +51,9 @@ pub struct Evidence {
     /// A stable name, such as `canary_passed`.
     pub kind: String,
     pub what: String,
+    /// The steps that it shows in, where it shows in steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<u64>,
 }
 
 /// `verdict.json`.
