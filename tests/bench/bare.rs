@@ -26,7 +26,9 @@ impl Bare {
     pub async fn open(&self) -> String {
         let body = ContainerCreateBody {
             image: Some(self.image.clone()),
-            cmd: Some(vec!["sleep".into(), "600".into()]),
+            // The image may be a room's layer, whose own entry point is the room agent.
+            entrypoint: Some(vec!["sleep".into()]),
+            cmd: Some(vec!["600".into()]),
             host_config: Some(HostConfig {
                 network_mode: Some("none".into()),
                 ..HostConfig::default()
