@@ -14,7 +14,7 @@ use std::{
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
     Backend, Base, Command, LayerSpec, Prepared, RoomSpec, Sandbox, SourceTree,
-    conformance::{render, run_kit},
+    conformance::{announce, run_kit},
     wire::RawPath,
 };
 use proctor_types::SandboxSpec;
@@ -60,10 +60,10 @@ async fn shell(sandbox: &dyn Sandbox, line: &str) -> String {
     format!("{}{}", done.stdout.text(), done.stderr.text())
 }
 
-async fn kit(docker: &Docker, base: Base) {
+async fn kit(docker: &Docker, name: &str, base: Base) {
     let prepared = docker.prepare(&spec(base, &[])).await.unwrap();
     let results = run_kit(docker, &prepared, false).await;
-    println!("{}", render(&results));
+    announce(name, &results);
     assert!(results.len() >= 40);
     let failed: Vec<_> = results
         .iter()
@@ -76,7 +76,7 @@ async fn kit(docker: &Docker, base: Base) {
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_passes_the_kit_on_the_host_base() {
     let Some(docker) = engine("docker_passes_the_kit_on_the_host_base").await else { return };
-    kit(&docker, Base::Host).await;
+    kit(&docker, "docker (host base)", Base::Host).await;
 }
 
 /// Where the image is not there the script that makes it says how; a machine that requires Docker
@@ -94,7 +94,7 @@ async fn docker_passes_the_kit_on_an_image() {
         println!("{name}: not run, image {DEBIAN} is absent: run tests/images/debian.sh");
         return;
     }
-    kit(&docker, Base::Image(DEBIAN.to_owned())).await;
+    kit(&docker, "docker (image)", Base::Image(DEBIAN.to_owned())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

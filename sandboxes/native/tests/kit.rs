@@ -20,7 +20,7 @@ async fn native_conformance() {
     let prepared = native.prepare(&spec).await.unwrap();
     let results = conformance::run_kit(&native, &prepared, false).await;
     let list = conformance::render(&results);
-    println!("{list}");
+    conformance::announce("native", &results);
     assert!(results.len() >= 40, "{} checks", results.len());
     let failed = results.iter().filter(|r| !r.passed && r.skipped_reason.is_none()).count();
     assert_eq!(failed, 0, "\n{list}");

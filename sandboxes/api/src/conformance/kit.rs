@@ -3,6 +3,7 @@
 use std::{
     fmt::Write as _,
     future::Future,
+    io::Write as _,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -144,11 +145,22 @@ pub fn render(results: &[CheckResult]) -> String {
         };
         let note = skipped_reason.as_deref().or(why.as_deref()).unwrap_or_default();
         let _ =
-            writeln!(out, "{mark:<4} {name:<36} {:>9.1} ms  {note}", took.as_secs_f64() * 1000.0);
+            writeln!(out, "{mark:<4} {name:<48} {:>9.1} ms  {note}", took.as_secs_f64() * 1000.0);
     }
     let passed = results.iter().filter(|result| result.passed).count();
     let skipped = results.iter().filter(|result| result.skipped_reason.is_some()).count();
     let failed = results.len() - passed - skipped;
     let _ = writeln!(out, "{passed} passed, {failed} failed, {skipped} skipped");
     out
+}
+
+/// Writes the list to standard error as lines that begin with `conformance <backend>`. A test harness
+/// captures what is printed, but not this: every log of a test run holds the list, asked for or not.
+pub fn announce(backend: &str, results: &[CheckResult]) {
+    // In one write, and from a new line on: the harness writes beside it.
+    let mut text = String::from("\n");
+    for line in render(results).lines() {
+        let _ = writeln!(text, "conformance {backend} {line}");
+    }
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }

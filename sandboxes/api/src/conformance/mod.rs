@@ -16,4 +16,4 @@ mod seal;
 mod trees;
 
 pub use ground::{Failed, Ground};
-pub use kit::{Check, CheckResult, checks, render, run_kit};
+pub use kit::{Check, CheckResult, announce, checks, render, run_kit};
