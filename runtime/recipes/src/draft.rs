@@ -73,6 +73,7 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         platform: None,
         resources: None,
         categories: recipe.categories.clone(),
+        from_scratch: None,
         benchmark: None,
     };
     Ok(Draft { task, carving, test_files, leave_out: recipe.leave_out.clone() })

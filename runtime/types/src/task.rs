@@ -53,6 +53,9 @@ pub struct Task {
     pub resources: Option<Resources>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
+    /// Present where the agent starts from nothing instead of from a masked source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_scratch: Option<FromScratch>,
     /// Absent for tasks of our own: they have no official policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<Benchmark>,
@@ -75,6 +78,19 @@ pub struct Benchmark {
     /// Fields of the row that its grading or its reports need and no other benchmark has.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, serde_json::Value>,
+}
+
+/// A start without source, as FeatureBench's level 2 has it: the environment holds the whole source,
+/// the agent gets an empty `workdir` and writes a package of its own, and for grading that package
+/// is installed and the source put back around it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FromScratch {
+    /// All that `workdir` holds when the agent starts, by path.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Shell line that installs what the agent wrote, run in `workdir` before the source is back.
+    pub install: String,
 }
 
 fn default_workdir() -> String {
