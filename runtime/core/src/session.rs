@@ -109,6 +109,7 @@ impl Session for TrialSession {
         self.recorder.asked(&ask).await?;
         let answer = gateway.ask(&ask).await.map_err(|error| match error {
             AskError::Budget(budget) => Stop::Budget(budget),
+            AskError::SharedBudget { kind, .. } => Stop::Budget(kind),
             AskError::Cancelled => Stop::Cancelled,
             AskError::Fault(fault) => Stop::Fault(fault),
             AskError::Rejected { status, body } => {

@@ -1,4 +1,4 @@
-use proctor_types::{BudgetKind, Fault};
+use proctor_types::{BudgetKind, BudgetScope, Fault};
 
 /// Why an ask has no answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -6,6 +6,9 @@ pub enum AskError {
     /// A limit was reached: before the request, between two goes, or (for time) during one.
     #[error("the {0} budget is spent")]
     Budget(BudgetKind),
+    /// A limit that the trial shares with others was reached. The trial did nothing wrong.
+    #[error("the {scope}'s {kind} budget is spent")]
+    SharedBudget { scope: BudgetScope, kind: BudgetKind },
     #[error("cancelled")]
     Cancelled,
     /// The endpoint refuses this very request (context overflow, a field it does not know). Asking

@@ -78,8 +78,8 @@ impl Gateway {
         }
         let endpoint = Endpoint::new(model, &*self.key_of)?;
         let http = if endpoint.is_near() { self.near.clone() } else { self.far()? };
-        let line =
-            Line { model: model.clone(), endpoint, http, price, policy: self.policy.clone() };
+        let (window, policy) = (self.context_window(model), self.policy.clone());
+        let line = Line { model: model.clone(), endpoint, http, price, window, policy };
         Ok(TrialGateway::new(line, budget.clone(), sink))
     }
 

@@ -1,17 +1,22 @@
 //! The one object that all model calls pass: metered, recorded, and refused at the budget.
 //!
 //! ```text
-//! Gateway::open ── TrialGateway::ask ─┬─ Meter     reached? then refused, before anything leaves
+//! Gateway::open ── TrialGateway::ask ─┬─ admit     held beside what is in flight, or refused
 //!   (prices,        (one a trial)     ├─ request   Ask -> body, vendor fields laid over
 //!    retry policy,                    ├─ exchange  async-openai, our own tower service: exact bytes
 //!    HTTP clients)                    ├─ ExchangeSink::attempt   every go, failed ones included
 //!                                     ├─ judge     answer, again, rejected, or fault
-//!                                     └─ Meter     charged, also for a billed answer of no use
+//!                                     └─ settle    charged, also for a billed answer of no use
 //! ```
+//!
+//! Requests that come over HTTP pass the same two ends: [`TrialGateway::admit`] before they leave,
+//! [`Admission::settle`] after. [`RequestRules`] says which of them are the main conversation's.
 //!
 //! It sees no sandbox. The key lives in the [`TrialGateway`] alone and reaches no record.
 
+mod admission;
 mod answer;
+mod clock;
 mod endpoint;
 mod error;
 mod exchange;
@@ -21,12 +26,16 @@ mod meter;
 mod prices;
 mod request;
 mod retry;
+mod rules;
+mod scope;
 pub mod tokens;
 mod trial;
 
+pub use admission::{Admission, Reserve};
 pub use error::AskError;
 pub use exchange::{Attempt, ExchangeSink};
 pub use gateway::Gateway;
 pub use prices::{Listed, PriceTable};
 pub use retry::RetryPolicy;
+pub use rules::{RequestFacts, RequestRule, RequestRules};
 pub use trial::TrialGateway;

@@ -1,111 +1,109 @@
 //! What a trial has spent, and the one place where limits are checked.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
+use std::{sync::Arc, time::Duration};
+
+use proctor_types::{Budget, BudgetKind, BudgetScope, Spent};
+
+use crate::{
+    Admission, AskError,
+    clock::{Clock, Waiting},
+    retry::seconds,
+    scope::{Hold, Need, Scope},
 };
 
-use proctor_types::{Budget, BudgetKind, Spent, Usage};
-use tokio::time::Instant;
-
-use crate::retry::seconds;
-
+/// A trial's limits on counts (its own, then those it shares) and on time.
 #[derive(Debug)]
 pub(crate) struct Meter {
     budget: Budget,
-    started: Instant,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    spent: Spent,
-    waited: Duration,
-    waiting_since: Option<Instant>,
+    clock: Clock,
+    /// The trial's own first. Everyone holds in this order, so nobody waits in a circle.
+    scopes: Vec<Arc<Scope>>,
 }
 
 impl Meter {
-    pub(crate) fn new(budget: Budget, spent: Spent) -> Self {
-        let state = State { spent, ..State::default() };
-        Self { budget, started: Instant::now(), state: Mutex::new(state) }
+    pub(crate) fn new(budget: Budget) -> Self {
+        let own = Scope::new(BudgetScope::Trial, budget.clone(), Spent::default());
+        Self { budget, clock: Clock::start(), scopes: vec![Arc::new(own)] }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn own(&self) -> Option<&Arc<Scope>> {
+        self.scopes.first()
     }
 
-    pub(crate) fn restart(&mut self, spent: Spent) {
-        self.lock().spent = spent;
+    pub(crate) fn restart(&self, spent: Spent) {
+        if let Some(own) = self.own() {
+            own.restart(spent);
+        }
     }
 
     pub(crate) fn spent(&self) -> Spent {
-        self.lock().spent
+        self.own().map(|own| own.spent()).unwrap_or_default()
     }
 
     /// Time in waits for the endpoint, a wait that goes on included.
     pub(crate) fn waited(&self) -> Duration {
-        let state = self.lock();
-        state.waited + state.waiting_since.map(|since| since.elapsed()).unwrap_or_default()
+        self.clock.waited()
     }
 
-    /// Counts what a go cost, delivered or not, and the step if it was.
-    pub(crate) fn charge(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
-        let mut state = self.lock();
-        state.spent.steps += u64::from(delivered);
-        state.spent.input_tokens += usage.input;
-        state.spent.output_tokens += usage.output;
-        state.spent.cached_tokens += usage.cached;
-        state.spent.estimated |= usage.estimated;
-        state.spent.cost_usd += cost_usd.unwrap_or_default();
-    }
-
-    /// From now to the drop of the guard the trial waits for the endpoint.
     pub(crate) fn wait(&self) -> Waiting<'_> {
-        self.lock().waiting_since = Some(Instant::now());
-        Waiting(self)
+        self.clock.wait()
     }
 
-    /// The first limit that is reached, in the order of [`BudgetKind`].
+    pub(crate) fn took_off(&self) {
+        self.clock.took_off();
+    }
+
+    pub(crate) fn landed(&self) {
+        self.clock.landed();
+    }
+
+    /// The first limit that is reached: those on the trial's counts and then those on its time, in
+    /// the order of [`BudgetKind`].
     pub(crate) fn reached(&self) -> Option<BudgetKind> {
-        let (spent, budget) = (self.spent(), &self.budget);
-        let total = spent.input_tokens + spent.output_tokens;
-        let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have >= limit);
+        self.own().and_then(|own| own.reached()).or_else(|| self.time_reached())
+    }
+
+    fn time_reached(&self) -> Option<BudgetKind> {
         let gone = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
         let checks = [
-            (BudgetKind::Steps, over(budget.steps, spent.steps)),
-            (BudgetKind::InputTokens, over(budget.input_tokens, spent.input_tokens)),
-            (BudgetKind::OutputTokens, over(budget.output_tokens, spent.output_tokens)),
-            (BudgetKind::TotalTokens, over(budget.total_tokens, total)),
-            (BudgetKind::Cost, budget.cost_usd.is_some_and(|limit| spent.cost_usd >= limit)),
             (BudgetKind::Wall, gone(self.wall_left())),
             (BudgetKind::Working, gone(self.working_left())),
         ];
         checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
     }
 
+    /// Holds `need` in every scope, one after another. `shared` is what a scope of several trials
+    /// holds.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        need: Need,
+        shared: Need,
+    ) -> Result<Admission, AskError> {
+        let mut holds: Vec<Hold> = Vec::with_capacity(self.scopes.len());
+        for scope in &self.scopes {
+            let need = if scope.scope.is_trial() { need } else { shared };
+            let held = scope.hold(need.clamped()).await;
+            holds.push(held.map_err(|kind| match scope.scope {
+                BudgetScope::Trial => AskError::Budget(kind),
+                scope => AskError::SharedBudget { scope, kind },
+            })?);
+        }
+        match self.time_reached() {
+            Some(kind) => Err(AskError::Budget(kind)),
+            None => Ok(Admission::new(Arc::clone(self), holds)),
+        }
+    }
+
     /// Time to the wall limit.
     pub(crate) fn wall_left(&self) -> Option<Duration> {
         let limit = self.budget.wall_seconds.map(seconds)?;
-        Some(limit.saturating_sub(self.started.elapsed()))
+        Some(limit.saturating_sub(self.clock.elapsed()))
     }
 
     /// Working time to the limit of it.
     pub(crate) fn working_left(&self) -> Option<Duration> {
         let limit = self.budget.working_seconds.map(seconds)?;
-        let worked = self.started.elapsed().saturating_sub(self.waited());
-        Some(limit.saturating_sub(worked))
-    }
-}
-
-/// A wait that goes on. It is a guard because a wait may be cut by dropping the ask.
-pub(crate) struct Waiting<'a>(&'a Meter);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        if let Some(since) = state.waiting_since.take() {
-            state.waited += since.elapsed();
-        }
+        Some(limit.saturating_sub(self.clock.worked()))
     }
 }
 
@@ -113,12 +111,18 @@ impl Drop for Waiting<'_> {
 mod tests {
     use std::time::Duration;
 
-    use proctor_types::{Budget, BudgetKind, Spent, Usage};
+    use std::sync::Arc;
+
+    use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
     use super::Meter;
+    use crate::scope::Need;
 
-    fn usage(input: u64, output: u64) -> Usage {
-        Usage { input, output, ..Usage::default() }
+    async fn charge(meter: &Arc<Meter>) {
+        let need = Need { class: RequestClass::Main, input: 10, output: Some(5), cost_usd: 0.25 };
+        let admission = meter.admit(need, need).await.expect("some is left");
+        let usage = Usage { input: 10, output: 5, ..Usage::default() };
+        admission.settle(&usage, Some(0.25), true);
     }
 
     #[tokio::test]
@@ -126,7 +130,7 @@ mod tests {
         let one = |set: fn(&mut Budget)| {
             let mut budget = Budget::default();
             set(&mut budget);
-            Meter::new(budget, Spent::default())
+            Arc::new(Meter::new(budget))
         };
         let cases = [
             (one(|b| b.steps = Some(2)), BudgetKind::Steps),
@@ -136,9 +140,9 @@ mod tests {
             (one(|b| b.cost_usd = Some(0.5)), BudgetKind::Cost),
         ];
         for (meter, kind) in cases {
-            meter.charge(&usage(10, 5), Some(0.25), true);
+            charge(&meter).await;
             assert_eq!(meter.reached(), None, "{kind}");
-            meter.charge(&usage(10, 5), Some(0.25), true);
+            charge(&meter).await;
             assert_eq!(meter.reached(), Some(kind));
         }
     }
@@ -147,7 +151,7 @@ mod tests {
     async fn waits_are_wall_time_and_not_working_time() {
         let budget =
             Budget { wall_seconds: Some(10.0), working_seconds: Some(5.0), ..Budget::default() };
-        let meter = Meter::new(budget, Spent::default());
+        let meter = Meter::new(budget);
         let waiting = meter.wait();
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(meter.waited(), Duration::from_secs(4), "a wait that goes on counts");

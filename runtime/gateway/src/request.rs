@@ -53,6 +53,11 @@ pub(crate) fn body(model: &ModelSpec, output_limit_field: &str, ask: &Ask) -> Va
     Value::Object(body)
 }
 
+/// The output limit that a body names, in tokens.
+pub(crate) fn output_limit(body: &Value) -> Option<u64> {
+    ["max_completion_tokens", "max_tokens"].iter().find_map(|field| body[*field].as_u64())
+}
+
 fn message(message: &Message) -> Value {
     match message {
         Message::System { content } => json!({"role": "system", "content": content}),

@@ -18,6 +18,17 @@ pub fn count(text: &str) -> u64 {
     tiktoken_rs::o200k_base_singleton().count_ordinary(text) as u64
 }
 
+/// Tokens that an endpoint may put around a request of its own accord (a chat template, a prompt for
+/// the use of tools).
+const AROUND_REQUEST: u64 = 1024;
+
+/// More input tokens than a request body of so many bytes can be, whatever the tokenizer: a token is
+/// at least one byte. It is about four times what the endpoint will count, which costs parallelism
+/// only near a limit; an estimate would let requests in flight pass it together.
+pub fn ceiling(body_bytes: usize) -> u64 {
+    body_bytes as u64 + AROUND_REQUEST
+}
+
 /// Tokens that a message list will cost as input, without tools.
 pub fn count_messages(messages: &[Message]) -> u64 {
     messages.iter().map(count_message).sum::<u64>() + AHEAD_OF_ANSWER

@@ -1,24 +1,29 @@
 //! One trial's line to its model.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use proctor_types::{
-    Answer, Ask, Budget, BudgetKind, Fault, Layer, ModelSpec, Price, Spent, Usage,
+    Answer, Ask, Budget, BudgetKind, Fault, Layer, ModelSpec, Price, RequestClass, Spent, Usage,
 };
 use serde_json::Value;
-use tokio::{
-    sync::{Mutex, watch},
-    time::Instant,
-};
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    AskError, Attempt, ExchangeSink, RetryPolicy,
+    Admission, AskError, Attempt, ExchangeSink, Reserve, RetryPolicy,
     endpoint::Endpoint,
     exchange::Exchange,
     judge::{Judgement, judge},
     meter::Meter,
     request,
     retry::seconds,
+    scope::Need,
     tokens,
 };
 
@@ -29,6 +34,8 @@ pub(crate) struct Line {
     pub endpoint: Endpoint,
     pub http: reqwest::Client,
     pub price: Option<Price>,
+    /// Tokens: no answer is longer.
+    pub window: Option<u64>,
     pub policy: RetryPolicy,
 }
 
@@ -36,11 +43,10 @@ pub(crate) struct Line {
 /// metered, recorded, and refused at the budget.
 pub struct TrialGateway {
     line: Line,
-    meter: Meter,
+    meter: Arc<Meter>,
     sink: Arc<dyn ExchangeSink>,
-    /// Asks go one after another: with two in flight, a limit of N could bring N + 1 answers. It
-    /// holds whether the endpoint has ever responded in this trial.
-    turn: Mutex<bool>,
+    /// The endpoint has responded in this trial.
+    responsive: AtomicBool,
     cancelled: watch::Sender<bool>,
 }
 
@@ -62,15 +68,27 @@ enum Cut {
     Slow,
 }
 
+impl Cut {
+    fn error(self) -> AskError {
+        match self {
+            Self::Cancelled => AskError::Cancelled,
+            Self::Budget(kind) => AskError::Budget(kind),
+            // A wait is never slow.
+            Self::Slow => AskError::Budget(BudgetKind::Wall),
+        }
+    }
+}
+
 impl TrialGateway {
     pub(crate) fn new(line: Line, budget: Budget, sink: Arc<dyn ExchangeSink>) -> Self {
-        let meter = Meter::new(budget, Spent::default());
-        Self { line, meter, sink, turn: Mutex::new(false), cancelled: watch::Sender::new(false) }
+        let meter = Arc::new(Meter::new(budget));
+        let (responsive, cancelled) = (AtomicBool::new(false), watch::Sender::new(false));
+        Self { line, meter, sink, responsive, cancelled }
     }
 
     /// Continues a trial that has already spent something. The clock starts anew.
     #[must_use]
-    pub fn resume_from(mut self, spent: Spent) -> Self {
+    pub fn resume_from(self, spent: Spent) -> Self {
         self.meter.restart(spent);
         self
     }
@@ -94,26 +112,59 @@ impl TrialGateway {
         self.cancelled.send_replace(true);
     }
 
+    /// US dollars of an answer; `None` where no price is known.
+    pub fn cost(&self, usage: &Usage) -> Option<f64> {
+        self.line.price.map(|price| price.of(usage))
+    }
+
+    /// The one choke point: comes when the request may leave, beside those in flight.
+    ///
+    /// It waits while what is spent, held for requests in flight and asked for do not fit within a
+    /// limit together, and is refused once a limit is reached. So a limit on steps is exact, and
+    /// one on tokens or cost is passed by no more than the last admitted answer, as long as no
+    /// answer is larger than what was held for it; after the first that is, requests run alone.
+    /// The time limits and a cancellation end the wait.
+    pub async fn admit(&self, reserve: Reserve) -> Result<Admission, AskError> {
+        if *self.cancelled.borrow() {
+            return Err(AskError::Cancelled);
+        }
+        let Reserve { class, input_estimate: input, max_output: output } = reserve;
+        let held = |output: Option<u64>| {
+            let usage = Usage { input, output: output.unwrap_or_default(), ..Usage::default() };
+            let cost_usd = self.line.price.map_or(0.0, |price| price.most(&usage));
+            Need { class, input, output, cost_usd }
+        };
+        // In a scope of many trials a request that names no output limit would stop them all; what
+        // its model can put out at all bounds it there.
+        let shared = held(output.or(self.line.window));
+        tokio::select! {
+            biased;
+            admitted = self.meter.admit(held(output), shared) => admitted,
+            cut = self.cut(None) => Err(cut.error()),
+        }
+    }
+
     /// Asks, again where the policy says so. Each `Ok` is one step.
     ///
     /// Limits on steps, tokens and cost are checked before each go, never during one: the first
     /// answer that reaches a limit is delivered. The time limits cut what is in flight.
     pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
-        let mut responsive = self.turn.lock().await;
         let field = self.line.endpoint.output_limit_field();
         let body = request::body(&self.line.model, field, ask);
+        let reserve = Reserve {
+            class: RequestClass::Main,
+            input_estimate: tokens::ceiling(body.to_string().len()),
+            max_output: request::output_limit(&body),
+        };
         let policy = &self.line.policy;
         let (mut waited, mut pause) = (Duration::ZERO, Duration::ZERO);
         for number in 1u32.. {
-            if *self.cancelled.borrow() {
-                return Err(AskError::Cancelled);
-            }
-            if let Some(kind) = self.reached() {
-                return Err(AskError::Budget(kind));
-            }
-            let (why, wish, connecting) = match self.go(number, pause, ask, &body).await? {
+            // Each go by itself: what waits before another go holds nothing.
+            let admission = self.admit(reserve).await?;
+            let judged = self.go(admission, number, pause, ask, &body).await?;
+            let (why, wish, connecting) = match judged {
                 Judgement::Answered(answer) => {
-                    *responsive = true;
+                    self.responsive.store(true, Ordering::Relaxed);
                     return Ok(*answer);
                 }
                 Judgement::Rejected { status, body } => {
@@ -122,8 +173,8 @@ impl TrialGateway {
                 Judgement::Unusable(fault) => return Err(fault.into()),
                 Judgement::Again { why, wish, connecting, .. } => (why, wish, connecting),
             };
-            *responsive |= !connecting;
-            let most = if *responsive {
+            self.responsive.fetch_or(!connecting, Ordering::Relaxed);
+            let most = if self.responsive.load(Ordering::Relaxed) {
                 policy.attempts
             } else {
                 policy.connect_attempts.min(policy.attempts)
@@ -145,6 +196,7 @@ impl TrialGateway {
     /// One go: sent, judged, charged and recorded.
     async fn go(
         &self,
+        admission: Admission,
         number: u32,
         pause: Duration,
         ask: &Ask,
@@ -170,7 +222,7 @@ impl TrialGateway {
                 Judgement::Again { why, wish: None, connecting: false, billed: None }
             }
         };
-        let usage = self.charge(&mut judgement, ask).await;
+        let usage = self.charge(admission, &mut judgement, ask).await;
         let error = match &judgement {
             Judgement::Answered(_) => None,
             Judgement::Again { why, .. } => Some(why.clone()),
@@ -198,20 +250,24 @@ impl TrialGateway {
 
     /// Charges what the go cost. A delivered answer gets its usage, estimated where the endpoint
     /// gave none, and its cost.
-    async fn charge(&self, judgement: &mut Judgement, ask: &Ask) -> Option<Usage> {
+    async fn charge(
+        &self,
+        admission: Admission,
+        judgement: &mut Judgement,
+        ask: &Ask,
+    ) -> Option<Usage> {
         match judgement {
             Judgement::Answered(answer) => {
                 // A usage of nothing at all is one that was not given.
                 if answer.usage == Usage::default() {
                     answer.usage = estimate(ask, answer).await;
                 }
-                answer.cost_usd = self.line.price.map(|price| price.of(&answer.usage));
-                self.meter.charge(&answer.usage, answer.cost_usd, true);
+                answer.cost_usd = self.cost(&answer.usage);
+                admission.settle(&answer.usage, answer.cost_usd, true);
                 Some(answer.usage)
             }
             Judgement::Again { billed: Some(usage), .. } => {
-                let cost = self.line.price.map(|price| price.of(usage));
-                self.meter.charge(usage, cost, false);
+                admission.settle(usage, self.cost(usage), false);
                 Some(*usage)
             }
             _ => None,
@@ -224,11 +280,7 @@ impl TrialGateway {
         tokio::select! {
             () = tokio::time::sleep(pause) => Ok(()),
             // The working limit cannot be reached in a wait, as a wait is not work.
-            cut = self.cut(None) => Err(match cut {
-                Cut::Cancelled => AskError::Cancelled,
-                Cut::Budget(kind) => AskError::Budget(kind),
-                Cut::Slow => AskError::Budget(BudgetKind::Wall),
-            }),
+            cut = self.cut(None) => Err(cut.error()),
         }
     }
 

@@ -26,7 +26,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
                 output_tokens: steps * 10,
                 cached_tokens: steps * 100,
                 cost_usd: steps as f64 * 0.1,
-                estimated: false,
+                ..Spent::default()
             },
             malformed_calls: 1,
             wall_seconds: 2.5,

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Usage;
+
 /// Limits of one trial. `None` means unlimited. Tokens are those of the provider's usage, or an
 /// estimate labelled so; money is US dollars; times are seconds of the host's clock.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -68,7 +70,48 @@ impl fmt::Display for BudgetKind {
     }
 }
 
-/// What a trial has spent so far.
+/// Whose limit it is. A limit of an arm or of a run ends trials that did nothing wrong: they have no
+/// verdict, and `resume` tries them again once there is something left.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetScope {
+    #[default]
+    Trial,
+    Arm,
+    Run,
+}
+
+impl BudgetScope {
+    pub fn is_trial(&self) -> bool {
+        *self == Self::Trial
+    }
+}
+
+impl fmt::Display for BudgetScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Trial => "trial",
+            Self::Arm => "arm",
+            Self::Run => "run",
+        })
+    }
+}
+
+/// What a request is for. Told apart by the rules of the scaffold's manifest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestClass {
+    /// The main conversation: a delivered answer is a step.
+    #[default]
+    Main,
+    /// A title, a summary, a small model's errand: costs tokens and money, and no step.
+    Side,
+}
+
+/// What a trial has spent so far. Tokens and cost are of all requests; the `side_` counts say how
+/// much of them side requests took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     pub steps: u64,
@@ -79,4 +122,42 @@ pub struct Spent {
     /// Some of the tokens are local counts: an endpoint gave no usage.
     #[serde(default)]
     pub estimated: bool,
+    /// Side requests that were answered.
+    #[serde(default)]
+    pub side_requests: u64,
+    #[serde(default)]
+    pub side_input_tokens: u64,
+    #[serde(default)]
+    pub side_output_tokens: u64,
+}
+
+impl Spent {
+    /// Input tokens that no cache served.
+    pub fn uncached_input_tokens(&self) -> u64 {
+        self.input_tokens.saturating_sub(self.cached_tokens)
+    }
+
+    /// Adds what one go cost, of use or not, and the step or the side request if its answer was
+    /// delivered.
+    pub fn add(
+        &mut self,
+        class: RequestClass,
+        usage: &Usage,
+        cost_usd: Option<f64>,
+        delivered: bool,
+    ) {
+        self.input_tokens += usage.input;
+        self.output_tokens += usage.output;
+        self.cached_tokens += usage.cached;
+        self.estimated |= usage.estimated;
+        self.cost_usd += cost_usd.unwrap_or_default();
+        match class {
+            RequestClass::Main => self.steps += u64::from(delivered),
+            RequestClass::Side => {
+                self.side_requests += u64::from(delivered);
+                self.side_input_tokens += usage.input;
+                self.side_output_tokens += usage.output;
+            }
+        }
+    }
 }

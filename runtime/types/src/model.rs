@@ -68,4 +68,10 @@ impl Price {
             + usage.output as f64 * self.output)
             / 1e6
     }
+
+    /// US dollars, should none or all of the input come from a cache, whichever is dearer.
+    pub fn most(&self, usage: &Usage) -> f64 {
+        let cached = Usage { cached: usage.input, ..*usage };
+        self.of(&Usage { cached: 0, ..*usage }).max(self.of(&cached))
+    }
 }

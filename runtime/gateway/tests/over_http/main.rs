@@ -3,4 +3,5 @@
 mod answers;
 mod budgets;
 mod common;
+mod parallel;
 mod retries;

@@ -1,0 +1,199 @@
+//! Which requests are the main conversation: rules out of a scaffold's manifest, table `[requests]`.
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+use proctor_types::RequestClass;
+use serde::{Deserialize, Serialize};
+
+/// The first rule that matches says the class; `default` where none does.
+///
+/// ```toml
+/// [requests]
+/// default = "main"
+/// [[requests.rules]]
+/// class = "side"
+/// tools = false
+/// system = "You are a title generator*"
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestRules {
+    #[serde(default)]
+    pub default: RequestClass,
+    #[serde(default)]
+    pub rules: Vec<RequestRule>,
+}
+
+/// Conditions, all of which must hold; one that is absent always holds. Texts are compared whole,
+/// with `*` for any run of characters; letters of header names in any case.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestRule {
+    pub class: RequestClass,
+    /// Of the request, without its query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// As the client names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Every one must be there with a value that matches.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// All system text, joined by newlines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// Whether the request offers tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<bool>,
+    /// The request names an output limit of at most so many tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens_up_to: Option<u64>,
+}
+
+/// What the rules look at.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestFacts<'a> {
+    pub path: &'a str,
+    pub model: &'a str,
+    pub headers: &'a HeaderMap,
+    pub system: &'a str,
+    pub tools: bool,
+    pub max_tokens: Option<u64>,
+}
+
+impl RequestRules {
+    pub fn classify(&self, request: &RequestFacts<'_>) -> RequestClass {
+        let found = self.rules.iter().find(|rule| rule.holds(request));
+        found.map_or(self.default, |rule| rule.class)
+    }
+}
+
+impl RequestRule {
+    fn holds(&self, request: &RequestFacts<'_>) -> bool {
+        let text = |rule: &Option<String>, text: &str| {
+            rule.as_ref().is_none_or(|rule| matches(rule, text))
+        };
+        let path = request.path.split('?').next().unwrap_or_default();
+        let header = |(name, rule): (&String, &String)| {
+            let mut values = request.headers.get_all(name).iter();
+            values.any(|value| value.to_str().is_ok_and(|value| matches(rule, value)))
+        };
+        text(&self.path, path)
+            && text(&self.model, request.model)
+            && text(&self.system, request.system)
+            && self.tools.is_none_or(|tools| tools == request.tools)
+            && self
+                .max_tokens_up_to
+                .is_none_or(|most| request.max_tokens.is_some_and(|tokens| tokens <= most))
+            && self.headers.iter().all(header)
+    }
+}
+
+/// `*` stands for any run of characters, newlines too. Not a path glob: `/` is a character.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(head) else { return false };
+    // The shortest run that lets the rest match; what it skips can only help what follows.
+    match rest.split_once('*') {
+        None => text.ends_with(rest),
+        Some((middle, _)) => match text.find(middle) {
+            Some(at) => matches(&rest[middle.len()..], &text[at + middle.len()..]),
+            None => false,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use proctor_types::RequestClass::{Main, Side};
+
+    use super::{RequestFacts, RequestRules, matches};
+
+    const RULES: &str = r#"
+[[rules]]
+class = "main"
+headers = { "X-Agent-Id" = "*" }
+[[rules]]
+class = "side"
+model = "*haiku*"
+max_tokens_up_to = 512
+[[rules]]
+class = "side"
+path = "/v1/chat/completions"
+system = "You are a title generator*"
+tools = false
+"#;
+
+    #[test]
+    fn the_first_rule_whose_conditions_all_hold_says_the_class() {
+        let rules: RequestRules = toml::from_str(RULES).expect("sound rules");
+        let (none, mut agent) = (HeaderMap::new(), HeaderMap::new());
+        agent.insert("x-agent-id", "a1".parse().expect("a header"));
+        let title = "You are a title generator.\nNothing else.";
+        let base = RequestFacts {
+            path: "/v1/chat/completions?beta=true",
+            model: "m",
+            headers: &none,
+            system: title,
+            tools: false,
+            max_tokens: None,
+        };
+        let cases = [
+            (base, Side),
+            (RequestFacts { tools: true, ..base }, Main),
+            (RequestFacts { path: "/v1/responses", ..base }, Main),
+            (RequestFacts { system: "You are an agent", ..base }, Main),
+            (RequestFacts { headers: &agent, ..base }, Main),
+            (
+                RequestFacts {
+                    model: "claude-haiku-4",
+                    max_tokens: Some(512),
+                    tools: true,
+                    ..base
+                },
+                Side,
+            ),
+            (
+                RequestFacts {
+                    model: "claude-haiku-4",
+                    max_tokens: Some(513),
+                    tools: true,
+                    ..base
+                },
+                Main,
+            ),
+            (RequestFacts { model: "claude-haiku-4", tools: true, ..base }, Main),
+        ];
+        for (facts, class) in cases {
+            assert_eq!(rules.classify(&facts), class, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_conditions_are_errors() {
+        let rules = toml::from_str::<RequestRules>("[[rules]]\nclass = 'side'\nmodle = 'x'");
+        assert!(rules.expect_err("a typo").message().contains("modle"));
+        let default = toml::from_str::<RequestRules>("default = 'side'").expect("rules");
+        assert_eq!(default.default, Side);
+    }
+
+    #[test]
+    fn a_star_is_any_run() {
+        for (pattern, text, holds) in [
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+            ("a*", "a", true),
+            ("*", "", true),
+            ("*b*", "abc", true),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("*ab", "aab", true),
+            ("a*a", "a", false),
+            ("a**b", "a\n/b", true),
+        ] {
+            assert_eq!(matches(pattern, text), holds, "{pattern} {text}");
+        }
+    }
+}

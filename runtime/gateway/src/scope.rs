@@ -1,0 +1,242 @@
+//! One set of limits with what is spent and what is held for requests in flight.
+//!
+//! A trial has one of its own; an arm's and a run's are shared by their trials. Requests enter in
+//! the order in which they came (a large one is never passed over for ever by small ones), and each
+//! enters only where all that is spent, held and asked for fits. The first of a limit's requests
+//! that does not fit at all enters alone: so a limit is passed by that one answer, and by no other.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use proctor_types::{Budget, BudgetKind, BudgetScope, RequestClass, Spent, Usage};
+use tokio::sync::Notify;
+
+/// The most that one request can take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Need {
+    pub class: RequestClass,
+    pub input: u64,
+    /// Absent: nobody knows, so it runs alone where a limit depends on it.
+    pub output: Option<u64>,
+    pub cost_usd: f64,
+}
+
+impl Need {
+    /// No request takes more tokens; a larger wish of a client is held as this.
+    const MOST: u64 = 1 << 40;
+
+    pub(crate) fn clamped(mut self) -> Self {
+        self.input = self.input.min(Self::MOST);
+        self.output = self.output.map(|output| output.min(Self::MOST));
+        self
+    }
+}
+
+/// What requests in flight hold.
+#[derive(Debug, Default)]
+struct Held {
+    requests: u64,
+    steps: u64,
+    input: u64,
+    output: u64,
+    cost_usd: f64,
+    /// One of them runs alone.
+    alone: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    spent: Spent,
+    held: Held,
+    queue: VecDeque<u64>,
+    next: u64,
+    /// An answer reported more than was held for it. From then on every request runs alone.
+    outgrown: bool,
+    /// A main request was refused: the trial is over, and side requests are refused too.
+    ended: Option<BudgetKind>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Scope {
+    pub scope: BudgetScope,
+    limits: Budget,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+impl Scope {
+    pub(crate) fn new(scope: BudgetScope, limits: Budget, spent: Spent) -> Self {
+        let state = State { spent, ..State::default() };
+        Self { scope, limits, state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn spent(&self) -> Spent {
+        self.lock().spent
+    }
+
+    pub(crate) fn restart(&self, spent: Spent) {
+        self.lock().spent = spent;
+    }
+
+    /// The first limit that what is spent has reached, in the order of [`BudgetKind`].
+    pub(crate) fn reached(&self) -> Option<BudgetKind> {
+        reached(&self.limits, &self.lock().spent)
+    }
+
+    /// Comes when `need` is held, or with the limit that is reached. Dropping it leaves the queue.
+    pub(crate) async fn hold(self: &Arc<Self>, need: Need) -> Result<Hold, BudgetKind> {
+        let place = Place::take(self);
+        loop {
+            // Made before the look, so that no change falls between the two.
+            let changed = self.changed.notified();
+            if self.enter(place.ticket, &need)? {
+                return Ok(Hold { scope: Arc::clone(self), need });
+            }
+            changed.await;
+        }
+    }
+
+    fn enter(&self, ticket: u64, need: &Need) -> Result<bool, BudgetKind> {
+        let mut state = self.lock();
+        let reached = match need.class {
+            RequestClass::Main => reached(&self.limits, &state.spent),
+            // Step N's tools may still make side requests; after the refusal nobody may.
+            RequestClass::Side => state
+                .ended
+                .or_else(|| reached(&Budget { steps: None, ..self.limits.clone() }, &state.spent)),
+        };
+        if let Some(kind) = reached {
+            if need.class == RequestClass::Main {
+                state.ended = Some(kind);
+            }
+            return Err(kind);
+        }
+        if state.queue.front() != Some(&ticket) || !self.fits(&state, need) {
+            return Ok(false);
+        }
+        let alone = state.outgrown || self.unbounded(need);
+        let held = &mut state.held;
+        held.requests += 1;
+        held.steps += steps(need);
+        held.input += need.input;
+        held.output += need.output.unwrap_or_default();
+        held.cost_usd += need.cost_usd;
+        held.alone |= alone;
+        Ok(true)
+    }
+
+    /// Whether nobody knows how far the request could pass a limit.
+    fn unbounded(&self, need: &Need) -> bool {
+        let limits = &self.limits;
+        let matters = limits.output_tokens.is_some()
+            || limits.total_tokens.is_some()
+            || limits.cost_usd.is_some();
+        need.output.is_none() && matters
+    }
+
+    fn fits(&self, state: &State, need: &Need) -> bool {
+        let (spent, held, limits) = (&state.spent, &state.held, &self.limits);
+        if held.requests == 0 {
+            return true;
+        }
+        if held.alone || state.outgrown || self.unbounded(need) {
+            return false;
+        }
+        let output = need.output.unwrap_or_default();
+        let within = |limit: Option<u64>, spent: u64, held: u64, need: u64| {
+            limit.is_none_or(|limit| spent + held + need <= limit)
+        };
+        let cost = spent.cost_usd + held.cost_usd + need.cost_usd;
+        within(limits.steps, spent.steps, held.steps, steps(need))
+            && within(limits.input_tokens, spent.input_tokens, held.input, need.input)
+            && within(limits.output_tokens, spent.output_tokens, held.output, output)
+            && within(
+                limits.total_tokens,
+                spent.input_tokens + spent.output_tokens,
+                held.input + held.output,
+                need.input + output,
+            )
+            && limits.cost_usd.is_none_or(|limit| cost <= limit)
+    }
+}
+
+fn steps(need: &Need) -> u64 {
+    u64::from(need.class == RequestClass::Main)
+}
+
+fn reached(limits: &Budget, spent: &Spent) -> Option<BudgetKind> {
+    let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have >= limit);
+    let total = spent.input_tokens + spent.output_tokens;
+    let checks = [
+        (BudgetKind::Steps, over(limits.steps, spent.steps)),
+        (BudgetKind::InputTokens, over(limits.input_tokens, spent.input_tokens)),
+        (BudgetKind::OutputTokens, over(limits.output_tokens, spent.output_tokens)),
+        (BudgetKind::TotalTokens, over(limits.total_tokens, total)),
+        (BudgetKind::Cost, limits.cost_usd.is_some_and(|limit| spent.cost_usd >= limit)),
+    ];
+    checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
+}
+
+/// A place in the queue, left by dropping it.
+struct Place<'a> {
+    scope: &'a Scope,
+    ticket: u64,
+}
+
+impl<'a> Place<'a> {
+    fn take(scope: &'a Scope) -> Self {
+        let mut state = scope.lock();
+        let ticket = state.next;
+        state.next += 1;
+        state.queue.push_back(ticket);
+        Self { scope, ticket }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.scope.lock().queue.retain(|ticket| *ticket != self.ticket);
+        self.scope.changed.notify_waiters();
+    }
+}
+
+/// What is held for one request in flight. Dropping it lets go of it.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    scope: Arc<Scope>,
+    need: Need,
+}
+
+impl Hold {
+    /// Counts what the request took, and only then lets go of what was held for it.
+    pub(crate) fn settle(self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
+        let mut state = self.scope.lock();
+        state.spent.add(self.need.class, usage, cost_usd, delivered);
+        let output = self.need.output.unwrap_or(u64::MAX);
+        state.outgrown |= usage.input > self.need.input || usage.output > output;
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = self.scope.lock();
+        let held = &mut state.held;
+        held.requests -= 1;
+        held.steps -= steps(&self.need);
+        held.input -= self.need.input;
+        held.output -= self.need.output.unwrap_or_default();
+        held.cost_usd -= self.need.cost_usd;
+        if held.requests == 0 {
+            // Whoever ran alone was the only one; and sums of floats leave no dust behind.
+            *held = Held::default();
+        }
+        drop(state);
+        self.scope.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,85 @@
+//! Sixteen at once: steps are exact, tokens and cost are never passed by more than one answer.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use proctor_gateway::{AskError, Reserve};
+use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
+
+use crate::common::{Bench, ask};
+
+const AT_ONCE: usize = 16;
+
+/// 0.018 dollars an answer.
+const PAID: &str = "[default]\ncontent = 'x'\ndelay_seconds = 0.01\nusage = { input = 10, output = 5, cached = 4 }";
+
+/// Sixteen clients ask until each is refused; returns how many answers came.
+async fn hammer(bench: &Bench, kind: BudgetKind) -> u64 {
+    let client = || async {
+        let mut came = 0;
+        loop {
+            match bench.trial.ask(&ask("hi")).await {
+                Ok(_) => came += 1,
+                Err(error) => {
+                    assert_eq!(error, AskError::Budget(kind));
+                    return came;
+                }
+            }
+        }
+    };
+    join_all((0..AT_ONCE).map(|_| client())).await.into_iter().sum()
+}
+
+async fn bench(budget: Budget, max_output: Option<u64>) -> Bench {
+    Bench::with(PAID, budget, |model| model.max_output_tokens = max_output).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_at_once_get_exactly_the_steps() {
+    for max_output in [None, Some(5)] {
+        let bench = bench(Budget { steps: Some(50), ..Budget::default() }, max_output).await;
+        assert_eq!(hammer(&bench, BudgetKind::Steps).await, 50);
+        assert_eq!(bench.trial.spent().steps, 50);
+        assert_eq!(bench.server.requests().len(), 50, "no request is wasted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_at_once_pass_no_token_or_cost_limit_by_more_than_an_answer() {
+    let none = Budget::default;
+    for max_output in [None, Some(5), Some(1000)] {
+        for (budget, kind, answers) in [
+            (Budget { input_tokens: Some(601), ..none() }, BudgetKind::InputTokens, 61),
+            (Budget { output_tokens: Some(299), ..none() }, BudgetKind::OutputTokens, 60),
+            (Budget { total_tokens: Some(900), ..none() }, BudgetKind::TotalTokens, 60),
+            (Budget { cost_usd: Some(1.09), ..none() }, BudgetKind::Cost, 61),
+        ] {
+            let bench = bench(budget.clone(), max_output).await;
+            // As many as one client alone would get: the limit, passed by the last answer only.
+            assert_eq!(hammer(&bench, kind).await, answers, "{budget:?} {max_output:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn side_requests_cost_and_are_no_step() {
+    let budget = Budget { steps: Some(1), total_tokens: Some(60), ..Budget::default() };
+    let bench = bench(budget, Some(5)).await;
+    bench.trial.ask(&ask("hi")).await.expect("step 1");
+    let side = Reserve { class: RequestClass::Side, input_estimate: 10, max_output: Some(5) };
+    let usage = Usage { input: 10, output: 5, ..Usage::default() };
+    // Step 1's tools may still run, and ask.
+    let admission = bench.trial.admit(side).await.expect("a side request after the last step");
+    admission.settle(&usage, bench.trial.cost(&usage), true);
+    drop(bench.trial.admit(side).await.expect("a go that came to nothing"));
+    let spent = bench.trial.spent();
+    assert_eq!((spent.steps, spent.side_requests), (1, 1));
+    assert_eq!(
+        (spent.input_tokens, spent.side_input_tokens, spent.side_output_tokens),
+        (20, 10, 5)
+    );
+    assert_eq!(bench.trial.ask(&ask("hi")).await, Err(AskError::Budget(BudgetKind::Steps)));
+    // The trial is over, for side requests too.
+    let refused = bench.trial.admit(side).await.expect_err("over");
+    assert_eq!(refused, AskError::Budget(BudgetKind::Steps));
+}
