@@ -4,6 +4,7 @@
 
 mod arrows;
 mod demo;
+mod faults;
 mod limits;
 mod mistakes;
 mod resume;

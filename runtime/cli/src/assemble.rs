@@ -46,6 +46,23 @@ pub async fn backends(
     Ok(backends)
 }
 
+/// Whether every arm's model can be asked as it is configured: its address, its key's variable, and
+/// a price where money is limited.
+pub fn check_models(arms: &[Arm]) -> Result<(), CommandError> {
+    let gateway = Gateway::new(PriceTable::shipped()?)?;
+    for arm in arms {
+        let Some(model) = &arm.model else { continue };
+        if model.base_url.starts_with(SCRIPT) {
+            continue;
+        }
+        gateway.check(model, &arm.budget).map_err(|fault| {
+            let what = format!("arm {}: {}", arm.name, fault.what);
+            UserError { what, mend: fault.mend }
+        })?;
+    }
+    Ok(())
+}
+
 /// Scripted models that are being served; they stop when this is dropped.
 pub struct Scripts {
     served: BTreeMap<String, FakeLlm>,

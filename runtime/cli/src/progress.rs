@@ -6,6 +6,7 @@ use std::{
 };
 
 use proctor_core::Progress;
+use proctor_types::TrialId;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Prints progress until the run lets go of its sender. Steps are shown on a terminal only, where
@@ -18,7 +19,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, trials: usize) {
         let text = match event {
             Progress::Stepped { trial, arm, step } => {
                 if terminal {
-                    eprint!("\r\x1b[K{} {arm}: step {step}", trial.task);
+                    eprint!("\r\x1b[K{}: step {step}", name(&trial, &arm));
                     let _ = std::io::stderr().flush();
                 }
                 continue;
@@ -26,26 +27,35 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, trials: usize) {
             Progress::EnvironmentBuilt { task, seconds } => {
                 format!("{task}: environment built in {seconds:.1} s")
             }
-            Progress::Started { trial, arm } => format!("{} {arm}: started", trial.task),
+            Progress::Started { trial, arm } => format!("{}: started", name(&trial, &arm)),
             Progress::TryFailed { trial, arm, fault, will_retry } => {
                 let next = if will_retry { "trying again" } else { "giving up" };
-                format!("{} {arm}: {fault}; {next}", trial.task)
+                format!("{}: {fault}; {next}", name(&trial, &arm))
             }
             Progress::Ended { trial, arm, outcome } => {
-                let (name, steps) = (outcome.ending.name(), outcome.spent.steps);
-                format!("{} {arm}: {name} after {steps} steps", trial.task)
+                let (ending, steps) = (outcome.ending.name(), outcome.spent.steps);
+                format!("{}: {ending} after {steps} steps", name(&trial, &arm))
             }
             Progress::Graded { trial, arm, verdict } => {
                 done += 1;
                 let word = if verdict.resolved { "resolved" } else { "not resolved" };
                 let rate = verdict.passed_rate * 100.0;
-                format!("{} {arm}: {word}, {rate:.0} % passed ({done}/{trials})", trial.task)
+                let name = name(&trial, &arm);
+                format!("{name}: {word}, {rate:.0} % passed ({done}/{trials})")
             }
             Progress::GradingFailed { trial, arm, fault } => {
-                format!("{} {arm}: no verdict: {fault}", trial.task)
+                format!("{}: no verdict: {fault}", name(&trial, &arm))
             }
         };
         let clear = if terminal { "\r\x1b[K" } else { "" };
         eprintln!("{clear}[{:7.2} s] {text}", begun.elapsed().as_secs_f64());
+    }
+}
+
+/// A trial as people know it: the task, the arm's name, and which attempt where there were more.
+fn name(trial: &TrialId, arm: &str) -> String {
+    match trial.attempt {
+        1 => format!("{} {arm}", trial.task),
+        attempt => format!("{} {arm} #{attempt}", trial.task),
     }
 }

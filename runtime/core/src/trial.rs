@@ -101,6 +101,8 @@ async fn drive_with_tries(
             Err(fault) => fault,
         };
         let will_retry = house.retry.again(&fault, done);
+        let failed = Event::TryFailed { fault: fault.clone(), will_retry };
+        let noted = append(dir, number, failed);
         house.tell(Progress::TryFailed {
             trial: id.clone(),
             arm: arm.name.clone(),
@@ -110,6 +112,8 @@ async fn drive_with_tries(
         if !will_retry {
             return end_in_fault(dir, number, fault);
         }
+        // A record that cannot be written ends the trial; the fault that came first was told.
+        noted?;
     }
 }
 
@@ -131,6 +135,15 @@ async fn attempt(
     Try { house, id, task, arm, dir, number, environment: &environment }.run().await
 }
 
+/// Adds what the try itself could no longer say to its journal, which a try that failed before its
+/// first event has not begun.
+fn append(dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
+    let path = dir.trajectory();
+    let journal = if path.exists() { Journal::open(path) } else { Journal::create(path, number) };
+    journal.map_err(record_fault)?.append_durable(0, event).map_err(record_fault)?;
+    Ok(())
+}
+
 /// The outcome of a trial that no try could carry through.
 fn end_in_fault(dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
     let outcome = Outcome {
@@ -143,10 +156,7 @@ fn end_in_fault(dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fa
         left_out: Vec::new(),
         not_enforced: Vec::new(),
     };
-    let path = dir.trajectory();
-    let journal = if path.exists() { Journal::open(path) } else { Journal::create(path, number) };
-    let event = Event::TrialEnded { outcome: Box::new(outcome.clone()) };
-    journal.map_err(record_fault)?.append_durable(0, event).map_err(record_fault)?;
+    append(dir, number, Event::TrialEnded { outcome: Box::new(outcome.clone()) })?;
     dir.write_outcome(&outcome).map_err(record_fault)?;
     Ok(outcome)
 }

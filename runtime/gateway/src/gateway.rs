@@ -69,6 +69,16 @@ impl Gateway {
         budget: &Budget,
         sink: Arc<dyn ExchangeSink>,
     ) -> Result<TrialGateway, Fault> {
+        Ok(TrialGateway::new(self.line(model, budget)?, budget.clone(), sink))
+    }
+
+    /// Whether [`Gateway::open`] would succeed: asked for every arm before a run starts, since a
+    /// missing key that shows in the hundredth trial has cost the ninety-nine before it.
+    pub fn check(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
+        self.line(model, budget).map(drop)
+    }
+
+    fn line(&self, model: &ModelSpec, budget: &Budget) -> Result<Line, Fault> {
         request::check(model)?;
         let price = self.price(model);
         if budget.cost_usd.is_some() && price.is_none() {
@@ -79,8 +89,7 @@ impl Gateway {
         let endpoint = Endpoint::new(model, &*self.key_of)?;
         let http = if endpoint.is_near() { self.near.clone() } else { self.far()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
-        let line = Line { model: model.clone(), endpoint, http, price, window, policy };
-        Ok(TrialGateway::new(line, budget.clone(), sink))
+        Ok(Line { model: model.clone(), endpoint, http, price, window, policy })
     }
 
     /// The client for the world outside, with the system's certificates and proxy.

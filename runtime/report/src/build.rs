@@ -60,5 +60,6 @@ pub fn build(inputs: Vec<TrialResult>) -> Report {
 
 /// Four decimals: more would only be noise in a diff of two reports.
 pub(crate) fn round(value: f64) -> f64 {
-    (value * 1e4).round() / 1e4
+    // Plus zero: the sum of no floats is -0.0, and no report should say so.
+    (value * 1e4).round() / 1e4 + 0.0
 }

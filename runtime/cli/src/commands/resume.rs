@@ -22,6 +22,7 @@ pub async fn resume(path: &Path) -> Result<ExitCode, CommandError> {
         return Err(UserError::new(what).mend(format!("use proctor {}", record.proctor)).into());
     }
     let plan = plan_of(&run, &record)?;
+    assemble::check_models(&record.arms)?;
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;
     carry_out(run, plan, record.jobs, backends, &cache).await

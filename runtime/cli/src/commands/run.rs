@@ -30,6 +30,9 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         &|name| proctor_scaffolds::builtin(name),
         proctor_scaffolds::names(),
     )?;
+    if !args.dry_run {
+        assemble::check_models(&resolved.arms)?;
+    }
     let cache = home::cache()?;
     let backends = assemble::backends(&resolved.arms, &cache).await?;
     let Some(first) = backends.values().next() else {

@@ -1,0 +1,184 @@
+//! What is nobody's merit and nobody's failure: each fault has its own message and exit status, and
+//! what was done before it is kept.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use fake_llm::{FakeLlm, Script};
+
+use crate::{
+    resume::wait_for,
+    stage::{Stage, docker, events, find},
+};
+
+const GOLD: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
+
+fn config(base_url: &str, more: &str) -> String {
+    format!(
+        "tasks = [\"configs/tasks/demo.jsonl\"]\n{GOLD}\
+         [[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+         [models.fake]\nbase_url = \"{base_url}\"\nname = \"fake\"\n{more}"
+    )
+}
+
+#[test]
+fn a_missing_key_variable_stops_the_run_before_it_starts() {
+    let stage = Stage::new();
+    let text = config("http://127.0.0.1:9", "key_env = \"PROCTOR_TEST_NO_SUCH_KEY\"\n");
+    let config = stage.file("run.toml", &text);
+    let out = stage.path("run");
+    let said = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 2);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    for part in ["arm asks", "PROCTOR_TEST_NO_SUCH_KEY is not set", "export PROCTOR_TEST_NO_SUCH"] {
+        assert!(said.contains(part), "{part:?} is missing in {said}");
+    }
+    assert!(!out.exists(), "nothing was begun");
+}
+
+#[test]
+fn a_dead_endpoint_is_a_fault_and_not_a_zero() {
+    let stage = Stage::new();
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = stage.file("run.toml", &config(&format!("http://127.0.0.1:{port}"), ""));
+    let out = stage.path("run");
+    let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
+    let table = String::from_utf8_lossy(&done.stdout).into_owned();
+    for part in ["no answer after", "check that the endpoint is up", "resolved is between 0 %"] {
+        assert!(table.contains(part), "{part:?} is missing in {table}");
+    }
+    let report = stage.report(&out);
+    let [gold, asks] = ["gold", "asks"].map(|name| crate::stage::arm(&report, name));
+    assert_eq!((&gold["resolved"], &gold["complete"]), (&1.into(), &true.into()));
+    assert_eq!((&asks["infrastructure_faults"], &asks["complete"]), (&1.into(), &false.into()));
+    let asked = report["tasks"].as_array().unwrap().iter().find(|row| row["arm"] == asks["arm"]);
+    assert_eq!(asked.unwrap()["resolved"], serde_json::Value::Null);
+}
+
+/// One quick step, a slow answer in which the room dies, then a submission.
+const SLOW: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "echo one > one.txt" }
+[[conversation.turn]]
+delay_seconds = 4.0
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "cat one.txt" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+/// A room whose agent is killed from outside in mid-trial: the try does not count and is kept, and
+/// the trial is done again.
+fn killed_room(kind: &str, kill: impl Fn(&Path)) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(SLOW).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let text = config(&fake.base_url(), &format!("[sandbox]\nkind = \"{kind}\"\n"));
+    let config = stage.file("run.toml", &text.replacen(GOLD, "", 1));
+    let out = stage.path("run");
+    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let mut command = stage.proctor(args);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the slow answer", || (fake.requests().len() == 2).then_some(()));
+    kill(&out);
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    assert!(said.contains("sandbox fault") && said.contains("trying again"), "{said}");
+    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    let (tries, counted): (Vec<_>, Vec<_>) = journals
+        .into_iter()
+        .partition(|path| path.components().any(|part| part.as_os_str() == "tries"));
+    assert_eq!((tries.len(), counted.len()), (1, 1));
+    let failed = events(&tries[0], "try_failed").remove(0);
+    assert_eq!(failed["fault"]["layer"], "sandbox");
+    assert_eq!(events(&tries[0], "model_answered").len(), 2, "what was paid for is kept");
+    let report = stage.report(&out);
+    assert_eq!(report["tasks"][0]["outcome"], "submitted");
+    assert_eq!(report["arms"][0]["infrastructure_faults"], 0, "the trial has its verdict");
+}
+
+#[test]
+fn docker_a_container_killed_from_outside_is_tried_again() {
+    if !docker("docker_a_container_killed_from_outside_is_tried_again") {
+        return;
+    }
+    killed_room("docker", |out| {
+        // Other tests' containers run beside this one: its purpose names this run's trial.
+        let run = fs::read_to_string(out.join("run.json")).unwrap();
+        let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+        let arm = &run["arms"][0]["id"].as_str().unwrap()[..12];
+        let listed = Command::new("docker")
+            .args(["ps", "--no-trunc", "--format", "{{.ID}} {{.Labels}}"])
+            .output()
+            .unwrap();
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let line = listed.lines().find(|line| line.contains(arm)).unwrap_or_else(|| {
+            panic!("no container of arm {arm} in:\n{listed}");
+        });
+        let id = line.split(' ').next().unwrap();
+        assert!(Command::new("docker").args(["kill", id]).output().unwrap().status.success());
+    });
+}
+
+/// A run directory on a disk of its own, which is unmounted at the end.
+struct SmallDisk<'a>(&'a Path);
+
+impl SmallDisk<'_> {
+    fn mount(&self, options: &str) -> bool {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(self.0);
+        mount.output().is_ok_and(|output| output.status.success())
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).output();
+    }
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_recorded() {
+    let stage = Stage::new();
+    let place = stage.path("small");
+    fs::create_dir(&place).unwrap();
+    let disk = SmallDisk(&place);
+    if !disk.mount("size=128k") {
+        eprintln!("a_full_disk_loses_nothing_that_was_recorded: NOT RUN: mounting needs root");
+        return;
+    }
+    let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 8\njobs = 1\n{GOLD}");
+    let config = stage.file("run.toml", &text);
+    let out = place.join("run");
+    let full = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 1);
+    let said = String::from_utf8_lossy(&full.stderr).into_owned();
+    for part in ["No space left on device", "check the free space", "small/run"] {
+        assert!(said.contains(part), "{part:?} is missing in {said}");
+    }
+    let report = stage.run(["report", out.to_str().unwrap(), "--format", "json"], 0);
+    let before: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let resolved = before["arms"][0]["resolved"].as_u64().unwrap();
+    assert!((1..8).contains(&resolved), "some were finished and kept: {before}");
+    assert_eq!(before["arms"][0]["complete"], false);
+    let verdicts = find(&out, "verdict.json");
+    let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    let times: Vec<_> = verdicts.iter().map(|path| written(path)).collect();
+
+    let grown = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&place).output();
+    assert!(grown.unwrap().status.success());
+    stage.run(["resume", out.to_str().unwrap()], 0);
+    assert_eq!(stage.report(&out)["arms"][0]["resolved"], 8);
+    let after: Vec<_> = verdicts.iter().map(|path| written(path)).collect();
+    assert_eq!(times, after, "finished trials are not repeated");
+}
