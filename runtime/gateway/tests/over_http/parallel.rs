@@ -1,7 +1,5 @@
 //! Sixteen at once: steps are exact, tokens and cost are never passed by more than one answer.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 use proctor_gateway::{AskError, Reserve};
 use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
