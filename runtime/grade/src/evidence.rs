@@ -14,7 +14,7 @@ pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
 pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
 pub(crate) const LEFT_BEHIND: &str = "left_behind";
 pub(crate) const NO_CANARY: &str = "no_canary";
-pub(crate) const PATCH_REJECTED: &str = "patch_rejected";
+pub(crate) use proctor_types::PATCH_REJECTED;
 pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
 pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
 pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";

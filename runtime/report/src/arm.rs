@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use proctor_types::{ArmId, Integrity, Outcome, Spent, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::{TrialResult, build::round};
+use crate::{
+    GroupReport, TrialResult,
+    build::round,
+    groups::{groups, pass_at_k},
+};
 
 /// Rates are over all trials of the plan. Means are over the trials that ended otherwise than by
 /// an infrastructure fault, since a fault says nothing of how an arm works; totals, which are paid
@@ -29,6 +33,21 @@ pub struct ArmReport {
     pub passed_rate: f64,
     /// What `passed_rate` can still become.
     pub passed_bounds: Bounds,
+    /// Patches that were not empty and applied.
+    #[serde(default)]
+    pub applied: u64,
+    /// `applied / trials`.
+    #[serde(default)]
+    pub applied_rate: f64,
+    #[serde(default)]
+    pub empty_patches: u64,
+    /// The unbiased estimate for each k up to the attempts; absent with one attempt, and while a
+    /// verdict is missing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pass_at_k: BTreeMap<u32, f64>,
+    /// By `level`, `repo`, `category`, `functions_added` and `attempt`, where they tell trials apart.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, BTreeMap<String, GroupReport>>,
     pub infrastructure_faults: u64,
     /// Trials that have not ended.
     pub unfinished: u64,
@@ -120,6 +139,7 @@ impl ArmReport {
         for outcome in &ended {
             *outcomes.entry(outcome.ending.name()).or_default() += 1;
         }
+        let applied = trials.iter().filter(|trial| trial.applied()).count() as u64;
         let cost: f64 = ended.iter().map(|outcome| outcome.spent.cost_usd).sum();
         Self {
             arm: arm.clone(),
@@ -132,6 +152,12 @@ impl ArmReport {
             resolved_bounds: bounds(resolved as f64),
             passed_rate: share(passed),
             passed_bounds: bounds(passed),
+            applied,
+            applied_rate: share(applied as f64),
+            empty_patches: trials.iter().filter(|trial| trial.patch_bytes == Some(0)).count()
+                as u64,
+            pass_at_k: pass_at_k(trials),
+            groups: groups(trials),
             infrastructure_faults: (ended.len() - measured.len()) as u64,
             unfinished: (trials.len() - ended.len()) as u64,
             steps: Steps {

@@ -1,9 +1,9 @@
 //! From trials to a report.
 
-use proctor_types::{ArmId, Outcome, TaskId, Verdict};
+use proctor_types::{ArmId, Outcome, PATCH_REJECTED, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::{ArmReport, TaskReport};
+use crate::{ArmReport, TaskFacts, TaskReport};
 
 pub const REPORT_SCHEMA: u32 = 1;
 
@@ -19,6 +19,21 @@ pub struct TrialResult {
     pub outcome: Option<Outcome>,
     /// Absent: it is not graded, or could not be.
     pub verdict: Option<Verdict>,
+    /// Absent: no patch was collected.
+    pub patch_bytes: Option<u64>,
+    pub facts: TaskFacts,
+}
+
+impl TrialResult {
+    /// There was a patch, and grading could apply it. An empty one counts as not applied, as the
+    /// benchmarks count it.
+    pub fn applied(&self) -> bool {
+        let rejected = |verdict: &Verdict| {
+            verdict.evidence.iter().any(|evidence| evidence.kind == PATCH_REJECTED)
+        };
+        self.patch_bytes.is_some_and(|bytes| bytes > 0)
+            && self.verdict.as_ref().is_some_and(|verdict| !rejected(verdict))
+    }
 }
 
 /// What `report --format json` prints. Fields are only ever added within a schema version.

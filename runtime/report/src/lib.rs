@@ -5,10 +5,12 @@
 
 mod arm;
 mod build;
+mod groups;
 mod task;
 mod text;
 
 pub use arm::{ArmReport, Bounds, Count, IntegrityCounts, Seconds, Steps, Tokens};
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
+pub use groups::{GroupReport, TaskFacts};
 pub use task::TaskReport;
 pub use text::text;

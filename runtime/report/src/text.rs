@@ -1,6 +1,9 @@
 //! The report for a terminal.
 
-use std::fmt::Write as _;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use proctor_types::{ArmId, Integrity, TaskId};
@@ -16,6 +19,7 @@ pub fn text(report: &Report) -> String {
     let mut out = arms(report);
     out.push('\n');
     out.push_str(&tasks(report));
+    out.push_str(&groups(report));
     notes(report, &mut out);
     out
 }
@@ -71,6 +75,45 @@ fn tasks(report: &Report) -> String {
         [task.to_string()].into_iter().chain(cells).collect()
     });
     table(&headers, rows, |_| false)
+}
+
+/// A table for each kind of group that any arm has, and one of pass@k.
+fn groups(report: &Report) -> String {
+    let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (kind, groups) in report.arms.iter().flat_map(|arm| &arm.groups) {
+        kinds.entry(kind).or_default().extend(groups.keys().map(String::as_str));
+    }
+    let mut out = String::new();
+    for (kind, names) in kinds {
+        let heading = kind.replace('_', " ");
+        let mut headers = vec![heading.as_str()];
+        headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
+        let rows = names.into_iter().map(|name| {
+            let cells = report.arms.iter().map(|arm| {
+                let group = arm.groups.get(kind).and_then(|groups| groups.get(name));
+                group.map_or_else(String::new, |group| {
+                    let (rate, passed) = (percent(group.resolved_rate), percent(group.passed_rate));
+                    format!("{}/{} {rate} (F2P {passed})", group.resolved, group.trials)
+                })
+            });
+            [name.to_owned()].into_iter().chain(cells).collect()
+        });
+        out.push('\n');
+        out.push_str(&table(&headers, rows, |_| false));
+    }
+    let most = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys()).max();
+    if let Some(&most) = most {
+        let headers: Vec<String> = (1..=most).map(|k| format!("pass@{k}")).collect();
+        let headers: Vec<&str> =
+            [""].into_iter().chain(headers.iter().map(String::as_str)).collect();
+        let rows = report.arms.iter().map(|arm| {
+            let of = |k| arm.pass_at_k.get(&k).map_or_else(String::new, |share| percent(*share));
+            [arm.name.clone()].into_iter().chain((1..=most).map(of)).collect()
+        });
+        out.push('\n');
+        out.push_str(&table(&headers, rows, |column| column > 0));
+    }
+    out
 }
 
 /// One task under one arm.

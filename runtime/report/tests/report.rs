@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
-use proctor_report::{Report, TrialResult, build, text};
+use proctor_report::{Report, TaskFacts, TrialResult, build, text};
 use proctor_types::{
     ArmId, BudgetKind, Ending, Fault, Integrity, Layer, Outcome, Spent, TaskId, TestGroup, Verdict,
 };
@@ -45,6 +45,8 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             integrity: Integrity::Clean,
             evidence: vec![],
         }),
+        patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
+        facts: TaskFacts::default(),
     }
 }
 
@@ -86,6 +88,7 @@ fn the_stable_part_is_as_the_design_says() {
             "resolved": 1, "resolved_rate": 0.3333,
             "resolved_bounds": {"lower": 0.3333, "upper": 0.6667},
             "passed_rate": 0.4167, "passed_bounds": {"lower": 0.4167, "upper": 0.75},
+            "applied": 2, "applied_rate": 0.6667, "empty_patches": 1,
             "infrastructure_faults": 1, "unfinished": 0,
             "steps": {"mean": 10.0, "max": 10},
             "tokens": {
@@ -169,4 +172,54 @@ fn nearly_all_is_not_all() {
     });
     let text = text(&build(trials.collect()));
     assert!(text.contains("2999/3000") && text.contains("99.9 %"));
+}
+
+fn described(level: u32, attempt: u32, passed: f64) -> TrialResult {
+    let mut one = trial("tools", &format!("t{level}"), submitted(), Some(passed));
+    one.attempt = attempt;
+    one.facts = TaskFacts {
+        level: Some(level),
+        repo: Some("r".into()),
+        categories: vec![],
+        functions_added: Some(u64::from(level) * 4),
+    };
+    one
+}
+
+#[test]
+fn groups_tell_levels_sizes_and_attempts_apart() {
+    let mut trials = vec![
+        described(1, 1, 1.0),
+        described(1, 2, 0.5),
+        described(2, 1, 0.0),
+        described(2, 2, 0.0),
+    ];
+    trials[3].patch_bytes = Some(0);
+    let report = build(trials.clone());
+    let arm = &report.arms[0];
+    let kinds: Vec<&str> = arm.groups.keys().map(String::as_str).collect();
+    assert_eq!(kinds, ["attempt", "functions_added", "level"], "one repo tells nothing apart");
+    let level = &arm.groups["level"]["1"];
+    assert_eq!((level.trials, level.resolved, level.passed_rate), (2, 1, 0.75));
+    assert_eq!(arm.groups["level"]["2"].applied_rate, 0.5, "an empty patch is not applied");
+    assert_eq!(arm.groups["functions_added"]["5+"].trials, 2);
+    // One task of two resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
+    assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
+    let shown = text(&report);
+    assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
+
+    trials[0].verdict = None;
+    assert!(build(trials).arms[0].pass_at_k.is_empty(), "no estimate while a verdict is missing");
+}
+
+#[test]
+fn a_patch_that_grading_rejected_is_not_applied() {
+    let mut one = trial("tools", "t1", submitted(), Some(0.0));
+    let verdict = one.verdict.as_mut().unwrap();
+    verdict.evidence.push(proctor_types::Evidence {
+        kind: proctor_types::PATCH_REJECTED.into(),
+        what: "hunk 1".into(),
+        steps: vec![],
+    });
+    assert_eq!(build(vec![one]).arms[0].applied, 0);
 }

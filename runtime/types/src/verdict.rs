@@ -45,6 +45,9 @@ pub struct PolicyVerdict {
     pub why: String,
 }
 
+/// The kind of evidence that grading leaves of a patch that does not apply.
+pub const PATCH_REJECTED: &str = "patch_rejected";
+
 /// Something that makes a result worth a second look.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {

@@ -1,12 +1,13 @@
 //! `proctor report`: the plan's trials, with what is recorded of each.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use proctor_record::RunDir;
-use proctor_report::{Report, TrialResult};
+use proctor_report::{Report, TaskFacts, TrialResult};
 use proctor_types::{RunRecord, TrialId};
 
 use crate::{args::Format, error::CommandError};
@@ -69,6 +70,8 @@ fn results_of(path: &Path) -> Result<Vec<TrialResult>, CommandError> {
                     attempt,
                     outcome: trial.read_outcome()?,
                     verdict: trial.read_verdict()?,
+                    patch_bytes: fs::metadata(trial.patch()).ok().map(|patch| patch.len()),
+                    facts: TaskFacts::of(&task.task),
                 });
             }
         }
