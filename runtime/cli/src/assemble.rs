@@ -7,7 +7,7 @@ use std::{
 };
 
 use fake_llm::{FakeLlm, Script};
-use proctor_core::{Environments, House, Progress, RetryPolicy};
+use proctor_core::{Environments, House, Progress, RetryPolicy, Verdicts};
 use proctor_gateway::{Gateway, PriceTable};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
@@ -103,11 +103,19 @@ impl Scripts {
 }
 
 /// Everything that the trials of a run share.
+/// Whether a patch that was graded already, by this grader in the same environment, is graded again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grading {
+    Once,
+    Anew,
+}
+
 pub fn house(
     run: RunDir,
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     arms: &[Arm],
     cache: &Path,
+    verdicts: Grading,
     progress: UnboundedSender<Progress>,
 ) -> Result<House, CommandError> {
     let blobs = Arc::new(run.blobs());
@@ -130,6 +138,10 @@ pub fn house(
         environments: Environments::new(Sources::new(cache.join("sources"))),
         gateway: Arc::new(Gateway::new(PriceTable::shipped()?)?),
         grading: GradeOptions::default(),
+        verdicts: match verdicts {
+            Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),
+            Grading::Anew => None,
+        },
         retry: RetryPolicy::default(),
         replay,
         progress,

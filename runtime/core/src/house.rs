@@ -10,7 +10,7 @@ use proctor_scaffold_api::Scaffold;
 use proctor_types::{Fault, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{Environments, Progress, RetryPolicy};
+use crate::{Environments, Progress, RetryPolicy, Verdicts};
 
 /// Shared by all trials of a run; assembled once by the command line.
 pub struct House {
@@ -21,6 +21,8 @@ pub struct House {
     pub environments: Environments,
     pub gateway: Arc<Gateway>,
     pub grading: GradeOptions,
+    /// Absent: every patch is graded anew.
+    pub verdicts: Option<Verdicts>,
     pub retry: RetryPolicy,
     /// For the `replay` scaffold: arm name to the trajectory's run.
     pub replay: BTreeMap<String, PathBuf>,

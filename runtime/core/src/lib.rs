@@ -13,6 +13,7 @@ mod recorder;
 mod retry;
 mod session;
 mod trial;
+mod verdicts;
 
 pub use dispatcher::{Dispatched, dispatch};
 pub use environments::Environments;
@@ -23,3 +24,4 @@ pub use prediction::{PREDICTIONS, record_prediction};
 pub use progress::Progress;
 pub use retry::RetryPolicy;
 pub use trial::{TrialEnd, run_trial};
+pub use verdicts::Verdicts;

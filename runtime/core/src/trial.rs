@@ -7,7 +7,7 @@ use proctor_record::{Journal, TrialDir, read_journal};
 use proctor_types::{Arm, Ending, Event, Fault, Outcome, Spent, TrialId, Verdict};
 
 use crate::{
-    GradeRoom, House, PlannedTask, Progress, drive::Try, grading::grade_patch,
+    GradeRoom, House, PlannedTask, Progress, Verdicts, drive::Try, grading::grade_patch,
     recorder::record_fault,
 };
 
@@ -207,11 +207,20 @@ async fn grade_once(
     let backend = house.backend(arm.sandbox.kind)?;
     let (environment, _) =
         house.environments.get(backend.as_ref(), &planned.task, &planned.base_dir).await?;
+    let (name, digest) = (backend.name(), environment.digest.as_str());
+    let key = Verdicts::key(name, digest, &arm.sandbox, &planned.task, patch)?;
+    if let Some(graded) = house.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
+        return Ok(graded);
+    }
     let room = GradeRoom {
         backend: backend.as_ref(),
         environment: &environment,
         limits: &arm.sandbox,
         purpose: format!("grading {id}"),
     };
-    grade_patch(room, &planned.task, patch, &house.grading).await
+    let graded = grade_patch(room, &planned.task, patch, &house.grading).await?;
+    if let Some(verdicts) = &house.verdicts {
+        verdicts.keep(&key, &graded);
+    }
+    Ok(graded)
 }

@@ -19,6 +19,9 @@ mod shadow;
 mod statuses;
 mod verdict;
 
+/// Names this grader: its code and its policies.
+pub const GRADER: &str = env!("GRADER");
+
 pub use defences::Defences;
 pub use grade::{GradeOptions, Graded, grade};
 pub use plan::{TestPlan, TestRun};

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     args::Format,
-    assemble::{self, Scripts},
+    assemble::{self, Grading, Scripts},
     commands::report,
     error::CommandError,
     progress,
@@ -25,6 +25,7 @@ pub async fn carry_out(
     jobs: usize,
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     cache: &Path,
+    grading: Grading,
 ) -> Result<ExitCode, CommandError> {
     let out = run.path().to_owned();
     eprintln!("run directory: {}", out.display());
@@ -36,7 +37,7 @@ pub async fn carry_out(
     proctor_gateway::tokens::load().await;
     let (tell, told) = mpsc::unbounded_channel();
     let watcher = tokio::spawn(progress::watch(told, plan.trials().len()));
-    let house = Arc::new(assemble::house(run, backends, &arms, cache, tell)?);
+    let house = Arc::new(assemble::house(run, backends, &arms, cache, grading, tell)?);
     let ends = dispatch(Arc::clone(&house), &plan, jobs).await;
     for end in &ends {
         if let Err(fault) = &end.end {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::GradeArgs,
-    assemble,
+    assemble::{self, Grading},
     commands::{carry_out::carry_out, resume::resume, run},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
@@ -53,7 +53,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
             }
         }
     }
-    resume(path).await
+    resume(path, Grading::Anew).await
 }
 
 async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
@@ -86,7 +86,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         let run = run::start(&out, &resolved.file, resolved.arms.clone(), &planned)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
         let plan = Plan { tasks: planned, arms, attempts: 1 };
-        return carry_out(run, plan, args.jobs, backends, &cache).await;
+        return carry_out(run, plan, args.jobs, backends, &cache, Grading::Once).await;
     }
     let predictions = predictions::read(Path::new(file))?;
     for id in predictions.patches.keys() {
@@ -102,7 +102,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         record_prediction(&run, &id, &arm.name, patch)?;
     }
     let plan = Plan { tasks: planned, arms: vec![arm], attempts: 1 };
-    carry_out(run, plan, args.jobs, backends, &cache).await
+    carry_out(run, plan, args.jobs, backends, &cache, Grading::Once).await
 }
 
 /// The arm of a set of predictions: its factor is what they say.

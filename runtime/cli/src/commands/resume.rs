@@ -7,14 +7,14 @@ use proctor_record::RunDir;
 use proctor_types::{RUN_SCHEMA, RunRecord};
 
 use crate::{
-    assemble,
+    assemble::{self, Grading},
     commands::carry_out::carry_out,
     error::{CommandError, UserError},
     home, tasks,
 };
 
 /// Goes on with the plan that the run directory holds; nothing is read from the datasets again.
-pub async fn resume(path: &Path) -> Result<ExitCode, CommandError> {
+pub async fn resume(path: &Path, grading: Grading) -> Result<ExitCode, CommandError> {
     let run = RunDir::open(path).map_err(CommandError::of_run)?;
     let record: RunRecord = run.read_run()?;
     if record.schema_version != RUN_SCHEMA {
@@ -25,7 +25,7 @@ pub async fn resume(path: &Path) -> Result<ExitCode, CommandError> {
     assemble::check_models(&record.arms)?;
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;
-    carry_out(run, plan, record.jobs, backends, &cache).await
+    carry_out(run, plan, record.jobs, backends, &cache, grading).await
 }
 
 fn plan_of(run: &RunDir, record: &RunRecord) -> Result<Plan, CommandError> {

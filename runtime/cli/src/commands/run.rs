@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::{
     args::RunArgs,
-    assemble,
+    assemble::{self, Grading},
     commands::carry_out::carry_out,
     config::{self, ConfigFile},
     error::{CommandError, UserError},
@@ -51,7 +51,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         arms: resolved.arms.into_iter().map(Into::into).collect(),
         attempts: resolved.file.attempts,
     };
-    carry_out(run, plan, resolved.file.jobs, backends, &cache).await
+    carry_out(run, plan, resolved.file.jobs, backends, &cache, Grading::Once).await
 }
 
 /// `runs/<configuration>-<seconds since the epoch>`.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     args::{Dataset, TasksAction},
-    assemble,
+    assemble::{self, Grading},
     commands::{carry_out::carry_out, report, run},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
@@ -83,7 +83,9 @@ async fn validate(
         arms: resolved.arms.into_iter().map(Arc::new).collect(),
         attempts: repeat,
     };
-    carry_out(run_dir, plan, jobs, BTreeMap::from([(kind, backend)]), &cache).await?;
+    // Each repetition counts only if it really runs.
+    let backends = BTreeMap::from([(kind, backend)]);
+    carry_out(run_dir, plan, jobs, backends, &cache, Grading::Anew).await?;
     let report = report::of_run(out)?;
     let mut invalid = Vec::new();
     for trial in &report.tasks {

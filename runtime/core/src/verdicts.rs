@@ -1,0 +1,147 @@
+//! Verdicts that were given already, by what they depend on and never by where they lie.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proctor_grade::{GRADER, Graded};
+use proctor_types::{Fault, SandboxSpec, Task, Verdict, canonical, sha256_hex};
+use serde_json::json;
+
+use crate::recorder::record_fault;
+
+/// Evidence of a verdict that another grading may not repeat: it is not kept.
+const PASSING: &str = "timed_out";
+
+/// A folder of verdicts, each under the SHA-256 of task, patch, environment, room and grader.
+///
+/// What cannot be read counts as not there, and what cannot be written is only lost: a cache must
+/// not be able to end a run.
+#[derive(Debug, Clone)]
+pub struct Verdicts {
+    folder: PathBuf,
+}
+
+impl Verdicts {
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    pub(crate) fn key(
+        backend: &str,
+        environment: &str,
+        limits: &SandboxSpec,
+        task: &Task,
+        patch: &[u8],
+    ) -> Result<String, Fault> {
+        let task = serde_json::to_value(task).map_err(|error| record_fault(error))?;
+        let all = json!({
+            "grader": GRADER,
+            "backend": backend,
+            "environment": environment,
+            "limits": limits,
+            "task": task,
+            "patch": sha256_hex(patch),
+        });
+        Ok(sha256_hex(canonical(&all).as_bytes()))
+    }
+
+    /// The grading under a key, whole: verdict, log and raw results.
+    pub(crate) fn find(&self, key: &str) -> Option<Graded> {
+        let folder = self.folder.join(key);
+        let verdict: Verdict =
+            serde_json::from_slice(&fs::read(folder.join("verdict.json")).ok()?).ok()?;
+        let log = fs::read(folder.join("log.txt")).ok()?;
+        let raw = fs::read(folder.join("results.jsonl")).ok()?;
+        Some(Graded { verdict, log, raw })
+    }
+
+    pub(crate) fn keep(&self, key: &str, graded: &Graded) {
+        if graded.verdict.evidence.iter().any(|evidence| evidence.kind == PASSING) {
+            return;
+        }
+        let _ = self.write(&self.folder.join(key), graded);
+    }
+
+    /// Written beside and renamed, so that a reader never sees half of it.
+    fn write(&self, folder: &Path, graded: &Graded) -> std::io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let beside = tempfile::tempdir_in(&self.folder)?;
+        fs::write(beside.path().join("verdict.json"), serde_json::to_vec(&graded.verdict)?)?;
+        fs::write(beside.path().join("log.txt"), &graded.log)?;
+        fs::write(beside.path().join("results.jsonl"), &graded.raw)?;
+        // What is there already says the same; the folder beside then goes with its guard.
+        fs::rename(beside.path(), folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Evidence;
+    use serde_json::json;
+
+    use super::*;
+
+    fn task(statement: &str) -> Task {
+        serde_json::from_value(json!({
+            "schema_version": 1, "id": "t", "statement": statement, "environment": {},
+            "fail_to_pass": ["f"], "test_command": []
+        }))
+        .unwrap()
+    }
+
+    fn graded(evidence: &[&str]) -> Graded {
+        let evidence: Vec<Evidence> = evidence
+            .iter()
+            .map(|kind| Evidence { kind: (*kind).into(), what: String::new(), steps: vec![] })
+            .collect();
+        let verdict = serde_json::from_value(json!({
+            "schema_version": 1, "task": "t", "resolved": true, "passed_rate": 1.0,
+            "fail_to_pass": {"passed": ["f"], "failed": []},
+            "pass_to_pass": {"passed": [], "failed": []}, "tests": {"f": "passed"},
+            "policies": {}, "integrity": "clean", "evidence": evidence
+        }))
+        .unwrap();
+        Graded { verdict, log: b"log".to_vec(), raw: b"raw".to_vec() }
+    }
+
+    #[test]
+    fn a_key_names_all_that_a_verdict_depends_on() {
+        let limits = SandboxSpec::default();
+        let small = SandboxSpec { memory_mb: 64, ..limits.clone() };
+        let key = |backend, environment, limits, statement, patch| {
+            Verdicts::key(backend, environment, limits, &task(statement), patch).unwrap()
+        };
+        let keys = [
+            key("native", "e", &limits, "s", b"p"),
+            key("docker", "e", &limits, "s", b"p"),
+            key("native", "f", &limits, "s", b"p"),
+            key("native", "e", &small, "s", b"p"),
+            key("native", "e", &limits, "r", b"p"),
+            key("native", "e", &limits, "s", b"q"),
+        ];
+        assert_eq!(keys.iter().collect::<std::collections::BTreeSet<_>>().len(), keys.len());
+        assert_eq!(keys[0], key("native", "e", &limits, "s", b"p"));
+    }
+
+    #[test]
+    fn a_verdict_is_found_whole_and_one_that_ran_out_of_time_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let verdicts = Verdicts::at(folder.path().join("verdicts"));
+        assert!(verdicts.find("k").is_none());
+        verdicts.keep("k", &graded(&[]));
+        verdicts.keep("k", &graded(&[]));
+        let found = verdicts.find("k").unwrap();
+        assert_eq!((found.verdict, found.log, found.raw), {
+            let all = graded(&[]);
+            (all.verdict, all.log, all.raw)
+        });
+        verdicts.keep("late", &graded(&["timed_out"]));
+        assert!(verdicts.find("late").is_none());
+        assert_eq!(fs::read_dir(folder.path().join("verdicts")).unwrap().count(), 1);
+
+        fs::write(folder.path().join("verdicts/k/verdict.json"), "{").unwrap();
+        assert!(verdicts.find("k").is_none(), "what cannot be read is not there");
+    }
+}
