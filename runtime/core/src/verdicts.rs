@@ -35,7 +35,7 @@ impl Verdicts {
         task: &Task,
         patch: &[u8],
     ) -> Result<String, Fault> {
-        let task = serde_json::to_value(task).map_err(|error| record_fault(error))?;
+        let task = serde_json::to_value(task).map_err(record_fault)?;
         let all = json!({
             "grader": GRADER,
             "backend": backend,
