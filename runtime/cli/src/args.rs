@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use proctor_types::SandboxKind;
+use proctor_types::{FlakePolicy, SandboxKind};
 
 /// Benchmarks coding agents end to end.
 #[derive(Debug, Parser)]
@@ -82,6 +82,33 @@ pub struct GradeArgs {
     /// Gradings at once.
     #[arg(long, default_value_t = 2)]
     pub jobs: usize,
+    /// A flake certificate of `proctor tasks validate`.
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+    /// What to do about the tests that the certificate calls unreliable.
+    #[arg(long, value_enum, default_value_t = Flaky::Quarantine)]
+    pub flaky: Flaky,
+}
+
+/// What grading does about unreliable tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Flaky {
+    /// They are run and shown, and decide nothing.
+    Quarantine,
+    /// A trial that only they failed is graded twice more, and the majority counts.
+    Vote,
+    /// They count like any other.
+    Count,
+}
+
+impl From<Flaky> for FlakePolicy {
+    fn from(flaky: Flaky) -> Self {
+        match flaky {
+            Flaky::Quarantine => Self::Quarantine,
+            Flaky::Vote => Self::Vote,
+            Flaky::Count => Self::Count,
+        }
+    }
 }
 
 /// A back end.
@@ -126,6 +153,10 @@ pub enum TasksAction {
         /// Keep the run here.
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Write a flake certificate: flaky and resource-sensitive tests, seconds, memory. Needs
+        /// --repeat of at least 2; gold also runs with half the CPUs and half the memory.
+        #[arg(long, value_name = "FILE")]
+        certificate: Option<PathBuf>,
     },
 }
 

@@ -13,7 +13,7 @@ use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_seat::Sources;
-use proctor_types::{Arm, SandboxKind};
+use proctor_types::{Arm, FlakePolicy, RunRecord, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::{CommandError, UserError};
@@ -110,12 +110,33 @@ pub enum Grading {
     Anew,
 }
 
+/// What a certificate says of a plan's tests, and what grading does about it.
+#[derive(Debug, Default)]
+pub struct Flakes {
+    unreliable: BTreeMap<String, BTreeSet<String>>,
+    policy: FlakePolicy,
+}
+
+impl Flakes {
+    pub fn of(record: &RunRecord) -> Self {
+        let Some(certificate) = &record.certificate else { return Self::default() };
+        let mut unreliable = BTreeMap::new();
+        for task in &record.tasks {
+            match certificate.unreliable(&task.task.id, &task.digest) {
+                Some(ids) => drop(unreliable.insert(task.digest.clone(), ids)),
+                None => eprintln!("note: the certificate does not certify {}", task.task.id),
+            }
+        }
+        Self { unreliable, policy: record.flaky }
+    }
+}
+
 pub fn house(
     run: RunDir,
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     arms: &[Arm],
     cache: &Path,
-    verdicts: Grading,
+    (verdicts, flakes): (Grading, Flakes),
     progress: UnboundedSender<Progress>,
 ) -> Result<House, CommandError> {
     let blobs = Arc::new(run.blobs());
@@ -142,6 +163,8 @@ pub fn house(
             Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),
             Grading::Anew => None,
         },
+        unreliable: flakes.unreliable,
+        flaky: flakes.policy,
         retry: RetryPolicy::default(),
         replay,
         progress,

@@ -8,7 +8,6 @@ use std::{
 use proctor_core::PlannedTask;
 use proctor_sandbox_api::Backend;
 use proctor_seat::Sources;
-use proctor_types::canonical;
 
 use crate::error::{CommandError, UserError};
 
@@ -77,10 +76,4 @@ fn stem(pattern: &Path) -> PathBuf {
         .components()
         .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']))
         .collect()
-}
-
-/// SHA-256 of a task's canonical JSON.
-pub fn digest(task: &proctor_types::Task) -> String {
-    let value = serde_json::to_value(task).unwrap_or_default();
-    proctor_types::sha256_hex(canonical(&value).as_bytes())
 }

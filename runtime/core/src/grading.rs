@@ -1,8 +1,12 @@
-//! Grades one patch in a fresh room of the task's environment.
+//! Grades patches, each in a fresh room of the task's environment.
+
+use std::collections::BTreeSet;
 
 use proctor_grade::{GradeOptions, Graded};
 use proctor_sandbox_api::{Backend, Prepared, RoomSpec};
-use proctor_types::{Fault, SandboxSpec, Task};
+use proctor_types::{Arm, Fault, FlakePolicy, SandboxSpec, Task, TrialId, Verdict};
+
+use crate::{House, PlannedTask, Verdicts};
 
 /// The room that a grading is given: the same environment and limits as the trial's.
 pub struct GradeRoom<'a> {
@@ -30,4 +34,55 @@ pub async fn grade_patch(
     let graded = graded?;
     closed?;
     Ok(graded)
+}
+
+/// Grades a trial's patch, once for all: a verdict that is known is taken, and one that only
+/// unreliable tests speak against is put to the vote where the run asks for it.
+pub(crate) async fn grade_trial(
+    house: &House,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    patch: &[u8],
+) -> Result<Graded, Fault> {
+    let (backend, task) = (house.backend(arm.sandbox.kind)?, planned.task.as_ref());
+    let (environment, _) =
+        house.environments.get(backend.as_ref(), task, &planned.base_dir).await?;
+    let nothing = BTreeSet::new();
+    let unreliable = house.unreliable.get(&task.digest()).unwrap_or(&nothing);
+    let mut options = house.grading.clone();
+    if house.flaky == FlakePolicy::Quarantine {
+        options.quarantine.clone_from(unreliable);
+    }
+    let (name, digest) = (backend.name(), environment.digest.as_str());
+    let key = Verdicts::key(name, digest, &arm.sandbox, task, patch, &options.quarantine)?;
+    if let Some(graded) = house.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
+        return Ok(graded);
+    }
+    let grade = async || {
+        let room = GradeRoom {
+            backend: backend.as_ref(),
+            environment: &environment,
+            limits: &arm.sandbox,
+            purpose: format!("grading {id}"),
+        };
+        grade_patch(room, task, patch, &options).await
+    };
+    let mut graded = grade().await?;
+    if house.flaky == FlakePolicy::Vote && only_failed_by(&graded.verdict, unreliable) {
+        let (second, third) = (grade().await?, grade().await?);
+        if second.verdict.resolved && third.verdict.resolved {
+            graded = second;
+        }
+    }
+    if let Some(verdicts) = &house.verdicts {
+        verdicts.keep(&key, &graded);
+    }
+    Ok(graded)
+}
+
+/// Whether every test that failed is one of these, and one did.
+fn only_failed_by(verdict: &Verdict, unreliable: &BTreeSet<String>) -> bool {
+    let failed = || verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed);
+    !verdict.resolved && failed().next().is_some() && failed().all(|id| unreliable.contains(id))
 }

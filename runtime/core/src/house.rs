@@ -1,13 +1,17 @@
 //! What all trials of a run share.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use proctor_gateway::Gateway;
 use proctor_grade::GradeOptions;
 use proctor_record::{Blobs, RunDir};
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Fault, Layer, SandboxKind};
+use proctor_types::{Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Environments, Progress, RetryPolicy, Verdicts};
@@ -23,6 +27,9 @@ pub struct House {
     pub grading: GradeOptions,
     /// Absent: every patch is graded anew.
     pub verdicts: Option<Verdicts>,
+    /// Ids that grading cannot rely on, by the SHA-256 of their task, and what it does about them.
+    pub unreliable: BTreeMap<String, BTreeSet<String>>,
+    pub flaky: FlakePolicy,
     pub retry: RetryPolicy,
     /// For the `replay` scaffold: arm name to the trajectory's run.
     pub replay: BTreeMap<String, PathBuf>,

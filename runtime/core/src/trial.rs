@@ -7,8 +7,7 @@ use proctor_record::{Journal, TrialDir, read_journal};
 use proctor_types::{Arm, Ending, Event, Fault, Outcome, Spent, TrialId, Verdict};
 
 use crate::{
-    GradeRoom, House, PlannedTask, Progress, Verdicts, drive::Try, grading::grade_patch,
-    recorder::record_fault,
+    House, PlannedTask, Progress, drive::Try, grading::grade_trial, recorder::record_fault,
 };
 
 /// What a trial came to.
@@ -172,7 +171,7 @@ async fn grade_with_tries(
     let mut done = 0;
     loop {
         done += 1;
-        let graded = grade_once(house, id, planned, arm, &patch).await;
+        let graded = grade_trial(house, id, planned, arm, &patch).await;
         match graded {
             Ok(graded) => {
                 keep_grading(dir, &graded).map_err(record_fault)?;
@@ -195,32 +194,4 @@ async fn grade_with_tries(
             }
         }
     }
-}
-
-async fn grade_once(
-    house: &Arc<House>,
-    id: &TrialId,
-    planned: &PlannedTask,
-    arm: &Arm,
-    patch: &[u8],
-) -> Result<Graded, Fault> {
-    let backend = house.backend(arm.sandbox.kind)?;
-    let (environment, _) =
-        house.environments.get(backend.as_ref(), &planned.task, &planned.base_dir).await?;
-    let (name, digest) = (backend.name(), environment.digest.as_str());
-    let key = Verdicts::key(name, digest, &arm.sandbox, &planned.task, patch)?;
-    if let Some(graded) = house.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
-        return Ok(graded);
-    }
-    let room = GradeRoom {
-        backend: backend.as_ref(),
-        environment: &environment,
-        limits: &arm.sandbox,
-        purpose: format!("grading {id}"),
-    };
-    let graded = grade_patch(room, &planned.task, patch, &house.grading).await?;
-    if let Some(verdicts) = &house.verdicts {
-        verdicts.keep(&key, &graded);
-    }
-    Ok(graded)
 }

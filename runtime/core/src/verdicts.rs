@@ -1,6 +1,7 @@
 //! Verdicts that were given already, by what they depend on and never by where they lie.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -34,6 +35,7 @@ impl Verdicts {
         limits: &SandboxSpec,
         task: &Task,
         patch: &[u8],
+        quarantine: &BTreeSet<String>,
     ) -> Result<String, Fault> {
         let task = serde_json::to_value(task).map_err(record_fault)?;
         let all = json!({
@@ -43,6 +45,7 @@ impl Verdicts {
             "limits": limits,
             "task": task,
             "patch": sha256_hex(patch),
+            "quarantine": quarantine,
         });
         Ok(sha256_hex(canonical(&all).as_bytes()))
     }
@@ -111,7 +114,8 @@ mod tests {
         let limits = SandboxSpec::default();
         let small = SandboxSpec { memory_mb: 64, ..limits.clone() };
         let key = |backend, environment, limits, statement, patch| {
-            Verdicts::key(backend, environment, limits, &task(statement), patch).unwrap()
+            let apart = BTreeSet::new();
+            Verdicts::key(backend, environment, limits, &task(statement), patch, &apart).unwrap()
         };
         let keys = [
             key("native", "e", &limits, "s", b"p"),
@@ -121,7 +125,7 @@ mod tests {
             key("native", "e", &limits, "r", b"p"),
             key("native", "e", &limits, "s", b"q"),
         ];
-        assert_eq!(keys.iter().collect::<std::collections::BTreeSet<_>>().len(), keys.len());
+        assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
         assert_eq!(keys[0], key("native", "e", &limits, "s", b"p"));
     }
 

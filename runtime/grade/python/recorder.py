@@ -62,6 +62,17 @@ def code_of(value):
     return value.__code__ if isinstance(value, types.FunctionType) else None
 
 
+def peak_kb():
+    """The most memory that this process or one of its children had, in KiB. Linux only."""
+    try:
+        import resource
+
+        kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        return max(resource.getrusage(kind).ru_maxrss for kind in kinds)
+    except (ImportError, OSError, ValueError):
+        return None
+
+
 def where(plugin):
     """The file that a plugin, a module or an object, was written in."""
     module = plugin
@@ -132,6 +143,7 @@ class Recorder:
             "outcome": text(report.outcome),
             "xfail": hasattr(report, "wasxfail"),
             "raised": None if sub else self._raised.pop((report.nodeid, report.when), None),
+            "seconds": round(float(getattr(report, "duration", 0) or 0), 4),
         }
         self._count += 1
         self._emit(record)
@@ -171,6 +183,7 @@ class Recorder:
                 "count": self._count,
                 "plugins": self._plugins(),
                 "patched": self._patched(),
+                "peak_kb": peak_kb(),
                 "watched": {name: self._hash(path) for name, path in self._watched},
             }
         )

@@ -15,6 +15,8 @@ pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
 pub(crate) const LEFT_BEHIND: &str = "left_behind";
 pub(crate) const NO_CANARY: &str = "no_canary";
 pub(crate) use proctor_types::PATCH_REJECTED;
+/// Not of a patch but of the tests: a certificate calls them flaky.
+pub(crate) const QUARANTINED: &str = "quarantined";
 pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
 pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
 pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
@@ -26,7 +28,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 21] = [
+pub(crate) const KINDS: [&str; 22] = [
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,
@@ -40,6 +42,7 @@ pub(crate) const KINDS: [&str; 21] = [
     LEFT_BEHIND,
     NO_CANARY,
     PATCH_REJECTED,
+    QUARANTINED,
     REPORT_MISMATCH,
     REPORT_WITHOUT_RUN,
     RESULTS_PIPE_GARBAGE,

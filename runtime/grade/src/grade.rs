@@ -33,6 +33,8 @@ pub struct GradeOptions {
     /// A limit on the test run; the smaller of this and the task's own counts.
     pub time_limit: Option<Duration>,
     pub defences: Defences,
+    /// Ids that are run and shown, and decide nothing under the strict policy.
+    pub quarantine: BTreeSet<String>,
 }
 
 /// What a grading gives.
@@ -250,7 +252,8 @@ impl<'a> Grading<'a> {
         }
         // Without the end's agreement (in the attack tests only) any run counts as complete.
         let complete = run.complete || !defences.require_end;
-        let verdict = draw_up(task, &run.tests, complete, evidence)?;
+        let quarantine = &self.options.quarantine;
+        let verdict = draw_up(task, &run.tests, complete, evidence, quarantine)?;
         Ok(Graded { verdict, log: run.log, raw: run.raw })
     }
 
@@ -302,7 +305,8 @@ impl<'a> Grading<'a> {
         let what = error.to_string();
         let log = format!("the patch was rejected: {what}\n").into_bytes();
         let evidence = vec![note(evidence::PATCH_REJECTED, what)];
-        let verdict = draw_up(self.task, &BTreeMap::new(), false, evidence)?;
+        let quarantine = &self.options.quarantine;
+        let verdict = draw_up(self.task, &BTreeMap::new(), false, evidence, quarantine)?;
         Ok(Graded { verdict, log, raw: Vec::new() })
     }
 }

@@ -1,6 +1,7 @@
 //! Grading: runs a task's tests over a patch in a fresh room and says what was found.
 
 mod canary;
+mod costs;
 mod defences;
 mod evidence;
 mod examine;
@@ -22,6 +23,7 @@ mod verdict;
 /// Names this grader: its code and its policies.
 pub const GRADER: &str = env!("GRADER");
 
+pub use costs::Costs;
 pub use defences::Defences;
 pub use grade::{GradeOptions, Graded, grade};
 pub use plan::{TestPlan, TestRun};

@@ -1,25 +1,36 @@
 //! From statuses and evidence to a verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
     Evidence, Fault, Integrity, PolicyVerdict, Task, TestGroup, TestStatus, VERDICT_SCHEMA, Verdict,
 };
 
-use crate::policy::Policy;
+use crate::{
+    evidence::{QUARANTINED, note},
+    policy::Policy,
+};
 
-/// Draws up the verdict. `strict` asks that every fail-to-pass and pass-to-pass test passed, in a
+/// Draws up the verdict. `quarantine` holds ids that are shown and decide nothing. `strict` asks that every fail-to-pass and pass-to-pass test passed, in a
 /// run with a proper end, and that no evidence speaks against the run itself.
 pub(crate) fn draw_up(
     task: &Task,
     reported: &BTreeMap<String, TestStatus>,
     complete: bool,
-    evidence: Vec<Evidence>,
+    mut evidence: Vec<Evidence>,
+    quarantine: &BTreeSet<String>,
 ) -> Result<Verdict, Fault> {
     let policy = Policy::get()?;
+    let ids = || task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    let set_apart: Vec<&str> =
+        ids().filter(|id| quarantine.contains(*id)).map(String::as_str).collect();
+    if !set_apart.is_empty() {
+        evidence.push(note(QUARANTINED, set_apart.join(", ")));
+    }
     let status = |id: &String| reported.get(id).copied().unwrap_or(TestStatus::Missing);
     let group = |ids: &[String]| {
-        let (passed, failed) = ids.iter().cloned().partition(|id| status(id) == TestStatus::Passed);
+        let judged = ids.iter().filter(|id| !quarantine.contains(*id)).cloned();
+        let (passed, failed) = judged.partition(|id| status(id) == TestStatus::Passed);
         TestGroup { passed, failed }
     };
     let (f2p, p2p) = (group(&task.fail_to_pass), group(&task.pass_to_pass));
@@ -29,7 +40,9 @@ pub(crate) fn draw_up(
     let blocking = meanings().find(|(_, meaning)| meaning.blocks).map(|(evidence, _)| evidence);
     let (resolved, why) = match blocking {
         Some(evidence) => (false, format!("{}: {}", evidence.kind, evidence.what)),
-        None if task.fail_to_pass.is_empty() => (false, "the task has no fail-to-pass test".into()),
+        None if f2p.passed.is_empty() && f2p.failed.is_empty() => {
+            (false, "the task has no fail-to-pass test that counts".into())
+        }
         None if !complete => (false, "the run has no proper end".into()),
         None => why(&f2p, &p2p),
     };
@@ -40,12 +53,7 @@ pub(crate) fn draw_up(
         task: task.id.clone(),
         resolved,
         passed_rate: if of == 0 { 0.0 } else { f2p.passed.len() as f64 / of as f64 },
-        tests: task
-            .fail_to_pass
-            .iter()
-            .chain(&task.pass_to_pass)
-            .map(|id| (id.clone(), status(id)))
-            .collect(),
+        tests: ids().map(|id| (id.clone(), status(id))).collect(),
         fail_to_pass: f2p,
         pass_to_pass: p2p,
         policies: BTreeMap::from([("strict".to_owned(), strict)]),
@@ -83,17 +91,40 @@ mod tests {
         BTreeMap::from([("f".to_owned(), f), ("p".to_owned(), TestStatus::Passed)])
     }
 
+    fn judge(
+        task: &Task,
+        reported: &BTreeMap<String, TestStatus>,
+        complete: bool,
+        evidence: Vec<Evidence>,
+    ) -> Verdict {
+        draw_up(task, reported, complete, evidence, &BTreeSet::new()).unwrap()
+    }
+
+    #[test]
+    fn a_quarantined_test_is_shown_and_decides_nothing() {
+        let judged = |quarantine: &[&str]| {
+            let quarantine = quarantine.iter().map(|id| (*id).to_owned()).collect();
+            let task = task(&["f", "g"]);
+            draw_up(&task, &reported(TestStatus::Passed), true, vec![], &quarantine).unwrap()
+        };
+        assert!(!judged(&[]).resolved, "g did not report");
+        let apart = judged(&["g", "elsewhere"]);
+        assert!(apart.resolved && apart.integrity == Integrity::Clean);
+        assert_eq!((apart.passed_rate, apart.tests["g"]), (1.0, TestStatus::Missing));
+        assert_eq!(apart.evidence, [note(QUARANTINED, "g")]);
+        assert!(!judged(&["f", "g"]).resolved, "nothing is left that counts");
+    }
+
     #[test]
     fn resolved_means_that_every_test_passed() {
-        let good = draw_up(&task(&["f"]), &reported(TestStatus::Passed), true, vec![]).unwrap();
+        let good = judge(&task(&["f"]), &reported(TestStatus::Passed), true, vec![]);
         assert!(good.resolved && good.integrity == Integrity::Clean);
         for status in [TestStatus::Skipped, TestStatus::Xpassed, TestStatus::Missing] {
-            let bad = draw_up(&task(&["f"]), &reported(status), true, vec![]).unwrap();
+            let bad = judge(&task(&["f"]), &reported(status), true, vec![]);
             assert!(!bad.resolved);
             assert_eq!(bad.passed_rate, 0.0);
         }
-        let absent = draw_up(&task(&["f", "g"]), &reported(TestStatus::Passed), true, vec![]);
-        let absent = absent.unwrap();
+        let absent = judge(&task(&["f", "g"]), &reported(TestStatus::Passed), true, vec![]);
         assert!(!absent.resolved);
         assert_eq!(absent.passed_rate, 0.5);
         assert_eq!(absent.tests["g"], TestStatus::Missing);
@@ -101,17 +132,16 @@ mod tests {
 
     #[test]
     fn nothing_to_pass_and_no_end_are_not_resolved() {
-        let none = draw_up(&task(&[]), &reported(TestStatus::Passed), true, vec![]).unwrap();
+        let none = judge(&task(&[]), &reported(TestStatus::Passed), true, vec![]);
         assert!(!none.resolved);
-        let open = draw_up(&task(&["f"]), &reported(TestStatus::Passed), false, vec![]).unwrap();
+        let open = judge(&task(&["f"]), &reported(TestStatus::Passed), false, vec![]);
         assert!(!open.resolved);
     }
 
     #[test]
     fn evidence_counts_as_the_policy_says() {
         let passed = reported(TestStatus::Passed);
-        let with =
-            |kind: &str| draw_up(&task(&["f"]), &passed, true, vec![note(kind, "x")]).unwrap();
+        let with = |kind: &str| judge(&task(&["f"]), &passed, true, vec![note(kind, "x")]);
         let edited = with(evidence::TEST_RESTORED);
         assert!(edited.resolved && edited.integrity == Integrity::Clean);
         let canary = with(evidence::CANARY_PASSED);

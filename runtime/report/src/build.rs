@@ -44,6 +44,9 @@ pub struct Report {
     pub arms: Vec<ArmReport>,
     /// One a trial, in the order of the plan.
     pub tasks: Vec<TaskReport>,
+    /// What a reader of the numbers must know besides them: sentences, below the tables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
 }
 
 impl Report {
@@ -70,7 +73,7 @@ pub fn build(inputs: Vec<TrialResult>) -> Report {
         })
         .collect();
     let tasks = inputs.iter().map(TaskReport::of).collect();
-    Report { schema_version: REPORT_SCHEMA, arms, tasks }
+    Report { schema_version: REPORT_SCHEMA, arms, tasks, remarks: Vec::new() }
 }
 
 /// Four decimals: more would only be noise in a diff of two reports.

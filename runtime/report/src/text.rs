@@ -21,6 +21,9 @@ pub fn text(report: &Report) -> String {
     out.push_str(&tasks(report));
     out.push_str(&groups(report));
     notes(report, &mut out);
+    for remark in &report.remarks {
+        let _ = writeln!(out, "{remark}");
+    }
     out
 }
 

@@ -5,6 +5,7 @@
 
 mod arm;
 mod budget;
+mod certificate;
 mod event;
 mod fault;
 mod ids;
@@ -18,6 +19,7 @@ mod verdict;
 
 pub use arm::*;
 pub use budget::*;
+pub use certificate::*;
 pub use event::*;
 pub use fault::*;
 pub use ids::*;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Arm, Task};
+use crate::{Arm, Certificate, FlakePolicy, Task};
 
 pub const RUN_SCHEMA: u32 = 1;
 
@@ -26,6 +26,11 @@ pub struct RunRecord {
     pub host: Value,
     /// SHA-256 of the room agent that this run was made with.
     pub agent: String,
+    /// The flake certificate that grading consults, whole, and what it does about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
+    #[serde(default)]
+    pub flaky: FlakePolicy,
 }
 
 /// A task of the plan, whole, as it was when the run was planned: a dataset that changes later

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::TaskId;
+use crate::{TaskId, canonical, sha256_hex};
 
 pub const TASK_SCHEMA: u32 = 1;
 
@@ -91,6 +91,14 @@ pub struct FromScratch {
     pub files: BTreeMap<String, String>,
     /// Shell line that installs what the agent wrote, run in `workdir` before the source is back.
     pub install: String,
+}
+
+impl Task {
+    /// SHA-256 of the canonical JSON.
+    pub fn digest(&self) -> String {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        sha256_hex(canonical(&value).as_bytes())
+    }
 }
 
 fn default_workdir() -> String {

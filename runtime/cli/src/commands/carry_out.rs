@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     args::Format,
-    assemble::{self, Grading, Scripts},
+    assemble::{self, Flakes, Grading, Scripts},
     commands::report,
     error::CommandError,
     progress,
@@ -26,6 +26,7 @@ pub async fn carry_out(
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     cache: &Path,
     grading: Grading,
+    flakes: Flakes,
 ) -> Result<ExitCode, CommandError> {
     let out = run.path().to_owned();
     eprintln!("run directory: {}", out.display());
@@ -37,7 +38,7 @@ pub async fn carry_out(
     proctor_gateway::tokens::load().await;
     let (tell, told) = mpsc::unbounded_channel();
     let watcher = tokio::spawn(progress::watch(told, plan.trials().len()));
-    let house = Arc::new(assemble::house(run, backends, &arms, cache, grading, tell)?);
+    let house = Arc::new(assemble::house(run, backends, &arms, cache, (grading, flakes), tell)?);
     let ends = dispatch(Arc::clone(&house), &plan, jobs).await;
     for end in &ends {
         if let Err(fault) = &end.end {
@@ -50,7 +51,7 @@ pub async fn carry_out(
 
     let report = report::of_run(&out)?;
     report::write(&out, &report)?;
-    report::print(&report, Format::Text, report::host_bound(&out)?)?;
+    report::print(&report, Format::Text)?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }

@@ -76,6 +76,10 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         network: NetworkPolicy::default(),
         budget: Budget::default(),
         models: BTreeMap::new(),
+        grading: config::GradingFile {
+            certificate: args.certificate.clone(),
+            flaky: args.flaky.into(),
+        },
     };
     // `gold` and `noop` are scaffolds; anything else is a file of patches.
     if matches!(file, "gold" | "noop") {
@@ -83,10 +87,10 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         let config = ConfigFile { arms, ..config };
         let resolved =
             config::resolve(config, &proctor_scaffolds::builtin, proctor_scaffolds::names())?;
-        let run = run::start(&out, &resolved.file, resolved.arms.clone(), &planned)?;
+        let (run, flakes) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
         let plan = Plan { tasks: planned, arms, attempts: 1 };
-        return carry_out(run, plan, args.jobs, backends, &cache, Grading::Once).await;
+        return carry_out(run, plan, args.jobs, backends, &cache, Grading::Once, flakes).await;
     }
     let predictions = predictions::read(Path::new(file))?;
     for id in predictions.patches.keys() {
@@ -95,14 +99,14 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         }
     }
     let arm = Arc::new(arm_of(&predictions, sandbox));
-    let run = run::start(&out, &config, vec![arm.as_ref().clone()], &planned)?;
+    let (run, flakes) = run::start(&out, &config, vec![arm.as_ref().clone()], &planned)?;
     for planned in &planned {
         let id = TrialId { task: planned.task.id.clone(), arm: arm.id.clone(), attempt: 1 };
         let patch = predictions.patches.get(planned.task.id.as_str()).map(Vec::as_slice);
         record_prediction(&run, &id, &arm.name, patch)?;
     }
     let plan = Plan { tasks: planned, arms: vec![arm], attempts: 1 };
-    carry_out(run, plan, args.jobs, backends, &cache, Grading::Once).await
+    carry_out(run, plan, args.jobs, backends, &cache, Grading::Once, flakes).await
 }
 
 /// The arm of a set of predictions: its factor is what they say.

@@ -1,12 +1,14 @@
 //! One file a command.
 
 mod carry_out;
+mod certificate;
 mod doctor;
 mod grade;
 mod report;
 mod resume;
 mod run;
 mod tasks;
+mod validate;
 
 pub use doctor::doctor;
 pub use grade::grade;

@@ -1,6 +1,7 @@
 //! `proctor report`: the plan's trials, with what is recorded of each.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -8,25 +9,28 @@ use std::{
 
 use proctor_record::RunDir;
 use proctor_report::{Report, TaskFacts, TrialResult};
-use proctor_types::{RunRecord, TrialId};
+use proctor_types::{FlakePolicy, RunRecord, RunTask, TrialId};
 
 use crate::{args::Format, error::CommandError};
 
 pub fn report(runs: &[PathBuf], format: Format) -> Result<ExitCode, CommandError> {
     let mut results = Vec::new();
-    let mut bound = false;
+    let mut remarks = BTreeSet::new();
     for run in runs {
         results.extend(results_of(run)?);
-        bound |= host_bound(run)?;
+        remarks.extend(remarks_of(run)?);
     }
-    let report = proctor_report::build(results);
-    print(&report, format, bound)?;
+    print(&with(proctor_report::build(results), remarks), format)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The report of one run directory, read from disk.
 pub fn of_run(run: &Path) -> Result<Report, CommandError> {
-    Ok(proctor_report::build(results_of(run)?))
+    Ok(with(proctor_report::build(results_of(run)?), remarks_of(run)?))
+}
+
+fn with(report: Report, remarks: BTreeSet<String>) -> Report {
+    Report { remarks: remarks.into_iter().collect(), ..report }
 }
 
 /// Keeps it as `report.json`.
@@ -35,20 +39,38 @@ pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Whether some verdicts of a run hold only for the host that made them.
-pub fn host_bound(run: &Path) -> Result<bool, CommandError> {
-    Ok(RunDir::view(run)?.read_run()?.tasks.iter().any(|task| task.host_bound))
+/// What a reader of a run's numbers must know besides them.
+fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
+    let record = RunDir::view(run)?.read_run()?;
+    let mut remarks = BTreeSet::new();
+    if record.tasks.iter().any(|task| task.host_bound) {
+        remarks.insert("Verdicts on a host base hold for this host.".to_owned());
+    }
+    if let Some(certificate) = &record.certificate {
+        let (backend, repeat) = (&certificate.backend, certificate.repeat);
+        let unreliable = |task: &RunTask| certificate.unreliable(&task.task.id, &task.digest);
+        let (certified, uncertified): (Vec<_>, Vec<_>) =
+            record.tasks.iter().map(unreliable).partition(Option::is_some);
+        let tests: usize = certified.iter().flatten().map(BTreeSet::len).sum();
+        let done = match record.flaky {
+            FlakePolicy::Quarantine => "quarantined",
+            FlakePolicy::Vote => "put to the vote",
+            FlakePolicy::Count => "counted",
+        };
+        remarks.insert(format!(
+            "Graded by a flake certificate of {repeat} runs on {backend}: {tests} unreliable tests, \
+             {done}; {} of {} tasks are not certified.",
+            uncertified.len(),
+            record.tasks.len()
+        ));
+    }
+    Ok(remarks)
 }
 
 #[expect(clippy::print_stdout, reason = "the report is this command's result")]
-pub fn print(report: &Report, format: Format, bound: bool) -> Result<(), CommandError> {
+pub fn print(report: &Report, format: Format) -> Result<(), CommandError> {
     match format {
-        Format::Text => {
-            print!("{}", proctor_report::text(report));
-            if bound {
-                println!("Verdicts on a host base hold for this host.");
-            }
-        }
+        Format::Text => print!("{}", proctor_report::text(report)),
         Format::Json => println!("{}", serde_json::to_string_pretty(report)?),
     }
     Ok(())

@@ -7,10 +7,10 @@ use proctor_record::RunDir;
 use proctor_types::{RUN_SCHEMA, RunRecord};
 
 use crate::{
-    assemble::{self, Grading},
+    assemble::{self, Flakes, Grading},
     commands::carry_out::carry_out,
     error::{CommandError, UserError},
-    home, tasks,
+    home,
 };
 
 /// Goes on with the plan that the run directory holds; nothing is read from the datasets again.
@@ -22,16 +22,17 @@ pub async fn resume(path: &Path, grading: Grading) -> Result<ExitCode, CommandEr
         return Err(UserError::new(what).mend(format!("use proctor {}", record.proctor)).into());
     }
     let plan = plan_of(&run, &record)?;
+    let flakes = Flakes::of(&record);
     assemble::check_models(&record.arms)?;
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;
-    carry_out(run, plan, record.jobs, backends, &cache, grading).await
+    carry_out(run, plan, record.jobs, backends, &cache, grading, flakes).await
 }
 
 fn plan_of(run: &RunDir, record: &RunRecord) -> Result<Plan, CommandError> {
     let mut planned = Vec::new();
     for named in &record.tasks {
-        if tasks::digest(&named.task) != named.digest {
+        if named.task.digest() != named.digest {
             let what = format!("{}: the task {} was changed", run.path().display(), named.task.id);
             return Err(UserError::new(what)
                 .mend("restore run.json: a plan is not changed")

@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::{
     args::RunArgs,
-    assemble::{self, Grading},
-    commands::carry_out::carry_out,
+    assemble::{self, Flakes, Grading},
+    commands::{carry_out::carry_out, certificate},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
     home, tasks,
@@ -45,13 +45,13 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         return Ok(ExitCode::SUCCESS);
     }
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
-    let run = start(&out, &resolved.file, resolved.arms.clone(), &tasks)?;
+    let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks)?;
     let plan = Plan {
         tasks,
         arms: resolved.arms.into_iter().map(Into::into).collect(),
         attempts: resolved.file.attempts,
     };
-    carry_out(run, plan, resolved.file.jobs, backends, &cache, Grading::Once).await
+    carry_out(run, plan, resolved.file.jobs, backends, &cache, Grading::Once, flakes).await
 }
 
 /// `runs/<configuration>-<seconds since the epoch>`.
@@ -71,13 +71,14 @@ pub fn start(
     file: &ConfigFile,
     arms: Vec<Arm>,
     tasks: &[PlannedTask],
-) -> Result<RunDir, CommandError> {
+) -> Result<(RunDir, Flakes), CommandError> {
     if out.join("run.json").exists() {
         let what = format!("{} holds a run already", out.display());
         let mend =
             format!("`proctor resume {}` goes on with it; else name a new --out", out.display());
         return Err(UserError::new(what).mend(mend).into());
     }
+    let certificate = file.grading.certificate.as_deref().map(certificate::read).transpose()?;
     let run = RunDir::create(out).map_err(CommandError::of_run)?;
     let record = RunRecord {
         schema_version: RUN_SCHEMA,
@@ -90,16 +91,18 @@ pub fn start(
         config: serde_json::to_value(file)?,
         host: json!({ "os": std::env::consts::OS, "arch": std::env::consts::ARCH }),
         agent: proctor_sandbox_api::agent_digest(),
+        certificate,
+        flaky: file.grading.flaky,
     };
     run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
     run.write_run(&record)?;
-    Ok(run)
+    Ok((run, Flakes::of(&record)))
 }
 
 fn run_task(planned: &PlannedTask) -> RunTask {
     RunTask {
         task: planned.task.as_ref().clone(),
-        digest: tasks::digest(&planned.task),
+        digest: planned.task.digest(),
         base_dir: planned.base_dir.clone(),
         host_bound: planned.task.environment.base.as_deref() == Some("host"),
     }

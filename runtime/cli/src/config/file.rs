@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use proctor_types::{Budget, ModelSpec, NetworkPolicy, SandboxSpec};
+use proctor_types::{Budget, FlakePolicy, ModelSpec, NetworkPolicy, SandboxSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::{config::set, error::UserError};
@@ -27,6 +27,19 @@ pub struct ConfigFile {
     pub arms: Vec<ArmFile>,
     #[serde(default)]
     pub models: BTreeMap<String, ModelSpec>,
+    #[serde(default)]
+    pub grading: GradingFile,
+}
+
+/// `[grading]`.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GradingFile {
+    /// A flake certificate, as `proctor tasks validate --certificate` writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<std::path::PathBuf>,
+    /// What to do about the tests that it calls unreliable.
+    pub flaky: FlakePolicy,
 }
 
 /// One arm. Its `[sandbox]`, `[network]` and `[budget]` inherit every key that they do not name.

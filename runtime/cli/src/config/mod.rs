@@ -5,6 +5,6 @@ mod model;
 mod resolve;
 mod set;
 
-pub use file::{ConfigFile, plain_arm, read};
+pub use file::{ArmFile, ConfigFile, GradingFile, plain_arm, read};
 pub use model::put_model;
 pub use resolve::resolve;

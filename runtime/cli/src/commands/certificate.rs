@@ -1,0 +1,158 @@
+//! Flake certificates: made of a validation's run, read for a grading.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use proctor_grade::{Costs, GRADER};
+use proctor_record::RunDir;
+use proctor_types::{
+    CERTIFICATE_SCHEMA, Certificate, CertifiedTask, RunRecord, RunTask, TestStatus, TrialId,
+    Verdict,
+};
+
+use crate::{
+    commands::{run::now, validate::SQUEEZED},
+    error::{CommandError, UserError},
+};
+
+/// The longest tests of a task that a certificate names.
+const SLOWEST: usize = 5;
+
+/// Reads a certificate that a run is to consult.
+pub fn read(path: &Path) -> Result<Certificate, UserError> {
+    let shown = path.display();
+    let mend = "`proctor tasks validate --repeat 3 --certificate FILE` writes one";
+    let text = std::fs::read(path).map_err(|error| {
+        UserError::new(format!("cannot read the certificate {shown}: {error}")).mend(mend)
+    })?;
+    let read: Certificate = serde_json::from_slice(&text).map_err(|error| {
+        UserError::new(format!("{shown} is not a flake certificate: {error}")).mend(mend)
+    })?;
+    if read.schema_version != CERTIFICATE_SCHEMA {
+        let what = format!("{shown} is a certificate of schema {}", read.schema_version);
+        return Err(UserError::new(what).mend(mend));
+    }
+    Ok(read)
+}
+
+pub fn write(path: &Path, certificate: &Certificate) -> Result<(), CommandError> {
+    let text = serde_json::to_string_pretty(certificate)?;
+    std::fs::write(path, text + "\n")
+        .map_err(|error| UserError::new(format!("cannot write {}: {error}", path.display())))?;
+    eprintln!("certificate: {}", path.display());
+    Ok(())
+}
+
+/// What it lists, for the person at the terminal.
+pub fn tell(certificate: &Certificate) {
+    for task in &certificate.tasks {
+        for (id, seen) in &task.flaky {
+            let seen: Vec<String> = seen
+                .iter()
+                .map(|(status, times)| format!("{} {times}x", format!("{status:?}").to_lowercase()))
+                .collect();
+            eprintln!("flaky: {}: {id}: {}", task.task, seen.join(", "));
+        }
+        for id in &task.resource_sensitive {
+            eprintln!("resource-sensitive: {}: {id}", task.task);
+        }
+    }
+}
+
+/// Reads what gold, noop and the squeezed gold left in a validation's run.
+pub fn of_run(out: &Path) -> Result<Certificate, CommandError> {
+    let run = RunDir::view(out)?;
+    let record = run.read_run()?;
+    let tasks = record.tasks.iter().map(|task| certify(&run, &record, task));
+    let backend = record.arms.first().map(|arm| format!("{:?}", arm.sandbox.kind).to_lowercase());
+    Ok(Certificate {
+        schema_version: CERTIFICATE_SCHEMA,
+        proctor: record.proctor.clone(),
+        grader: GRADER.to_owned(),
+        made: now(),
+        backend: backend.unwrap_or_default(),
+        host: record.host.clone(),
+        repeat: record.attempts,
+        tasks: tasks.collect::<Result<_, _>>()?,
+    })
+}
+
+fn certify(
+    run: &RunDir,
+    record: &RunRecord,
+    task: &RunTask,
+) -> Result<CertifiedTask, CommandError> {
+    let mut verdicts: BTreeMap<&str, Vec<Verdict>> = BTreeMap::new();
+    let (mut gold_seconds, mut slowest) = (Vec::new(), BTreeMap::<String, f64>::new());
+    let mut peak_kb = None;
+    for arm in &record.arms {
+        for attempt in 1..=record.attempts {
+            let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
+            let trial = run.trial_path(&id);
+            let Some(verdict) = trial.read_verdict()? else { continue };
+            verdicts.entry(&arm.name).or_default().push(verdict);
+            if arm.name == "gold" {
+                let costs = Costs::read(&std::fs::read(trial.grade().join("results.jsonl"))?);
+                gold_seconds.push(rounded(costs.seconds.values().sum()));
+                peak_kb = peak_kb.max(costs.peak_kb);
+                for (id, seconds) in costs.seconds {
+                    let most = slowest.entry(id).or_default();
+                    *most = most.max(seconds);
+                }
+            }
+        }
+    }
+    let of = |arm: &str| verdicts.get(arm).map_or(&[][..], Vec::as_slice);
+    let resolved = |arm: &str| of(arm).iter().filter(|verdict| verdict.resolved).count() as u32;
+    let mut flaky = BTreeMap::new();
+    for arm in ["gold", "noop"] {
+        flaky.extend(unsteady(of(arm)));
+    }
+    let resource_sensitive = squeezed_out(of("gold"), of(SQUEEZED))
+        .into_iter()
+        .filter(|id| !flaky.contains_key(id))
+        .collect();
+    let mut slowest: Vec<(String, f64)> =
+        slowest.into_iter().map(|(id, seconds)| (id, rounded(seconds))).collect();
+    slowest.sort_by(|a, b| b.1.total_cmp(&a.1));
+    slowest.truncate(SLOWEST);
+    Ok(CertifiedTask {
+        task: task.task.id.clone(),
+        digest: task.digest.clone(),
+        gold_resolved: resolved("gold"),
+        noop_resolved: resolved("noop"),
+        flaky,
+        resource_sensitive,
+        gold_seconds,
+        slowest,
+        peak_memory_mb: peak_kb.map(|kb| rounded(kb as f64 / 1024.0)),
+    })
+}
+
+/// Ids whose status differs between the runs of one arm.
+fn unsteady(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u32>> {
+    let mut seen: BTreeMap<String, BTreeMap<TestStatus, u32>> = BTreeMap::new();
+    for (id, status) in verdicts.iter().flat_map(|verdict| &verdict.tests) {
+        *seen.entry(id.clone()).or_default().entry(*status).or_default() += 1;
+    }
+    seen.retain(|_, statuses| statuses.len() > 1);
+    seen
+}
+
+/// Ids that passed in every run of gold and not in every squeezed one.
+fn squeezed_out(gold: &[Verdict], squeezed: &[Verdict]) -> BTreeSet<String> {
+    let passes =
+        |verdict: &Verdict, id: &String| verdict.tests.get(id) == Some(&TestStatus::Passed);
+    let ids = gold.iter().flat_map(|verdict| verdict.tests.keys());
+    ids.filter(|id| gold.iter().all(|verdict| passes(verdict, id)))
+        .filter(|id| !squeezed.iter().all(|verdict| passes(verdict, id)))
+        .cloned()
+        .collect()
+}
+
+/// Milliseconds are all that is meant.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}

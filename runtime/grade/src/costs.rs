@@ -1,0 +1,68 @@
+//! What a test run cost, out of its raw results: for certificates, not for verdicts.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// Seconds by test id, and the peak of memory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Costs {
+    /// Set-up, call and tear-down together.
+    pub seconds: BTreeMap<String, f64>,
+    /// KiB, of the test process or its largest child.
+    pub peak_kb: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "t", rename_all = "snake_case")]
+enum Line {
+    Test {
+        id: String,
+        #[serde(default)]
+        seconds: f64,
+    },
+    End {
+        #[serde(default)]
+        peak_kb: Option<u64>,
+    },
+    #[serde(other)]
+    Other,
+}
+
+impl Costs {
+    /// Reads `results.jsonl` of a grading. Lines that are not the recorder's are passed over, and
+    /// nothing is authenticated: the key went with the grading.
+    pub fn read(raw: &[u8]) -> Self {
+        let mut costs = Self::default();
+        for line in raw.split(|byte| *byte == b'\n') {
+            let Some(at) = line.iter().position(|byte| *byte == b' ') else { continue };
+            match serde_json::from_slice(&line[at + 1..]) {
+                Ok(Line::Test { id, seconds }) => {
+                    *costs.seconds.entry(id).or_default() += seconds.max(0.0);
+                }
+                Ok(Line::End { peak_kb }) => costs.peak_kb = peak_kb,
+                Ok(Line::Other) | Err(_) => {}
+            }
+        }
+        costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_add_up_and_foreign_lines_count_nothing() {
+        let raw = concat!(
+            "m {\"t\":\"begin\",\"collected\":[]}\n",
+            "m {\"t\":\"test\",\"id\":\"a\",\"when\":\"setup\",\"seconds\":0.5}\n",
+            "m {\"t\":\"test\",\"id\":\"a\",\"when\":\"call\",\"seconds\":0.25}\n",
+            "nonsense\nm {\"t\":\"test\"\n",
+            "m {\"t\":\"end\",\"code\":0,\"peak_kb\":2048}\n",
+        );
+        let costs = Costs::read(raw.as_bytes());
+        assert_eq!(costs.seconds, BTreeMap::from([("a".to_owned(), 0.75)]));
+        assert_eq!(costs.peak_kb, Some(2048));
+    }
+}

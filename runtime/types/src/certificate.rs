@@ -1,0 +1,75 @@
+//! A flake certificate: what repeated gradings of gold and noop said of a dataset's tests on a host.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{TaskId, TestStatus};
+
+pub const CERTIFICATE_SCHEMA: u32 = 1;
+
+/// Written by `proctor tasks validate --repeat N --certificate FILE`, consulted by grading, cited by
+/// reports. It holds for its host and back end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    pub schema_version: u32,
+    pub proctor: String,
+    /// Names the grader's code and policies.
+    pub grader: String,
+    /// Seconds since the Unix epoch.
+    pub made: u64,
+    pub backend: String,
+    pub host: Value,
+    pub repeat: u32,
+    pub tasks: Vec<CertifiedTask>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertifiedTask {
+    pub task: TaskId,
+    /// SHA-256 of the task's canonical JSON: a task that changed since is not certified.
+    pub digest: String,
+    /// How often gold resolved, and noop.
+    pub gold_resolved: u32,
+    pub noop_resolved: u32,
+    /// Ids whose status was not the same in every run of one arm, with what was seen.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub flaky: BTreeMap<String, BTreeMap<TestStatus, u32>>,
+    /// Ids that passed in every run of gold but one with half the CPUs and half the memory.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub resource_sensitive: BTreeSet<String>,
+    /// Seconds of each of gold's test runs.
+    pub gold_seconds: Vec<f64>,
+    /// The longest tests of gold, in seconds, the longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slowest: Vec<(String, f64)>,
+    /// MiB at most, of the test process and its children, as the interpreter tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_mb: Option<f64>,
+}
+
+impl Certificate {
+    /// Ids of a task that a grading cannot rely on; `None` where the task, as it is now, is not
+    /// certified.
+    pub fn unreliable(&self, task: &TaskId, digest: &str) -> Option<BTreeSet<String>> {
+        let found = self.tasks.iter().find(|one| one.task == *task && one.digest == digest)?;
+        Some(found.flaky.keys().chain(&found.resource_sensitive).cloned().collect())
+    }
+}
+
+/// What grading does about ids that a certificate calls flaky or resource-sensitive. The official
+/// policies count them as their benchmark does, whatever this says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlakePolicy {
+    /// They are run and shown, and decide nothing.
+    #[default]
+    Quarantine,
+    /// A trial that only they failed is graded twice more, and the majority counts.
+    Vote,
+    /// They count like any other.
+    Count,
+}

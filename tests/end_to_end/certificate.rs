@@ -1,0 +1,83 @@
+//! A test that tosses a coin: found by repetition, certified, and kept from deciding anything.
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, arm, find};
+
+/// A task with a steady test and one that passes every other time.
+fn coin(stage: &Stage) -> String {
+    let source = stage.path("coin");
+    std::fs::create_dir_all(source.join("tests")).unwrap();
+    std::fs::write(source.join("coin.py"), "def sides():\n    return 2\n").unwrap();
+    std::fs::write(
+        source.join("tests/test_coin.py"),
+        "import os\nimport coin\n\n\
+         def test_sides():\n    assert coin.sides() == 2\n\n\
+         def test_toss():\n    assert os.urandom(1)[0] % 2 == 0\n",
+    )
+    .unwrap();
+    let row = json!({
+        "schema_version": 1, "id": "coin-1", "statement": "Write sides().",
+        "environment": {"base": "host",
+            "setup": ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"]},
+        "source": {"path": source},
+        "mask": "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
+                 @@ -1,2 +1,2 @@\n def sides():\n-    return 2\n+    raise NotImplementedError\n",
+        "fail_to_pass": ["tests/test_coin.py::test_sides"],
+        "pass_to_pass": ["tests/test_coin.py::test_toss"],
+        "test_command": ["/venv/bin/python", "-m", "pytest", "-q"]
+    });
+    stage.file("coin.jsonl", &row.to_string()).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_flaky_test_is_certified_and_decides_nothing() {
+    let stage = Stage::new();
+    let (tasks, certificate) = (coin(&stage), stage.path("certificate.json"));
+    let file = certificate.to_str().unwrap();
+    // Sixteen tosses that all fall alike come once in thirty thousand.
+    let flags = ["--repeat", "8", "--certificate", file];
+    let args = [["tasks", "validate", "--tasks", tasks.as_str()].as_slice(), &flags].concat();
+    let said = stage.proctor(args).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("flaky: coin-1: tests/test_coin.py::test_toss:"), "{said}");
+
+    let made: Value = serde_json::from_slice(&std::fs::read(&certificate).unwrap()).unwrap();
+    let task = &made["tasks"][0];
+    let flaky: Vec<&String> = task["flaky"].as_object().unwrap().keys().collect();
+    assert_eq!(flaky, ["tests/test_coin.py::test_toss"]);
+    assert_eq!(task["noop_resolved"], 0);
+    assert_eq!(task["gold_seconds"].as_array().unwrap().len(), 8);
+    assert!(task["peak_memory_mb"].as_f64().unwrap() > 1.0, "{task}");
+
+    let out = stage.path("graded");
+    let out_text = out.to_str().unwrap();
+    let grade = ["grade", "--predictions", "gold", "--tasks", &tasks, "--out", out_text];
+    stage.run([grade.as_slice(), &["--certificate", file]].concat(), 0);
+    assert_eq!(arm(&stage.report(&out), "gold")["resolved"], 1);
+    let verdict = std::fs::read(&find(&out, "verdict.json")[0]).unwrap();
+    let verdict: Value = serde_json::from_slice(&verdict).unwrap();
+    assert_eq!(verdict["evidence"][0]["kind"], "quarantined");
+    assert!(verdict["tests"]["tests/test_coin.py::test_toss"].is_string(), "shown all the same");
+    let text = stage.run(["report", out_text], 0);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(
+        text.contains(
+            "by a flake certificate of 8 runs on native: 1 unreliable tests, quarantined"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_certificate_is_told() {
+    let stage = Stage::new();
+    let bad = stage.file("bad.json", "{}");
+    let out = stage.path("out");
+    let args = ["grade", "--predictions", "gold", "--tasks", "configs/tasks/demo.jsonl"];
+    let more = ["--out", out.to_str().unwrap(), "--certificate", bad.to_str().unwrap()];
+    let said = stage.run([args.as_slice(), &more].concat(), 2);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("bad.json is not a flake certificate"), "{said}");
+    assert!(!out.exists());
+}
