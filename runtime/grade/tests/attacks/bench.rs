@@ -188,7 +188,7 @@ pub fn without(patch: &str, names: &[&str]) -> Seen {
 }
 
 pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> Seen {
-    graded_with(patch, &GradeOptions { time_limit: None, defences }, extra)
+    graded_with(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra)
 }
 
 /// Grades in a room of its own. `extra` are variables of the task.

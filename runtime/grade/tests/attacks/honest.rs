@@ -81,6 +81,7 @@ fn a_hang_is_cut_off_and_told() {
     let options = proctor_grade::GradeOptions {
         time_limit: Some(std::time::Duration::from_secs(3)),
         defences: Defences::default(),
+        ..proctor_grade::GradeOptions::default()
     };
     let seen = crate::bench::graded_with(&patch(&edits), &options, &[]);
     assert!(!seen.resolved());
