@@ -43,13 +43,17 @@ impl Arm {
             model.remove("base_url");
             model.remove("key_env");
         }
+        let mut network = serde_json::to_value(&self.network).unwrap_or_default();
+        if let Some(network) = network.as_object_mut() {
+            network.remove("ca_file");
+        }
         json!({
             "factor_schema": FACTOR_SCHEMA,
             "scaffold": self.scaffold,
             "model": model,
             "budget": self.budget,
             "sandbox": self.sandbox,
-            "network": self.network,
+            "network": network,
             "prompts": self.prompts,
             "settings": self.settings,
         })

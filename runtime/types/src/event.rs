@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Answer, Ask, BudgetKind, Fault, Outcome, TaskId};
+use crate::{Answer, Ask, BudgetKind, Fault, Outcome, TaskId, UrlRequest};
 
 /// The version of the envelope and of the closed set of kinds.
 pub const EVENT_VERSION: u32 = 1;
@@ -93,6 +93,9 @@ pub enum Event {
         fault: Fault,
         will_retry: bool,
     },
+    /// A request came to the egress door. The envelope's step is the one that made it: written at
+    /// its end, it may stand behind events of a later step.
+    UrlRequested(Box<UrlRequest>),
     PatchCollected {
         bytes: u64,
         files: u64,

@@ -6,6 +6,7 @@
 mod arm;
 mod budget;
 mod certificate;
+mod door;
 mod event;
 mod fault;
 mod ids;
@@ -20,6 +21,7 @@ mod verdict;
 pub use arm::*;
 pub use budget::*;
 pub use certificate::*;
+pub use door::*;
 pub use event::*;
 pub use fault::*;
 pub use ids::*;

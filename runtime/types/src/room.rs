@@ -40,8 +40,23 @@ impl Default for SandboxSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkPolicy {
     pub mode: NetworkMode,
-    /// URL patterns.
+    /// URL patterns of what may be reached in mode `allow`.
     pub allow: Vec<String>,
+    /// URL patterns of what may not be reached in any mode.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<String>,
+    /// `ADDRESS:PORT` or `NAME=ADDRESS:PORT`: what may be dialled though it is not of the public
+    /// internet (an own mirror). With a name, only under that name, which is not looked up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub private: Vec<String>,
+    /// Let through, and record, what no pattern allows or a pattern of `deny` refuses. What the
+    /// task blocks and private addresses stay denied.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub audit: bool,
+    /// Certificates (PEM) that are trusted beside the host's own, of an own mirror. A path, so no
+    /// factor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

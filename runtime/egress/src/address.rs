@@ -1,0 +1,181 @@
+//! Addresses that are never dialled, whatever name led to them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+
+/// Why an address is not of the public internet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forbidden {
+    Loopback,
+    Private,
+    LinkLocal,
+    /// Where clouds keep the credentials of their machines.
+    Metadata,
+    /// Multicast, documentation, benchmarking, reserved...
+    Special,
+    /// An address of the machine that the door stands on.
+    OwnMachine,
+}
+
+/// `168.63.129.16` (Azure) is a public address by every table, `100.100.100.200` (Alibaba) a shared
+/// one, `192.0.0.192` (Oracle) a protocol one; `169.254.169.254` is everyone else's.
+const METADATA: [Ipv4Addr; 4] = [
+    Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
+
+/// Why this address must not be dialled. IPv6 forms that carry an IPv4 address (mapped, compatible,
+/// NAT64, 6to4) are judged by what they carry, too.
+pub fn forbidden(address: IpAddr) -> Option<Forbidden> {
+    match address {
+        IpAddr::V4(address) => forbidden_v4(address),
+        IpAddr::V6(address) => forbidden_v6(address),
+    }
+}
+
+/// Whether one of this machine's interfaces has the address: only to reach itself does a machine
+/// take the other side's address for its own. No packet is sent.
+pub(crate) fn is_own(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    UdpSocket::bind((any, 0))
+        .and_then(|socket| {
+            socket.connect((address, 9))?;
+            socket.local_addr()
+        })
+        .is_ok_and(|own| own.ip() == address)
+}
+
+fn forbidden_v4(address: Ipv4Addr) -> Option<Forbidden> {
+    let [a, b, c, _] = address.octets();
+    Some(match (a, b, c) {
+        _ if METADATA.contains(&address) => Forbidden::Metadata,
+        (127, ..) => Forbidden::Loopback,
+        (10, ..) | (192, 168, _) | (172, 16..=31, _) | (100, 64..=127, _) => Forbidden::Private,
+        (169, 254, _) => Forbidden::LinkLocal,
+        (0 | 224..=255, ..)
+        | (192, 0, 0 | 2)
+        | (192, 88, 99)
+        | (198, 18..=19, _)
+        | (198, 51, 100)
+        | (203, 0, 113) => Forbidden::Special,
+        _ => return None,
+    })
+}
+
+fn forbidden_v6(address: Ipv6Addr) -> Option<Forbidden> {
+    let parts = address.segments();
+    let carried = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        forbidden_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match parts {
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(Forbidden::Loopback),
+        // Mapped, compatible, and the translated forms.
+        [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => {
+            carried(high, low).or(Some(Forbidden::Special))
+        }
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => carried(high, low),
+        [0x2002, high, low, ..] => carried(high, low),
+        [0x64, 0xff9b, 1, ..] | [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] => {
+            Some(Forbidden::Special)
+        }
+        [0xfd00, 0xec2, ..] => Some(Forbidden::Metadata),
+        [0xfc00..=0xfdff, ..] => Some(Forbidden::Private),
+        [0xfe80..=0xfebf, ..] => Some(Forbidden::LinkLocal),
+        // Only 2000::/3 is given out.
+        [0x2000..=0x3fff, ..] => {
+            (parts[0] == 0x3fff && parts[1] <= 0xfff).then_some(Forbidden::Special)
+        }
+        _ => Some(Forbidden::Special),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_table() {
+        use Forbidden::*;
+        for (address, expected) in [
+            ("8.8.8.8", None),
+            ("151.101.0.223", None),
+            ("2a04:4e42::223", None),
+            ("2606:4700::6810:1", None),
+            ("127.0.0.1", Some(Loopback)),
+            ("127.255.255.254", Some(Loopback)),
+            ("::1", Some(Loopback)),
+            ("::ffff:127.0.0.1", Some(Loopback)),
+            ("::127.0.0.1", Some(Loopback)),
+            ("::ffff:0:127.0.0.1", Some(Loopback)),
+            ("::ffff:8.8.8.8", Some(Special)),
+            ("64:ff9b::7f00:1", Some(Loopback)),
+            ("64:ff9b::808:808", None),
+            ("64:ff9b:1::1", Some(Special)),
+            ("2002:7f00:1::", Some(Loopback)),
+            ("2002:a9fe:a9fe::1", Some(Metadata)),
+            ("10.1.2.3", Some(Private)),
+            ("172.16.0.1", Some(Private)),
+            ("172.31.255.255", Some(Private)),
+            ("172.32.0.1", None),
+            ("192.168.1.1", Some(Private)),
+            ("100.64.0.1", Some(Private)),
+            ("100.128.0.1", None),
+            ("fd12::1", Some(Private)),
+            ("fc00::1", Some(Private)),
+            ("169.254.1.1", Some(LinkLocal)),
+            ("fe80::1", Some(LinkLocal)),
+            ("169.254.169.254", Some(Metadata)),
+            ("::ffff:169.254.169.254", Some(Metadata)),
+            ("168.63.129.16", Some(Metadata)),
+            ("100.100.100.200", Some(Metadata)),
+            ("192.0.0.192", Some(Metadata)),
+            ("fd00:ec2::254", Some(Metadata)),
+            ("0.0.0.0", Some(Special)),
+            ("::", Some(Special)),
+            ("224.0.0.1", Some(Special)),
+            ("255.255.255.255", Some(Special)),
+            ("240.0.0.1", Some(Special)),
+            ("198.18.0.1", Some(Special)),
+            ("203.0.113.1", Some(Special)),
+            ("ff02::1", Some(Special)),
+            ("fec0::1", Some(Special)),
+            ("2001::1", Some(Special)),
+            ("2001:db8::1", Some(Special)),
+            ("100::1", Some(Special)),
+        ] {
+            assert_eq!(forbidden(address.parse().unwrap()), expected, "{address}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_carried_address_is_no_better_than_itself(bits in any::<u32>()) {
+            let inner = Ipv4Addr::from(bits);
+            let [a, b, c, d] = inner.octets().map(u16::from);
+            let (high, low) = (a << 8 | b, c << 8 | d);
+            if forbidden_v4(inner).is_some() {
+                for outer in [
+                    inner.to_ipv6_mapped(),
+                    Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low),
+                    Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
+                    Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
+                ] {
+                    prop_assert!(forbidden(outer.into()).is_some(), "{outer}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_own_machine_is_known() {
+        assert!(is_own("127.0.0.1".parse().unwrap()));
+        assert!(!is_own("8.8.8.8".parse().unwrap()));
+    }
+}

@@ -1,0 +1,321 @@
+//! Everything that a task blocks: its `blocked_urls`, and the other ways to the same things.
+
+use std::collections::BTreeSet;
+
+use proctor_types::{DenyReason, Source, Task};
+
+use crate::{Pattern, PatternError, Target, mirrors::Mirrors, target::Origin};
+
+/// What one task blocks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TaskRules {
+    blocked: Vec<Pattern>,
+    aliases: Vec<Pattern>,
+    benchmarks: Vec<Pattern>,
+    /// Names of the packages under test, by PEP 503.
+    packages: BTreeSet<String>,
+}
+
+impl TaskRules {
+    pub(crate) fn of(task: &Task) -> Result<Self, PatternError> {
+        let mirrors = Mirrors::shipped().map_err(|_| PatternError {
+            text: "configs/mirrors.toml".into(),
+            why: "not readable",
+        })?;
+        let mut rules = Self { benchmarks: patterns(&mirrors.benchmarks)?, ..Self::default() };
+        let mut things = Things::default();
+        for written in &task.blocked_urls {
+            let pattern = Pattern::task(&with_scheme(written))?;
+            things.read(written, mirrors);
+            rules.blocked.push(pattern);
+        }
+        if let Some((owner, repo)) = task.repo.as_deref().and_then(|repo| repo.split_once('/')) {
+            things.repository(owner, repo);
+        }
+        match &task.source {
+            Some(Source::Pypi { pypi, .. }) => drop(things.packages.insert(normal(pypi))),
+            Some(Source::Git { git, .. }) => {
+                let parts: Vec<_> = git.trim_end_matches('/').rsplit(['/', ':']).take(2).collect();
+                if let [repo, owner] = parts[..] {
+                    things.repository(owner, repo);
+                }
+                // A file path or an ssh address is no URL that the door could see.
+                if git.starts_with("http://") || git.starts_with("https://") {
+                    let bare = git.trim_end_matches('/').trim_end_matches(".git");
+                    rules.aliases.push(Pattern::task(bare)?);
+                    rules.aliases.push(Pattern::task(&format!("{bare}.git"))?);
+                }
+            }
+            Some(Source::Path { .. } | Source::Archive { .. }) | None => {}
+        }
+        rules.aliases.extend(things.aliases(mirrors)?);
+        rules.packages = things.packages;
+        Ok(rules)
+    }
+
+    /// Whether some URL of any host whatever is blocked: then no host is passed on unseen.
+    pub(crate) fn touches_every_host(&self) -> bool {
+        !(self.packages.is_empty() && self.blocked.is_empty() && self.aliases.is_empty())
+    }
+
+    pub(crate) fn reaches(&self, origin: &Origin) -> bool {
+        self.touches_every_host() || self.benchmarks.iter().any(|rule| rule.reaches(origin))
+    }
+
+    /// Why the URL is blocked, and the pattern that says so.
+    pub(crate) fn judge(&self, target: &Target) -> Option<(DenyReason, String)> {
+        self.judge_at(&target.origin, &target.paths).or_else(|| {
+            // A URL within a URL: archives, caching mirrors and redirectors.
+            target.carried.iter().find_map(|(origin, path)| {
+                let (_, rule) = self.judge_at(origin, std::slice::from_ref(path))?;
+                Some((DenyReason::TaskAlias, rule))
+            })
+        })
+    }
+
+    fn judge_at(&self, origin: &Origin, paths: &[String]) -> Option<(DenyReason, String)> {
+        let first = |rules: &[Pattern], paths: &[String]| {
+            rules
+                .iter()
+                .find(|rule| rule.reaches(origin) && paths.iter().any(|path| rule.takes_path(path)))
+                .map(|rule| rule.text().to_owned())
+        };
+        if let Some(rule) = first(&self.blocked, paths) {
+            return Some((DenyReason::TaskBlocked, rule));
+        }
+        let normal: Vec<_> = paths.iter().map(|path| normal_segments(path)).collect();
+        let alias = first(&self.aliases, paths)
+            .or_else(|| first(&self.aliases, &normal))
+            .or_else(|| first(&self.benchmarks, paths))
+            .or_else(|| paths.iter().find_map(|path| self.file(path)));
+        alias.map(|rule| (DenyReason::TaskAlias, rule))
+    }
+
+    /// A file of a package under test, whatever the host: a wheel, a sdist, a distribution's package.
+    fn file(&self, path: &str) -> Option<String> {
+        let mirrors = Mirrors::shipped().ok()?;
+        let named = path.split('/').find_map(|segment| {
+            let lower = segment.to_lowercase();
+            let stem = mirrors
+                .files
+                .suffixes
+                .iter()
+                .find_map(|suffix| lower.strip_suffix(suffix.as_str()))?;
+            let stem = normal(stem);
+            self.packages.iter().find(|package| {
+                mirrors.files.prefixes.iter().any(|prefix| {
+                    stem.strip_prefix(prefix.as_str())
+                        .and_then(|rest| rest.strip_prefix(package.as_str()))
+                        .and_then(|rest| rest.strip_prefix('-'))
+                        .is_some_and(|version| {
+                            version
+                                .trim_start_matches('v')
+                                .starts_with(|c: char| c.is_ascii_digit())
+                        })
+                })
+            })
+        })?;
+        Some(format!("a file of the package {named}"))
+    }
+}
+
+/// What the task is about, gathered from its fields.
+#[derive(Default)]
+struct Things {
+    repositories: BTreeSet<(String, String)>,
+    packages: BTreeSet<String>,
+}
+
+impl Things {
+    /// A repository's name is very often its package's; where it is not, a name too many is blocked.
+    fn repository(&mut self, owner: &str, repo: &str) {
+        let repo = repo.trim_end_matches(".git");
+        let plain = |name: &str| {
+            !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        };
+        if plain(owner) && plain(repo) {
+            self.repositories.insert((owner.to_owned(), repo.to_owned()));
+            self.packages.insert(normal(repo));
+        }
+    }
+
+    /// What a blocked URL says about repository and package.
+    fn read(&mut self, written: &str, mirrors: &Mirrors) {
+        let with_scheme = with_scheme(written);
+        let Some((_, rest)) = with_scheme.split_once("://") else { return };
+        let mut parts = rest.split('/');
+        let host = parts.next().unwrap_or_default().to_lowercase();
+        let host = host.trim_start_matches("www.");
+        let segments: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+        if mirrors.forges.iter().any(|forge| forge == host)
+            && let [owner, repo, ..] = segments[..]
+        {
+            self.repository(owner, repo);
+        }
+        if mirrors.indexes.iter().any(|index| index == host) {
+            let named = segments.iter().find(|part| {
+                !part.contains('*') && !mirrors.index_words.contains(&part.to_lowercase())
+            });
+            self.packages.extend(named.map(|name| normal(name)));
+        }
+    }
+
+    fn aliases(&self, mirrors: &Mirrors) -> Result<Vec<Pattern>, PatternError> {
+        let mut filled = Vec::new();
+        for (owner, repo) in &self.repositories {
+            for template in mirrors.source.iter().chain(&mirrors.forks) {
+                filled.push(template.replace("{owner}", owner).replace("{repo}", repo));
+            }
+        }
+        for package in &self.packages {
+            for template in mirrors.pages.iter().chain(&mirrors.documentation) {
+                filled.push(template.replace("{package}", package));
+            }
+        }
+        patterns(&filled)
+    }
+}
+
+fn patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
+    texts.iter().map(|text| Pattern::task(text)).collect()
+}
+
+/// Data sets write blocked URLs without a scheme, too.
+fn with_scheme(written: &str) -> String {
+    let written = written.trim();
+    let written = written.split(['?', '#']).next().unwrap_or(written);
+    if written.contains("://") { written.to_owned() } else { format!("*://{written}") }
+}
+
+/// A name by PEP 503.
+pub(crate) fn normal(name: &str) -> String {
+    let mut normal = String::with_capacity(name.len());
+    for c in name.to_lowercase().chars() {
+        match c {
+            '-' | '_' | '.' if normal.ends_with('-') => {}
+            '-' | '_' | '.' => normal.push('-'),
+            c => normal.push(c),
+        }
+    }
+    normal
+}
+
+fn normal_segments(path: &str) -> String {
+    path.split('/').map(normal).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(more: &str) -> Task {
+        let text = format!(
+            r#"{{"schema_version": 1, "id": "t", "statement": "s", "environment": {{"base": "host"}},
+                "fail_to_pass": [], "test_command": ["true"] {more}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn reason(rules: &TaskRules, url: &str) -> Option<DenyReason> {
+        rules.judge(&Target::parse(url).unwrap()).map(|(reason, _)| reason)
+    }
+
+    #[test]
+    fn a_package_is_blocked_by_every_way_to_it() {
+        let rules = TaskRules::of(&task(
+            r#", "repo": "zopefoundation/zope.interface",
+               "source": {"pypi": "zope.interface", "version": "7.0", "sha256": "0"}"#,
+        ))
+        .unwrap();
+        for url in [
+            "https://pypi.org/simple/zope-interface/",
+            "https://pypi.org/simple/Zope_Interface",
+            "https://pypi.org/simple/zope..interface/",
+            "https://pypi.org/pypi/zope.interface/json",
+            "https://pypi.org/pypi/zope.interface/7.0/json",
+            "https://pypi.org/project/zope.interface/7.0/",
+            "https://mirrors.example.cn/pypi/web/simple/zope-interface/",
+            "https://mirror.example:8443/simple/zope.interface/?format=json",
+            "https://files.pythonhosted.org/packages/ab/cd/ef/zope.interface-7.0.tar.gz",
+            "https://files.pythonhosted.org/packages/source/z/zope.interface/zope.interface-7.0.tar.gz",
+            "https://any.example/x/zope_interface-7.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+            "https://any.example/x/zope.interface-7.0-cp311-none-any.whl.metadata",
+            "https://deb.example/pool/python3-zope.interface_5.5.2-1+b1_amd64.deb",
+            "https://conda.anaconda.org/conda-forge/linux-64/zope.interface-7.0-py312_0.conda",
+            "https://zope-interface.readthedocs.io/en/latest/",
+            "http://readthedocs.org/projects/zope-interface/",
+            "https://github.com/zopefoundation/zope.interface",
+            "https://github.com/zopefoundation/zope.interface.git/info/refs?service=git-upload-pack",
+            "https://github.com/a-fork/zope.interface/pull/1.diff",
+            "https://raw.githubusercontent.com/zopefoundation/zope.interface/master/setup.py",
+            "https://codeload.github.com/zopefoundation/zope.interface/tar.gz/refs/heads/master",
+            "https://api.github.com/repos/zopefoundation/zope.interface/contents/",
+            "https://cdn.jsdelivr.net/gh/zopefoundation/zope.interface@7.0/setup.py",
+            "https://ghproxy.example/https://github.com/zopefoundation/zope.interface",
+            "https://web.archive.org/web/2024id_/https://pypi.org/simple/zope-interface/",
+            "https://translate.example/?u=https%3A%2F%2Fgithub.com%2Fzopefoundation%2Fzope.interface",
+            "https://gitea.example/zopefoundation/zope.interface/archive/main.zip",
+        ] {
+            assert_eq!(reason(&rules, url), Some(DenyReason::TaskAlias), "{url}");
+        }
+        for url in [
+            "https://pypi.org/simple/zope-interfaces/",
+            "https://pypi.org/simple/zope-event/",
+            "https://files.pythonhosted.org/packages/ab/cd/zope.event-5.0.tar.gz",
+            "https://files.pythonhosted.org/packages/ab/cd/zope_interface_extra-1.0.tar.gz",
+            "https://github.com/zopefoundation/zope.event",
+            "https://docs.python.org/3/",
+        ] {
+            assert_eq!(reason(&rules, url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn blocked_urls_name_repository_and_package() {
+        let rules = TaskRules::of(&task(
+            r#", "blocked_urls": ["https://github.com/mahmoud/boltons/**",
+                "https://pypi.org/**/boltons/**", "docs.example.org/boltons"]"#,
+        ))
+        .unwrap();
+        for (url, expected) in [
+            ("https://github.com/mahmoud/boltons", DenyReason::TaskBlocked),
+            ("https://pypi.org/simple/boltons/", DenyReason::TaskBlocked),
+            ("http://docs.example.org/boltons/intro", DenyReason::TaskBlocked),
+            ("https://codeload.github.com/mahmoud/boltons/zip/master", DenyReason::TaskAlias),
+            ("https://x.example/boltons-25.0.0-py3-none-any.whl", DenyReason::TaskAlias),
+            ("https://boltons.readthedocs.io/", DenyReason::TaskAlias),
+        ] {
+            assert_eq!(reason(&rules, url), Some(expected), "{url}");
+        }
+        assert_eq!(reason(&rules, "https://pypi.org/simple/attrs/"), None);
+    }
+
+    #[test]
+    fn the_source_of_a_task_is_blocked_on_its_own_host() {
+        let rules = TaskRules::of(&task(
+            r#", "source": {"git": "https://git.example:8443/acme/widget.git", "commit": "c"}"#,
+        ))
+        .unwrap();
+        for path in ["widget", "widget.git/info/refs", "widget/archive/main.zip", "Widget.git"] {
+            let url = format!("https://git.example:8443/acme/{path}");
+            assert_eq!(reason(&rules, &url), Some(DenyReason::TaskAlias), "{url}");
+        }
+        assert_eq!(reason(&rules, "https://git.example:8443/acme/gadget.git/info/refs"), None);
+    }
+
+    #[test]
+    fn benchmarks_are_blocked_for_every_task_and_touch_no_other_host() {
+        let rules = TaskRules::of(&task("")).unwrap();
+        let url = "https://huggingface.co/datasets/LiberCoders/FeatureBench/resolve/main/x.parquet";
+        assert_eq!(reason(&rules, url), Some(DenyReason::TaskAlias));
+        assert!(!rules.touches_every_host());
+        assert_eq!(reason(&rules, "https://huggingface.co/datasets/a/b"), None);
+    }
+
+    #[test]
+    fn a_blocked_url_that_cannot_be_read_is_named() {
+        let error = TaskRules::of(&task(r#", "blocked_urls": ["ssh://git@a/b"]"#)).unwrap_err();
+        assert_eq!(error.text, "ssh://git@a/b");
+    }
+}

@@ -1,0 +1,107 @@
+//! Bodies on their way, and the door's own answers.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use hyper::{
+    body::{Body, Frame, Incoming, SizeHint},
+    ext::ReasonPhrase,
+};
+use proctor_types::DenyReason;
+
+use crate::ledger::{Counted, Entry};
+
+pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// The header that names the reason of a refusal.
+const HEADER: &str = "x-proctor-egress";
+
+/// A refusal that says why, where any client shows it: status line, header and body.
+pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
+    let text = format!("Blocked by the egress door ({reason}). {}\n{asked}\n", reason.sentence());
+    let mut answer = own(StatusCode::FORBIDDEN, text);
+    let said = format!("Blocked by the egress door: {reason}");
+    if let Ok(phrase) = ReasonPhrase::try_from(said.into_bytes()) {
+        answer.extensions_mut().insert(phrase);
+    }
+    answer.headers_mut().insert(HEADER, HeaderValue::from_static(reason.name()));
+    answer
+}
+
+/// An allowed request that came to nothing.
+pub(crate) fn failed(asked: &str, why: &str) -> Response<AnyBody> {
+    own(StatusCode::BAD_GATEWAY, format!("The egress door allows this, but: {why}\n{asked}\n"))
+}
+
+pub(crate) fn empty() -> Response<AnyBody> {
+    Response::new(body(String::new()))
+}
+
+fn own(status: StatusCode, text: String) -> Response<AnyBody> {
+    let mut answer = Response::new(body(text));
+    *answer.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(header::CONTENT_TYPE, plain);
+    answer
+}
+
+fn body(text: String) -> AnyBody {
+    Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body that counts its bytes and holds the request's line of the ledger open.
+pub(crate) struct Passing {
+    inner: Incoming,
+    counted: Arc<Counted>,
+    /// Present on the way down.
+    entry: Option<Entry>,
+}
+
+impl Passing {
+    pub(crate) fn up(inner: Incoming, counted: Arc<Counted>) -> AnyBody {
+        Self { inner, counted, entry: None }.boxed_unsync()
+    }
+
+    pub(crate) fn down(inner: Incoming, entry: Entry) -> AnyBody {
+        let counted = Arc::clone(entry.counted());
+        Self { inner, counted, entry: Some(entry) }.boxed_unsync()
+    }
+}
+
+impl Body for Passing {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        let way = if self.entry.is_some() { &self.counted.down } else { &self.counted.up };
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            way.fetch_add(data.len() as u64, Ordering::Relaxed);
+        }
+        if let Some(Err(error)) = &frame
+            && let Some(entry) = &mut self.entry
+        {
+            entry.request.error = Some(format!("the answer broke off: {error}"));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

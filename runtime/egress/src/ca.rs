@@ -1,0 +1,114 @@
+//! The run's own certificate authority: it lives in memory and dies with the run.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
+use rustls::{
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+
+/// Hosts whose configuration is kept; past it all are made anew. A bound, not a tuning.
+const KEPT: usize = 1024;
+
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    /// One key for all leaves: it is this process's own, whatever name it answers to.
+    leaf_key: KeyPair,
+    leaves: Mutex<HashMap<String, Arc<ServerConfig>>>,
+}
+
+impl Authority {
+    pub(crate) fn new(run: &str) -> Result<Self, rcgen::Error> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = named(&format!("Proctor egress door of {run}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?.der().clone();
+        let issuer = Issuer::new(params, key);
+        Ok(Self { issuer, certificate, leaf_key: KeyPair::generate()?, leaves: Mutex::default() })
+    }
+
+    pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// What the door shows a client that believes to talk to `host`.
+    pub(crate) fn server(&self, host: &str) -> Result<Arc<ServerConfig>, String> {
+        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = leaves.get(host) {
+            return Ok(Arc::clone(config));
+        }
+        let config = Arc::new(self.issue(host)?);
+        if leaves.len() >= KEPT {
+            leaves.clear();
+        }
+        leaves.insert(host.to_owned(), Arc::clone(&config));
+        Ok(config)
+    }
+
+    fn issue(&self, host: &str) -> Result<ServerConfig, String> {
+        let text = |error: rcgen::Error| error.to_string();
+        let mut params = CertificateParams::new([host.to_owned()]).map_err(text)?;
+        // A common name holds 64 characters; no client of today reads it.
+        params.distinguished_name = named("Proctor egress door");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        // OpenSSL's strict mode, Python's default since 3.13, wants it.
+        params.use_authority_key_identifier_extension = true;
+        let leaf = params.signed_by(&self.leaf_key, &self.issuer).map_err(text)?;
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone(), self.certificate.clone()], key)
+            .map_err(|error| error.to_string())?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+/// The one cryptography of the house, named so that nothing depends on what a process installed.
+pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// The name that a client must have greeted with: none for an address.
+pub(crate) fn expected_name(host: &str) -> Option<&str> {
+    host.parse::<IpAddr>().is_err().then_some(host)
+}
+
+/// Certificates as a PEM file.
+pub(crate) fn pem(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
+    let mut text = String::new();
+    for certificate in certificates {
+        text.push_str("-----BEGIN CERTIFICATE-----\n");
+        let encoded = BASE64_STANDARD.encode(certificate);
+        let mut rest = encoded.as_str();
+        while !rest.is_empty() {
+            let (line, more) = rest.split_at(rest.len().min(64));
+            text.push_str(line);
+            text.push('\n');
+            rest = more;
+        }
+        text.push_str("-----END CERTIFICATE-----\n");
+    }
+    text.into_bytes()
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::CommonName, name);
+    distinguished
+}

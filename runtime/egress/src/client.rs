@@ -1,0 +1,59 @@
+//! What programs in the sandbox are given to find the door and trust it: variables and files.
+
+use std::net::SocketAddr;
+
+use crate::limits::Settings;
+
+/// A file to write into the sandbox: absolute path and content. Readable by all, outside the work
+/// directory.
+pub struct ClientFiles(pub Vec<(String, Vec<u8>)>);
+
+/// The variables of every command of the scaffold, for a door that listens on `door` inside.
+pub fn client_env(door: SocketAddr) -> Result<Vec<(String, String)>, String> {
+    let client = &Settings::shipped()?.client;
+    let proxy = format!("http://{door}");
+    let bundle = format!("{}/{}", client.folder, client.bundle_file);
+    let filled = |text: &str| {
+        text.replace("{host}", &door.ip().to_string())
+            .replace("{port}", &door.port().to_string())
+            .replace("{folder}", &client.folder)
+    };
+    let all = |names: &[String], value: &str| {
+        names.iter().map(|name| (name.clone(), value.to_owned())).collect::<Vec<_>>()
+    };
+    let mut variables = all(&client.proxy, &proxy);
+    variables.extend(all(&client.no_proxy, &client.no_proxy_hosts));
+    variables.extend(all(&client.bundle, &bundle));
+    variables.extend(client.other.iter().map(|(name, value)| (name.clone(), filled(value))));
+    Ok(variables)
+}
+
+pub(crate) fn files(bundle: Vec<u8>, keystore: Vec<u8>) -> Result<ClientFiles, String> {
+    let client = &Settings::shipped()?.client;
+    Ok(ClientFiles(vec![
+        (format!("{}/{}", client.folder, client.bundle_file), bundle),
+        (format!("{}/{}", client.folder, client.keystore_file), keystore),
+    ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_client_finds_proxy_and_certificates() {
+        let variables = client_env("127.0.0.1:3128".parse().unwrap()).unwrap();
+        let value = |name: &str| {
+            variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        };
+        for name in ["HTTP_PROXY", "https_proxy", "ALL_PROXY"] {
+            assert_eq!(value(name), Some("http://127.0.0.1:3128"));
+        }
+        assert_eq!(value("no_proxy"), Some("127.0.0.1,localhost"));
+        assert_eq!(value("PIP_CERT"), Some("/run/proctor-door/ca-bundle.pem"));
+        assert!(value("JAVA_TOOL_OPTIONS").unwrap().contains("-Dhttps.proxyPort=3128"));
+        let files = files(vec![1], vec![2]).unwrap().0;
+        assert!(files.iter().any(|(path, _)| Some(path.as_str()) == value("SSL_CERT_FILE")));
+        assert!(files.iter().any(|(path, _)| value("JAVA_TOOL_OPTIONS").unwrap().contains(path)));
+    }
+}

@@ -1,0 +1,161 @@
+//! From a host to a connection: look up, check, dial what was checked.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::{net::TcpStream, time::timeout};
+
+use crate::{Exception, address, target::Origin};
+
+/// Looks names up. A seam for tests of what a hostile name server can do.
+#[async_trait]
+pub trait Resolver: Send + Sync {
+    /// Every address of the name.
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+}
+
+/// The host's own resolver.
+pub struct SystemResolver;
+
+#[async_trait]
+impl Resolver for SystemResolver {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(tokio::net::lookup_host((name, 0)).await?.map(|address| address.ip()).collect())
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) enum DialError {
+    /// The address that was not dialled.
+    Private(IpAddr),
+    Failed(String),
+}
+
+/// Connects to an origin. Every address of a name must be public, or excepted: one that mixes is
+/// trying something. The look-up happens once and its very addresses are dialled, so that a name
+/// which changes its mind gains nothing.
+pub(crate) async fn dial(
+    origin: &Origin,
+    resolver: &dyn Resolver,
+    exceptions: &[Exception],
+    limit: Duration,
+) -> Result<(TcpStream, SocketAddr), DialError> {
+    let addresses = addresses(origin, resolver, exceptions, limit).await?;
+    for address in &addresses {
+        let socket = SocketAddr::new(*address, origin.port);
+        let excepted = exceptions.iter().any(|exception| exception.admits(&origin.host, socket));
+        let forbidden = address::forbidden(*address).is_some() || address::is_own(*address);
+        if forbidden && !excepted {
+            return Err(DialError::Private(*address));
+        }
+    }
+    let mut why = "the name has no address".to_owned();
+    for address in addresses {
+        let socket = SocketAddr::new(address, origin.port);
+        match timeout(limit, TcpStream::connect(socket)).await {
+            Ok(Ok(stream)) => {
+                let _ = stream.set_nodelay(true);
+                return Ok((stream, socket));
+            }
+            Ok(Err(error)) => why = format!("{socket}: {error}"),
+            Err(_) => why = format!("{socket}: no connection within {} s", limit.as_secs()),
+        }
+    }
+    Err(DialError::Failed(why))
+}
+
+async fn addresses(
+    origin: &Origin,
+    resolver: &dyn Resolver,
+    exceptions: &[Exception],
+    limit: Duration,
+) -> Result<Vec<IpAddr>, DialError> {
+    if let Some(address) = origin.address() {
+        return Ok(vec![address]);
+    }
+    let pinned = exceptions.iter().find_map(|exception| exception.pins(&origin.host, origin.port));
+    if let Some(address) = pinned {
+        return Ok(vec![address]);
+    }
+    match timeout(limit, resolver.resolve(&origin.host)).await {
+        Ok(Ok(addresses)) => Ok(addresses),
+        Ok(Err(error)) => Err(DialError::Failed(format!("the name is not known: {error}"))),
+        Err(_) => Err(DialError::Failed("the name server does not answer".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::target::Scheme;
+
+    /// A name server that answers another list each time.
+    struct Changing(Vec<Vec<&'static str>>, AtomicUsize);
+
+    #[async_trait]
+    impl Resolver for Changing {
+        async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+            let turn = self.1.fetch_add(1, Ordering::SeqCst);
+            Ok(self.0[turn.min(self.0.len() - 1)]
+                .iter()
+                .map(|text| text.parse().unwrap())
+                .collect())
+        }
+    }
+
+    async fn try_dial(answers: &[&[&'static str]], port: u16, except: &[&str]) -> (String, usize) {
+        let answers = answers.iter().map(|list| list.to_vec()).collect();
+        let resolver = Changing(answers, AtomicUsize::new(0));
+        let origin = Origin { scheme: Scheme::Http, host: "evil.example".into(), port };
+        let except: Vec<_> = except.iter().map(|text| Exception::parse(text).unwrap()).collect();
+        let dialled = dial(&origin, &resolver, &except, Duration::from_millis(300)).await;
+        let said = match dialled {
+            Ok((_, address)) => address.to_string(),
+            Err(DialError::Private(address)) => format!("private {address}"),
+            Err(DialError::Failed(why)) => format!("failed {why}"),
+        };
+        (said, resolver.1.load(Ordering::SeqCst))
+    }
+
+    #[tokio::test]
+    async fn a_name_that_changes_its_mind_is_asked_once_and_gains_nothing() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // Public when checked, loopback when dialled: it is never asked again. 192.0.1.0 is public
+        // by the table and answers nobody.
+        let (said, asked) = try_dial(&[&["192.0.1.0"], &["127.0.0.1"]], port, &[]).await;
+        assert!(said.starts_with("failed 192.0.1.0"), "{said}");
+        assert_eq!(asked, 1);
+        let (said, _) = try_dial(&[&["127.0.0.1"]], port, &[]).await;
+        assert_eq!(said, "private 127.0.0.1");
+        let (said, _) = try_dial(&[&["192.0.1.0", "169.254.169.254"]], port, &[]).await;
+        assert_eq!(said, "private 169.254.169.254", "one bad address spoils the name");
+        let (said, _) = try_dial(&[&["::ffff:127.0.0.1"]], port, &[]).await;
+        assert!(said.starts_with("private"), "{said}");
+        let (said, _) = try_dial(&[&[]], port, &[]).await;
+        assert!(said.starts_with("failed"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn an_exception_is_for_its_port_and_name_only() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = format!("127.0.0.1:{port}");
+        let (said, _) = try_dial(&[&["127.0.0.1"]], port, &[&address]).await;
+        assert_eq!(said, address);
+        let (said, _) = try_dial(&[&["127.0.0.1"]], port + 1, &[&address]).await;
+        assert_eq!(said, "private 127.0.0.1");
+        let (said, _) =
+            try_dial(&[&["127.0.0.1"]], port, &[&format!("own.example={address}")]).await;
+        assert_eq!(said, "private 127.0.0.1", "not under another name");
+        let (said, asked) = try_dial(&[&[]], port, &[&format!("evil.example={address}")]).await;
+        assert_eq!((said, asked), (address, 0), "a pinned name is not looked up");
+    }
+}

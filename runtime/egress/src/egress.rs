@@ -1,0 +1,88 @@
+//! What all doors of a run share.
+
+use std::{path::Path, sync::Arc};
+
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+
+use crate::{
+    ClientFiles, Door, Ledger, Policy, Resolver, SystemResolver,
+    ca::{self, Authority},
+    client, keystore,
+};
+
+/// The run's authority, the host's roots, the resolver.
+pub struct Egress {
+    pub(crate) authority: Arc<Authority>,
+    roots: Vec<CertificateDer<'static>>,
+    resolver: Arc<dyn Resolver>,
+}
+
+impl Egress {
+    /// Makes the authority of one run, named `run` in its certificate.
+    pub fn new(run: &str) -> Result<Self, String> {
+        let authority = Authority::new(run).map_err(|error| error.to_string())?;
+        let native = rustls_native_certs::load_native_certs();
+        for error in &native.errors {
+            tracing::warn!(%error, "a root certificate of the host cannot be read");
+        }
+        Ok(Self {
+            authority: Arc::new(authority),
+            roots: native.certs,
+            resolver: Arc::new(SystemResolver),
+        })
+    }
+
+    /// With another resolver, for tests.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
+        self.resolver = resolver;
+        self
+    }
+
+    /// A trial's door. `ca_file` holds certificates (PEM) that upstreams may be signed by, beside
+    /// the host's own.
+    pub fn door(
+        &self,
+        policy: Policy,
+        ca_file: Option<&Path>,
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<Door, String> {
+        let mut store = RootCertStore::empty();
+        store.add_parsable_certificates(self.roots.iter().cloned());
+        for certificate in read_certificates(ca_file)? {
+            store.add(certificate).map_err(|error| format!("network.ca_file: {error}"))?;
+        }
+        let mut tls = ClientConfig::builder_with_provider(ca::provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(store)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let authority = Arc::clone(&self.authority);
+        Door::new(policy, authority, Arc::new(tls), Arc::clone(&self.resolver), ledger)
+    }
+
+    /// What the sandbox is given to trust: the host's roots, the run's authority, `ca_file`.
+    pub fn files(&self, ca_file: Option<&Path>) -> Result<ClientFiles, String> {
+        let mut all = self.roots.clone();
+        all.extend(read_certificates(ca_file)?);
+        all.push(self.authority.certificate().clone());
+        client::files(ca::pem(&all), keystore::keystore(&all))
+    }
+}
+
+/// Certificates of a PEM file; a file without one is an error.
+pub fn read_certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
+    let Some(file) = file else { return Ok(Vec::new()) };
+    let wrong = |why: String| format!("network.ca_file: {}: {why}", file.display());
+    let read: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))?.collect();
+    let certificates = read.map_err(|error| wrong(error.to_string()))?;
+    match certificates.is_empty() {
+        true => Err(wrong("no certificate in it".into())),
+        false => Ok(certificates),
+    }
+}

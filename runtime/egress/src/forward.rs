@@ -1,0 +1,191 @@
+//! An allowed request on its way: dial, send, pass the answer on.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use http::{HeaderMap, HeaderName, Request, Response, Uri, Version, header};
+use hyper::{body::Incoming, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use proctor_types::{DenyReason, UrlDecision};
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::Mutex,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+
+use crate::{
+    Door, Target,
+    answer::{self, AnyBody, Passing},
+    dial::{DialError, dial},
+    ledger::Entry,
+    target::{Origin, Scheme},
+};
+
+/// Headers that belong to one connection and go no further, and the offer of another protocol.
+const OWN: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHORIZATION,
+    header::PROXY_AUTHENTICATE,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::ALT_SVC,
+];
+
+/// The upstream connection of one connection from inside: kept while the origin stays the same.
+#[derive(Default)]
+pub(crate) struct Upstreams(Mutex<Option<Upstream>>);
+
+struct Upstream {
+    origin: Origin,
+    address: SocketAddr,
+    sender: http1::SendRequest<AnyBody>,
+}
+
+impl Door {
+    pub(crate) async fn forward(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        target: &Target,
+        mut entry: Entry,
+        upstreams: &Upstreams,
+    ) -> Response<AnyBody> {
+        let asked = format!("{} {target}", request.method());
+        let mut kept = upstreams.0.lock().await;
+        let mut upstream = kept.take().filter(|kept| kept.origin == target.origin);
+        if let Some(old) = &mut upstream
+            && old.sender.ready().await.is_err()
+        {
+            upstream = None;
+        }
+        let mut request = match outgoing(request, target, &entry) {
+            Ok(request) => request,
+            Err(why) => return fail(entry, &asked, &why),
+        };
+        loop {
+            let (mut sending, fresh) = match upstream.take() {
+                Some(kept) => (kept, false),
+                None => match self.connect(&target.origin).await {
+                    Ok(made) => (made, true),
+                    Err(DialError::Failed(why)) => return fail(entry, &asked, &why),
+                    Err(DialError::Private(address)) => {
+                        entry.request.address = Some(address.to_string());
+                        entry.request.decision = UrlDecision::Denied;
+                        entry.request.reason = Some(DenyReason::PrivateAddress);
+                        entry.request.status = Some(403);
+                        return answer::denied(DenyReason::PrivateAddress, &asked);
+                    }
+                },
+            };
+            entry.request.address = Some(sending.address.to_string());
+            let sent =
+                timeout(self.limits.answer(), sending.sender.try_send_request(request)).await;
+            match sent {
+                Ok(Ok(response)) => {
+                    *kept = Some(sending);
+                    return incoming(response, entry);
+                }
+                Ok(Err(mut error)) => match error.take_message() {
+                    // A kept connection that the server had closed already: nothing was sent.
+                    Some(unsent) if !fresh => request = unsent,
+                    _ => return fail(entry, &asked, &format!("no answer: {}", error.error())),
+                },
+                Err(_) => return fail(entry, &asked, "the server does not answer"),
+            }
+        }
+    }
+
+    async fn connect(&self, origin: &Origin) -> Result<Upstream, DialError> {
+        let limit = self.limits.connect();
+        let (stream, address) =
+            dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await?;
+        let sender = match origin.scheme {
+            Scheme::Http => self.shake_hands(stream).await?,
+            Scheme::Https => {
+                let stream = timeout(limit, self.greet(origin, stream)).await;
+                let late = |_| DialError::Failed("the server does not greet".into());
+                self.shake_hands(stream.map_err(late)??).await?
+            }
+        };
+        Ok(Upstream { origin: origin.clone(), address, sender })
+    }
+
+    /// The upstream's certificate is verified as any client on the host would.
+    async fn greet(
+        &self,
+        origin: &Origin,
+        stream: TcpStream,
+    ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, DialError> {
+        let name = ServerName::try_from(origin.host.clone())
+            .map_err(|error| DialError::Failed(error.to_string()))?;
+        let connector = TlsConnector::from(Arc::clone(&self.tls));
+        let failed = |error| DialError::Failed(format!("TLS with the server: {error}"));
+        connector.connect(name, stream).await.map_err(failed)
+    }
+
+    async fn shake_hands<S>(&self, stream: S) -> Result<http1::SendRequest<AnyBody>, DialError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut http = http1::Builder::new();
+        http.max_buf_size(self.limits.head_bytes);
+        let (sender, connection) = http
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| DialError::Failed(error.to_string()))?;
+        // Ends with its sender, which ends with the connection from inside.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "an upstream connection of the egress door broke");
+            }
+        });
+        Ok(sender)
+    }
+}
+
+/// In origin form, with the origin's own `Host`, without what belongs to the connection.
+fn outgoing(
+    request: Request<Incoming>,
+    target: &Target,
+    entry: &Entry,
+) -> Result<Request<AnyBody>, String> {
+    let (mut parts, body) = request.into_parts();
+    parts.uri = target.written.parse::<Uri>().map_err(|error| error.to_string())?;
+    parts.version = Version::HTTP_11;
+    strip(&mut parts.headers);
+    parts.headers.remove(header::EXPECT);
+    let host = target.origin.authority().parse().map_err(|_| "a host that is no header")?;
+    parts.headers.insert(header::HOST, host);
+    parts.extensions = http::Extensions::default();
+    Ok(Request::from_parts(parts, Passing::up(body, Arc::clone(entry.counted()))))
+}
+
+fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody> {
+    let (mut parts, body) = response.into_parts();
+    strip(&mut parts.headers);
+    entry.request.status = Some(parts.status.as_u16());
+    Response::from_parts(parts, Passing::down(body, entry))
+}
+
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&OWN) {
+        headers.remove(name);
+    }
+}
+
+fn fail(mut entry: Entry, asked: &str, why: &str) -> Response<AnyBody> {
+    entry.request.status = Some(502);
+    entry.request.error = Some(why.to_owned());
+    answer::failed(asked, why)
+}

@@ -1,0 +1,157 @@
+//! The one wildcard grammar of hosts and paths: `*` within a part, `**` across parts.
+//!
+//! `/**/` also stands for one `/`.
+
+/// Whether `text` matches. `*` stands for any characters but `separator`, `**` for any characters.
+///
+/// A glob ending in `<separator>**` also matches what stands before that separator: a folder is a
+/// part of what lies below it. Takes time in proportion to both lengths; both are bounded by the
+/// header limit.
+pub(crate) fn matches(glob: &str, text: &str, separator: char) -> bool {
+    let tail: String = [separator, '*', '*'].iter().collect();
+    if let Some(folder) = glob.strip_suffix(&tail)
+        && !folder.is_empty()
+        && walk(folder, text, separator)
+    {
+        return true;
+    }
+    walk(glob, text, separator)
+}
+
+/// The set of glob positions that the text read so far can have reached, a step a character: no
+/// backtracking, so no pattern can be made slow.
+fn walk(glob: &str, text: &str, separator: char) -> bool {
+    let tokens = tokens(glob);
+    let mut reached = vec![false; tokens.len() + 1];
+    reached[0] = true;
+    skip_stars(&tokens, &mut reached);
+    for c in text.chars() {
+        let mut next = vec![false; tokens.len() + 1];
+        for (at, token) in tokens.iter().enumerate() {
+            if !reached[at] {
+                continue;
+            }
+            match token {
+                Token::Char(wanted) if *wanted == c => {
+                    next[at + 1] = true;
+                    // `**` between two separators, with one of them, may stand for nothing.
+                    if let Some([Token::All, Token::Char(end)]) = tokens.get(at + 1..at + 3)
+                        && c == separator
+                        && *end == separator
+                    {
+                        next[at + 3] = true;
+                    }
+                }
+                Token::Part if c != separator => next[at] = true,
+                Token::All => next[at] = true,
+                _ => {}
+            }
+        }
+        skip_stars(&tokens, &mut next);
+        reached = next;
+    }
+    reached[tokens.len()]
+}
+
+/// A star may stand for nothing.
+fn skip_stars(tokens: &[Token], reached: &mut [bool]) {
+    for (at, token) in tokens.iter().enumerate() {
+        if reached[at] && !matches!(token, Token::Char(_)) {
+            reached[at + 1] = true;
+        }
+    }
+}
+
+enum Token {
+    Char(char),
+    Part,
+    All,
+}
+
+fn tokens(glob: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut chars = glob.chars().peekable();
+    while let Some(c) = chars.next() {
+        tokens.push(match c {
+            '*' if chars.next_if_eq(&'*').is_some() => Token::All,
+            '*' => Token::Part,
+            c => Token::Char(c),
+        });
+    }
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn stars_stay_in_their_part_and_double_stars_do_not() {
+        for (glob, text, expected) in [
+            ("/a/*", "/a/b", true),
+            ("/a/*", "/a/b/c", false),
+            ("/a/**", "/a/b/c", true),
+            ("/a/**", "/a", true),
+            ("/a/**", "/ab", false),
+            ("/**/boltons/**", "/simple/boltons/", true),
+            ("/**/boltons/**", "/pypi/boltons", true),
+            ("/**/boltons/**", "/simple/boltonsy/", false),
+            ("/**/boltons/**", "/boltons/", true),
+            ("/a/**/b", "/a/b", true),
+            ("/a/**b", "/a/b", true),
+            ("/a**/b", "/ab", false),
+            ("/*/*/archive/**", "/o/r/archive/main.zip", true),
+            ("/**", "/", true),
+            ("", "", true),
+            ("", "/", false),
+        ] {
+            assert_eq!(matches(glob, text, '/'), expected, "{glob} {text}");
+        }
+        assert!(matches("*.example.org", "a.example.org", '.'));
+        assert!(!matches("*.example.org", "a.b.example.org", '.'));
+        assert!(matches("**.example.org", "a.b.example.org", '.'));
+        assert!(!matches("*.example.org", "example.org", '.'));
+    }
+
+    /// The same grammar by backtracking: slow, and plainly right.
+    fn plain(glob: &[char], text: &[char]) -> bool {
+        match glob {
+            ['/', '*', '*', '/', rest @ ..]
+                if text.first() == Some(&'/') && plain(rest, &text[1..]) =>
+            {
+                true
+            }
+            [] => text.is_empty(),
+            ['*', '*', rest @ ..] => (0..=text.len()).any(|at| plain(rest, &text[at..])),
+            ['*', rest @ ..] => (0..=text.len())
+                .take_while(|at| !text[..*at].contains(&'/'))
+                .any(|at| plain(rest, &text[at..])),
+            [c, rest @ ..] => text.first() == Some(c) && plain(rest, &text[1..]),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_backtracking(glob in "[ab/*]{0,8}", text in "[ab/]{0,10}") {
+            let (g, t): (Vec<_>, Vec<_>) = (glob.chars().collect(), text.chars().collect());
+            let folder = g.strip_suffix(&['/', '*', '*']).filter(|folder| !folder.is_empty());
+            let expected = plain(&g, &t) || folder.is_some_and(|folder| plain(folder, &t));
+            prop_assert_eq!(matches(&glob, &text, '/'), expected);
+        }
+
+        #[test]
+        fn a_text_matches_itself(text in "[a-z/.-]{0,40}") {
+            prop_assert!(matches(&text, &text, '/'));
+        }
+    }
+
+    #[test]
+    fn no_glob_is_slow() {
+        let begun = std::time::Instant::now();
+        assert!(!matches(&"*a".repeat(60), &"a".repeat(4000).replace("aa", "ab"), '/'));
+        assert!(!matches(&"**a".repeat(60), &format!("{}b", "a".repeat(4000)), '/'));
+        assert!(begun.elapsed().as_secs() < 5);
+    }
+}

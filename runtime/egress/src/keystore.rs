@@ -1,0 +1,75 @@
+//! A Java key store (JKS) of trusted certificates. Java reads no PEM file, and no variable names one.
+
+use rustls::pki_types::CertificateDer;
+use sha1::{Digest, Sha1};
+
+/// The password is no secret: the format wants one to check that the file is whole.
+pub(crate) const PASSWORD: &str = "changeit";
+
+const MAGIC: u32 = 0xfeed_feed;
+const VERSION: u32 = 2;
+const TRUSTED: u32 = 2;
+/// Part of the checksum, by the format.
+const WHITENER: &[u8] = b"Mighty Aphrodite";
+
+pub(crate) fn keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
+    let mut store = Vec::new();
+    put(&mut store, MAGIC);
+    put(&mut store, VERSION);
+    put(&mut store, certificates.len() as u32);
+    for (index, certificate) in certificates.iter().enumerate() {
+        put(&mut store, TRUSTED);
+        put_text(&mut store, &format!("ca-{index}"));
+        // The entry's date, in milliseconds: none, so that equal bundles are equal files.
+        store.extend([0; 8]);
+        put_text(&mut store, "X.509");
+        put(&mut store, certificate.len() as u32);
+        store.extend_from_slice(certificate);
+    }
+    let mut sum = Sha1::new();
+    for unit in PASSWORD.encode_utf16() {
+        sum.update(unit.to_be_bytes());
+    }
+    sum.update(WHITENER);
+    sum.update(&store);
+    store.extend_from_slice(&sum.finalize());
+    store
+}
+
+fn put(store: &mut Vec<u8>, number: u32) {
+    store.extend(number.to_be_bytes());
+}
+
+/// ASCII in Java's own form of UTF-8 is ASCII.
+fn put_text(store: &mut Vec<u8>, text: &str) {
+    store.extend((text.len() as u16).to_be_bytes());
+    store.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::ca::Authority;
+
+    /// Java's own tool reads it, where there is one.
+    #[test]
+    fn java_reads_the_key_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.jks");
+        let ca = Authority::new("a run").unwrap();
+        std::fs::write(&path, keystore(&[ca.certificate().clone()])).unwrap();
+        let listed = Command::new("keytool")
+            .args(["-list", "-storepass", PASSWORD, "-keystore"])
+            .arg(&path)
+            .output();
+        match listed {
+            Ok(listed) => {
+                let said = String::from_utf8_lossy(&listed.stdout).into_owned();
+                assert!(said.contains("trustedCertEntry"), "{said}");
+            }
+            Err(_) => eprintln!("java_reads_the_key_store: NOT RUN: no keytool"),
+        }
+    }
+}

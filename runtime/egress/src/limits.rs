@@ -1,0 +1,66 @@
+//! `configs/egress.toml`, read once.
+
+use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
+
+use serde::Deserialize;
+
+const SHIPPED: &str = include_str!("../../../configs/egress.toml");
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub(crate) limits: Limits,
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limits {
+    pub(crate) connections: usize,
+    pub(crate) requests: u64,
+    pub(crate) head_bytes: usize,
+    head_seconds: u64,
+    connect_seconds: u64,
+    answer_seconds: u64,
+    idle_seconds: u64,
+}
+
+impl Limits {
+    pub(crate) fn head(&self) -> Duration {
+        Duration::from_secs(self.head_seconds)
+    }
+
+    pub(crate) fn connect(&self) -> Duration {
+        Duration::from_secs(self.connect_seconds)
+    }
+
+    pub(crate) fn answer(&self) -> Duration {
+        Duration::from_secs(self.answer_seconds)
+    }
+
+    pub(crate) fn idle(&self) -> Duration {
+        Duration::from_secs(self.idle_seconds)
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Client {
+    pub(crate) proxy: Vec<String>,
+    pub(crate) no_proxy: Vec<String>,
+    pub(crate) no_proxy_hosts: String,
+    pub(crate) bundle: Vec<String>,
+    pub(crate) folder: String,
+    pub(crate) bundle_file: String,
+    pub(crate) keystore_file: String,
+    pub(crate) other: BTreeMap<String, String>,
+}
+
+static READ: LazyLock<Result<Settings, String>> =
+    LazyLock::new(|| toml::from_str(SHIPPED).map_err(|error| error.to_string()));
+
+impl Settings {
+    pub(crate) fn shipped() -> Result<&'static Self, String> {
+        READ.as_ref().map_err(|error| format!("configs/egress.toml: {error}"))
+    }
+}

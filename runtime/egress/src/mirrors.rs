@@ -1,0 +1,38 @@
+//! `configs/mirrors.toml`, read once.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+const SHIPPED: &str = include_str!("../../../configs/mirrors.toml");
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mirrors {
+    pub(crate) source: Vec<String>,
+    pub(crate) forks: Vec<String>,
+    pub(crate) pages: Vec<String>,
+    pub(crate) documentation: Vec<String>,
+    pub(crate) benchmarks: Vec<String>,
+    pub(crate) forges: Vec<String>,
+    pub(crate) indexes: Vec<String>,
+    pub(crate) index_words: Vec<String>,
+    pub(crate) files: Files,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Files {
+    pub(crate) prefixes: Vec<String>,
+    pub(crate) suffixes: Vec<String>,
+}
+
+static READ: LazyLock<Result<Mirrors, String>> =
+    LazyLock::new(|| toml::from_str(SHIPPED).map_err(|error| error.to_string()));
+
+impl Mirrors {
+    /// A shipped list that cannot be read is an error, never an empty list.
+    pub(crate) fn shipped() -> Result<&'static Self, String> {
+        READ.as_ref().map_err(|error| format!("configs/mirrors.toml: {error}"))
+    }
+}

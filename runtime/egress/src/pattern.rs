@@ -1,0 +1,290 @@
+//! URL patterns: `[METHOD[,METHOD]... ]SCHEME://HOST[:PORT][/PATH]`. docs/egress.md has the grammar.
+
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+use thiserror::Error;
+
+use crate::{
+    glob,
+    target::{Origin, Scheme},
+};
+
+/// A pattern that cannot be read: which, why, and what to write.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is not a URL pattern: {why}")]
+pub struct PatternError {
+    pub text: String,
+    pub why: &'static str,
+}
+
+/// How a pattern is held against a URL. What is denied is denied generously: a pattern that misses by
+/// a letter's case or an unusual port would deny nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Exactly: the scheme's own port unless one is named, the case of the path.
+    Allow,
+    /// Any port unless one is named, any case.
+    Deny,
+    /// As `Deny`; and any scheme, `www.` before the host, and all that lies below the path.
+    Task,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Port {
+    Unnamed,
+    Any,
+    Is(u16),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    text: String,
+    reach: Reach,
+    /// Empty: any.
+    methods: Vec<String>,
+    /// `None`: both.
+    scheme: Option<Scheme>,
+    host: String,
+    port: Port,
+    /// `None`: any.
+    path: Option<String>,
+}
+
+impl Pattern {
+    /// A pattern of `network.allow`.
+    pub fn allow(text: &str) -> Result<Self, PatternError> {
+        Self::parse(text, Reach::Allow)
+    }
+
+    /// A pattern of `network.deny`.
+    pub fn deny(text: &str) -> Result<Self, PatternError> {
+        Self::parse(text, Reach::Deny)
+    }
+
+    /// A pattern of a task's `blocked_urls`.
+    pub fn task(text: &str) -> Result<Self, PatternError> {
+        Self::parse(text, Reach::Task)
+    }
+
+    fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
+        let wrong = |why| PatternError { text: text.to_owned(), why };
+        let (methods, url) = match text.trim().split_once(char::is_whitespace) {
+            Some((methods, url)) => (methods.split(',').collect(), url.trim()),
+            None => (Vec::new(), text.trim()),
+        };
+        if methods.iter().any(|name| {
+            name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+        }) {
+            return Err(wrong("methods are written in capitals with commas between: `GET,HEAD`"));
+        }
+        let (scheme, rest) = url
+            .split_once("://")
+            .ok_or_else(|| wrong("write `https://HOST/PATH`, or `*://` for both schemes"))?;
+        let scheme = match scheme {
+            "*" => None,
+            "http" => Some(Scheme::Http),
+            "https" => Some(Scheme::Https),
+            _ => return Err(wrong("the scheme is `http`, `https` or `*`")),
+        };
+        if rest.contains(['?', '#', '\\']) || rest.contains(char::is_whitespace) {
+            return Err(wrong("a pattern has no query, fragment or white space"));
+        }
+        let (authority, path) = match rest.find('/') {
+            Some(at) => (&rest[..at], Some(&rest[at..])),
+            None => (rest, None),
+        };
+        let (host, port) =
+            split_port(authority).ok_or_else(|| wrong("the port is 1-65535 or `*`"))?;
+        if host.is_empty() {
+            return Err(wrong("the host is missing"));
+        }
+        let path = path.filter(|path| *path != "/**").map(|path| {
+            let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
+            if reach == Reach::Allow { path } else { path.to_lowercase() }
+        });
+        let mut host = plain_host(host).ok_or_else(|| wrong("the host is not a name"))?;
+        if reach == Reach::Task
+            && let Some(bare) = host.strip_prefix("www.")
+        {
+            host = bare.to_owned();
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            reach,
+            methods: methods.into_iter().map(ToOwned::to_owned).collect(),
+            scheme,
+            host,
+            port,
+            path,
+        })
+    }
+
+    /// As it is written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether some URL of the origin can match.
+    pub fn reaches(&self, origin: &Origin) -> bool {
+        let scheme = self.scheme.is_none_or(|scheme| scheme == origin.scheme);
+        let port = match self.port {
+            Port::Unnamed => {
+                self.reach != Reach::Allow || origin.port == origin.scheme.default_port()
+            }
+            Port::Any => true,
+            Port::Is(port) => port == origin.port,
+        };
+        let host = match self.reach {
+            Reach::Task => origin.host.strip_prefix("www.").unwrap_or(&origin.host),
+            Reach::Allow | Reach::Deny => &origin.host,
+        };
+        (scheme || self.reach == Reach::Task) && port && glob::matches(&self.host, host, '.')
+    }
+
+    /// Whether every URL of an origin that it reaches matches, by any method.
+    pub fn is_whole(&self) -> bool {
+        self.path.is_none() && self.methods.is_empty()
+    }
+
+    pub fn takes_method(&self, method: &str) -> bool {
+        self.methods.is_empty() || self.methods.iter().any(|taken| taken == method)
+    }
+
+    /// Whether a path in plain form matches.
+    pub fn takes_path(&self, path: &str) -> bool {
+        let Some(glob) = &self.path else { return true };
+        if self.reach == Reach::Allow {
+            return glob::matches(glob, path, '/');
+        }
+        let path = path.to_lowercase();
+        glob::matches(glob, &path, '/')
+            || self.reach == Reach::Task
+                && glob::matches(&format!("{}/**", glob.trim_end_matches('/')), &path, '/')
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn split_port(authority: &str) -> Option<(&str, Port)> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port),
+        _ => return Some((authority, Port::Unnamed)),
+    };
+    let port = match port {
+        "*" => Port::Any,
+        port => Port::Is(port.parse().ok().filter(|port| *port != 0)?),
+    };
+    Some((host, port))
+}
+
+/// A name in the form that origins have, stars kept; an address in its canonical form.
+fn plain_host(host: &str) -> Option<String> {
+    if host.contains('*') {
+        let lower = host.to_lowercase();
+        let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '*' | '.' | '-' | '_');
+        return lower.chars().all(known).then_some(lower);
+    }
+    Origin::parse(Scheme::Http, host).ok().map(|origin| origin.host)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Target;
+
+    fn takes(pattern: &Pattern, url: &str) -> bool {
+        let target = Target::parse(url).unwrap();
+        pattern.reaches(&target.origin) && pattern.takes_path(target.paths.last().unwrap())
+    }
+
+    #[test]
+    fn an_allowing_pattern_is_exact() {
+        let pattern = Pattern::allow("https://pypi.org/simple/**").unwrap();
+        assert!(takes(&pattern, "https://pypi.org/simple/attrs/"));
+        assert!(takes(&pattern, "https://PYPI.org:443/simple"));
+        for url in [
+            "http://pypi.org/simple/attrs/",
+            "https://pypi.org:8443/simple/attrs/",
+            "https://pypi.org/Simple/attrs/",
+            "https://pypi.org/simple/../project/attrs/",
+            "https://pypi.org.evil.example/simple/",
+            "https://www.pypi.org/simple/",
+        ] {
+            assert!(!takes(&pattern, url), "{url}");
+        }
+        assert!(takes(&Pattern::allow("*://**:*").unwrap(), "http://a.b.c:81/x"));
+        assert!(takes(&Pattern::allow("http://[::1]:81/").unwrap(), "http://[0:0::1]:81/"));
+        assert!(!takes(&Pattern::allow("https://a/x").unwrap(), "https://a/x/y"));
+    }
+
+    #[test]
+    fn a_denying_pattern_is_generous() {
+        let pattern = Pattern::task("https://www.github.com/Mahmoud/boltons").unwrap();
+        for url in [
+            "https://github.com/mahmoud/boltons",
+            "http://GITHUB.com/mahmoud/BOLTONS/",
+            "https://www.github.com:8443/mahmoud/boltons/archive/master.zip",
+            "https://github.com//mahmoud/%62oltons/blob",
+        ] {
+            assert!(takes(&pattern, url), "{url}");
+        }
+        assert!(!takes(&pattern, "https://github.com/mahmoud/boltonsy"));
+        let pattern = Pattern::deny("https://a.example/x").unwrap();
+        assert!(takes(&pattern, "https://a.example:99/X"));
+        assert!(!takes(&pattern, "http://a.example/x"));
+    }
+
+    #[test]
+    fn methods_are_named_in_front() {
+        let pattern = Pattern::allow("GET,HEAD https://a.example").unwrap();
+        assert!(pattern.takes_method("GET") && !pattern.takes_method("POST"));
+        assert!(!pattern.is_whole());
+        assert!(Pattern::allow("https://a.example/**").unwrap().is_whole());
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        for text in [
+            "",
+            "pypi.org",
+            "ftp://a",
+            "https://",
+            "https:///x",
+            "https://a:0/",
+            "https://a:x/",
+            "https://u@a/",
+            "https://a/?q",
+            "https://a/ b",
+            "get https://a/",
+            "https://[ab/",
+            "https://a*\u{fc}/",
+        ] {
+            assert!(Pattern::allow(text).is_err(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_a_pattern_takes_its_own_url(
+            host in "[a-z]{1,8}(\\.[a-z]{2,5}){1,2}", path in "(/[a-z0-9_-]{1,6}){0,4}", port in 1u16..
+        ) {
+            let url = format!("https://{host}:{port}{path}");
+            for pattern in [Pattern::allow(&url), Pattern::deny(&url), Pattern::task(&url)] {
+                prop_assert!(takes(&pattern.unwrap(), &url));
+            }
+        }
+
+        #[test]
+        fn reading_never_panics(text in ".{0,40}") {
+            let _ = Pattern::allow(&text);
+            let _ = Target::parse(&text);
+        }
+    }
+}

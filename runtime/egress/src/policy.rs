@@ -1,0 +1,247 @@
+//! The policy of one trial: what its arm allows, what its task blocks. Deny wins.
+
+use proctor_types::{DenyReason, NetworkMode, NetworkPolicy, Task, UrlDecision};
+
+use crate::{Exception, Pattern, Target, aliases::TaskRules, target::Origin};
+
+/// What the policy says to one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    pub decision: UrlDecision,
+    /// Present unless allowed.
+    pub reason: Option<DenyReason>,
+    /// The pattern that decided.
+    pub rule: Option<String>,
+}
+
+impl Verdict {
+    pub(crate) fn denied(reason: DenyReason) -> Self {
+        Self { decision: UrlDecision::Denied, reason: Some(reason), rule: None }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Policy {
+    mode: NetworkMode,
+    allow: Vec<Pattern>,
+    deny: Vec<Pattern>,
+    task: TaskRules,
+    audit: bool,
+    pub(crate) private: Vec<Exception>,
+}
+
+impl Policy {
+    /// `Err` names the key and what is wrong with it.
+    pub fn new(network: &NetworkPolicy, task: &Task) -> Result<Self, String> {
+        let mut policy = Self::of_arm(network)?;
+        policy.task = TaskRules::of(task).map_err(|error| format!("`blocked_urls`: {error}"))?;
+        Ok(policy)
+    }
+
+    /// The arm's part alone, for checking a configuration.
+    pub fn of_arm(network: &NetworkPolicy) -> Result<Self, String> {
+        let read = |key: &str, texts: &[String], parse: fn(&str) -> Result<Pattern, _>| {
+            let patterns: Result<Vec<_>, crate::PatternError> =
+                texts.iter().map(|text| parse(text)).collect();
+            patterns.map_err(|error| format!("`network.{key}`: {error}"))
+        };
+        let private: Result<Vec<_>, _> =
+            network.private.iter().map(|text| Exception::parse(text)).collect();
+        Ok(Self {
+            mode: network.mode,
+            allow: read("allow", &network.allow, Pattern::allow)?,
+            deny: read("deny", &network.deny, Pattern::deny)?,
+            task: TaskRules::default(),
+            audit: network.audit,
+            private: private.map_err(|error| format!("`network.private`: {error}"))?,
+        })
+    }
+
+    /// Holds one request against the rules. Addresses are judged when they are dialled.
+    pub fn judge(&self, method: &str, target: &Target) -> Verdict {
+        if let Some((reason, rule)) = self.task.judge(target) {
+            return Verdict { rule: Some(rule), ..Verdict::denied(reason) };
+        }
+        let denied = self.deny.iter().find(|rule| {
+            rule.reaches(&target.origin)
+                && rule.takes_method(method)
+                && target.paths.iter().any(|path| rule.takes_path(path))
+        });
+        if let Some(rule) = denied {
+            return self.unless_audited(DenyReason::Denied, Some(rule.text().to_owned()));
+        }
+        let allowed = self.allow.iter().find(|rule| {
+            rule.reaches(&target.origin)
+                && rule.takes_method(method)
+                && target.allow_paths.iter().all(|path| rule.takes_path(path))
+        });
+        let rule = allowed.map(|rule| rule.text().to_owned());
+        match self.mode {
+            NetworkMode::Allow if rule.is_none() => {
+                self.unless_audited(DenyReason::NotAllowed, None)
+            }
+            NetworkMode::Closed => Verdict::denied(DenyReason::NotAllowed),
+            NetworkMode::Allow | NetworkMode::OpenExcept => {
+                Verdict { decision: UrlDecision::Allowed, reason: None, rule }
+            }
+        }
+    }
+
+    /// Whether all that a host may be asked is allowed: then its connections are passed on as they
+    /// are. The rule that allows it is returned with it.
+    pub(crate) fn passes_unseen(&self, origin: &Origin) -> Option<Option<String>> {
+        if self.audit
+            || self.task.reaches(origin)
+            || self.deny.iter().any(|rule| rule.reaches(origin))
+        {
+            return None;
+        }
+        match self.mode {
+            NetworkMode::Closed => None,
+            NetworkMode::OpenExcept => Some(None),
+            NetworkMode::Allow => self
+                .allow
+                .iter()
+                .find(|rule| rule.is_whole() && rule.reaches(origin))
+                .map(|rule| Some(rule.text().to_owned())),
+        }
+    }
+
+    fn unless_audited(&self, reason: DenyReason, rule: Option<String>) -> Verdict {
+        let decision = if self.audit { UrlDecision::Audited } else { UrlDecision::Denied };
+        Verdict { decision, reason: Some(reason), rule }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn network(mode: NetworkMode, allow: &[&str], deny: &[&str]) -> NetworkPolicy {
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        NetworkPolicy { mode, allow: own(allow), deny: own(deny), ..NetworkPolicy::default() }
+    }
+
+    fn task(blocked: &str) -> Task {
+        let text = format!(
+            r#"{{"schema_version": 1, "id": "t", "statement": "s", "environment": {{"base": "host"}},
+                "fail_to_pass": [], "test_command": ["true"], "blocked_urls": [{blocked}]}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn judge(policy: &Policy, method: &str, url: &str) -> (UrlDecision, Option<DenyReason>) {
+        let verdict = policy.judge(method, &Target::parse(url).unwrap());
+        (verdict.decision, verdict.reason)
+    }
+
+    const YES: (UrlDecision, Option<DenyReason>) = (UrlDecision::Allowed, None);
+
+    fn no(reason: DenyReason) -> (UrlDecision, Option<DenyReason>) {
+        (UrlDecision::Denied, Some(reason))
+    }
+
+    #[test]
+    fn deny_wins_in_every_mode() {
+        let all = ["*://**:*"];
+        for (mode, open) in [
+            (NetworkMode::Closed, no(DenyReason::NotAllowed)),
+            (NetworkMode::Allow, YES),
+            (NetworkMode::OpenExcept, YES),
+        ] {
+            let arm = network(mode, &all, &["POST https://a.example/x/**"]);
+            let policy = Policy::new(&arm, &task(r#""https://b.example/**""#)).unwrap();
+            assert_eq!(judge(&policy, "GET", "https://a.example/x/y"), open);
+            assert_eq!(judge(&policy, "POST", "https://a.example/x/y"), no(DenyReason::Denied));
+            assert_eq!(judge(&policy, "GET", "http://b.example/"), no(DenyReason::TaskBlocked));
+        }
+    }
+
+    #[test]
+    fn a_disguise_is_no_way_round() {
+        let arm = network(NetworkMode::Allow, &["https://a.example/ok/**"], &[]);
+        let policy = Policy::new(&arm, &task(r#""https://a.example/ok/no/**""#)).unwrap();
+        assert_eq!(judge(&policy, "GET", "https://a.example/ok/%2B/x"), YES);
+        for url in [
+            "https://a.example/ok/../secret",
+            "https://a.example/ok/%2e%2e/secret",
+            "https://a.example/ok/%252e%252e/secret",
+            "https://a.example/ok/..%2fsecret",
+            "https://a.example/ok/..%5csecret",
+        ] {
+            assert_eq!(judge(&policy, "GET", url), no(DenyReason::NotAllowed), "{url}");
+        }
+        for url in [
+            "https://a.example/ok/no/x",
+            "https://a.example/ok//no/x",
+            "https://a.example/ok/./no",
+            "https://a.example/ok/%6eo/x",
+            "https://a.example/ok/%256eo/x",
+            "https://a.example/ok/x/../NO/x",
+            "https://a.example/ok%2fno%2fx",
+        ] {
+            assert_eq!(judge(&policy, "GET", url), no(DenyReason::TaskBlocked), "{url}");
+        }
+    }
+
+    #[test]
+    fn audit_lets_pass_what_no_task_blocks() {
+        let arm = NetworkPolicy {
+            audit: true,
+            ..network(NetworkMode::Allow, &["https://a.example"], &["https://c.example"])
+        };
+        let policy = Policy::new(&arm, &task(r#""https://b.example/**""#)).unwrap();
+        assert_eq!(judge(&policy, "GET", "https://a.example/"), YES);
+        let audited = |reason| (UrlDecision::Audited, Some(reason));
+        let at = |url| judge(&policy, "GET", url);
+        assert_eq!(at("https://c.example/"), audited(DenyReason::Denied));
+        assert_eq!(at("https://d.example/"), audited(DenyReason::NotAllowed));
+        assert_eq!(at("https://b.example/"), no(DenyReason::TaskBlocked));
+    }
+
+    #[test]
+    fn only_a_host_without_path_rules_passes_unseen() {
+        let origin = |host: &str| Origin::parse(crate::target::Scheme::Https, host).unwrap();
+        let allow = ["https://a.example", "https://b.example/x/**", "GET https://c.example"];
+        let arm = network(NetworkMode::Allow, &allow, &["https://d.example/x"]);
+        let policy = Policy::of_arm(&arm).unwrap();
+        assert!(policy.passes_unseen(&origin("a.example")).is_some());
+        for host in ["b.example", "c.example", "d.example", "e.example"] {
+            assert!(policy.passes_unseen(&origin(host)).is_none(), "{host}");
+        }
+        let open = Policy::of_arm(&network(NetworkMode::OpenExcept, &[], &["https://d.example/x"]));
+        assert!(open.as_ref().unwrap().passes_unseen(&origin("e.example")).is_some());
+        assert!(open.unwrap().passes_unseen(&origin("d.example")).is_none());
+        let blocking = Policy::new(&arm, &task(r#""https://z.example/p""#)).unwrap();
+        assert!(blocking.passes_unseen(&origin("a.example")).is_none(), "a URL may carry another");
+    }
+
+    #[test]
+    fn a_wrong_key_is_named() {
+        let wrong = |arm: NetworkPolicy| Policy::of_arm(&arm).unwrap_err();
+        assert!(wrong(network(NetworkMode::Allow, &["x"], &[])).contains("network.allow"));
+        assert!(wrong(network(NetworkMode::Allow, &[], &["x"])).contains("network.deny"));
+        let arm = NetworkPolicy { private: vec!["x".into()], ..NetworkPolicy::default() };
+        assert!(wrong(arm).contains("network.private"));
+    }
+
+    proptest! {
+        /// No way of writing the path makes a blocked one pass.
+        #[test]
+        fn percent_encoding_hides_nothing(codes in prop::collection::vec(0u8..3, 4), slash in 0u8..4) {
+            let name: String = "/secr".chars().zip([slash.min(2)].into_iter().chain(codes)).map(
+                |(c, code)| match code {
+                    0 => c.to_string(),
+                    1 => format!("%{:02x}", c as u32),
+                    _ => format!("%25{:02X}", c as u32),
+                },
+            ).collect();
+            let arm = network(NetworkMode::OpenExcept, &[], &["https://a.example/x/secr/**"]);
+            let policy = Policy::of_arm(&arm).unwrap();
+            let url = format!("https://a.example/x{name}/y");
+            prop_assert_eq!(judge(&policy, "GET", &url), no(DenyReason::Denied), "{}", url);
+        }
+    }
+}

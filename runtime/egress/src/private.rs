@@ -1,0 +1,70 @@
+//! `network.private`: addresses that may be dialled though they are not of the public internet.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::target::{Origin, Scheme};
+
+/// `ADDRESS:PORT`, or `NAME=ADDRESS:PORT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exception {
+    /// The only name under which the address may be dialled; the name is not looked up.
+    pub name: Option<String>,
+    pub address: SocketAddr,
+}
+
+impl Exception {
+    /// `Err` says what to write instead.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (name, address) = match text.split_once('=') {
+            Some((name, address)) => (Some(name), address),
+            None => (None, text),
+        };
+        let address = address.parse().map_err(|_| {
+            format!("`{text}`: write ADDRESS:PORT or NAME=ADDRESS:PORT, as in `127.0.0.1:8443`")
+        })?;
+        let name = match name {
+            None => None,
+            Some(name) => Some(
+                Origin::parse(Scheme::Https, name)
+                    .ok()
+                    .filter(|origin| origin.port == 443 && origin.address().is_none())
+                    .map(|origin| origin.host)
+                    .ok_or_else(|| format!("`{text}`: `{name}` is not a host name"))?,
+            ),
+        };
+        Ok(Self { name, address })
+    }
+
+    /// The address that a name is pinned to, for this port.
+    pub(crate) fn pins(&self, host: &str, port: u16) -> Option<IpAddr> {
+        (self.name.as_deref() == Some(host) && self.address.port() == port)
+            .then_some(self.address.ip())
+    }
+
+    /// Whether the address may be dialled for this host.
+    pub(crate) fn admits(&self, host: &str, address: SocketAddr) -> bool {
+        self.address == address && self.name.as_deref().is_none_or(|name| name == host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exception_is_one_address_and_port() {
+        let plain = Exception::parse("127.0.0.1:8443").unwrap();
+        let named = Exception::parse("Index.test=[::1]:8443").unwrap();
+        assert!(plain.admits("any", "127.0.0.1:8443".parse().unwrap()));
+        assert!(!plain.admits("any", "127.0.0.1:8444".parse().unwrap()));
+        assert!(named.admits("index.test", "[::1]:8443".parse().unwrap()));
+        assert!(!named.admits("other.test", "[::1]:8443".parse().unwrap()));
+        assert_eq!(named.pins("index.test", 8443), Some("::1".parse().unwrap()));
+        assert_eq!(named.pins("index.test", 443), None);
+        for wrong in
+            ["", "127.0.0.1", "localhost:1", "=127.0.0.1:1", "a b=127.0.0.1:1", "1.2.3.4=1.2.3.4:1"]
+        {
+            assert!(Exception::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What a request asks for, brought into the one form that policies are held against.
+
+use std::{fmt, net::IpAddr};
+
+use percent_encoding::percent_decode_str;
+use thiserror::Error;
+use url::{Host, Url};
+
+/// How often a path may be percent-encoded within itself before it has no one meaning.
+const DEPTH: usize = 4;
+
+/// Characters kept of a URL in the ledger.
+const SHOWN: usize = 2048;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum TargetError {
+    #[error("neither http nor https")]
+    Scheme,
+    #[error("not a URL")]
+    Url,
+    #[error("credentials in a URL")]
+    Credentials,
+    #[error("a path that is encoded too often")]
+    Ambiguous,
+}
+
+/// Scheme, host and port: where a connection goes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Origin {
+    pub scheme: Scheme,
+    /// Lower case, without a last dot, in ASCII (IDNA); an address in its one canonical form.
+    pub host: String,
+    pub port: u16,
+}
+
+impl Origin {
+    /// Reads `HOST[:PORT]`. Decimal, octal, hexadecimal and short forms of IPv4 addresses become the
+    /// address that they mean, as every URL parser reads them.
+    pub fn parse(scheme: Scheme, authority: &str) -> Result<Self, TargetError> {
+        if authority.contains(['/', '?', '#', '\\', '@']) || authority.is_empty() {
+            return Err(TargetError::Url);
+        }
+        let url = Url::parse(&format!("{}://{authority}/", scheme.name()))
+            .map_err(|_| TargetError::Url)?;
+        Self::of(&url)
+    }
+
+    fn of(url: &Url) -> Result<Self, TargetError> {
+        let scheme = match url.scheme() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return Err(TargetError::Scheme),
+        };
+        let host = match url.host() {
+            Some(Host::Domain(name)) => name.trim_end_matches('.').to_owned(),
+            Some(Host::Ipv4(address)) => address.to_string(),
+            Some(Host::Ipv6(address)) => address.to_string(),
+            None => return Err(TargetError::Url),
+        };
+        if host.is_empty() {
+            return Err(TargetError::Url);
+        }
+        // A last dot hides an address from the parser: `127.1.` is read once more without it.
+        if url.host_str().is_some_and(|shown| shown.ends_with('.')) {
+            let url = Url::parse(&format!("{}://{host}/", scheme.name()));
+            let again = url.ok().and_then(|url| url.host_str().map(ToOwned::to_owned));
+            if again.as_deref() != Some(&host) {
+                return Err(TargetError::Url);
+            }
+        }
+        Ok(Self { scheme, host, port: url.port().unwrap_or(scheme.default_port()) })
+    }
+
+    /// The address, where the host is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
+    /// `HOST[:PORT]`, without the scheme's own port.
+    pub fn authority(&self) -> String {
+        let host = match self.address() {
+            Some(IpAddr::V6(address)) => format!("[{address}]"),
+            _ => self.host.clone(),
+        };
+        if self.port == self.scheme.default_port() { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.name(), self.authority())
+    }
+}
+
+/// A request's URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub origin: Origin,
+    /// As it was written and goes on, path and query.
+    pub written: String,
+    /// The path in every depth of decoding, each without dot segments and double slashes. What is
+    /// allowed must be allowed in each, what is denied is denied in any: an upstream may decode as
+    /// often as it likes.
+    pub paths: Vec<String>,
+    /// Those of `paths` that must be allowed: not the encoded one, where decoding it changes no
+    /// part's bounds (`%2B` is a plus to everybody).
+    pub allow_paths: Vec<String>,
+    /// Every absolute URL within path and query (archives, mirrors and redirectors carry them).
+    pub carried: Vec<(Origin, String)>,
+}
+
+impl Target {
+    /// Of path and query as they stand in a request line.
+    pub fn new(origin: Origin, written: &str) -> Result<Self, TargetError> {
+        let written = if written.is_empty() { "/" } else { written };
+        if !written.starts_with('/') {
+            return Err(TargetError::Url);
+        }
+        let path = written.split(['?', '#']).next().unwrap_or("/");
+        let (depths, whole) = (decoded(path)?, decoded(written)?);
+        let mut paths: Vec<_> = depths.iter().map(|path| plain(path)).collect();
+        let lower = path.to_ascii_lowercase();
+        let bounds = ["%2f", "%5c", "%2e", "%25"].iter().any(|code| lower.contains(code));
+        let skipped = usize::from(paths.len() > 1 && !bounds);
+        let allow_paths = paths[skipped..].to_vec();
+        paths.dedup();
+        let carried = whole.iter().flat_map(|text| carried(text)).collect();
+        Ok(Self { origin, written: written.to_owned(), paths, allow_paths, carried })
+    }
+
+    /// Of a whole URL.
+    pub fn parse(url: &str) -> Result<Self, TargetError> {
+        let (scheme, rest) = url.split_once("://").ok_or(TargetError::Url)?;
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return Err(TargetError::Scheme),
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, written) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(TargetError::Credentials);
+        }
+        let written = match written.starts_with('/') {
+            true => written.to_owned(),
+            false => format!("/{written}"),
+        };
+        Self::new(Origin::parse(scheme, authority)?, &written)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: String =
+            format!("{}{}", self.origin, self.written).chars().take(SHOWN).collect();
+        f.write_str(&shown)
+    }
+}
+
+/// The text in every depth of percent-encoding, from as written to fully decoded.
+fn decoded(text: &str) -> Result<Vec<String>, TargetError> {
+    let mut depths = vec![text.to_owned()];
+    loop {
+        let last = depths.last().map(String::as_str).unwrap_or_default();
+        let next = percent_decode_str(last).decode_utf8_lossy().into_owned();
+        if next == last {
+            return Ok(depths);
+        }
+        if depths.len() == DEPTH {
+            return Err(TargetError::Ambiguous);
+        }
+        depths.push(next);
+    }
+}
+
+/// Without dot segments, empty segments and backslashes.
+fn plain(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    let path = path.replace('\\', "/");
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let folder = path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..");
+    let mut plain = format!("/{}", parts.join("/"));
+    if folder && !parts.is_empty() {
+        plain.push('/');
+    }
+    plain
+}
+
+fn carried(text: &str) -> Vec<(Origin, String)> {
+    let lower = text.to_ascii_lowercase();
+    let mut found = Vec::new();
+    for (scheme, word) in [(Scheme::Http, "http:/"), (Scheme::Https, "https:/")] {
+        for (at, _) in lower.match_indices(word) {
+            // Intermediaries collapse the double slash.
+            let Some(rest) = text.get(at + word.len()..) else { continue };
+            let rest = rest.trim_start_matches('/');
+            let end = rest.find(['&', '#', ' ', '"', '\'', '<', '>']).unwrap_or(rest.len());
+            let url = &rest[..end];
+            let (authority, path) = url.split_at(url.find(['/', '?']).unwrap_or(url.len()));
+            if let Ok(origin) = Origin::parse(scheme, authority) {
+                found.push((origin, plain(path.split('?').next().unwrap_or_default())));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn target(url: &str) -> Target {
+        Target::parse(url).unwrap()
+    }
+
+    #[test]
+    fn hosts_have_one_form() {
+        for (written, host) in [
+            ("http://EXAMPLE.org./", "example.org"),
+            ("http://2130706433/", "127.0.0.1"),
+            ("http://0177.0.0.1/", "127.0.0.1"),
+            ("http://0x7f.1/", "127.0.0.1"),
+            ("http://127.1/", "127.0.0.1"),
+            ("http://%31%32%37.0.0.1/", "127.0.0.1"),
+            ("http://[::FFFF:127.0.0.1]/", "::ffff:127.0.0.1"),
+            ("http://b\u{fc}cher.example/", "xn--bcher-kva.example"),
+            ("http://\u{ff11}\u{ff12}\u{ff17}.0.0.1/", "127.0.0.1"),
+        ] {
+            assert_eq!(target(written).origin.host, host, "{written}");
+        }
+        assert_eq!(target("https://example.org:443/a").origin.port, 443);
+        assert_eq!(target("https://example.org:8443").origin.authority(), "example.org:8443");
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        for written in
+            ["ftp://a/", "http:///a", "http://a b/", "http://a\\@b/", "a", "http://300.1.1.1/"]
+        {
+            assert!(Target::parse(written).is_err(), "{written}");
+        }
+        assert_eq!(Target::parse("http://u:p@a/"), Err(TargetError::Credentials));
+        assert_eq!(Target::parse("http://a/%25252525"), Err(TargetError::Ambiguous));
+    }
+
+    #[test]
+    fn paths_lose_their_disguises() {
+        for (written, last) in [
+            ("http://a/x//y/./z", "/x/y/z"),
+            ("http://a/x/../y", "/y"),
+            ("http://a/../../y/", "/y/"),
+            ("http://a/x/%2e%2e/y", "/y"),
+            ("http://a/%2562oltons", "/boltons"),
+            ("http://a/b\\c", "/b/c"),
+            ("http://a/@s%2fname", "/@s/name"),
+            ("http://a?x=/../y", "/"),
+        ] {
+            assert_eq!(target(written).paths.last().unwrap(), last, "{written}");
+        }
+    }
+
+    #[test]
+    fn carried_urls_are_found() {
+        for written in [
+            "https://web.example/web/2024/https://github.com/o/r",
+            "https://web.example/web/2024/https:/github.com/o/r",
+            "https://proxy.example/?u=https%3A%2F%2Fgithub.com%2Fo%2Fr&x=1",
+        ] {
+            let carried = target(written).carried;
+            assert!(
+                carried.iter().any(|(origin, path)| origin.host == "github.com" && path == "/o/r"),
+                "{written} {carried:?}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_form_of_a_path_keeps_a_dot_segment(path in "(/|%2[fe]|%252[eE]|\\.|a|\\\\){0,24}") {
+            if let Ok(target) = Target::parse(&format!("http://a/{path}")) {
+                for path in &target.paths {
+                    prop_assert!(path.starts_with('/'));
+                    prop_assert!(!path.contains("//"));
+                    prop_assert!(path.split('/').all(|part| part != ".." && part != "."));
+                }
+            }
+        }
+
+        #[test]
+        fn every_address_reads_back(bits in any::<u32>()) {
+            let address = std::net::Ipv4Addr::from(bits);
+            for written in [
+                format!("http://{address}/"),
+                format!("http://{bits}/"),
+                format!("http://{bits:#x}/"),
+                format!("http://{bits:#o}/").replace("0o", "0"),
+            ] {
+                prop_assert_eq!(target(&written).origin.address(), Some(IpAddr::V4(address)));
+            }
+        }
+    }
+}

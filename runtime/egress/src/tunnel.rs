@@ -1,0 +1,141 @@
+//! What comes through a CONNECT tunnel: TLS for the host that was asked for, or nothing.
+
+use std::sync::Arc;
+
+use http::Request;
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::rt::TokioIo;
+use proctor_types::{DenyReason, UrlDecision, UrlRequest};
+use rustls::server::Acceptor;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, copy_bidirectional},
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{
+    Door,
+    ca::expected_name,
+    dial::dial,
+    forward::Upstreams,
+    target::Origin,
+    wire::{Prefixed, Watched},
+};
+
+/// The first byte of every TLS connection: a handshake record.
+const HANDSHAKE: u8 = 0x16;
+
+impl Door {
+    pub(crate) async fn tunnel<S>(self: &Arc<Self>, origin: &Origin, mut stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let hello = timeout(self.limits.head(), self.hello(&mut stream)).await;
+        let Ok(Some((name, read))) = hello else {
+            return self.close_tunnel(origin, DenyReason::NotHttp, None).await;
+        };
+        let expected = expected_name(&origin.host);
+        if name.as_deref().map(str::to_ascii_lowercase).as_deref() != expected {
+            return self.close_tunnel(origin, DenyReason::HostMismatch, None).await;
+        }
+        let stream = Prefixed::new(read, stream);
+        match self.policy.passes_unseen(origin) {
+            Some(rule) => self.pass(origin, rule, stream).await,
+            None => self.look_inside(origin, stream).await,
+        }
+    }
+
+    /// Reads the client's greeting: the server's name in it, and all bytes read. `None` where it is
+    /// not TLS.
+    async fn hello<S: AsyncRead + Unpin>(
+        &self,
+        stream: &mut S,
+    ) -> Option<(Option<String>, Vec<u8>)> {
+        let (mut acceptor, mut read, mut piece) = (Acceptor::default(), Vec::new(), [0; 4096]);
+        loop {
+            let length = stream.read(&mut piece).await.ok().filter(|length| *length > 0)?;
+            read.extend_from_slice(&piece[..length]);
+            if read.first() != Some(&HANDSHAKE) || read.len() > self.limits.head_bytes {
+                return None;
+            }
+            let mut fresh = &piece[..length];
+            while !fresh.is_empty() {
+                acceptor.read_tls(&mut fresh).ok()?;
+                if let Some(accepted) = acceptor.accept().ok()? {
+                    let name = accepted.client_hello().server_name().map(ToOwned::to_owned);
+                    return Some((name, read));
+                }
+            }
+        }
+    }
+
+    /// Passes bytes both ways: every URL of the host is allowed.
+    async fn pass<S>(self: &Arc<Self>, origin: &Origin, rule: Option<String>, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let limit = self.limits.connect();
+        let dialled = dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await;
+        // Said inside, where the client can show it.
+        let Ok((mut upstream, address)) = dialled else {
+            return self.look_inside(origin, stream).await;
+        };
+        let request = UrlRequest {
+            method: "CONNECT".into(),
+            url: format!("{origin}/"),
+            decision: UrlDecision::Allowed,
+            rule,
+            address: Some(address.to_string()),
+            ..UrlRequest::default()
+        };
+        let Some(mut entry) = self.open(request).await else { return };
+        let counted = Arc::clone(entry.counted());
+        let mut inside = Watched::counting(stream, self.limits.idle(), counted);
+        if let Err(error) = copy_bidirectional(&mut inside, &mut upstream).await {
+            entry.request.error = Some(format!("the connection broke off: {error}"));
+        }
+    }
+
+    /// Ends TLS here and judges each request.
+    async fn look_inside<S>(self: &Arc<Self>, origin: &Origin, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let config = match self.authority.server(&origin.host) {
+            Ok(config) => config,
+            Err(why) => {
+                return self.close_tunnel(origin, DenyReason::BadRequest, Some(why)).await;
+            }
+        };
+        let accepting = TlsAcceptor::from(config).accept(stream);
+        let stream = match timeout(self.limits.head(), accepting).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                let why = Some(error.to_string());
+                return self.close_tunnel(origin, DenyReason::UntrustedDoor, why).await;
+            }
+            Err(_) => return self.close_tunnel(origin, DenyReason::UntrustedDoor, None).await,
+        };
+        let upstreams = Upstreams::default();
+        let service = service_fn(|request: Request<Incoming>| async {
+            Ok::<_, std::convert::Infallible>(self.request(request, origin, &upstreams).await)
+        });
+        let served = self.http().serve_connection(TokioIo::new(stream), service).await;
+        if let Err(error) = served {
+            tracing::debug!(%error, "a connection through the egress door broke");
+        }
+    }
+
+    /// Nothing can be said to a client that does not speak TLS with the door: only the ledger knows.
+    async fn close_tunnel(&self, origin: &Origin, reason: DenyReason, error: Option<String>) {
+        self.note(UrlRequest {
+            method: "CONNECT".into(),
+            url: format!("{origin}/"),
+            decision: UrlDecision::Denied,
+            reason: Some(reason),
+            error,
+            ..UrlRequest::default()
+        })
+        .await;
+    }
+}

@@ -1,0 +1,142 @@
+//! What is allowed works, for clients as they are.
+
+use std::sync::atomic::Ordering;
+
+use proctor_types::{DenyReason, NetworkMode, UrlDecision};
+
+use crate::stage::{Stage, run};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowed_path_passes_and_its_neighbour_does_not() {
+    let stage = Stage::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
+    stage.ledger.step.store(7, Ordering::SeqCst);
+    let (status, body) = stage.curl(&["https://a.test:PORT/ok/file"]).await;
+    assert_eq!((status, body.len()), (200, 100_000));
+    stage.ledger.step.store(8, Ordering::SeqCst);
+    let (status, body) = stage.curl(&["https://a.test:PORT/secret"]).await;
+    assert_eq!(status, 403);
+    assert!(body.contains("not_allowed") && body.contains("not on the list"), "{body}");
+    let (status, _) = stage.curl(&["-d", "x", "https://a.test:PORT/ok/file"]).await;
+    assert_eq!(status, 403, "the method is part of the rule");
+    let ledger = stage.ledger(3).await;
+    let (step, first) = &ledger[0];
+    assert_eq!((*step, first.method.as_str(), first.status), (7, "GET", Some(200)));
+    assert_eq!((first.decision, first.bytes_down), (UrlDecision::Allowed, 100_000));
+    assert_eq!(first.address, Some(stage.upstream.address.to_string()));
+    assert!(first.rule.as_ref().unwrap().starts_with("GET https://a.test:"));
+    assert_eq!((ledger[1].0, ledger[1].1.reason), (8, Some(DenyReason::NotAllowed)));
+    assert_eq!(stage.upstream.asked().len(), 1, "what is denied never leaves");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_host_passes_unseen() {
+    let stage = Stage::new(NetworkMode::Allow, &["https://a.test:PORT"], "").await;
+    // The client sees the upstream's own certificate: it is not the door's.
+    let ca = stage.dir.path().join("upstream.pem");
+    let ca = ca.to_str().unwrap();
+    let (status, body) = stage.curl(&["--cacert", ca, "https://a.test:PORT/ok/file"]).await;
+    assert_eq!((status, body.len()), (200, 100_000));
+    let (status, body) = stage.curl(&["--cacert", ca, "https://b.test:PORT/ok/file"]).await;
+    assert_eq!(status, 0, "{body}");
+    let ledger = stage.ledger(2).await;
+    assert_eq!(ledger[0].1.method, "CONNECT");
+    assert!(ledger[0].1.bytes_down > 100_000);
+    assert_eq!(ledger[1].1.reason, Some(DenyReason::UntrustedDoor));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_pass_both_ways_and_connections_are_kept() {
+    let stage = Stage::new(NetworkMode::OpenExcept, &[], r#", "blocked_urls": ["x.test/y"]"#).await;
+    let big = stage.dir.path().join("big");
+    std::fs::write(&big, vec![b'z'; 3 << 20]).unwrap();
+    let data = format!("@{}", big.display());
+    let url = "https://b.test:PORT/up";
+    let (status, body) = stage.curl(&["--data-binary", &data, url, url]).await;
+    assert!(body.contains("3145728 bytes"), "{status} {body}");
+    let ledger = stage.ledger(2).await;
+    assert_eq!((ledger[0].1.bytes_up, ledger[1].1.bytes_up), (3 << 20, 3 << 20));
+    let plain = crate::upstream::Upstream::start(&[], stage.dir.path()).await;
+    let url = format!("http://127.0.0.1:{}/", plain.port());
+    let (status, _) = stage.curl(&["--noproxy", "", &url]).await;
+    assert_eq!(status, 403, "loopback without an exception");
+    assert!(plain.asked().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn audit_lets_pass_and_says_so() {
+    let stage = Stage::with(
+        NetworkMode::Allow,
+        &["https://a.test:PORT/ok/**"],
+        r#", "blocked_urls": ["https://a.test/secret"]"#,
+        |network| network.audit = true,
+    )
+    .await;
+    assert_eq!(stage.curl(&["https://a.test:PORT/ok/file"]).await.0, 200);
+    assert_eq!(stage.curl(&["https://a.test:PORT/other"]).await.0, 404);
+    assert_eq!(stage.curl(&["https://a.test:PORT/secret"]).await.0, 403);
+    let ledger = stage.ledger(3).await;
+    let said: Vec<_> = ledger.iter().map(|(_, line)| (line.decision, line.reason)).collect();
+    assert_eq!(
+        said,
+        [
+            (UrlDecision::Allowed, None),
+            (UrlDecision::Audited, Some(DenyReason::NotAllowed)),
+            (UrlDecision::Denied, Some(DenyReason::TaskBlocked)),
+        ]
+    );
+}
+
+/// Each client finds the door and its certificate by the variables that the sandbox is given.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_many_kinds_trust_the_door() {
+    let stage = Stage::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
+    let url = format!("https://a.test:{}/ok/file", stage.upstream.port());
+    let python = format!("import urllib.request as r; print(len(r.urlopen('{url}').read()))");
+    let node = format!("fetch('{url}').then(r => r.text()).then(t => console.log(t.length))");
+    // Before 22.21 `fetch` knows no proxy at all.
+    let old_node = !std::process::Command::new("node")
+        .args([
+            "-e",
+            "const [a, b] = process.versions.node.split('.').map(Number);
+             process.exit(a > 22 || (a == 22 && b >= 21) ? 0 : 1)",
+        ])
+        .status()
+        .is_ok_and(|status| status.success());
+    let java = stage.dir.path().join("Get.java");
+    std::fs::write(
+        &java,
+        format!(
+            "class Get {{ public static void main(String[] a) throws Exception {{
+               System.out.println(new java.net.URL(\"{url}\").openStream().readAllBytes().length);
+            }} }}"
+        ),
+    )
+    .unwrap();
+    let java = java.to_str().unwrap();
+    let mut asked = 0;
+    for (program, args) in [
+        ("/usr/bin/python3", vec!["-c", python.as_str()]),
+        ("node", vec!["-e", &node]),
+        ("java", vec![java]),
+    ] {
+        let mut command = stage.command(program);
+        command.args(&args);
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
+        let output = output.ok().filter(|_| program != "node" || !old_node);
+        let Some(output) = output else {
+            eprintln!("clients_of_many_kinds_trust_the_door: NOT RUN for {program}: none, or old");
+            continue;
+        };
+        asked += 1;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("100000"), "{program}: {said} {error}");
+        assert!(output.status.success(), "{program}: {error}");
+    }
+    assert!(asked > 0, "no client at all");
+    let mut git = stage.command("git");
+    git.args(["ls-remote", &url]);
+    let output = run(git).await;
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!error.contains("certificate"), "git trusts the door: {error}");
+}

@@ -1,0 +1,9 @@
+//! The door over real sockets and real TLS, asked by real clients.
+
+#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+
+mod clients;
+mod refusals;
+mod stage;
+#[path = "../../../../tests/end_to_end/upstream.rs"]
+mod upstream;

@@ -1,0 +1,149 @@
+//! Somebody else's server, over real TLS: files of a folder under any of the names given, signed by an
+//! authority of its own. What it was asked is kept.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_rustls::TlsAcceptor;
+
+pub struct Upstream {
+    pub address: SocketAddr,
+    /// The authority that signed the server, in PEM.
+    pub ca: String,
+    asked: Arc<Mutex<Vec<String>>>,
+    serving: JoinHandle<()>,
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Upstream {
+    /// Serves `folder` on a free port of loopback, by TLS unless `names` is empty.
+    pub async fn start(names: &[&str], folder: &Path) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (ca, config) = certify(names);
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (kept, folder) = (Arc::clone(&asked), folder.to_owned());
+        let plain = names.is_empty();
+        let serving = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (kept, folder) = (Arc::clone(&kept), folder.clone());
+                let acceptor = TlsAcceptor::from(Arc::clone(&config));
+                tokio::spawn(async move {
+                    let service = service_fn(|request| answer(request, &folder, &kept));
+                    let http = http1::Builder::new();
+                    if plain {
+                        let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                    } else if let Ok(stream) = acceptor.accept(stream).await {
+                        let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                    }
+                });
+            }
+        });
+        Self { address, ca, asked, serving }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// `METHOD HOST PATH` of every request so far.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn certify(names: &[&str]) -> (String, Arc<ServerConfig>) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    // By the default name, leaf and authority would be one issuer to OpenSSL.
+    params.distinguished_name.push(DnType::CommonName, "an authority of a test");
+    let key = KeyPair::generate().unwrap();
+    let ca = params.self_signed(&key).unwrap();
+    let issuer = Issuer::new(params, key);
+    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.use_authority_key_identifier_extension = true;
+    let key = KeyPair::generate().unwrap();
+    let leaf = params.signed_by(&key, &issuer).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![leaf.der().clone()],
+            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+        )
+        .unwrap();
+    (pem(ca.der()), Arc::new(config))
+}
+
+fn pem(der: &[u8]) -> String {
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    let encoded = BASE64_STANDARD.encode(der);
+    let lines: Vec<_> =
+        encoded.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    folder: &Path,
+    asked: &Mutex<Vec<String>>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let host = request.headers().get("host").map_or("-", |host| host.to_str().unwrap()).to_owned();
+    let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+    asked.lock().unwrap().push(format!("{method} {host} {path}"));
+    if method == "POST" {
+        let sent = request.into_body().collect().await?.to_bytes().len();
+        return Ok(Response::new(Full::from(format!("{sent} bytes"))));
+    }
+    let place: PathBuf = folder.join(path.trim_start_matches('/'));
+    let content = match place.is_dir() {
+        true => Ok(listing(&place).into_bytes()),
+        false => std::fs::read(&place),
+    };
+    let mut response = match content {
+        Ok(content) => Response::new(Full::from(content)),
+        Err(_) => {
+            let mut missing = Response::new(Full::from("nothing here\n"));
+            *missing.status_mut() = StatusCode::NOT_FOUND;
+            missing
+        }
+    };
+    if place.is_dir() {
+        response.headers_mut().insert("content-type", "text/html".parse().unwrap());
+    }
+    Ok(response)
+}
+
+/// Links to what is in a folder, as a simple index of packages has them.
+fn listing(folder: &Path) -> String {
+    let mut links = String::from("<!DOCTYPE html><html><body>\n");
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        links.push_str(&format!("<a href=\"{name}\">{name}</a>\n"));
+    }
+    links + "</body></html>\n"
+}
