@@ -1,6 +1,7 @@
 //! A scripted model server over real HTTP: the model that tests and the demo talk to.
 //!
-//! It speaks the OpenAI chat completions format (streaming and not), and does on demand what real
+//! It speaks OpenAI Chat Completions and Responses, Anthropic Messages and Gemini (streaming and not),
+//! and does on demand what real
 //! endpoints do on bad days: status codes, dropped connections, cut and malformed bodies, delays,
 //! answers without usage. What it answers is a pure function of the script and of the request's own
 //! messages, so it may be asked concurrently, restarted, and resumed in the middle of a
@@ -9,7 +10,11 @@
 //! The script format is described in `docs/fake-llm.md` and by the types of [`Script`].
 
 mod check;
+mod format;
+mod gemini;
 mod matching;
+mod messages;
+mod responses;
 mod script;
 mod server;
 mod wire;

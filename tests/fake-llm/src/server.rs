@@ -18,7 +18,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode, Uri, header};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -27,9 +27,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tower::ServiceExt;
 
 use crate::{
-    Answer, Fault, FaultKind, Script, check,
-    matching::Heard,
-    wire::{self, Reply},
+    Answer, Fault, FaultKind, Script, check, format::Format, matching::Heard, wire::Reply,
 };
 
 /// A request as it came.
@@ -37,7 +35,9 @@ use crate::{
 pub struct Seen {
     /// Parsed, or null.
     pub body: Value,
-    /// The `Authorization` header. Not told over HTTP.
+    /// The path that it was sent to.
+    pub path: String,
+    /// The `Authorization` header, or the key in the header of another API. Not told over HTTP.
     #[serde(skip)]
     pub authorization: Option<String>,
     /// What of the script answered, and the fault if one came first.
@@ -71,6 +71,10 @@ impl FakeLlm {
         let state = Arc::new(Shared { script, inner: Mutex::default() });
         let router = Router::new()
             .route("/v1/chat/completions", post(complete))
+            .route("/v1/responses", post(complete))
+            .route("/v1/messages", post(complete))
+            .route("/v1/models/{action}", post(complete))
+            .route("/v1beta/models/{action}", post(complete))
             .route("/v1/models", get(models))
             .route("/requests", get(requests))
             .with_state(state.clone());
@@ -166,31 +170,55 @@ async fn requests(State(shared): State<Arc<Shared>>) -> Json<Vec<Seen>> {
     Json(shared.lock().seen.clone())
 }
 
-async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
-    let authorization = headers
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .map(ToOwned::to_owned);
-    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+async fn complete(
+    State(shared): State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let key = [header::AUTHORIZATION.as_str(), "x-api-key", "x-goog-api-key"];
+    let authorization = key.iter().find_map(|name| headers.get(*name)?.to_str().ok());
+    let authorization = authorization.map(ToOwned::to_owned);
+    let path = uri.path().to_owned();
+    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
     let note = |answered: String| {
-        let seen = Seen { body: request.clone(), authorization: authorization.clone(), answered };
-        shared.lock().seen.push(seen);
+        let (body, path) = (asked.clone(), path.clone());
+        shared.lock().seen.push(Seen {
+            body,
+            path,
+            authorization: authorization.clone(),
+            answered,
+        });
     };
-    if let Some(why) = check::refusal(&request, shared.script.strict) {
+    let action = path.rsplit_once(':').map(|(_, action)| action);
+    let (format, streamed) = match (path.as_str(), action) {
+        (_, Some(action)) => (Format::Gemini, action == "streamGenerateContent"),
+        ("/v1/responses", _) => (Format::Responses, asked["stream"] == true),
+        ("/v1/messages", _) => (Format::Messages, asked["stream"] == true),
+        _ => (Format::Chat, asked["stream"] == true),
+    };
+    let refuse = |status: StatusCode, why: String, kind: &str| {
         note(format!("refused: {why}"));
-        let error = wire::error(&why, "invalid_request_error");
-        return (StatusCode::BAD_REQUEST, Json(error)).into_response();
+        (status, Json(format.error(&why, kind))).into_response()
+    };
+    let mut request = match format.read(&asked) {
+        Ok(request) => request,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why, "invalid_request_error"),
+    };
+    if format == Format::Gemini {
+        let named = path.rsplit_once('/').and_then(|(_, last)| last.split_once(':'));
+        request["model"] = named.map(|(model, _)| model).into();
+    }
+    if let Some(why) = check::refusal(&request, shared.script.strict) {
+        return refuse(StatusCode::BAD_REQUEST, why, "invalid_request_error");
     }
     let heard = Heard::new(&request);
     let Some(found) = shared.script.find(&heard) else {
         let why = format!("the script has no answer for turn {} of this conversation", heard.turn);
-        note(format!("refused: {why}"));
-        let error = wire::error(&why, "script_exhausted");
-        return (StatusCode::UNPROCESSABLE_ENTITY, Json(error)).into_response();
+        return refuse(StatusCode::UNPROCESSABLE_ENTITY, why, "script_exhausted");
     };
     let reply = Reply::new(found.answer, &request, &heard, &shared.script.model);
-    let streamed = request["stream"] == true;
-    let with_usage = request["stream_options"]["include_usage"] == true;
+    let with_usage = asked["stream_options"]["include_usage"] == true;
     let fault = {
         let key = (found.place.clone(), heard.head.clone());
         let mut inner = shared.lock();
@@ -202,11 +230,11 @@ async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: B
     match fault {
         Some(fault) => {
             note(format!("{}: {:?}", found.place, fault.kind));
-            failed(fault, &reply).await
+            failed(fault, format, &reply, streamed).await
         }
         None => {
             note(found.place.clone());
-            given(found.answer, &reply, streamed, with_usage).await
+            given(found.answer, format, &reply, streamed.then_some(with_usage)).await
         }
     }
 }
@@ -220,32 +248,34 @@ fn due(faults: &[Fault], index: u64) -> Option<&Fault> {
     })
 }
 
-async fn given(answer: &Answer, reply: &Reply<'_>, streamed: bool, with_usage: bool) -> Response {
+/// `streamed`: whether the stream is to tell its usage.
+async fn given(
+    answer: &Answer,
+    format: Format,
+    reply: &Reply<'_>,
+    streamed: Option<bool>,
+) -> Response {
     pause(answer.delay_seconds).await;
-    if !streamed {
-        return Json(reply.whole()).into_response();
-    }
+    let Some(with_usage) = streamed else {
+        return Json(format.whole(reply)).into_response();
+    };
     let gap = answer.chunk_delay_seconds;
-    let lines = reply
-        .chunks(with_usage)
-        .into_iter()
-        .map(|chunk| format!("data: {chunk}\n\n"))
-        .chain(["data: [DONE]\n\n".to_owned()]);
-    let body = stream::iter(lines.collect::<Vec<_>>()).then(move |line| async move {
+    let lines = format.events(reply, with_usage);
+    let body = stream::iter(lines).then(move |line| async move {
         pause(gap).await;
         Ok::<_, Infallible>(line)
     });
     ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(body)).into_response()
 }
 
-async fn failed(fault: &Fault, reply: &Reply<'_>) -> Response {
+async fn failed(fault: &Fault, format: Format, reply: &Reply<'_>, streamed: bool) -> Response {
     pause(fault.delay_seconds).await;
     let json = [(header::CONTENT_TYPE, "application/json")];
     let given = |otherwise: String| fault.body.clone().unwrap_or(otherwise);
     match fault.kind {
         FaultKind::Status => {
             let status = fault.status.and_then(|code| StatusCode::from_u16(code).ok());
-            let body = given(wire::error("the script says so", "scripted_fault").to_string());
+            let body = given(format.error("the script says so", "scripted_fault").to_string());
             let mut response =
                 (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), json, body).into_response();
             if let Some(Ok(value)) = fault.retry_after.as_ref().map(|text| text.parse()) {
@@ -259,7 +289,11 @@ async fn failed(fault: &Fault, reply: &Reply<'_>) -> Response {
             response
         }
         FaultKind::Truncate => {
-            let whole = given(reply.whole().to_string()).into_bytes();
+            let events = [(header::CONTENT_TYPE, "text/event-stream")];
+            let (kind, whole) = match streamed {
+                true => (events, given(format.events(reply, true).concat()).into_bytes()),
+                false => (json, given(format.whole(reply).to_string()).into_bytes()),
+            };
             let half = Bytes::copy_from_slice(&whole[..whole.len() / 2]);
             // The pause lets the half arrive before the connection ends.
             let end = stream::once(async {
@@ -267,10 +301,10 @@ async fn failed(fault: &Fault, reply: &Reply<'_>) -> Response {
                 Err(Ended)
             });
             let body = Body::from_stream(stream::iter([Ok(half)]).chain(end));
-            (json, body).into_response()
+            (kind, body).into_response()
         }
         FaultKind::Malformed => {
-            let whole = reply.whole().to_string();
+            let whole = format.whole(reply).to_string();
             let half = String::from_utf8_lossy(&whole.as_bytes()[..whole.len() / 2]).into_owned();
             (json, given(half)).into_response()
         }
@@ -278,7 +312,7 @@ async fn failed(fault: &Fault, reply: &Reply<'_>) -> Response {
             let page = given("<html><body>Bad gateway</body></html>".into());
             ([(header::CONTENT_TYPE, "text/html")], page).into_response()
         }
-        FaultKind::NoChoices => (json, given(reply.without_choices().to_string())).into_response(),
+        FaultKind::NoChoices => (json, given(format.empty(reply).to_string())).into_response(),
         FaultKind::Hang => std::future::pending().await,
     }
 }

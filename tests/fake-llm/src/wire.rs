@@ -3,23 +3,23 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Answer, UsageSpec,
+    Answer, TokenCounts, UsageSpec,
     matching::{Heard, text},
 };
 
 /// Fixed, so that two answers to one request are equal byte by byte.
-const CREATED: u64 = 1_700_000_000;
+pub(crate) const CREATED: u64 = 1_700_000_000;
 
 /// Bytes of text in one chunk of a stream.
 const CHUNK: usize = 12;
 
 /// An answer bound to the request that it answers.
 pub(crate) struct Reply<'a> {
-    answer: &'a Answer,
-    id: String,
-    model: String,
-    turn: usize,
-    usage: Option<Value>,
+    pub answer: &'a Answer,
+    pub id: String,
+    pub model: String,
+    pub turn: usize,
+    pub usage: Option<TokenCounts>,
 }
 
 impl<'a> Reply<'a> {
@@ -57,12 +57,12 @@ impl<'a> Reply<'a> {
             "logprobs": null,
             "finish_reason": self.finish_reason(),
         });
-        self.envelope("chat.completion", vec![choice], self.usage.clone())
+        self.envelope("chat.completion", vec![choice], self.usage)
     }
 
     /// A completion that has usage and no choice: billed and useless.
     pub(crate) fn without_choices(&self) -> Value {
-        self.envelope("chat.completion", Vec::new(), self.usage.clone())
+        self.envelope("chat.completion", Vec::new(), self.usage)
     }
 
     /// The chunks of a streamed answer, without the final `[DONE]`.
@@ -95,7 +95,7 @@ impl<'a> Reply<'a> {
             .chain([self.chunk(json!({}), self.finish_reason())])
             .collect();
         if with_usage && let Some(usage) = &self.usage {
-            chunks.push(self.envelope("chat.completion.chunk", Vec::new(), Some(usage.clone())));
+            chunks.push(self.envelope("chat.completion.chunk", Vec::new(), Some(*usage)));
         }
         chunks
     }
@@ -122,7 +122,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    fn envelope(&self, object: &str, choices: Vec<Value>, usage: Option<Value>) -> Value {
+    fn envelope(&self, object: &str, choices: Vec<Value>, usage: Option<TokenCounts>) -> Value {
         let mut body = json!({
             "id": self.id,
             "object": object,
@@ -131,14 +131,14 @@ impl<'a> Reply<'a> {
             "choices": choices,
         });
         if let (Some(usage), Some(body)) = (usage, body.as_object_mut()) {
-            body.insert("usage".into(), usage);
+            body.insert("usage".into(), in_words(&usage));
         }
         body
     }
 }
 
 /// Text in pieces of about [`CHUNK`] bytes, cut between characters.
-fn pieces(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let mut end = rest.len().min(CHUNK);
@@ -151,10 +151,10 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn usage(answer: &Answer, request: &Value) -> Option<Value> {
-    let (input, output, cached, reasoning) = match answer.usage {
-        UsageSpec::Counted(false) => return None,
-        UsageSpec::Given(given) => (given.input, given.output, given.cached, given.reasoning),
+fn usage(answer: &Answer, request: &Value) -> Option<TokenCounts> {
+    match answer.usage {
+        UsageSpec::Counted(false) => None,
+        UsageSpec::Given(given) => Some(given),
         UsageSpec::Counted(true) => {
             let none = Vec::new();
             let messages = request["messages"].as_array().unwrap_or(&none);
@@ -162,16 +162,20 @@ fn usage(answer: &Answer, request: &Value) -> Option<Value> {
             let reasoned = answer.reasoning_content.as_deref().unwrap_or_default().len();
             let called: usize = answer.tool_calls.iter().map(|call| call.text().len()).sum();
             let said = answer.content.len() + called + reasoned;
-            (quarter(asked), quarter(said), 0, quarter(reasoned))
+            let (input, output) = (quarter(asked), quarter(said));
+            Some(TokenCounts { input, output, cached: 0, reasoning: quarter(reasoned) })
         }
-    };
-    Some(json!({
-        "prompt_tokens": input,
-        "completion_tokens": output,
-        "total_tokens": input + output,
-        "prompt_tokens_details": {"cached_tokens": cached},
-        "completion_tokens_details": {"reasoning_tokens": reasoning},
-    }))
+    }
+}
+
+fn in_words(usage: &TokenCounts) -> Value {
+    json!({
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    })
 }
 
 fn quarter(bytes: usize) -> u64 {

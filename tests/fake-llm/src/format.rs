@@ -1,0 +1,86 @@
+//! The four wire formats. A script knows one conversation; each format says it in its own words.
+//!
+//! A request is read into the words of chat completions, by which scripts are matched and strictness
+//! is checked; an answer is written out of the script directly.
+
+use serde_json::{Value, json};
+
+use crate::{gemini, messages, responses, wire, wire::Reply};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Chat,
+    Responses,
+    Messages,
+    Gemini,
+}
+
+impl Format {
+    /// The request as a chat completion's. An error is what a strict endpoint would refuse it for.
+    pub(crate) fn read(self, request: &Value) -> Result<Value, String> {
+        match self {
+            Self::Chat => Ok(request.clone()),
+            Self::Responses => responses::read(request),
+            Self::Messages => messages::read(request),
+            Self::Gemini => gemini::read(request),
+        }
+    }
+
+    pub(crate) fn whole(self, reply: &Reply<'_>) -> Value {
+        match self {
+            Self::Chat => reply.whole(),
+            Self::Responses => responses::whole(reply),
+            Self::Messages => messages::whole(reply),
+            Self::Gemini => gemini::whole(reply),
+        }
+    }
+
+    /// Billed, and of no use.
+    pub(crate) fn empty(self, reply: &Reply<'_>) -> Value {
+        if self == Self::Chat {
+            return reply.without_choices();
+        }
+        let mut body = self.whole(reply);
+        for field in ["output", "content", "candidates"] {
+            if let Some(object) = body.as_object_mut() {
+                object.remove(field);
+            }
+        }
+        body
+    }
+
+    /// The events of a streamed answer, as text.
+    pub(crate) fn events(self, reply: &Reply<'_>, with_usage: bool) -> Vec<String> {
+        let named = |data: Value| {
+            let name = data["type"].as_str().unwrap_or_default();
+            format!("event: {name}\ndata: {data}\n\n")
+        };
+        let plain = |data: Value| format!("data: {data}\n\n");
+        match self {
+            Self::Chat => {
+                let chunks = reply.chunks(with_usage).into_iter().map(plain);
+                chunks.chain(["data: [DONE]\n\n".to_owned()]).collect()
+            }
+            Self::Responses => responses::events(reply).into_iter().map(named).collect(),
+            Self::Messages => messages::events(reply).into_iter().map(named).collect(),
+            Self::Gemini => gemini::events(reply).into_iter().map(plain).collect(),
+        }
+    }
+
+    /// An error object in the format's own shape.
+    pub(crate) fn error(self, message: &str, kind: &str) -> Value {
+        match self {
+            Self::Chat | Self::Responses => wire::error(message, kind),
+            Self::Messages => {
+                json!({"type": "error", "error": {"type": kind, "message": message}})
+            }
+            Self::Gemini => json!({"error": {"code": 400, "message": message, "status": kind}}),
+        }
+    }
+}
+
+/// A call's arguments as an object, for formats whose whole answers hold no text in their place.
+pub(crate) fn object(text: &str) -> Value {
+    let parsed = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
+    parsed.unwrap_or_else(|| json!({ "malformed": text }))
+}
