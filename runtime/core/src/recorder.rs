@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use proctor_gateway::{Attempt, ExchangeSink};
+use proctor_gateway::{Attempt, ExchangeSink, Served};
 use proctor_record::{Blobs, Journal, Tree};
 use proctor_sandbox_api::{Room, wire::RawPath};
-use proctor_types::{Ask, AskRecord, Event, Fault, Layer, Message};
+use proctor_types::{Ask, AskRecord, Event, Fault, Layer, Message, RequestClass};
 use tokio::sync::Mutex;
 
 /// Shared by the session and the gateway's sink, which both write to the same journal.
@@ -122,6 +122,41 @@ impl ExchangeSink for Recorder {
             body,
         })
         .await
+    }
+
+    async fn served(&self, served: Served) -> Result<(), Fault> {
+        let request = self.blob(&served.request)?;
+        let response = match served.response.is_empty() {
+            true => None,
+            false => Some(self.blob(&served.response)?),
+        };
+        let step = served.delivered && served.class == RequestClass::Main;
+        if step {
+            self.state.lock().await.step += 1;
+        }
+        self.append(Event::RequestServed {
+            number: served.number,
+            client: served.client,
+            upstream: served.upstream,
+            path: served.path,
+            class: served.class,
+            streamed: served.streamed,
+            status: served.status,
+            error: served.error,
+            delivered: served.delivered,
+            request,
+            response,
+            losses: served.losses,
+            usage: served.usage,
+            cost_usd: served.cost_usd,
+            seconds: served.seconds,
+            first_byte_seconds: served.first_byte_seconds,
+        })
+        .await?;
+        match served.answer.filter(|_| step) {
+            Some(answer) => self.append(Event::ModelAnswered { answer }).await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -5,12 +5,15 @@ use std::net::IpAddr;
 use async_openai::config::Config;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
-use proctor_types::{Fault, Layer, ModelSpec};
+use proctor_types::{Api, Fault, Layer, ModelSpec};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
 /// A shorter key is not looked for in recorded bytes: `x` would black out half of every body.
 const SHORTEST_SECRET: usize = 8;
+
+/// The version of the Messages API that the codecs speak.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// An address with its key. Its `Debug` hides the key. It implements async-openai's `Config` by
 /// itself because `OpenAIConfig` reads five environment variables: a benchmark must not depend on
@@ -59,6 +62,42 @@ impl Endpoint {
         })?;
         bearer.set_sensitive(true);
         Ok(Self { base, host, key: key.into(), bearer: Some(bearer) })
+    }
+
+    /// The key in the header that each API wants it in, in the place of any other.
+    pub(crate) fn authorize(&self, api: Api, headers: &mut HeaderMap) {
+        if api == Api::Messages && !headers.contains_key("anthropic-version") {
+            headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
+        }
+        let key = self.key.expose_secret();
+        let named = match api {
+            Api::Chat | Api::Responses => None,
+            Api::Messages => Some("x-api-key"),
+            Api::Gemini => Some("x-goog-api-key"),
+        };
+        match (named, &self.bearer) {
+            (_, None) => {}
+            (None, Some(bearer)) => drop(headers.insert(header::AUTHORIZATION, bearer.clone())),
+            (Some(name), Some(_)) => {
+                // What goes into a bearer goes into a header of its own, too.
+                if let Ok(mut value) = HeaderValue::try_from(key) {
+                    value.set_sensitive(true);
+                    headers.insert(name, value);
+                }
+            }
+        }
+    }
+
+    /// Where one answer is asked for. Gemini says the model and the stream in the path.
+    pub(crate) fn address(&self, api: Api, model: &str, stream: bool) -> String {
+        let base = &self.base;
+        let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
+        match api {
+            Api::Chat => format!("{base}/chat/completions"),
+            Api::Responses => format!("{base}/responses"),
+            Api::Messages => format!("{base}/messages"),
+            Api::Gemini => format!("{base}/models/{model}:{action}"),
+        }
     }
 
     pub(crate) fn base(&self) -> &str {

@@ -12,13 +12,18 @@ use std::{
 use async_openai::{Client, error::OpenAIError, middleware::HttpRequestFactory};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use proctor_types::{Fault, Usage};
+use proctor_types::{Api, Fault, Usage};
 use serde_json::Value;
 
-use crate::{endpoint::Endpoint, retry};
+use crate::{
+    Served,
+    codec::{self, neutral::Whole},
+    retry,
+    trial::Line,
+};
 
 /// An answer that is longer than this is not read to its end, in bytes.
-const BODY_LIMIT: usize = 64 << 20;
+pub(crate) const BODY_LIMIT: usize = 64 << 20;
 
 /// One go at the endpoint, for the record. It holds no header, so no key; should a body repeat the
 /// key, `[key]` stands in its place.
@@ -47,6 +52,13 @@ pub trait ExchangeSink: Send + Sync {
     /// Called once for each go, failed ones included, in their order and before the answer is
     /// delivered. No record, no result: an error ends the ask.
     async fn attempt(&self, attempt: Attempt) -> Result<(), Fault>;
+
+    /// Called once for each request of the HTTP front, after its goes and before the end of its
+    /// answer is delivered. No record, no result, here too.
+    async fn served(&self, served: Served) -> Result<(), Fault> {
+        let _ = served;
+        Ok(())
+    }
 }
 
 /// What one go brought.
@@ -75,8 +87,13 @@ pub(crate) struct Broken {
 pub(crate) struct Exchange(Arc<Mutex<Exchanged>>);
 
 impl Exchange {
-    /// Sends `body` once through async-openai. Every outcome ends up in [`Exchange::take`].
-    pub(crate) async fn send(&self, http: &reqwest::Client, endpoint: &Endpoint, body: &Value) {
+    /// Sends `body`, which is in the endpoint's own format, once. Every outcome ends up in
+    /// [`Exchange::take`]: an answer as a chat completion, whatever the format.
+    pub(crate) async fn send(&self, line: &Line, body: &Value) {
+        let Line { http, endpoint, model, .. } = line;
+        if model.api != Api::Chat {
+            return self.send_translated(line, body).await;
+        }
         let wire = Wire { http: http.clone(), seen: self.clone() };
         // `Client::build`, not `with_config`: the latter makes an HTTP client of its own.
         let client = Client::build(http.clone(), endpoint.clone()).with_http_service(wire);
@@ -91,6 +108,34 @@ impl Exchange {
                 seen.broken = Some(Broken { connecting: false, what: error.to_string() });
             }
             Err(_) => {}
+        }
+    }
+
+    /// For the formats that async-openai does not speak as bytes.
+    async fn send_translated(&self, line: &Line, body: &Value) {
+        let api = line.model.api;
+        let mut headers = http::HeaderMap::new();
+        line.endpoint.authorize(api, &mut headers);
+        let url = line.endpoint.address(api, &line.model.name, false);
+        let request = line.http.post(url).headers(headers);
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let built = async { request.build().map_err(OpenAIError::Reqwest) };
+        let sent = self.execute(&line.http, built).await;
+        let mut seen = self.lock();
+        if let Err(error) = &sent
+            && seen.status.is_none()
+            && seen.broken.is_none()
+        {
+            seen.broken = Some(Broken { connecting: false, what: error.to_string() });
+        }
+        if sent.is_ok() && seen.status.is_some_and(|status| (200..300).contains(&status)) {
+            let parsed = serde_json::from_slice::<Value>(&seen.response);
+            seen.body = Some(parsed.map_err(|error| error.to_string()).and_then(|body| {
+                let deltas = codec::read_whole(api, &body)?;
+                let whole = Whole::of(deltas);
+                let usage = whole.usage.unwrap_or_default();
+                Ok(codec::write_whole(Api::Chat, &serde_json::Map::new(), &whole, &usage))
+            }));
         }
     }
 
@@ -122,38 +167,50 @@ impl tower::Service<HttpRequestFactory> for Wire {
     fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
         let Self { http, seen } = self.clone();
         Box::pin(async move {
-            let request = factory.build().await?;
-            let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
-            seen.lock().request = Bytes::copy_from_slice(body);
-            let broke = |error: reqwest::Error| {
-                let connecting = error.is_connect();
-                let broken = Broken { connecting, what: causes(&error.without_url()) };
-                let text = broken.what.clone();
-                seen.lock().broken = Some(broken);
-                OpenAIError::InvalidArgument(text)
-            };
-            let mut response = http.execute(request).await.map_err(broke)?;
-            {
-                let mut seen = seen.lock();
-                seen.status = Some(response.status().as_u16());
-                seen.wish = retry::wish(response.headers(), SystemTime::now());
-            }
-            // Kept chunk by chunk, so that a body that breaks off is recorded as far as it came.
-            while let Some(chunk) = response.chunk().await.map_err(broke)? {
-                let mut seen = seen.lock();
-                seen.response.extend_from_slice(&chunk);
-                if seen.response.len() > BODY_LIMIT {
-                    let what = format!("the answer is longer than {BODY_LIMIT} bytes");
-                    seen.broken = Some(Broken { connecting: false, what: what.clone() });
-                    return Err(OpenAIError::InvalidArgument(what));
-                }
-            }
-            let body = seen.lock().response.clone().freeze();
-            let mut whole = http::Response::new(body);
-            *whole.status_mut() = response.status();
-            *whole.headers_mut() = response.headers().clone();
-            Ok(reqwest::Response::from(whole))
+            let built = async { factory.build().await };
+            seen.execute(&http, built).await
         })
+    }
+}
+
+impl Exchange {
+    /// Sends a request and keeps what went and came, chunk by chunk.
+    async fn execute(
+        &self,
+        http: &reqwest::Client,
+        built: impl Future<Output = Result<reqwest::Request, OpenAIError>>,
+    ) -> Result<reqwest::Response, OpenAIError> {
+        let request = built.await?;
+        let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
+        self.lock().request = Bytes::copy_from_slice(body);
+        let broke = |error: reqwest::Error| {
+            let connecting = error.is_connect();
+            let broken = Broken { connecting, what: causes(&error.without_url()) };
+            let text = broken.what.clone();
+            self.lock().broken = Some(broken);
+            OpenAIError::InvalidArgument(text)
+        };
+        let mut response = http.execute(request).await.map_err(broke)?;
+        {
+            let mut seen = self.lock();
+            seen.status = Some(response.status().as_u16());
+            seen.wish = retry::wish(response.headers(), SystemTime::now());
+        }
+        // Kept chunk by chunk, so that a body that breaks off is recorded as far as it came.
+        while let Some(chunk) = response.chunk().await.map_err(broke)? {
+            let mut seen = self.lock();
+            seen.response.extend_from_slice(&chunk);
+            if seen.response.len() > BODY_LIMIT {
+                let what = format!("the answer is longer than {BODY_LIMIT} bytes");
+                seen.broken = Some(Broken { connecting: false, what: what.clone() });
+                return Err(OpenAIError::InvalidArgument(what));
+            }
+        }
+        let body = self.lock().response.clone().freeze();
+        let mut whole = http::Response::new(body);
+        *whole.status_mut() = response.status();
+        *whole.headers_mut() = response.headers().clone();
+        Ok(reqwest::Response::from(whole))
     }
 }
 

@@ -1,10 +1,12 @@
 //! An [`Ask`] as the body of a chat completion request.
 
-use proctor_types::{Ask, Fault, Layer, Message, ModelSpec, ToolCall};
+use proctor_types::{Api, Ask, Fault, Layer, Message, ModelSpec, ToolCall};
 use serde_json::{Map, Value, json};
 
+use crate::codec;
+
 /// Fields that `extra_body` may not take over: the gateway could not keep its promises.
-const OURS: [&str; 5] = ["model", "messages", "tools", "stream", "n"];
+const OURS: [&str; 7] = ["model", "messages", "tools", "stream", "n", "input", "contents"];
 
 /// Checks what can be checked before the first request.
 pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
@@ -53,9 +55,39 @@ pub(crate) fn body(model: &ModelSpec, output_limit_field: &str, ask: &Ask) -> Va
     Value::Object(body)
 }
 
+/// The body in the endpoint's own format. A built-in scaffold's request is written as a chat
+/// completion first, like any other client's, so that there is one way of translation.
+pub(crate) fn body_for(
+    model: &ModelSpec,
+    output_limit_field: &'static str,
+    ask: &Ask,
+) -> Result<Value, Fault> {
+    if model.api == Api::Chat {
+        return Ok(body(model, output_limit_field, ask));
+    }
+    let bare = ModelSpec {
+        temperature: None,
+        top_p: None,
+        max_output_tokens: None,
+        reasoning_effort: None,
+        seed: None,
+        extra_body: Map::new(),
+        ..model.clone()
+    };
+    let chat = body(&bare, output_limit_field, ask);
+    let fault = |why: String| Fault::new(Layer::Model, format!("model {}: {why}", model.name));
+    let mut losses = codec::Losses::default();
+    let chat = chat.as_object().cloned().unwrap_or_default();
+    let mut request = codec::read_request(Api::Chat, &chat, &mut losses).map_err(fault)?;
+    request.max_output = model.max_output_tokens;
+    let mut body = codec::request_for(model.api, &request, &mut losses).map_err(fault)?;
+    codec::overlay::lay(model.api, model, output_limit_field, &mut body);
+    Ok(body.into())
+}
+
 /// The output limit that a body names, in tokens.
-pub(crate) fn output_limit(body: &Value) -> Option<u64> {
-    ["max_completion_tokens", "max_tokens"].iter().find_map(|field| body[*field].as_u64())
+pub(crate) fn output_limit(api: Api, body: &Value) -> Option<u64> {
+    codec::output_limit(api, body.as_object()?)
 }
 
 fn message(message: &Message) -> Value {

@@ -60,8 +60,24 @@ impl fmt::Debug for TrialGateway {
     }
 }
 
+/// The goes at one request so far.
+#[derive(Debug, Default)]
+pub(crate) struct Goes {
+    failed: u32,
+    waited: Duration,
+    /// Before the go that comes.
+    pub pause: Duration,
+}
+
+impl Goes {
+    /// Of the go that comes, counted from 1.
+    pub(crate) fn number(&self) -> u32 {
+        self.failed + 1
+    }
+}
+
 /// Why something was cut in the middle.
-enum Cut {
+pub(crate) enum Cut {
     Budget(BudgetKind),
     Cancelled,
     /// One go took longer than the policy allows.
@@ -69,7 +85,7 @@ enum Cut {
 }
 
 impl Cut {
-    fn error(self) -> AskError {
+    pub(crate) fn error(self) -> AskError {
         match self {
             Self::Cancelled => AskError::Cancelled,
             Self::Budget(kind) => AskError::Budget(kind),
@@ -150,19 +166,17 @@ impl TrialGateway {
     /// answer that reaches a limit is delivered. The time limits cut what is in flight.
     pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
         let field = self.line.endpoint.output_limit_field();
-        let body = request::body(&self.line.model, field, ask);
+        let body = request::body_for(&self.line.model, field, ask)?;
         let reserve = Reserve {
             class: RequestClass::Main,
             input_estimate: tokens::ceiling(body.to_string().len()),
-            max_output: request::output_limit(&body),
+            max_output: request::output_limit(self.line.model.api, &body),
         };
-        let policy = &self.line.policy;
-        let (mut waited, mut pause) = (Duration::ZERO, Duration::ZERO);
-        for number in 1u32.. {
+        let mut goes = Goes::default();
+        loop {
             // Each go by itself: what waits before another go holds nothing.
             let admission = self.admit(reserve).await?;
-            let judged = self.go(admission, number, pause, ask, &body).await?;
-            let (why, wish, connecting) = match judged {
+            match self.go(admission, goes.number(), goes.pause, ask, &body).await? {
                 Judgement::Answered(answer) => {
                     self.responsive.store(true, Ordering::Relaxed);
                     return Ok(*answer);
@@ -171,26 +185,53 @@ impl TrialGateway {
                     return Err(AskError::Rejected { status, body });
                 }
                 Judgement::Unusable(fault) => return Err(fault.into()),
-                Judgement::Again { why, wish, connecting, .. } => (why, wish, connecting),
-            };
-            self.responsive.fetch_or(!connecting, Ordering::Relaxed);
-            let most = if self.responsive.load(Ordering::Relaxed) {
-                policy.attempts
-            } else {
-                policy.connect_attempts.min(policy.attempts)
-            };
-            if number >= most {
-                return Err(self.gave_up(number, waited, &why).into());
+                Judgement::Again { why, wish, connecting, .. } => {
+                    self.again(&mut goes, &why, wish, connecting).await?;
+                }
             }
-            pause = policy.pause(number, wish);
-            if waited + pause > seconds(policy.total_seconds) {
-                let why = format!("{why}; the next wait would be {:.0} s", pause.as_secs_f64());
-                return Err(self.gave_up(number, waited, &why).into());
-            }
-            self.wait(pause).await?;
-            waited += pause;
         }
-        Err(AskError::Cancelled)
+    }
+
+    /// After a go that failed: the wait before the next one, or why there is none.
+    pub(crate) async fn again(
+        &self,
+        goes: &mut Goes,
+        why: &str,
+        wish: Option<Duration>,
+        connecting: bool,
+    ) -> Result<(), AskError> {
+        let policy = &self.line.policy;
+        self.responsive.fetch_or(!connecting, Ordering::Relaxed);
+        let most = if self.responsive.load(Ordering::Relaxed) {
+            policy.attempts
+        } else {
+            policy.connect_attempts.min(policy.attempts)
+        };
+        let number = goes.number();
+        if number >= most {
+            return Err(self.gave_up(number, goes.waited, why).into());
+        }
+        goes.pause = policy.pause(number, wish);
+        if goes.waited + goes.pause > seconds(policy.total_seconds) {
+            let why = format!("{why}; the next wait would be {:.0} s", goes.pause.as_secs_f64());
+            return Err(self.gave_up(number, goes.waited, &why).into());
+        }
+        self.wait(goes.pause).await?;
+        goes.waited += goes.pause;
+        goes.failed += 1;
+        Ok(())
+    }
+
+    pub(crate) fn line(&self) -> &Line {
+        &self.line
+    }
+
+    pub(crate) fn sink(&self) -> &dyn ExchangeSink {
+        &*self.sink
+    }
+
+    pub(crate) fn responded(&self) {
+        self.responsive.store(true, Ordering::Relaxed);
     }
 
     /// One go: sent, judged, charged and recorded.
@@ -204,7 +245,7 @@ impl TrialGateway {
     ) -> Result<Judgement, AskError> {
         let exchange = Exchange::default();
         let begun = Instant::now();
-        let sent = exchange.send(&self.line.http, &self.line.endpoint, body);
+        let sent = exchange.send(&self.line, body);
         let cut = tokio::select! {
             () = sent => None,
             cut = self.cut(Some(seconds(self.line.policy.attempt_seconds))) => Some(cut),
@@ -286,7 +327,7 @@ impl TrialGateway {
 
     /// Comes when what is in flight must end. `work` is the longest time that one go may take;
     /// absent, the trial waits and does not work.
-    async fn cut(&self, work: Option<Duration>) -> Cut {
+    pub(crate) async fn cut(&self, work: Option<Duration>) -> Cut {
         let working = if work.is_some() { self.meter.working_left() } else { None };
         let mut cancelled = self.cancelled.subscribe();
         tokio::select! {

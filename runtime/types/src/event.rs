@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Answer, Ask, BudgetKind, Fault, Outcome, TaskId, UrlRequest};
+use crate::{
+    Answer, Api, Ask, BudgetKind, Fault, Loss, Outcome, RequestClass, TaskId, UrlRequest, Usage,
+};
 
 /// The version of the envelope and of the closed set of kinds.
 pub const EVENT_VERSION: u32 = 1;
@@ -61,6 +63,32 @@ pub enum Event {
     /// A step: one complete answer was delivered to the scaffold.
     ModelAnswered {
         answer: Answer,
+    },
+    /// A request of a client of the gateway's HTTP front was answered or refused. The goes at the
+    /// endpoint are the `model_attempted` before it; where the answer was delivered and is of the
+    /// main conversation, `model_answered` follows.
+    RequestServed {
+        /// Within the trial, counted from 1.
+        number: u64,
+        client: Api,
+        upstream: Api,
+        path: String,
+        class: RequestClass,
+        streamed: bool,
+        status: u16,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        delivered: bool,
+        /// Content hashes of the client's side of it, among the blobs.
+        request: String,
+        response: Option<String>,
+        /// What translation could not carry over, and what policy withheld.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        losses: Vec<Loss>,
+        usage: Option<Usage>,
+        cost_usd: Option<f64>,
+        seconds: f64,
+        first_byte_seconds: Option<f64>,
     },
     ToolCalled {
         call_id: String,

@@ -12,6 +12,9 @@ pub struct ModelSpec {
     pub base_url: String,
     /// What the endpoint calls it.
     pub name: String,
+    /// The wire format that the endpoint speaks.
+    #[serde(default, skip_serializing_if = "Api::is_chat")]
+    pub api: Api,
     /// The environment variable that holds the key, never the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_env: Option<String>,
@@ -31,6 +34,62 @@ pub struct ModelSpec {
     /// Vendor fields, laid over the request body as they are.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra_body: Map<String, Value>,
+}
+
+/// The wire formats of models. Each is one vendor's first, and spoken by many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Api {
+    /// OpenAI Chat Completions, which nearly every endpoint speaks.
+    #[default]
+    Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Anthropic Messages.
+    Messages,
+    /// Google's generateContent.
+    Gemini,
+}
+
+impl Api {
+    fn is_chat(&self) -> bool {
+        *self == Self::Chat
+    }
+
+    /// As it is written in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
+            Self::Gemini => "gemini",
+        }
+    }
+}
+
+impl std::fmt::Display for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Something that a request or an answer held and the other side was not given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    pub kind: LossKind,
+    /// The field, as the side that wrote it names it: `metadata`, `messages[3].cache_control`.
+    pub field: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossKind {
+    /// The other format has no such field.
+    Dropped,
+    /// Said with other means, which do not say quite the same.
+    Approximated,
+    /// Taken away by policy: a tool that the provider would run, past the door.
+    Withheld,
 }
 
 /// Tokens of one answer. `cached` is a part of `input`, `reasoning` a part of `output`.

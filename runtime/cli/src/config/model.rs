@@ -52,6 +52,7 @@ fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
     Ok(ModelSpec {
         base_url: endpoint.base_url,
         name: model.to_owned(),
+        api: Default::default(),
         key_env: endpoint.key_env,
         context_window: prices.find(model).and_then(|listed| listed.context_window),
         temperature: None,

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
-use proctor_gateway::{Attempt, ExchangeSink, Gateway, PriceTable, RetryPolicy, TrialGateway};
+use proctor_gateway::{
+    Attempt, ExchangeSink, Gateway, PriceTable, RetryPolicy, Served, TrialGateway,
+};
 use proctor_types::{Ask, Budget, Fault, Message, ModelSpec};
 
 pub const KEY: &str = "sk-test-0123456789";
@@ -14,7 +16,7 @@ pub const KEY: &str = "sk-test-0123456789";
 const PRICES: &str = "[models.priced]\ninput = 1000.0\noutput = 2000.0\ncached = 500.0\n";
 
 #[derive(Default)]
-pub struct Kept(Mutex<Vec<Attempt>>);
+pub struct Kept(Mutex<Vec<Attempt>>, Mutex<Vec<Served>>);
 
 #[async_trait]
 impl ExchangeSink for Kept {
@@ -22,11 +24,16 @@ impl ExchangeSink for Kept {
         self.0.lock().expect("no panic in a sink").push(attempt);
         Ok(())
     }
+
+    async fn served(&self, served: Served) -> Result<(), Fault> {
+        self.1.lock().expect("no panic in a sink").push(served);
+        Ok(())
+    }
 }
 
 pub struct Bench {
     pub server: FakeLlm,
-    pub trial: TrialGateway,
+    pub trial: Arc<TrialGateway>,
     pub kept: Arc<Kept>,
 }
 
@@ -42,11 +49,15 @@ impl Bench {
         set(&mut model);
         let kept = Arc::new(Kept::default());
         let trial = gateway().open(&model, &budget, kept.clone()).expect("a usable model");
-        Self { server, trial, kept }
+        Self { server, trial: Arc::new(trial), kept }
     }
 
     pub fn attempts(&self) -> Vec<Attempt> {
         self.kept.0.lock().expect("no panic in a sink").clone()
+    }
+
+    pub fn served(&self) -> Vec<Served> {
+        self.kept.1.lock().expect("no panic in a sink").clone()
     }
 
     /// Statuses and whether there was an error, go by go.
@@ -76,6 +87,7 @@ pub fn model(base_url: &str) -> ModelSpec {
     ModelSpec {
         base_url: base_url.into(),
         name: "priced".into(),
+        api: Default::default(),
         key_env: Some("TEST_KEY".into()),
         context_window: None,
         temperature: None,

@@ -2,6 +2,8 @@
 
 mod answers;
 mod budgets;
+mod clients;
 mod common;
+mod front;
 mod parallel;
 mod retries;

@@ -1,0 +1,12 @@
+//! OpenAI Chat Completions, leniently read: the endpoints that call themselves compatible differ in
+//! what they leave out and in what they add.
+
+mod answer;
+mod read;
+mod stream;
+mod write;
+
+pub(crate) use answer::{finish_reason, read_whole, usage, write_whole};
+pub(crate) use read::{plain, read_request};
+pub(crate) use stream::{ChatReader, ChatWriter};
+pub(crate) use write::write_request;

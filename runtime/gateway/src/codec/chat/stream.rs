@@ -1,0 +1,180 @@
+use proctor_types::Usage;
+use serde_json::{Map, Value, json};
+
+use super::answer;
+use crate::codec::{
+    Reader, Writer,
+    neutral::{Delta, Stop},
+    sse,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct ChatReader {
+    started: bool,
+    done: bool,
+    /// The endpoint's index of each call: some count from 1, some send none.
+    calls: Vec<u64>,
+}
+
+impl Reader for ChatReader {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, String> {
+        if event.data.is_empty() {
+            return Ok(Vec::new());
+        }
+        if event.data.trim() == "[DONE]" {
+            self.done = true;
+            return Ok(Vec::new());
+        }
+        let chunk: Value = serde_json::from_str(&event.data)
+            .map_err(|error| format!("a chunk is not JSON: {error}"))?;
+        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+            return Err(format!("an error within the stream: {error}"));
+        }
+        let mut deltas = Vec::new();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        if !self.started {
+            self.started = true;
+            deltas.push(Delta::Started { id: text(&chunk["id"]), model: text(&chunk["model"]) });
+        }
+        let choice = &chunk["choices"][0];
+        self.delta(&choice["delta"], &mut deltas)?;
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            deltas.push(Delta::Stopped(answer::read_stop(reason)));
+        }
+        deltas.extend(answer::usage(&chunk).map(Delta::Usage));
+        Ok(deltas)
+    }
+
+    fn ended(&self) -> bool {
+        self.done
+    }
+}
+
+impl ChatReader {
+    fn delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), String> {
+        let thought = ["reasoning_content", "reasoning"];
+        let thought = thought.iter().find_map(|name| delta[*name].as_str());
+        let full = |text: &&str| !text.is_empty();
+        deltas.extend(thought.filter(full).map(|text| Delta::Reasoning(text.to_owned())));
+        match &delta["content"] {
+            Value::String(text) if !text.is_empty() => deltas.push(Delta::Text(text.clone())),
+            Value::Array(parts) => {
+                let texts = parts.iter().filter_map(|part| part["text"].as_str());
+                deltas.extend(texts.map(|text| Delta::Text(text.to_owned())));
+            }
+            _ => {}
+        }
+        let refusal = delta["refusal"].as_str().filter(full);
+        deltas.extend(refusal.map(|text| Delta::Refusal(text.to_owned())));
+        for (place, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
+            let key = call["index"].as_u64().unwrap_or(place as u64);
+            let name = call["function"]["name"].as_str().filter(full);
+            let known = self.calls.iter().rposition(|one| *one == key);
+            let index = match (known, name) {
+                (Some(index), _) => index,
+                (None, Some(name)) => {
+                    let index = self.calls.len();
+                    self.calls.push(key);
+                    let id = call["id"].as_str().filter(full).map(ToOwned::to_owned);
+                    let id = id.unwrap_or_else(super::super::fresh_call);
+                    deltas.push(Delta::Call { index, id, name: name.to_owned() });
+                    index
+                }
+                (None, None) => return Err("a piece of a tool call that names no function".into()),
+            };
+            match &call["function"]["arguments"] {
+                Value::String(text) if text.is_empty() => {}
+                Value::String(text) => deltas.push(Delta::Arguments { index, text: text.clone() }),
+                Value::Null => {}
+                other => deltas.push(Delta::Arguments { index, text: other.to_string() }),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ChatWriter {
+    id: String,
+    model: String,
+    created: u64,
+    with_usage: bool,
+    called: bool,
+    stop: Option<Stop>,
+}
+
+impl ChatWriter {
+    pub(crate) fn new(request: &Map<String, Value>) -> Self {
+        let asked = request.get("stream_options").map(|options| &options["include_usage"]);
+        Self {
+            id: String::new(),
+            model: String::new(),
+            created: super::super::now(),
+            with_usage: asked == Some(&Value::Bool(true)),
+            called: false,
+            stop: None,
+        }
+    }
+
+    fn chunk(&self, out: &mut String, choices: Value, usage: Option<Value>) {
+        let mut chunk = json!({
+            "id": self.id,
+            "object": "chat.completion.chunk",
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
+        });
+        if let Some(usage) = usage {
+            chunk["usage"] = usage;
+        }
+        sse::write(out, None, &chunk);
+    }
+
+    fn delta(&self, out: &mut String, delta: Value) {
+        self.chunk(out, json!([{"index": 0, "delta": delta, "finish_reason": null}]), None);
+    }
+}
+
+impl Writer for ChatWriter {
+    fn write(&mut self, delta: &Delta, out: &mut String) {
+        match delta {
+            Delta::Started { id, model } => {
+                (self.id, self.model) = (id.clone(), model.clone());
+                self.delta(out, json!({"role": "assistant", "content": ""}));
+            }
+            Delta::Text(text) => self.delta(out, json!({"content": text})),
+            Delta::Refusal(text) => self.delta(out, json!({"refusal": text})),
+            Delta::Reasoning(text) => self.delta(out, json!({"reasoning_content": text})),
+            Delta::Seal(seal) => {
+                self.delta(out, json!({"reasoning_details": [answer::detail(None, seal)]}));
+            }
+            Delta::Call { index, id, name } => {
+                self.called = true;
+                let function = json!({"name": name, "arguments": ""});
+                let call = json!(
+                    {"index": index, "id": id, "type": "function", "function": function}
+                );
+                self.delta(out, json!({"tool_calls": [call]}));
+            }
+            Delta::Arguments { index, text } => {
+                let call = json!({"index": index, "function": {"arguments": text}});
+                self.delta(out, json!({"tool_calls": [call]}));
+            }
+            Delta::Stopped(stop) => self.stop = Some(stop.clone()),
+            Delta::Usage(_) => {}
+        }
+    }
+
+    fn end(&mut self, usage: &Usage, out: &mut String) {
+        let stop = match self.stop.take().unwrap_or_default() {
+            Stop::End if self.called => Stop::Calls,
+            stop => stop,
+        };
+        let reason = answer::finish_reason(&stop);
+        self.chunk(out, json!([{"index": 0, "delta": {}, "finish_reason": reason}]), None);
+        if self.with_usage {
+            self.chunk(out, json!([]), Some(answer::write_usage(usage)));
+        }
+        out.push_str("data: [DONE]\n\n");
+    }
+}

@@ -1,0 +1,152 @@
+use serde_json::{Map, Value, json};
+
+use crate::codec::{
+    Losses,
+    neutral::{Choice, Part, Request, Role, Shape, Tool, Turn},
+};
+
+pub(crate) fn write_request(
+    request: &Request,
+    losses: &mut Losses,
+) -> Result<Map<String, Value>, String> {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.as_str().into());
+    let mut messages = Vec::with_capacity(request.turns.len());
+    for turn in &request.turns {
+        write_turn(turn, &mut messages, losses)?;
+    }
+    body.insert("messages".into(), messages.into());
+    if !request.tools.is_empty() {
+        body.insert("tools".into(), request.tools.iter().map(tool).collect());
+        if let Some(choice) = &request.choice {
+            body.insert("tool_choice".into(), write_choice(choice));
+        }
+        if let Some(parallel) = request.parallel {
+            body.insert("parallel_tool_calls".into(), parallel.into());
+        }
+    }
+    let stop = (!request.stop.is_empty()).then_some(&request.stop);
+    let shape = request.shape.as_ref().map(|shape| match shape {
+        Shape::Json => json!({"type": "json_object"}),
+        Shape::Schema { name, schema, strict } => {
+            let mut given = json!({"name": name, "schema": schema});
+            if let Some(strict) = strict {
+                given["strict"] = (*strict).into();
+            }
+            json!({"type": "json_schema", "json_schema": given})
+        }
+    });
+    for (field, value) in [
+        ("max_tokens", json!(request.max_output)),
+        ("temperature", json!(request.temperature)),
+        ("top_p", json!(request.top_p)),
+        ("stop", json!(stop)),
+        ("seed", json!(request.seed)),
+        ("response_format", json!(shape)),
+    ] {
+        if !value.is_null() {
+            body.insert(field.into(), value);
+        }
+    }
+    if request.stream {
+        body.insert("stream".into(), true.into());
+    }
+    Ok(body)
+}
+
+/// A turn of the neutral form may hold results and text: each result is a message of its own, and
+/// all of them come before the text, as endpoints want an answer to each call first.
+fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
+    let (mut text, mut thought, mut calls) = (Vec::new(), String::new(), Vec::new());
+    for part in &turn.parts {
+        match part {
+            Part::Text(piece) => text.push(piece.as_str()),
+            Part::Reasoning(reasoning) => {
+                thought.push_str(&reasoning.text);
+                if reasoning.seal.is_some() {
+                    losses.dropped("the seal of a reasoning block");
+                }
+            }
+            Part::Call(call) => {
+                let function = json!({"name": call.name, "arguments": call.arguments});
+                calls.push(json!({"id": call.id, "type": "function", "function": function}));
+            }
+            Part::Result { id, content, failed } => {
+                if *failed {
+                    losses.approximated("is_error of a tool result");
+                }
+                let content = if *failed { format!("Error: {content}") } else { content.clone() };
+                let message = json!({"role": "tool", "tool_call_id": id, "content": content});
+                messages.push(message);
+            }
+            Part::Media(kind) => return Err(super::super::media(kind)),
+        }
+    }
+    let content = text.join("\n\n");
+    match turn.role {
+        Role::System => messages.push(json!({"role": "system", "content": content})),
+        Role::User if text.is_empty() && !turn.parts.is_empty() => {}
+        Role::User => messages.push(json!({"role": "user", "content": content})),
+        Role::Assistant => {
+            let mut message = json!({"role": "assistant", "content": content});
+            if text.is_empty() && !calls.is_empty() {
+                message["content"] = Value::Null;
+            }
+            // Models that think between calls want their thoughts back, and none but they sent any.
+            if !thought.is_empty() {
+                message["reasoning_content"] = thought.into();
+            }
+            if !calls.is_empty() {
+                message["tool_calls"] = calls.into();
+            }
+            // Two assistant turns in a row are one answer in parts: Responses cuts so.
+            match messages.last_mut().filter(|last| last["role"] == "assistant") {
+                Some(last) => join(last, message),
+                None => messages.push(message),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds what an assistant message says to the one before it.
+fn join(last: &mut Value, mut next: Value) {
+    for field in ["content", "reasoning_content"] {
+        let Some(more) = next[field].as_str().filter(|more| !more.is_empty()) else { continue };
+        let before = last[field].as_str().unwrap_or_default();
+        let joined =
+            if before.is_empty() { more.to_owned() } else { format!("{before}\n\n{more}") };
+        last[field] = joined.into();
+    }
+    if let Some(more) = next["tool_calls"].as_array_mut() {
+        match last["tool_calls"].as_array_mut() {
+            Some(calls) => calls.append(more),
+            None => last["tool_calls"] = std::mem::take(more).into(),
+        }
+    }
+    let silent = last["content"].as_str().is_some_and(str::is_empty);
+    if silent && last["tool_calls"].is_array() {
+        last["content"] = Value::Null;
+    }
+}
+
+fn tool(tool: &Tool) -> Value {
+    let mut function = json!({
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+    });
+    if let Some(strict) = tool.strict {
+        function["strict"] = strict.into();
+    }
+    json!({"type": "function", "function": function})
+}
+
+fn write_choice(choice: &Choice) -> Value {
+    match choice {
+        Choice::Auto => "auto".into(),
+        Choice::Never => "none".into(),
+        Choice::Any => "required".into(),
+        Choice::Named(name) => json!({"type": "function", "function": {"name": name}}),
+    }
+}

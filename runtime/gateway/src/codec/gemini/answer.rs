@@ -1,0 +1,129 @@
+use proctor_types::Usage;
+use serde_json::{Value, json};
+
+use crate::codec::neutral::{Delta, Item, Stop, Whole};
+
+pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
+    if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+        return Err(format!("an error within status 200: {error}"));
+    }
+    let mut deltas = vec![started(body)];
+    read_parts(body, &mut 0, &mut deltas);
+    match read_stop(body) {
+        Some(stop) => deltas.push(Delta::Stopped(stop)),
+        None => return Err("no candidates".into()),
+    }
+    deltas.extend(usage(body).map(Delta::Usage));
+    Ok(deltas)
+}
+
+pub(super) fn started(body: &Value) -> Delta {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Delta::Started { id: text(&body["responseId"]), model: text(&body["modelVersion"]) }
+}
+
+/// The parts of the first candidate; `calls` counts the calls so far.
+pub(super) fn read_parts(body: &Value, calls: &mut usize, deltas: &mut Vec<Delta>) {
+    let parts = body["candidates"][0]["content"]["parts"].as_array();
+    for part in parts.into_iter().flatten() {
+        if let Some(call) = part.get("functionCall") {
+            let index = *calls;
+            *calls += 1;
+            let id = call["id"].as_str().filter(|id| !id.is_empty());
+            let id = id.map_or_else(crate::codec::fresh_call, ToOwned::to_owned);
+            let name = call["name"].as_str().unwrap_or_default().to_owned();
+            let text = match &call["args"] {
+                Value::Null => "{}".to_owned(),
+                args => args.to_string(),
+            };
+            deltas.push(Delta::Call { index, id, name });
+            deltas.push(Delta::Arguments { index, text });
+        } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
+            let text = text.to_owned();
+            deltas.push(match part["thought"] == true {
+                true => Delta::Reasoning(text),
+                false => Delta::Text(text),
+            });
+        }
+    }
+}
+
+/// Why it ended, if it has.
+pub(super) fn read_stop(body: &Value) -> Option<Stop> {
+    if body["promptFeedback"]["blockReason"].is_string() {
+        return Some(Stop::Filter);
+    }
+    Some(match body["candidates"][0]["finishReason"].as_str()? {
+        "STOP" => Stop::End,
+        "MAX_TOKENS" => Stop::Length,
+        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => Stop::Filter,
+        other => Stop::Other(other.to_owned()),
+    })
+}
+
+/// Thoughts are counted beside the answer, and what tools put into the prompt beside the prompt.
+pub(crate) fn usage(body: &Value) -> Option<Usage> {
+    let usage = body.get("usageMetadata")?;
+    let count = |name: &str| usage[name].as_u64().unwrap_or_default();
+    let input = usage["promptTokenCount"].as_u64()? + count("toolUsePromptTokenCount");
+    let reasoning = count("thoughtsTokenCount");
+    let read = Usage {
+        input,
+        output: count("candidatesTokenCount") + reasoning,
+        cached: count("cachedContentTokenCount").min(input),
+        reasoning,
+        estimated: false,
+    };
+    (read != Usage::default()).then_some(read)
+}
+
+pub(super) fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "promptTokenCount": usage.input,
+        "cachedContentTokenCount": usage.cached,
+        "candidatesTokenCount": usage.output.saturating_sub(usage.reasoning),
+        "thoughtsTokenCount": usage.reasoning,
+        "totalTokenCount": usage.input + usage.output,
+    })
+}
+
+pub(super) fn finish_reason(stop: &Stop) -> &'static str {
+    match stop {
+        Stop::End | Stop::Calls | Stop::Sequence(_) => "STOP",
+        Stop::Length => "MAX_TOKENS",
+        Stop::Filter | Stop::Refusal => "SAFETY",
+        Stop::Other(_) => "OTHER",
+    }
+}
+
+/// Arguments as an object. What the model wrote and is none is shown under one name.
+pub(super) fn object(arguments: &str) -> Value {
+    if arguments.trim().is_empty() {
+        return json!({});
+    }
+    let parsed = serde_json::from_str::<Value>(arguments).ok().filter(Value::is_object);
+    parsed.unwrap_or_else(|| json!({ "arguments": arguments }))
+}
+
+pub(super) fn part(item: &Item) -> Value {
+    match item {
+        Item::Text(text) | Item::Refusal(text) => json!({ "text": text }),
+        Item::Reasoning(thought) => json!({"text": thought.text, "thought": true}),
+        Item::Call(call) => json!({"functionCall": {
+            "id": call.id, "name": call.name, "args": object(&call.arguments)}}),
+    }
+}
+
+pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
+    let parts: Vec<_> = whole.items.iter().map(part).collect();
+    json!({
+        "candidates": [{
+            "content": {"role": "model", "parts": parts},
+            "finishReason": finish_reason(&whole.ending()),
+            "index": 0,
+        }],
+        "usageMetadata": write_usage(usage),
+        "modelVersion": whole.model,
+        "responseId": whole.id,
+    })
+}

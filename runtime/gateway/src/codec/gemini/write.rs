@@ -1,0 +1,134 @@
+use serde_json::{Map, Value, json};
+
+use crate::codec::{
+    Losses,
+    neutral::{Choice, Part, Request, Role, Shape, Turn},
+};
+
+/// What stands for the seal of a call that another API's client sends back: newer models refuse
+/// calls without one, and take this word for a conversation that came from elsewhere.
+const NO_SEAL: &str = "skip_thought_signature_validator";
+
+pub(crate) fn write_request(
+    request: &Request,
+    losses: &mut Losses,
+) -> Result<Map<String, Value>, String> {
+    let mut body = Map::new();
+    let head = request.turns.iter().take_while(|turn| turn.role == Role::System).count();
+    let (head, rest) = request.turns.split_at(head);
+    let mut writer = Parts::default();
+    let mut system = Vec::new();
+    for turn in head {
+        writer.write(turn, &mut system, losses)?;
+    }
+    if !system.is_empty() {
+        body.insert("systemInstruction".into(), json!({"parts": system}));
+    }
+    let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
+    for turn in rest {
+        let role = match turn.role {
+            Role::Assistant => "model",
+            Role::User => "user",
+            Role::System => {
+                losses.approximated("a system message within the conversation");
+                "user"
+            }
+        };
+        let mut parts = Vec::new();
+        writer.write(turn, &mut parts, losses)?;
+        match contents.last_mut().filter(|(last, _)| *last == role) {
+            Some((_, before)) => before.append(&mut parts),
+            None if parts.is_empty() => {}
+            None => contents.push((role, parts)),
+        }
+    }
+    let contents = contents.into_iter().map(|(role, parts)| json!({"role": role, "parts": parts}));
+    body.insert("contents".into(), contents.collect());
+    if !request.tools.is_empty() {
+        let declared = request.tools.iter().map(|tool| {
+            json!({"name": tool.name, "description": tool.description,
+                "parametersJsonSchema": tool.parameters})
+        });
+        let declared: Vec<_> = declared.collect();
+        body.insert("tools".into(), json!([{"functionDeclarations": declared}]));
+        if let Some(choice) = &request.choice {
+            let config = match choice {
+                Choice::Auto => json!({"mode": "AUTO"}),
+                Choice::Never => json!({"mode": "NONE"}),
+                Choice::Any => json!({"mode": "ANY"}),
+                Choice::Named(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+            };
+            body.insert("toolConfig".into(), json!({"functionCallingConfig": config}));
+        }
+        if request.parallel == Some(false) {
+            losses.dropped("one call at a time");
+        }
+    }
+    let config = config(request);
+    if !config.is_empty() {
+        body.insert("generationConfig".into(), config.into());
+    }
+    Ok(body)
+}
+
+fn config(request: &Request) -> Map<String, Value> {
+    let (mime, schema) = match &request.shape {
+        None => (Value::Null, Value::Null),
+        Some(Shape::Json) => ("application/json".into(), Value::Null),
+        Some(Shape::Schema { schema, .. }) => ("application/json".into(), schema.clone()),
+    };
+    let stop = (!request.stop.is_empty()).then_some(&request.stop);
+    let fields = [
+        ("maxOutputTokens", json!(request.max_output)),
+        ("temperature", json!(request.temperature)),
+        ("topP", json!(request.top_p)),
+        ("stopSequences", json!(stop)),
+        ("seed", json!(request.seed)),
+        ("responseMimeType", mime),
+        ("responseJsonSchema", schema),
+    ];
+    let said = fields.into_iter().filter(|(_, value)| !value.is_null());
+    said.map(|(field, value)| (field.to_owned(), value)).collect()
+}
+
+/// A result names its function, which other formats leave to the call.
+#[derive(Default)]
+struct Parts {
+    names: Vec<(String, String)>,
+}
+
+impl Parts {
+    fn write(
+        &mut self,
+        turn: &Turn,
+        parts: &mut Vec<Value>,
+        losses: &mut Losses,
+    ) -> Result<(), String> {
+        for part in &turn.parts {
+            match part {
+                Part::Text(text) => parts.push(json!({ "text": text })),
+                Part::Reasoning(_) => losses.dropped("reasoning"),
+                Part::Call(call) => {
+                    self.names.push((call.id.clone(), call.name.clone()));
+                    let args = super::answer::object(&call.arguments);
+                    parts.push(json!({
+                        "functionCall": {"id": call.id, "name": call.name, "args": args},
+                        "thoughtSignature": NO_SEAL,
+                    }));
+                    losses.approximated("the seal of a call");
+                }
+                Part::Result { id, content, failed } => {
+                    let name = self.names.iter().rev().find(|(call, _)| call == id);
+                    let name = name.map_or(id.as_str(), |(_, name)| name);
+                    let key = if *failed { "error" } else { "output" };
+                    let mut response = Map::new();
+                    response.insert(key.into(), content.as_str().into());
+                    let result = json!({"id": id, "name": name, "response": response});
+                    parts.push(json!({ "functionResponse": result }));
+                }
+                Part::Media(kind) => return Err(crate::codec::media(kind)),
+            }
+        }
+        Ok(())
+    }
+}

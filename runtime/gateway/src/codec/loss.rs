@@ -1,0 +1,42 @@
+//! What translation could not carry over.
+
+use proctor_types::{Loss, LossKind};
+use serde_json::{Map, Value};
+
+/// Losses of one request or answer, each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Losses(Vec<Loss>);
+
+impl Losses {
+    pub(crate) fn dropped(&mut self, field: impl Into<String>) {
+        self.add(LossKind::Dropped, field.into());
+    }
+
+    pub(crate) fn approximated(&mut self, field: impl Into<String>) {
+        self.add(LossKind::Approximated, field.into());
+    }
+
+    pub(crate) fn withheld(&mut self, field: impl Into<String>) {
+        self.add(LossKind::Withheld, field.into());
+    }
+
+    fn add(&mut self, kind: LossKind, field: String) {
+        let loss = Loss { kind, field };
+        if !self.0.contains(&loss) {
+            self.0.push(loss);
+        }
+    }
+
+    /// Every field of `map` that is not `known` is dropped; null says nothing.
+    pub(crate) fn unknown(&mut self, place: &str, map: &Map<String, Value>, known: &[&str]) {
+        for (key, value) in map {
+            if !known.contains(&key.as_str()) && !value.is_null() {
+                self.dropped(format!("{place}{key}"));
+            }
+        }
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Loss> {
+        self.0
+    }
+}

@@ -1,0 +1,119 @@
+use proctor_types::Usage;
+use serde_json::{Value, json};
+
+use crate::codec::neutral::{Delta, Item, Stop, Whole};
+
+pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
+    if body["type"] == "error" || body.get("error").is_some_and(|error| !error.is_null()) {
+        return Err(format!("an error within status 200: {}", body["error"]));
+    }
+    let content = body["content"].as_array().ok_or("no content")?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut deltas = vec![Delta::Started { id: text(&body["id"]), model: text(&body["model"]) }];
+    let mut index = 0;
+    for block in content {
+        match block["type"].as_str().unwrap_or_default() {
+            "text" => deltas.push(Delta::Text(text(&block["text"]))),
+            "thinking" => {
+                deltas.push(Delta::Reasoning(text(&block["thinking"])));
+                let seal = text(&block["signature"]);
+                if !seal.is_empty() {
+                    deltas.push(Delta::Seal(seal));
+                }
+            }
+            "tool_use" => {
+                let (id, name) = (text(&block["id"]), text(&block["name"]));
+                deltas.push(Delta::Call { index, id, name });
+                deltas.push(Delta::Arguments { index, text: block["input"].to_string() });
+                index += 1;
+            }
+            _ => {}
+        }
+    }
+    deltas.push(Delta::Stopped(read_stop(body)));
+    deltas.extend(usage(body).map(Delta::Usage));
+    Ok(deltas)
+}
+
+/// `input_tokens` does not hold what was read from or written to a cache; ours does.
+pub(crate) fn usage(body: &Value) -> Option<Usage> {
+    let usage = body.get("usage")?;
+    let count = |name: &str| usage[name].as_u64();
+    let cached = count("cache_read_input_tokens").unwrap_or_default();
+    let written = count("cache_creation_input_tokens").unwrap_or_default();
+    let read = Usage {
+        input: count("input_tokens")? + cached + written,
+        output: count("output_tokens")?,
+        cached,
+        ..Usage::default()
+    };
+    (read != Usage::default()).then_some(read)
+}
+
+/// The reason in `stop_reason`, beside which a stop sequence may stand.
+pub(super) fn read_stop(holder: &Value) -> Stop {
+    match holder["stop_reason"].as_str().unwrap_or("end_turn") {
+        "end_turn" => Stop::End,
+        "tool_use" => Stop::Calls,
+        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+        "stop_sequence" => Stop::Sequence(holder["stop_sequence"].as_str().map(ToOwned::to_owned)),
+        "refusal" => Stop::Refusal,
+        other => Stop::Other(other.to_owned()),
+    }
+}
+
+/// `stop_reason` and `stop_sequence`.
+pub(super) fn write_stop(stop: &Stop) -> (&str, Option<&str>) {
+    match stop {
+        Stop::End => ("end_turn", None),
+        Stop::Calls => ("tool_use", None),
+        Stop::Length => ("max_tokens", None),
+        Stop::Sequence(which) => ("stop_sequence", which.as_deref()),
+        Stop::Filter | Stop::Refusal => ("refusal", None),
+        // A word that clients do not know would end some of them.
+        Stop::Other(_) => ("end_turn", None),
+    }
+}
+
+pub(super) fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input.saturating_sub(usage.cached),
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached,
+        "output_tokens": usage.output,
+    })
+}
+
+pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
+    let block = |item: &Item| match item {
+        Item::Text(text) | Item::Refusal(text) => json!({"type": "text", "text": text}),
+        Item::Reasoning(thought) => json!({
+            "type": "thinking", "thinking": thought.text,
+            "signature": thought.seal.as_deref().unwrap_or_default(),
+        }),
+        Item::Call(call) => json!({
+            "type": "tool_use", "id": call.id, "name": call.name,
+            "input": serde_json::from_str::<Value>(&call.arguments)
+                .ok()
+                .filter(Value::is_object)
+                .unwrap_or_else(|| malformed(&call.arguments)),
+        }),
+    };
+    let ending = whole.ending();
+    let (reason, sequence) = write_stop(&ending);
+    json!({
+        "id": whole.id,
+        "type": "message",
+        "role": "assistant",
+        "model": whole.model,
+        "content": whole.items.iter().map(block).collect::<Vec<_>>(),
+        "stop_reason": reason,
+        "stop_sequence": sequence,
+        "usage": write_usage(usage),
+    })
+}
+
+/// Arguments that are no object: the client is to tell the model so, as it would anywhere.
+fn malformed(arguments: &str) -> Value {
+    if arguments.trim().is_empty() { json!({}) } else { json!({"arguments": arguments}) }
+}

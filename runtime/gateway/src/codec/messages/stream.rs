@@ -1,0 +1,231 @@
+use proctor_types::Usage;
+use serde_json::{Map, Value, json};
+
+use super::answer;
+use crate::codec::{
+    Reader, Writer,
+    neutral::{Delta, Stop},
+    sse,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct MessagesReader {
+    done: bool,
+    /// Numbers of the blocks that are calls, with whether arguments came.
+    calls: Vec<(u64, bool)>,
+    /// As far as it is told: the input at the start, the output at the end.
+    usage: Map<String, Value>,
+}
+
+impl Reader for MessagesReader {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, String> {
+        if event.data.is_empty() {
+            return Ok(Vec::new());
+        }
+        let data: Value = serde_json::from_str(&event.data)
+            .map_err(|error| format!("an event is not JSON: {error}"))?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut deltas = Vec::new();
+        match data["type"].as_str().unwrap_or(&event.name) {
+            "message_start" => {
+                let message = &data["message"];
+                let (id, model) = (text(&message["id"]), text(&message["model"]));
+                deltas.push(Delta::Started { id, model });
+                self.count(&message["usage"]);
+            }
+            "content_block_start" => self.begin(&data, &mut deltas),
+            "content_block_delta" => self.more(&data, &mut deltas),
+            "content_block_stop" => {
+                let block = data["index"].as_u64().unwrap_or_default();
+                let call = self.calls.iter().position(|(one, argued)| *one == block && !argued);
+                // A call without arguments is one with an empty object.
+                let none = |index| Delta::Arguments { index, text: "{}".into() };
+                deltas.extend(call.map(none));
+            }
+            "message_delta" => {
+                self.count(&data["usage"]);
+                if data["delta"]["stop_reason"].is_string() {
+                    deltas.push(Delta::Stopped(answer::read_stop(&data["delta"])));
+                }
+                let usage = json!({"usage": self.usage});
+                deltas.extend(answer::usage(&usage).map(Delta::Usage));
+            }
+            "message_stop" => self.done = true,
+            "error" => return Err(format!("an error within the stream: {}", data["error"])),
+            _ => {}
+        }
+        Ok(deltas)
+    }
+
+    fn ended(&self) -> bool {
+        self.done
+    }
+}
+
+impl MessagesReader {
+    fn count(&mut self, usage: &Value) {
+        let given = usage.as_object().into_iter().flatten();
+        for (name, count) in given.filter(|(_, count)| count.is_u64()) {
+            self.usage.insert(name.clone(), count.clone());
+        }
+    }
+
+    fn begin(&mut self, data: &Value, deltas: &mut Vec<Delta>) {
+        let block = &data["content_block"];
+        let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
+        match block["type"].as_str().unwrap_or_default() {
+            "text" if !text("text").is_empty() => deltas.push(Delta::Text(text("text"))),
+            "thinking" if !text("thinking").is_empty() => {
+                deltas.push(Delta::Reasoning(text("thinking")));
+            }
+            "tool_use" => {
+                let index = self.calls.len();
+                deltas.push(Delta::Call { index, id: text("id"), name: text("name") });
+                let whole = block["input"].as_object().is_some_and(|input| !input.is_empty());
+                if whole {
+                    let text = block["input"].to_string();
+                    deltas.push(Delta::Arguments { index, text });
+                }
+                self.calls.push((data["index"].as_u64().unwrap_or_default(), whole));
+            }
+            _ => {}
+        }
+    }
+
+    fn more(&mut self, data: &Value, deltas: &mut Vec<Delta>) {
+        let delta = &data["delta"];
+        let text = |name: &str| delta[name].as_str().unwrap_or_default().to_owned();
+        match delta["type"].as_str().unwrap_or_default() {
+            "text_delta" => deltas.push(Delta::Text(text("text"))),
+            "thinking_delta" => deltas.push(Delta::Reasoning(text("thinking"))),
+            "signature_delta" if !text("signature").is_empty() => {
+                deltas.push(Delta::Seal(text("signature")));
+            }
+            "input_json_delta" => {
+                let block = data["index"].as_u64().unwrap_or_default();
+                let piece = text("partial_json");
+                let found = self.calls.iter_mut().enumerate().find(|(_, (one, _))| *one == block);
+                if let Some((index, (_, argued))) = found
+                    && !piece.is_empty()
+                {
+                    *argued = true;
+                    deltas.push(Delta::Arguments { index, text: piece });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What the block that is open holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Text,
+    Thinking,
+    Call(usize),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct MessagesWriter {
+    /// The next block's number.
+    next: usize,
+    open: Option<Open>,
+    /// Block numbers of the calls.
+    calls: Vec<usize>,
+    stop: Option<Stop>,
+}
+
+impl MessagesWriter {
+    fn event(out: &mut String, name: &str, mut data: Value) {
+        data["type"] = name.into();
+        sse::write(out, Some(name), &data);
+    }
+
+    fn close(&mut self, out: &mut String) {
+        if let Some(open) = self.open.take() {
+            let index = match open {
+                Open::Call(call) => self.calls.get(call).copied().unwrap_or_default(),
+                _ => self.next.saturating_sub(1),
+            };
+            Self::event(out, "content_block_stop", json!({"index": index}));
+        }
+    }
+
+    /// Opens a block, unless one of its kind is open already.
+    fn enter(&mut self, open: Open, block: Value, out: &mut String) {
+        if self.open == Some(open) {
+            return;
+        }
+        self.close(out);
+        let data = json!({"index": self.next, "content_block": block});
+        Self::event(out, "content_block_start", data);
+        self.open = Some(open);
+        self.next += 1;
+    }
+
+    fn piece(&self, delta: Value, out: &mut String) {
+        let data = json!({"index": self.next.saturating_sub(1), "delta": delta});
+        Self::event(out, "content_block_delta", data);
+    }
+
+    fn thinking() -> Value {
+        json!({"type": "thinking", "thinking": "", "signature": ""})
+    }
+}
+
+impl Writer for MessagesWriter {
+    fn write(&mut self, delta: &Delta, out: &mut String) {
+        match delta {
+            Delta::Started { id, model } => {
+                // How much the input was is known at the end, where it is told.
+                let message = json!({
+                    "id": id, "type": "message", "role": "assistant", "model": model,
+                    "content": [], "stop_reason": null, "stop_sequence": null,
+                    "usage": answer::write_usage(&Usage::default()),
+                });
+                Self::event(out, "message_start", json!({"message": message}));
+            }
+            Delta::Text(text) | Delta::Refusal(text) => {
+                self.enter(Open::Text, json!({"type": "text", "text": ""}), out);
+                self.piece(json!({"type": "text_delta", "text": text}), out);
+            }
+            Delta::Reasoning(text) => {
+                self.enter(Open::Thinking, Self::thinking(), out);
+                self.piece(json!({"type": "thinking_delta", "thinking": text}), out);
+            }
+            Delta::Seal(seal) => {
+                self.enter(Open::Thinking, Self::thinking(), out);
+                self.piece(json!({"type": "signature_delta", "signature": seal}), out);
+                self.close(out);
+            }
+            Delta::Call { index, id, name } => {
+                self.calls.push(self.next);
+                let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+                self.enter(Open::Call(*index), block, out);
+            }
+            Delta::Arguments { index, text } => {
+                let block = self.calls.get(*index).copied().unwrap_or_default();
+                let delta = json!({"type": "input_json_delta", "partial_json": text});
+                let data = json!({"index": block, "delta": delta});
+                Self::event(out, "content_block_delta", data);
+            }
+            Delta::Stopped(stop) => self.stop = Some(stop.clone()),
+            Delta::Usage(_) => {}
+        }
+    }
+
+    fn end(&mut self, usage: &Usage, out: &mut String) {
+        self.close(out);
+        let stop = match self.stop.take().unwrap_or_default() {
+            Stop::End if !self.calls.is_empty() => Stop::Calls,
+            stop => stop,
+        };
+        let (reason, sequence) = answer::write_stop(&stop);
+        let data = json!({
+            "delta": {"stop_reason": reason, "stop_sequence": sequence},
+            "usage": answer::write_usage(usage),
+        });
+        Self::event(out, "message_delta", data);
+        Self::event(out, "message_stop", json!({}));
+    }
+}

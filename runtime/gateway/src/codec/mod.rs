@@ -1,0 +1,44 @@
+//! Wire formats: requests and answers, whole and streamed, read and written.
+//!
+//! ```text
+//! client's bytes ─ read ─▶ Request ─ write ─▶ the upstream's bytes
+//! client's bytes ◀ write ─ Delta*  ◀─ read ─  the upstream's bytes
+//! ```
+//!
+//! A whole answer is the list of all its deltas, so each format has one reader of meaning and one
+//! writer of it, and a stream is never collected before it is passed on. Where both sides speak one
+//! format nothing is written: the reader only listens, for usage and for the end.
+
+pub(crate) mod chat;
+mod format;
+mod gemini;
+mod loss;
+mod messages;
+pub(crate) mod neutral;
+pub(crate) mod overlay;
+mod responses;
+pub(crate) mod splice;
+pub(crate) mod sse;
+
+/// Seconds since the Unix epoch, for answers that carry their time.
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map(|since| since.as_secs()).unwrap_or_default()
+}
+
+/// An id for a call that came without one. Clients put results to calls by it.
+fn fresh_call() -> String {
+    format!("call_{:016x}", fastrand::u64(..))
+}
+
+/// What is told of an image, a file or sound.
+fn media(kind: &str) -> String {
+    format!("content of type {kind:?} is not translated between APIs: send text")
+}
+
+pub(crate) use format::{
+    Reader, Writer, output_limit, read_request, read_whole, reader, request_for, usage,
+    write_whole, writer,
+};
+pub(crate) use loss::Losses;
+pub(crate) use neutral::{Part, Request, Role};

@@ -1,0 +1,248 @@
+//! What a request and an answer say, in no vendor's words. Only what at least two formats can say
+//! is here; all else is a loss, named by the codec that met it.
+
+use proctor_types::{Answer, ToolCall, Usage};
+use serde_json::{Map, Value};
+
+/// A request for one answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Request {
+    pub model: String,
+    pub turns: Vec<Turn>,
+    pub tools: Vec<Tool>,
+    pub choice: Option<Choice>,
+    /// Whether one answer may hold several calls. Absent: the provider's own choice.
+    pub parallel: Option<bool>,
+    /// Tokens.
+    pub max_output: Option<u64>,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub stop: Vec<String>,
+    pub seed: Option<i64>,
+    pub shape: Option<Shape>,
+    pub stream: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Instructions; OpenAI's `developer` too.
+    System,
+    /// The user, and the results of tools.
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    pub role: Role,
+    pub parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    Text(String),
+    Reasoning(Reasoning),
+    Call(ToolCall),
+    Result {
+        id: String,
+        content: String,
+        failed: bool,
+    },
+    /// An image, a file or sound, by the name that its format gives it. No codec writes it.
+    Media(String),
+}
+
+/// Thoughts of the model, as far as they are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reasoning {
+    pub text: String,
+    /// What the provider wants back unread: Anthropic's signature, OpenAI's encrypted content.
+    pub seal: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tool {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of an object.
+    pub parameters: Value,
+    pub strict: Option<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    Auto,
+    Never,
+    /// Some tool, whichever.
+    Any,
+    Named(String),
+}
+
+/// The form that the answer's text must have.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    Json,
+    Schema { name: String, schema: Value, strict: Option<bool> },
+}
+
+/// A piece of an answer, in the order of its coming.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    Started {
+        id: String,
+        model: String,
+    },
+    Text(String),
+    Refusal(String),
+    Reasoning(String),
+    /// Ends the reasoning before it.
+    Seal(String),
+    /// A call begins. `index` counts the answer's calls from 0.
+    Call {
+        index: usize,
+        id: String,
+        name: String,
+    },
+    Arguments {
+        index: usize,
+        text: String,
+    },
+    Stopped(Stop),
+    /// The last one counts: some endpoints count up as they go.
+    Usage(Usage),
+}
+
+/// Why an answer ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Stop {
+    #[default]
+    End,
+    Calls,
+    Length,
+    /// One of the request's stop sequences.
+    Sequence(Option<String>),
+    /// The provider's filter.
+    Filter,
+    /// The model itself declines.
+    Refusal,
+    Other(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    Text(String),
+    Refusal(String),
+    Reasoning(Reasoning),
+    Call(ToolCall),
+}
+
+/// An answer, collected piece by piece.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Whole {
+    pub id: String,
+    pub model: String,
+    pub items: Vec<Item>,
+    /// Absent: the answer has not ended.
+    pub stop: Option<Stop>,
+    pub usage: Option<Usage>,
+}
+
+impl Whole {
+    pub(crate) fn of(deltas: Vec<Delta>) -> Self {
+        let mut whole = Self::default();
+        for delta in deltas {
+            whole.push(delta);
+        }
+        whole
+    }
+
+    pub(crate) fn push(&mut self, delta: Delta) {
+        match delta {
+            Delta::Started { id, model } => (self.id, self.model) = (id, model),
+            Delta::Text(text) => match self.items.last_mut() {
+                Some(Item::Text(before)) => before.push_str(&text),
+                _ if text.is_empty() => {}
+                _ => self.items.push(Item::Text(text)),
+            },
+            Delta::Refusal(text) => match self.items.last_mut() {
+                Some(Item::Refusal(before)) => before.push_str(&text),
+                _ if text.is_empty() => {}
+                _ => self.items.push(Item::Refusal(text)),
+            },
+            Delta::Reasoning(text) => match self.items.last_mut() {
+                Some(Item::Reasoning(before)) if before.seal.is_none() => {
+                    before.text.push_str(&text);
+                }
+                _ if text.is_empty() => {}
+                _ => self.items.push(Item::Reasoning(Reasoning { text, seal: None })),
+            },
+            Delta::Seal(seal) => match self.items.last_mut() {
+                Some(Item::Reasoning(before)) if before.seal.is_none() => {
+                    before.seal = Some(seal);
+                }
+                _ => {
+                    let sealed = Reasoning { text: String::new(), seal: Some(seal) };
+                    self.items.push(Item::Reasoning(sealed));
+                }
+            },
+            Delta::Call { id, name, .. } => {
+                self.items.push(Item::Call(ToolCall { id, name, arguments: String::new() }));
+            }
+            Delta::Arguments { index, text } => {
+                let calls = self.items.iter_mut().filter_map(|item| match item {
+                    Item::Call(call) => Some(call),
+                    _ => None,
+                });
+                if let Some(call) = calls.into_iter().nth(index) {
+                    call.arguments.push_str(&text);
+                }
+            }
+            Delta::Stopped(stop) => self.stop = Some(stop),
+            Delta::Usage(usage) => self.usage = Some(usage),
+        }
+    }
+
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Why it ended. Several endpoints say `stop` under a tool call.
+    pub(crate) fn ending(&self) -> Stop {
+        let stop = self.stop.clone().unwrap_or_default();
+        if stop == Stop::End && self.calls().next().is_some() { Stop::Calls } else { stop }
+    }
+
+    /// The answer as the record keeps it, with a usage of nothing where none came.
+    pub(crate) fn answer(&self) -> Answer {
+        let (mut content, mut reasoning, mut refused) = (String::new(), String::new(), false);
+        for item in &self.items {
+            match item {
+                Item::Text(text) => content.push_str(text),
+                Item::Reasoning(thought) => reasoning.push_str(&thought.text),
+                Item::Refusal(text) => {
+                    refused = true;
+                    content.push_str(text);
+                }
+                Item::Call(_) => {}
+            }
+        }
+        let mut extra = Map::new();
+        if !reasoning.is_empty() {
+            extra.insert("reasoning_content".into(), reasoning.into());
+        }
+        let ending = self.ending();
+        refused |= matches!(ending, Stop::Filter | Stop::Refusal);
+        Answer {
+            content,
+            tool_calls: self.calls().cloned().collect(),
+            extra,
+            finish_reason: self.stop.as_ref().map(|_| super::chat::finish_reason(&ending)),
+            refused,
+            usage: self.usage.unwrap_or_default(),
+            cost_usd: None,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+use proctor_types::Usage;
+use serde_json::{Map, Value};
+
+use super::items;
+use crate::codec::neutral::{Delta, Stop, Whole};
+
+pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
+    if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+        return Err(format!("an error within status 200: {error}"));
+    }
+    let output = body["output"].as_array().ok_or("no output")?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut deltas = vec![Delta::Started { id: text(&body["id"]), model: text(&body["model"]) }];
+    let mut calls = 0;
+    for item in output {
+        read_item(item, &mut calls, &mut deltas);
+    }
+    deltas.push(Delta::Stopped(read_stop(body)));
+    deltas.extend(usage(body).map(Delta::Usage));
+    Ok(deltas)
+}
+
+/// A whole item; `calls` counts the calls so far.
+pub(super) fn read_item(item: &Value, calls: &mut usize, deltas: &mut Vec<Delta>) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match item["type"].as_str().unwrap_or_default() {
+        "message" => {
+            for part in item["content"].as_array().into_iter().flatten() {
+                match part["type"].as_str().unwrap_or_default() {
+                    "refusal" => deltas.push(Delta::Refusal(text(&part["refusal"]))),
+                    _ => deltas.push(Delta::Text(text(&part["text"]))),
+                }
+            }
+        }
+        "reasoning" => {
+            let parts = ["content", "summary"].map(|name| item[name].as_array());
+            let parts = parts.into_iter().flatten().find(|parts| !parts.is_empty());
+            let texts = parts.into_iter().flatten().filter_map(|part| part["text"].as_str());
+            let thought = texts.collect::<Vec<_>>().join("\n\n");
+            if !thought.is_empty() {
+                deltas.push(Delta::Reasoning(thought));
+            }
+            let seal = item["encrypted_content"].as_str();
+            deltas.extend(seal.map(|seal| Delta::Seal(seal.to_owned())));
+        }
+        "function_call" => {
+            let index = *calls;
+            *calls += 1;
+            let (id, name) = (text(&item["call_id"]), text(&item["name"]));
+            deltas.push(Delta::Call { index, id, name });
+            deltas.push(Delta::Arguments { index, text: text(&item["arguments"]) });
+        }
+        _ => {}
+    }
+}
+
+pub(crate) fn usage(body: &Value) -> Option<Usage> {
+    let usage = body.get("usage")?;
+    let detail = |of: &str, name: &str| usage[of][name].as_u64().unwrap_or_default();
+    let input = usage["input_tokens"].as_u64()?;
+    let read = Usage {
+        input,
+        output: usage["output_tokens"].as_u64()?,
+        cached: detail("input_tokens_details", "cached_tokens").min(input),
+        reasoning: detail("output_tokens_details", "reasoning_tokens"),
+        estimated: false,
+    };
+    (read != Usage::default()).then_some(read)
+}
+
+pub(super) fn read_stop(response: &Value) -> Stop {
+    if response["status"] != "incomplete" {
+        return Stop::End;
+    }
+    match response["incomplete_details"]["reason"].as_str().unwrap_or_default() {
+        "max_output_tokens" | "max_tokens" => Stop::Length,
+        "content_filter" => Stop::Filter,
+        other => Stop::Other(other.to_owned()),
+    }
+}
+
+pub(crate) fn write_whole(request: &Map<String, Value>, whole: &Whole, usage: &Usage) -> Value {
+    let output = whole.items.iter().enumerate();
+    let output = output.map(|(number, item)| items::item(item, number, "completed")).collect();
+    let stop = whole.ending();
+    items::response(request, &whole.id, &whole.model, output, Some(&stop), Some(usage))
+}

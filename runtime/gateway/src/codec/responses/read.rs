@@ -1,0 +1,194 @@
+use proctor_types::ToolCall;
+use serde_json::{Map, Value};
+
+use crate::codec::{
+    Losses,
+    chat::plain,
+    neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
+};
+
+/// What is read or rightly needs no translation: nothing is stored here, and what `include` asks for
+/// comes where it can be had.
+const KNOWN: [&str; 13] = [
+    "model",
+    "input",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_output_tokens",
+    "temperature",
+    "top_p",
+    "text",
+    "stream",
+    "store",
+    "include",
+];
+
+pub(crate) fn read_request(
+    body: &Map<String, Value>,
+    losses: &mut Losses,
+) -> Result<Request, String> {
+    let field = |name: &str| body.get(name).unwrap_or(&Value::Null);
+    for name in ["previous_response_id", "conversation"] {
+        if !field(name).is_null() {
+            return Err(format!("{name}: earlier answers are not kept here; send the whole input"));
+        }
+    }
+    losses.unknown("", body, &KNOWN);
+    let mut turns = Vec::new();
+    if let Some(text) = field("instructions").as_str().filter(|text| !text.is_empty()) {
+        let parts = vec![Part::Text(text.to_owned())];
+        turns.push(Turn { role: Role::System, parts });
+    }
+    match field("input") {
+        Value::String(text) => {
+            turns.push(Turn { role: Role::User, parts: vec![Part::Text(text.clone())] });
+        }
+        Value::Array(items) => {
+            for (index, one) in items.iter().enumerate() {
+                turns.extend(item(one, index, losses)?);
+            }
+        }
+        _ => return Err("input: must be text or an array of items".into()),
+    }
+    Ok(Request {
+        model: field("model").as_str().unwrap_or_default().to_owned(),
+        turns,
+        tools: tools(field("tools"), losses)?,
+        choice: choice(field("tool_choice"), losses),
+        parallel: field("parallel_tool_calls").as_bool(),
+        max_output: field("max_output_tokens").as_u64(),
+        temperature: field("temperature").as_f64(),
+        top_p: field("top_p").as_f64(),
+        stop: Vec::new(),
+        seed: None,
+        shape: shape(field("text"), losses),
+        stream: field("stream") == &Value::Bool(true),
+    })
+}
+
+fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>, String> {
+    let place = format!("input[{index}]");
+    let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+    let one = |role: Role, part: Part| Ok(Some(Turn { role, parts: vec![part] }));
+    match item["type"].as_str().unwrap_or("message") {
+        "message" => {
+            let role = match item["role"].as_str().unwrap_or_default() {
+                "user" => Role::User,
+                "assistant" => Role::Assistant,
+                "system" | "developer" => Role::System,
+                other => return Err(format!("{place}.role: {other:?} is no role")),
+            };
+            let parts = content(&item["content"], &place)?;
+            Ok(Some(Turn { role, parts }))
+        }
+        "function_call" => {
+            let call =
+                ToolCall { id: text("call_id"), name: text("name"), arguments: text("arguments") };
+            one(Role::Assistant, Part::Call(call))
+        }
+        "function_call_output" => {
+            let output = content(&item["output"], &place)?;
+            let media = output.iter().find(|part| matches!(part, Part::Media(_))).cloned();
+            let content = plain(&output);
+            let mut parts = vec![Part::Result { id: text("call_id"), content, failed: false }];
+            parts.extend(media);
+            Ok(Some(Turn { role: Role::User, parts }))
+        }
+        "reasoning" => {
+            let parts = |name: &str| -> String {
+                let list = item[name].as_array().into_iter().flatten();
+                let texts = list.filter_map(|part| part["text"].as_str());
+                texts.collect::<Vec<_>>().join("\n\n")
+            };
+            let (summary, whole) = (parts("summary"), parts("content"));
+            let text = if whole.is_empty() { summary } else { whole };
+            let seal = item["encrypted_content"].as_str().map(ToOwned::to_owned);
+            if text.is_empty() && seal.is_none() {
+                return Ok(None);
+            }
+            one(Role::Assistant, Part::Reasoning(Reasoning { text, seal }))
+        }
+        // Free-form calls and the provider's own doings have no counterpart.
+        other => {
+            losses.dropped(format!("an item of type {other}"));
+            Ok(None)
+        }
+    }
+}
+
+/// Text, or parts.
+fn content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
+    match content {
+        Value::Null => Ok(Vec::new()),
+        Value::String(text) => Ok(vec![Part::Text(text.clone())]),
+        Value::Array(parts) => Ok(parts
+            .iter()
+            .map(|part| match part["type"].as_str().unwrap_or_default() {
+                "input_text" | "output_text" | "text" | "refusal" => {
+                    let text = part["text"].as_str().or(part["refusal"].as_str());
+                    Part::Text(text.unwrap_or_default().to_owned())
+                }
+                other => Part::Media(other.to_owned()),
+            })
+            .collect()),
+        _ => Err(format!("{place}.content: must be text or an array of parts")),
+    }
+}
+
+fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
+    let mut out = Vec::new();
+    for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
+        let kind = tool["type"].as_str().unwrap_or("function");
+        if kind != "function" {
+            losses.dropped(format!("tools[{index}] {kind}"));
+            continue;
+        }
+        let name = tool["name"].as_str();
+        let name = name.ok_or_else(|| format!("tools[{index}].name: missing"))?;
+        let parameters = match &tool["parameters"] {
+            Value::Null => serde_json::json!({"type": "object", "properties": {}}),
+            given => given.clone(),
+        };
+        out.push(Tool {
+            name: name.to_owned(),
+            description: tool["description"].as_str().unwrap_or_default().to_owned(),
+            parameters,
+            strict: tool["strict"].as_bool(),
+        });
+    }
+    Ok(out)
+}
+
+fn choice(choice: &Value, losses: &mut Losses) -> Option<Choice> {
+    match (choice.as_str(), choice["type"].as_str()) {
+        (Some("auto"), _) => Some(Choice::Auto),
+        (Some("none"), _) => Some(Choice::Never),
+        (Some("required"), _) => Some(Choice::Any),
+        (None, Some("function")) => {
+            Some(Choice::Named(choice["name"].as_str().unwrap_or_default().to_owned()))
+        }
+        _ if choice.is_null() => None,
+        _ => {
+            losses.dropped("tool_choice");
+            None
+        }
+    }
+}
+
+fn shape(text: &Value, losses: &mut Losses) -> Option<Shape> {
+    if let Some(text) = text.as_object() {
+        losses.unknown("text.", text, &["format"]);
+    }
+    let format = &text["format"];
+    match format["type"].as_str()? {
+        "json_object" => Some(Shape::Json),
+        "json_schema" => Some(Shape::Schema {
+            name: format["name"].as_str().unwrap_or("answer").to_owned(),
+            schema: format["schema"].clone(),
+            strict: format["strict"].as_bool(),
+        }),
+        _ => None,
+    }
+}

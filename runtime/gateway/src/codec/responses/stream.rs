@@ -1,0 +1,118 @@
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::answer;
+use crate::codec::{Reader, neutral::Delta, sse};
+
+/// What was heard of an item, by its place in the output.
+#[derive(Debug, Default, Clone, Copy)]
+struct Heard {
+    /// Among the calls.
+    call: Option<usize>,
+    /// Pieces came, so the whole at the end says nothing new.
+    pieces: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ResponsesReader {
+    done: bool,
+    calls: usize,
+    items: HashMap<u64, Heard>,
+}
+
+impl Reader for ResponsesReader {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, String> {
+        if event.data.is_empty() || event.data.trim() == "[DONE]" {
+            return Ok(Vec::new());
+        }
+        let data: Value = serde_json::from_str(&event.data)
+            .map_err(|error| format!("an event is not JSON: {error}"))?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let place = data["output_index"].as_u64().unwrap_or_default();
+        let mut deltas = Vec::new();
+        match data["type"].as_str().unwrap_or(&event.name) {
+            "response.created" => {
+                let response = &data["response"];
+                let (id, model) = (text(&response["id"]), text(&response["model"]));
+                deltas.push(Delta::Started { id, model });
+            }
+            "response.output_item.added" => {
+                let item = &data["item"];
+                let mut heard = Heard::default();
+                if item["type"] == "function_call" {
+                    heard.call = Some(self.calls);
+                    let (id, name) = (text(&item["call_id"]), text(&item["name"]));
+                    deltas.push(Delta::Call { index: self.calls, id, name });
+                    self.calls += 1;
+                }
+                self.items.insert(place, heard);
+            }
+            "response.output_text.delta" => {
+                self.heard(place);
+                deltas.push(Delta::Text(text(&data["delta"])));
+            }
+            "response.refusal.delta" => {
+                self.heard(place);
+                deltas.push(Delta::Refusal(text(&data["delta"])));
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.heard(place);
+                deltas.push(Delta::Reasoning(text(&data["delta"])));
+            }
+            "response.reasoning_summary_part.added"
+                if data["summary_index"].as_u64().is_some_and(|index| index > 0) =>
+            {
+                deltas.push(Delta::Reasoning("\n\n".into()));
+            }
+            "response.function_call_arguments.delta" => {
+                if let Some(index) = self.heard(place).call {
+                    deltas.push(Delta::Arguments { index, text: text(&data["delta"]) });
+                }
+            }
+            "response.output_item.done" => self.item(place, &data["item"], &mut deltas),
+            "response.completed" | "response.incomplete" => {
+                self.done = true;
+                let response = &data["response"];
+                deltas.push(Delta::Stopped(answer::read_stop(response)));
+                deltas.extend(answer::usage(response).map(Delta::Usage));
+            }
+            "response.failed" => {
+                return Err(format!("the response failed: {}", data["response"]["error"]));
+            }
+            "error" => return Err(format!("an error within the stream: {data}")),
+            _ => {}
+        }
+        Ok(deltas)
+    }
+
+    fn ended(&self) -> bool {
+        self.done
+    }
+}
+
+impl ResponsesReader {
+    fn heard(&mut self, place: u64) -> Heard {
+        let heard = self.items.entry(place).or_default();
+        heard.pieces = true;
+        *heard
+    }
+
+    /// The whole of an item at its end: of some servers, the first that is heard of it.
+    fn item(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
+        match self.items.get(&place).copied() {
+            None | Some(Heard { call: None, pieces: false }) => {
+                answer::read_item(item, &mut self.calls, deltas);
+            }
+            Some(Heard { call: Some(index), pieces: false }) => {
+                let text = item["arguments"].as_str().unwrap_or_default().to_owned();
+                deltas.push(Delta::Arguments { index, text });
+            }
+            Some(Heard { pieces: true, .. }) => {
+                // The seal comes with the whole alone.
+                let seal = item["encrypted_content"].as_str();
+                deltas.extend(seal.map(|seal| Delta::Seal(seal.to_owned())));
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The client's side of one request: a head once, then pieces; or nobody any more.
+
+use std::{future::Future, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use proctor_types::Api;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use super::{body::Reply, refusal::Refusal};
+
+/// Pieces that wait for a slow client before the endpoint is slowed down too.
+const PIECES: usize = 32;
+
+pub(super) struct Client {
+    api: Api,
+    stream: bool,
+    head: Option<oneshot::Sender<Response<Reply>>>,
+    pieces: Option<mpsc::Sender<Bytes>>,
+    /// When a stream's head goes out whatever comes.
+    deadline: Instant,
+    begun: Instant,
+    /// Seconds from the request to the first piece that was sent.
+    pub first_byte: Option<f64>,
+}
+
+impl Client {
+    pub(super) fn new(
+        api: Api,
+        stream: bool,
+        head: oneshot::Sender<Response<Reply>>,
+        patience: Duration,
+    ) -> Self {
+        let begun = Instant::now();
+        let deadline = begun + patience;
+        Self { api, stream, head: Some(head), pieces: None, deadline, begun, first_byte: None }
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    /// Whether nobody listens any more.
+    pub(super) fn gone(&self) -> bool {
+        match (&self.head, &self.pieces) {
+            (Some(head), _) => head.is_closed(),
+            (None, Some(pieces)) => pieces.is_closed(),
+            (None, None) => true,
+        }
+    }
+
+    /// Whether a piece of an answer was given, so that no other answer can be.
+    pub(super) fn has_begun(&self) -> bool {
+        self.first_byte.is_some()
+    }
+
+    /// Waits for `work`; a streaming client that waits long is given its head.
+    pub(super) async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> T {
+        if !self.stream || self.head.is_none() {
+            return work.await;
+        }
+        tokio::pin!(work);
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep_until(self.deadline) => {}
+        }
+        self.open(&HeaderMap::new());
+        work.await
+    }
+
+    /// Gives the head of a stream, if it has not gone out.
+    pub(super) fn open(&mut self, headers: &HeaderMap) {
+        let Some(head) = self.head.take() else { return };
+        let (pieces, body) = mpsc::channel(PIECES);
+        let mut response = Response::new(Reply::Stream(body));
+        response.headers_mut().extend(headers.clone());
+        response.headers_mut().insert(header::CONTENT_TYPE, EVENTS);
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if head.send(response).is_ok() {
+            self.pieces = Some(pieces);
+        }
+    }
+
+    /// Sends a piece of a stream. A client that is gone misses it, and that is all.
+    pub(super) async fn send(&mut self, piece: Bytes) {
+        if let Some(pieces) = self.pieces.as_ref().filter(|_| !piece.is_empty())
+            && pieces.send(piece).await.is_ok()
+            && self.first_byte.is_none()
+        {
+            self.first_byte = Some(self.begun.elapsed().as_secs_f64());
+        }
+    }
+
+    /// Ends a stream.
+    pub(super) fn close(&mut self) {
+        self.pieces = None;
+    }
+
+    /// A whole answer. `false`: nobody was there to take it.
+    pub(super) fn whole(&mut self, status: StatusCode, headers: &HeaderMap, body: Bytes) -> bool {
+        let mut response = Response::new(Reply::whole(body));
+        *response.status_mut() = status;
+        response.headers_mut().extend(headers.clone());
+        response.headers_mut().entry(header::CONTENT_TYPE).or_insert(JSON);
+        self.head.take().is_some_and(|head| head.send(response).is_ok())
+    }
+
+    /// A refusal: a status where the head has not gone out, else an event of the stream.
+    pub(super) async fn refuse(&mut self, refusal: &Refusal) {
+        if self.head.is_some() {
+            let body = refusal.text(self.api);
+            self.whole(refusal.status, &HeaderMap::new(), body.into());
+        } else {
+            let mut event = String::new();
+            refusal.event(self.api, &mut event);
+            self.send(event.into()).await;
+        }
+    }
+}
+
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");

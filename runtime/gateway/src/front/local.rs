@@ -1,0 +1,62 @@
+//! Questions that need no model: which models there are, and how many tokens a text has.
+
+use bytes::Bytes;
+use proctor_types::{Api, ModelSpec};
+use serde_json::{Value, json};
+
+use crate::tokens;
+
+/// The arm has one model. A client that asks after another by name is told of this one under that
+/// name, because whatever it names, this one answers.
+pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
+    let name = one.unwrap_or(&model.name);
+    let listed = match api {
+        Api::Chat | Api::Responses => {
+            json!({"id": name, "object": "model", "created": 0, "owned_by": "proctor"})
+        }
+        Api::Messages => json!({
+            "id": name, "type": "model", "display_name": name,
+            "created_at": "1970-01-01T00:00:00Z",
+        }),
+        Api::Gemini => json!({
+            "name": format!("models/{name}"),
+            "displayName": name,
+            "inputTokenLimit": model.context_window,
+            "outputTokenLimit": model.max_output_tokens,
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+        }),
+    };
+    match (api, one) {
+        (_, Some(_)) => listed,
+        (Api::Chat | Api::Responses, None) => json!({"object": "list", "data": [listed]}),
+        (Api::Messages, None) => {
+            json!({"data": [listed], "has_more": false, "first_id": name, "last_id": name})
+        }
+        (Api::Gemini, None) => json!({"models": [listed]}),
+    }
+}
+
+/// A local count of all texts of the request, the same for every model: nothing is sent, so nothing
+/// is charged.
+pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
+    let counted = tokio::task::spawn_blocking(move || {
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        count(&body)
+    });
+    let total = counted.await.unwrap_or_default();
+    match api {
+        Api::Gemini => json!({"totalTokens": total}),
+        _ => json!({"input_tokens": total}),
+    }
+}
+
+/// Keys count where their object is not a part of the format but of the text, such as a schema; to
+/// tell the two apart is not worth it in an estimate, so no key counts.
+fn count(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => tokens::count(text),
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(fields) => fields.values().map(count).sum(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,188 @@
+//! What is said instead of an answer, in the shape that each API's clients read.
+
+use http::StatusCode;
+use proctor_types::{Api, BudgetKind};
+use serde_json::{Value, json};
+
+use crate::{AskError, codec::sse};
+
+/// A status with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub status: StatusCode,
+    pub message: String,
+    code: Option<String>,
+    /// An endpoint's own words, for a client of the same format.
+    exact: Option<String>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), code: None, exact: None }
+    }
+
+    pub(super) fn bad(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(super) fn budget(kind: BudgetKind) -> Self {
+        // 402 ends every known client at the first refusal; 429 and 5xx are asked again for minutes
+        // or for ever. The words must not speak of length or context: some clients would compact
+        // and ask again.
+        let message = format!("the {kind} budget of this trial is spent");
+        let code = Some(format!("budget_{kind}"));
+        Self { status: StatusCode::PAYMENT_REQUIRED, message, code, exact: None }
+    }
+
+    /// Why a request has no answer. An endpoint's own refusal keeps its status.
+    pub(super) fn of(error: &AskError) -> Self {
+        match error {
+            AskError::Budget(kind) => Self::budget(*kind),
+            AskError::SharedBudget { .. } => Self {
+                status: StatusCode::PAYMENT_REQUIRED,
+                message: error.to_string(),
+                code: Some("budget_shared".into()),
+                exact: None,
+            },
+            AskError::Cancelled => Self {
+                status: StatusCode::PAYMENT_REQUIRED,
+                message: "this trial is over".into(),
+                code: Some("cancelled".into()),
+                exact: None,
+            },
+            AskError::Rejected { status, body } => {
+                let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_REQUEST);
+                Self::new(status, told(body))
+            }
+            // The trial ends as an infrastructure fault. 5xx would be true, and would be asked again
+            // for minutes; 403 ends every known client.
+            AskError::Fault(fault) => Self {
+                status: StatusCode::FORBIDDEN,
+                message: format!("no answer can be had: {}", fault.what),
+                code: Some("infrastructure".into()),
+                exact: None,
+            },
+        }
+    }
+
+    /// As the endpoint said it: its codes tell its clients more than ours could.
+    pub(super) fn exactly(mut self, body: &str) -> Self {
+        self.exact = Some(body.to_owned());
+        self
+    }
+
+    /// What is sent with the status.
+    pub(super) fn text(&self, api: Api) -> String {
+        self.exact.clone().unwrap_or_else(|| self.body(api).to_string())
+    }
+
+    pub(super) fn body(&self, api: Api) -> Value {
+        let (message, code) = (&self.message, &self.code);
+        match api {
+            Api::Chat | Api::Responses => json!({"error": {
+                "message": message, "type": self.openai_type(), "param": null, "code": code}}),
+            Api::Messages => {
+                let error = json!({"type": self.anthropic_type(), "message": message});
+                json!({"type": "error", "error": error})
+            }
+            Api::Gemini => json!({"error": {
+                "code": self.status.as_u16(), "message": message, "status": self.google_status()}}),
+        }
+    }
+
+    /// The same within a stream whose head has gone out.
+    pub(super) fn event(&self, api: Api, out: &mut String) {
+        let body = self.body(api);
+        match api {
+            Api::Chat | Api::Gemini => sse::write(out, None, &body),
+            Api::Messages => sse::write(out, Some("error"), &body),
+            Api::Responses => {
+                let error = &body["error"];
+                let event = json!({
+                    "type": "error", "code": error["code"], "message": error["message"],
+                    "param": null, "sequence_number": 0,
+                });
+                sse::write(out, Some("error"), &event);
+            }
+        }
+    }
+
+    fn openai_type(&self) -> &'static str {
+        match self.status.as_u16() {
+            401 => "authentication_error",
+            402 => "insufficient_quota",
+            403 => "permission_error",
+            404 | 405 => "not_found_error",
+            _ => "invalid_request_error",
+        }
+    }
+
+    fn anthropic_type(&self) -> &'static str {
+        match self.status.as_u16() {
+            401 => "authentication_error",
+            402 => "billing_error",
+            403 => "permission_error",
+            404 | 405 => "not_found_error",
+            413 => "request_too_large",
+            _ => "invalid_request_error",
+        }
+    }
+
+    fn google_status(&self) -> &'static str {
+        match self.status.as_u16() {
+            401 => "UNAUTHENTICATED",
+            402 => "RESOURCE_EXHAUSTED",
+            403 => "PERMISSION_DENIED",
+            404 | 405 => "NOT_FOUND",
+            _ => "INVALID_ARGUMENT",
+        }
+    }
+}
+
+/// What an error body says, whichever API it comes from.
+fn told(body: &str) -> String {
+    let parsed: Value = serde_json::from_str(body).unwrap_or_default();
+    let first = if parsed.is_array() { &parsed[0] } else { &parsed };
+    let found = [&first["error"]["message"], &first["message"], &first["detail"], &first["error"]];
+    let said = found.into_iter().find_map(Value::as_str).map(ToOwned::to_owned);
+    said.unwrap_or_else(|| if body.is_empty() { "(no reason given)".into() } else { body.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Api, BudgetKind};
+
+    use super::{Refusal, told};
+
+    #[test]
+    fn a_spent_budget_is_402_in_every_shape_and_speaks_of_no_length() {
+        for kind in [BudgetKind::Steps, BudgetKind::TotalTokens, BudgetKind::Cost] {
+            let refusal = Refusal::budget(kind);
+            assert_eq!(refusal.status, 402);
+            for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
+                let body = refusal.body(api);
+                assert_eq!(body["error"]["message"], refusal.message);
+                for word in ["length", "context", "too long", "prompt"] {
+                    assert!(!body.to_string().contains(word), "{body}");
+                }
+            }
+        }
+        let refusal = Refusal::budget(BudgetKind::Steps);
+        assert_eq!(refusal.body(Api::Messages)["error"]["type"], "billing_error");
+        assert_eq!(refusal.body(Api::Gemini)["error"]["code"], 402);
+    }
+
+    #[test]
+    fn the_reason_is_found_in_each_vendors_error() {
+        for body in [
+            r#"{"error": {"message": "why"}}"#,
+            r#"{"type": "error", "error": {"type": "x", "message": "why"}}"#,
+            r#"[{"error": {"code": 400, "message": "why"}}]"#,
+            r#"{"detail": "why"}"#,
+            r#"{"error": "why"}"#,
+            "why",
+        ] {
+            assert_eq!(told(body), "why", "{body}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Which path asks for what.
+
+use http::Method;
+use proctor_types::Api;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Route {
+    /// One answer of the model.
+    Generate {
+        api: Api,
+        /// What the path says; other APIs say it in the body.
+        path: Option<Named>,
+    },
+    CountTokens(Api),
+    /// Every model, or one.
+    Models {
+        api: Api,
+        one: Option<String>,
+    },
+    WrongMethod(Api),
+    Unknown(Api),
+}
+
+/// What the path of a Gemini request names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    pub model: String,
+    pub stream: bool,
+}
+
+/// `messages` tells an Anthropic client from an OpenAI one where both ask the same path.
+pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
+    let trimmed = path.trim_matches('/');
+    if let Some(rest) = gemini(trimmed) {
+        return rest.map_or(Route::Unknown(Api::Gemini), |(model, action)| {
+            let generate = |stream| Route::Generate {
+                api: Api::Gemini,
+                path: Some(Named { model: model.to_owned(), stream }),
+            };
+            let one = (!model.is_empty()).then(|| model.to_owned());
+            match (action, method) {
+                (Some("generateContent"), &Method::POST) => generate(false),
+                (Some("streamGenerateContent"), &Method::POST) => generate(true),
+                (Some("countTokens"), &Method::POST) => Route::CountTokens(Api::Gemini),
+                (Some("generateContent" | "streamGenerateContent" | "countTokens"), _) => {
+                    Route::WrongMethod(Api::Gemini)
+                }
+                (Some(_), _) => Route::Unknown(Api::Gemini),
+                (None, &Method::GET) => Route::Models { api: Api::Gemini, one },
+                (None, _) => Route::WrongMethod(Api::Gemini),
+            }
+        });
+    }
+    let bare = trimmed.strip_prefix("v1/").unwrap_or(trimmed);
+    let openai = if messages { Api::Messages } else { Api::Chat };
+    let post = |api: Api, found: Route| {
+        if *method == Method::POST { found } else { Route::WrongMethod(api) }
+    };
+    let generate = |api: Api| post(api, Route::Generate { api, path: None });
+    match bare {
+        "chat/completions" => generate(Api::Chat),
+        "responses" => generate(Api::Responses),
+        "messages" => generate(Api::Messages),
+        "messages/count_tokens" => post(Api::Messages, Route::CountTokens(Api::Messages)),
+        "models" if *method == Method::GET => Route::Models { api: openai, one: None },
+        "models" => Route::WrongMethod(openai),
+        _ => match bare.strip_prefix("models/") {
+            // A model's own name may hold slashes.
+            Some(one) if *method == Method::GET => {
+                Route::Models { api: openai, one: Some(one.to_owned()) }
+            }
+            _ => Route::Unknown(openai),
+        },
+    }
+}
+
+/// The model and the action of a path of Gemini's, `None` within where it is of no such form.
+fn gemini(path: &str) -> Option<Option<(&str, Option<&str>)>> {
+    let rest = path.strip_prefix("v1beta").or_else(|| {
+        // The stable version has the same form, told by the action's colon alone.
+        path.strip_prefix("v1").filter(|rest| rest.contains(':'))
+    })?;
+    let Some(rest) = rest.strip_prefix("/models") else { return Some(None) };
+    let rest = rest.trim_start_matches('/');
+    Some(Some(match rest.rsplit_once(':') {
+        Some((model, action)) => (model, Some(action)),
+        None => (rest, None),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use proctor_types::Api::{Chat, Gemini, Messages, Responses};
+
+    use super::{Named, Route, route};
+
+    #[test]
+    fn every_client_finds_its_paths_with_and_without_a_prefix() {
+        let generate = |api| Route::Generate { api, path: None };
+        let named = |stream| Route::Generate {
+            api: Gemini,
+            path: Some(Named { model: "m-1".into(), stream }),
+        };
+        for (path, wanted) in [
+            ("/v1/chat/completions", generate(Chat)),
+            ("/chat/completions", generate(Chat)),
+            ("/v1/responses", generate(Responses)),
+            ("/responses", generate(Responses)),
+            ("/v1/messages", generate(Messages)),
+            ("/messages", generate(Messages)),
+            ("/v1/messages/count_tokens", Route::CountTokens(Messages)),
+            ("/v1beta/models/m-1:generateContent", named(false)),
+            ("/v1/models/m-1:streamGenerateContent", named(true)),
+            ("/v1beta/models/m-1:countTokens", Route::CountTokens(Gemini)),
+            ("/v1beta/models/m-1:predict", Route::Unknown(Gemini)),
+            ("/v1beta/files", Route::Unknown(Gemini)),
+            ("/api/hello", Route::Unknown(Chat)),
+            ("/v1/models", Route::WrongMethod(Chat)),
+        ] {
+            assert_eq!(route(&Method::POST, path, false), wanted, "{path}");
+        }
+        // Codex tries a WebSocket first.
+        assert_eq!(route(&Method::GET, "/v1/responses", false), Route::WrongMethod(Responses));
+        for (path, messages, api, one) in [
+            ("/v1/models", false, Chat, None),
+            ("/models", true, Messages, None),
+            ("/v1/models/vendor/m", false, Chat, Some("vendor/m")),
+            ("/v1beta/models", false, Gemini, None),
+            ("/v1beta/models/m", false, Gemini, Some("m")),
+        ] {
+            let wanted = Route::Models { api, one: one.map(Into::into) };
+            assert_eq!(route(&Method::GET, path, messages), wanted, "{path}");
+        }
+    }
+}

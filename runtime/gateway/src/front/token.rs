@@ -1,0 +1,88 @@
+//! The trial's token: opens one trial's gateway and nothing else.
+
+use std::fmt;
+
+use http::{HeaderMap, header};
+use proctor_types::{Fault, Layer};
+
+/// Random bytes of a token.
+const BYTES: usize = 24;
+
+#[derive(Clone)]
+pub(super) struct Token(String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl Token {
+    pub(super) fn random() -> Result<Self, Fault> {
+        let mut bytes = [0; BYTES];
+        rustls::crypto::ring::default_provider()
+            .secure_random
+            .fill(&mut bytes)
+            .map_err(|_| Fault::new(Layer::Model, "the system gives no random bytes".to_owned()))?;
+        // Some clients look at the form of a key before they send it.
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self(format!("sk-proctor-{hex}")))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Each API has its own place for a key; any of them will do.
+    pub(super) fn opens(&self, headers: &HeaderMap, query: Option<&str>) -> bool {
+        let text = |name: &str| headers.get(name)?.to_str().ok();
+        let bearer = text(header::AUTHORIZATION.as_str())
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
+        let named = ["x-api-key", "x-goog-api-key", "api-key"].into_iter().filter_map(text);
+        let asked = query.into_iter().flat_map(|query| query.split('&'));
+        let asked = asked.filter_map(|pair| pair.strip_prefix("key="));
+        bearer.into_iter().chain(named).chain(asked).any(|given| self.is(given))
+    }
+
+    /// In a time that does not tell how much of a guess is right.
+    fn is(&self, given: &str) -> bool {
+        let (own, given) = (self.0.as_bytes(), given.as_bytes());
+        let differ = own.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));
+        own.len() == given.len() && differ == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::Token;
+
+    #[test]
+    fn every_place_of_a_key_opens_and_no_other_key_does() {
+        let token = Token::random().expect("random bytes");
+        let other = Token::random().expect("random bytes");
+        assert_ne!(token.as_str(), other.as_str());
+        let none = HeaderMap::new();
+        for (name, form) in [
+            ("authorization", "Bearer {}"),
+            ("authorization", "bearer {}"),
+            ("x-api-key", "{}"),
+            ("x-goog-api-key", "{}"),
+        ] {
+            let mut headers = HeaderMap::new();
+            let value = form.replace("{}", token.as_str());
+            headers.insert(name, value.parse().expect("a header"));
+            assert!(token.opens(&headers, None), "{name}");
+            assert!(!other.opens(&headers, None), "{name}");
+        }
+        assert!(token.opens(&none, Some(&format!("alt=sse&key={}", token.as_str()))));
+        let longer = format!("key={}0", token.as_str());
+        for wrong in [None, Some("key="), Some(longer.as_str())] {
+            assert!(!token.opens(&none, wrong), "{wrong:?}");
+        }
+        assert!(!format!("{token:?}").contains(token.as_str()));
+    }
+}

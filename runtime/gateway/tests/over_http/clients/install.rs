@@ -1,0 +1,75 @@
+//! Where real clients come from.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+/// Set, a client that cannot be had is a failure.
+const REQUIRED: &str = "PROCTOR_REQUIRE_CLIENTS";
+
+/// Where clients are kept from one run to the next; below the temporary folder otherwise.
+const FOLDER: &str = "PROCTOR_CLIENTS_DIR";
+
+pub fn folder() -> PathBuf {
+    let given = std::env::var_os(FOLDER).map(PathBuf::from);
+    given.unwrap_or_else(|| std::env::temp_dir().join("proctor-clients"))
+}
+
+/// `None` after the note that the test did not run.
+pub fn or_not_run<'a, T>(test: &str, found: &'a Result<T, String>) -> Option<&'a T> {
+    match found {
+        Ok(found) => Some(found),
+        Err(why) if std::env::var_os(REQUIRED).is_some() => panic!("{test}: {why}"),
+        Err(why) => {
+            // Not `eprintln!`: the test harness would swallow it, as the test passes.
+            writeln!(std::io::stderr(), "NOT RUN: {test} ({why})").expect("stderr is open");
+            None
+        }
+    }
+}
+
+/// A Python interpreter with the official client libraries.
+pub fn python() -> &'static Result<PathBuf, String> {
+    static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        made("python-1", |home| {
+            run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+            let packages = ["openai>=2,<3", "anthropic", "google-genai>=1,<3"];
+            run(Command::new(home.join("bin/pip")).args(["install", "-q"]).args(packages))
+        })
+        .map(|home| home.join("bin/python"))
+    })
+}
+
+/// A folder that `make` fills once. It is filled under another name first, so that a run that was
+/// cut leaves nothing that looks whole; and under a lock, so that two runs do not fill it at once.
+pub fn made(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
+    let told = |error: std::io::Error| error.to_string();
+    let folder = folder();
+    std::fs::create_dir_all(&folder).map_err(told)?;
+    let lock = std::fs::File::create(folder.join(format!("{name}.lock"))).map_err(told)?;
+    lock.lock().map_err(told)?;
+    let (home, done) = (folder.join(name), folder.join(format!("{name}.done")));
+    if !done.exists() {
+        // A virtual environment cannot be moved, so the mark says that it is whole.
+        let _ = std::fs::remove_dir_all(&home);
+        make(&home)?;
+        std::fs::write(&done, "").map_err(told)?;
+    }
+    Ok(home)
+}
+
+pub fn run(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let told = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{program}: {}", told.lines().last().unwrap_or("no reason given")))
+}
