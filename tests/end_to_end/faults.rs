@@ -58,6 +58,22 @@ fn a_dead_endpoint_is_a_fault_and_not_a_zero() {
     assert_eq!(asked.unwrap()["resolved"], serde_json::Value::Null);
 }
 
+#[test]
+fn an_endpoint_that_refuses_the_first_request_is_a_fault() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script =
+        toml::from_str("[default]\nfault = [{ kind = \"status\", status = 400, times = 0 }]\n")
+            .unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let config = stage.file("run.toml", &config(&fake.base_url(), ""));
+    let out = stage.path("run");
+    let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(said.contains("refused the first request with 400"), "{said}");
+    assert_eq!(fake.requests().len(), 1, "what would only be repeated is not");
+}
+
 /// One quick step, a slow answer in which the room dies, then a submission.
 const SLOW: &str = r#"
 [[conversation]]

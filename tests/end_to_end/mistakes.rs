@@ -60,6 +60,49 @@ fn a_bad_row_is_named_by_file_and_line() {
 }
 
 #[test]
+fn a_value_that_cannot_be_meant_is_told_by_its_key() {
+    for (set, key) in [
+        ("budget.wall_seconds=-1", "budget.wall_seconds"),
+        ("budget.command_seconds=nan", "budget.command_seconds"),
+        ("budget.wall_seconds=1e30", "budget.wall_seconds"),
+        ("sandbox.cpus=0", "sandbox.cpus"),
+        ("sandbox.memory_mb=0", "sandbox.memory_mb"),
+        ("sandbox.memory_mb=99999999999999", "sandbox.memory_mb"),
+        ("jobs=0", "jobs"),
+    ] {
+        let said = mistake(NOOP, &["--set", set]);
+        assert!(said.contains(&format!("`{key}`")), "{set}: {said}");
+    }
+}
+
+#[test]
+fn a_wrong_choice_gets_no_far_fetched_guess() {
+    let said = mistake(NOOP, &["--set", "sandbox.kind=vm"]);
+    assert!(said.contains("unknown variant `vm`") && !said.contains("did you mean"), "{said}");
+    let said = mistake(NOOP, &["--set", "sandbox.kind=doker"]);
+    assert!(said.contains("did you mean `docker`?"), "{said}");
+}
+
+#[test]
+fn a_replay_of_nothing_is_told() {
+    let replay = NOOP.replace("scaffold = \"noop\"", "scaffold = \"replay\"");
+    assert!(mistake(&replay, &[]).contains("nothing to replay"));
+    let said = mistake(&replay, &["--set", "arms.0.replay=nowhere.jsonl"]);
+    assert!(said.contains("no file nowhere.jsonl"), "{said}");
+}
+
+#[test]
+fn a_missing_script_leaves_no_run_behind() {
+    let text = "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\n\
+                scaffold = \"tools\"\nmodel = \"m\"\n\
+                [models.m]\nbase_url = \"script:nope.toml\"\nname = \"m\"\n";
+    let stage = Stage::new();
+    let (config, out) = (stage.file("run.toml", text), stage.path("run"));
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 2);
+    assert!(!out.exists());
+}
+
+#[test]
 fn a_folder_that_is_no_run_is_told() {
     let stage = Stage::new();
     for command in ["resume", "report"] {

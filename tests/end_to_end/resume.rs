@@ -116,6 +116,63 @@ fn killed_and_resumed(kind: &str) {
     assert!(!mounts.contains(home), "{mounts}");
 }
 
+/// Containers that the runtime of a process number made, running or not.
+fn containers(pid: &str) -> usize {
+    let list = ["ps", "-a", "--format", "{{.Label \"proctor.runtime\"}}"];
+    let listed = Command::new("docker").args(list).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    listed.lines().filter(|runtime| runtime.starts_with(&format!("{pid}."))).count()
+}
+
+/// ^C closes the rooms, says how to go on, and leaves no outcome behind.
+fn interrupted(kind: &str) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(SLOW).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n[sandbox]\nkind = \"{kind}\"\n\
+             [[arms]]\nname = \"slow\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let out = stage.path("run");
+    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let mut command = stage.proctor(args);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the second request", || (fake.requests().len() == 2).then_some(()));
+    let pid = child.id().to_string();
+    if kind == "docker" {
+        assert_eq!(containers(&pid), 1);
+    }
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(130), "{said}");
+    assert!(said.contains(&format!("`proctor resume {}`", out.display())), "{said}");
+    assert!(find(&out, "outcome.json").is_empty());
+    if kind == "docker" {
+        assert_eq!(containers(&pid), 0, "containers left");
+    }
+    stage.run(["resume", out.to_str().unwrap()], 0);
+    assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
+}
+
+#[test]
+fn an_interrupted_run_is_resumed_whole() {
+    interrupted("native");
+}
+
+#[test]
+fn docker_an_interrupted_run_leaves_no_container() {
+    if docker("docker_an_interrupted_run_leaves_no_container") {
+        interrupted("docker");
+    }
+}
+
 #[test]
 fn a_killed_run_is_resumed_whole() {
     killed_and_resumed("native");

@@ -132,6 +132,7 @@ pub enum TasksAction {
     /// One line a task.
     List(Dataset),
     /// One task as JSON.
+    #[command(override_usage = "proctor tasks show <ID> --tasks <DATASET>...")]
     Show {
         /// The task's id.
         id: String,

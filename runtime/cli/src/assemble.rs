@@ -7,13 +7,13 @@ use std::{
 };
 
 use fake_llm::{FakeLlm, Script};
-use proctor_core::{Environments, House, Progress, RetryPolicy, Verdicts};
+use proctor_core::{Cancel, Environments, House, Progress, RetryPolicy, Verdicts};
 use proctor_gateway::{Gateway, PriceTable};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_seat::Sources;
-use proctor_types::{Arm, FlakePolicy, RunRecord, SandboxKind};
+use proctor_types::{Arm, FlakePolicy, ModelSpec, RunRecord, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::{CommandError, UserError};
@@ -46,13 +46,27 @@ pub async fn backends(
     Ok(backends)
 }
 
+/// Makes the path of every `script:FILE` absolute, from the current folder or else from `beside`:
+/// a run is resumed from anywhere.
+pub fn place_scripts(models: &mut BTreeMap<String, ModelSpec>, beside: &Path) {
+    for model in models.values_mut() {
+        let Some(file) = model.base_url.strip_prefix(SCRIPT) else { continue };
+        let found = [Path::new(file).to_owned(), beside.join(file)];
+        if let Some(path) = found.iter().find_map(|path| path.canonicalize().ok()) {
+            model.base_url = format!("{SCRIPT}{}", path.display());
+        }
+    }
+}
+
 /// Whether every arm's model can be asked as it is configured: its address, its key's variable, and
 /// a price where money is limited.
 pub fn check_models(arms: &[Arm]) -> Result<(), CommandError> {
     let gateway = Gateway::new(PriceTable::shipped()?)?;
     for arm in arms {
         let Some(model) = &arm.model else { continue };
-        if model.base_url.starts_with(SCRIPT) {
+        if let Some(file) = model.base_url.strip_prefix(SCRIPT) {
+            Script::load(Path::new(file))
+                .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
             continue;
         }
         gateway.check(model, &arm.budget).map_err(|fault| {
@@ -168,5 +182,6 @@ pub fn house(
         retry: RetryPolicy::default(),
         replay,
         progress,
+        cancel: Cancel::default(),
     })
 }

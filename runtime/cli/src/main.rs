@@ -33,17 +33,7 @@ fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    let ended = runtime.block_on(async {
-        tokio::select! {
-            ended = dispatch(cli) => ended,
-            // Rooms end with their futures; journals keep what was recorded.
-            _ = tokio::signal::ctrl_c() => {
-                eprintln!("\ninterrupted: `proctor resume RUN` goes on from here");
-                Ok(ExitCode::from(130))
-            }
-        }
-    });
-    match ended {
+    match runtime.block_on(dispatch(cli)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("{error}");

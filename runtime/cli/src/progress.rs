@@ -6,15 +6,14 @@ use std::{
 };
 
 use proctor_core::Progress;
-use proctor_types::TrialId;
+use proctor_types::{Ending, PATCH_REJECTED, TrialId};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Prints progress until the run lets go of its sender. Steps are shown on a terminal only, where
-/// they overwrite each other; a log gets one line an event.
-pub async fn watch(mut events: UnboundedReceiver<Progress>, trials: usize) {
+/// they overwrite each other; a log gets one line an event. `done` trials had their verdict before.
+pub async fn watch(mut events: UnboundedReceiver<Progress>, mut done: usize, trials: usize) {
     let begun = Instant::now();
     let terminal = std::io::stderr().is_terminal();
-    let mut done = 0;
     while let Some(event) = events.recv().await {
         let text = match event {
             Progress::Stepped { trial, arm, step } => {
@@ -27,6 +26,9 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, trials: usize) {
             Progress::EnvironmentBuilt { task, seconds } => {
                 format!("{task}: environment built in {seconds:.1} s")
             }
+            Progress::Damaged { trial, what } => {
+                format!("{trial}: its record is damaged, a new try begins: {what}")
+            }
             Progress::Started { trial, arm } => format!("{}: started", name(&trial, &arm)),
             Progress::TryFailed { trial, arm, fault, will_retry } => {
                 let next = if will_retry { "trying again" } else { "giving up" };
@@ -34,14 +36,22 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, trials: usize) {
             }
             Progress::Ended { trial, arm, outcome } => {
                 let (ending, steps) = (outcome.ending.name(), outcome.spent.steps);
-                format!("{}: {ending} after {steps} steps", name(&trial, &arm))
+                let why = match &outcome.ending {
+                    Ending::ModelRefused { why } | Ending::ScaffoldExited { why } => {
+                        format!(": {why}")
+                    }
+                    _ => String::new(),
+                };
+                format!("{}: {ending} after {steps} steps{why}", name(&trial, &arm))
             }
             Progress::Graded { trial, arm, verdict } => {
                 done += 1;
                 let word = if verdict.resolved { "resolved" } else { "not resolved" };
                 let rate = verdict.passed_rate * 100.0;
                 let name = name(&trial, &arm);
-                format!("{name}: {word}, {rate:.0} % passed ({done}/{trials})")
+                let rejected = verdict.evidence.iter().find(|one| one.kind == PATCH_REJECTED);
+                let why = rejected.map_or_else(String::new, |one| format!(": {}", one.what));
+                format!("{name}: {word}, {rate:.0} % passed ({done}/{trials}){why}")
             }
             Progress::GradingFailed { trial, arm, fault } => {
                 format!("{}: no verdict: {fault}", name(&trial, &arm))

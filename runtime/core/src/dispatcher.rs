@@ -25,6 +25,9 @@ pub async fn dispatch(house: Arc<House>, plan: &Plan, jobs: usize) -> Vec<Dispat
             let Ok(_permit) = permits.acquire_owned().await else {
                 return None;
             };
+            if house.cancel.is_told() {
+                return None;
+            }
             let end = run_trial(&house, &id, &planned, &arm).await;
             Some((index, Dispatched { trial: id, end }))
         });

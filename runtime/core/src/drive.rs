@@ -16,7 +16,7 @@ use proctor_types::{
 };
 
 use crate::{
-    House, Progress,
+    Cancel, House, Progress,
     recorder::{Recorder, record_fault},
     session::TrialSession,
 };
@@ -47,7 +47,10 @@ impl Try<'_> {
             })
             .await?;
         let mut sandbox = self.open().await?;
-        let driven = self.drive(sandbox.as_ref(), &recorder, begun).await;
+        let driven = tokio::select! {
+            driven = self.drive(sandbox.as_ref(), &recorder, begun) => driven,
+            () = self.house.cancel.told() => Err(Cancel::fault()),
+        };
         // The room is closed before its fault is passed on: a try never leaves one behind.
         let closed = sandbox.close().await;
         let outcome = driven?;

@@ -6,7 +6,7 @@ use proctor_grade::{GradeOptions, Graded};
 use proctor_sandbox_api::{Backend, Prepared, RoomSpec};
 use proctor_types::{Arm, Fault, FlakePolicy, SandboxSpec, Task, TrialId, Verdict};
 
-use crate::{House, PlannedTask, Verdicts};
+use crate::{Cancel, House, PlannedTask, Verdicts};
 
 /// The room that a grading is given: the same environment and limits as the trial's.
 pub struct GradeRoom<'a> {
@@ -14,6 +14,7 @@ pub struct GradeRoom<'a> {
     pub environment: &'a Prepared,
     pub limits: &'a SandboxSpec,
     pub purpose: String,
+    pub cancel: &'a Cancel,
 }
 
 /// Opens a room, grades, and closes it whatever came of it.
@@ -29,7 +30,10 @@ pub async fn grade_patch(
         purpose: room.purpose,
     };
     let mut sandbox = room.backend.open(&spec).await?;
-    let graded = proctor_grade::grade(sandbox.room(), task, patch, options).await;
+    let graded = tokio::select! {
+        graded = proctor_grade::grade(sandbox.room(), task, patch, options) => graded,
+        () = room.cancel.told() => Err(Cancel::fault()),
+    };
     let closed = sandbox.close().await;
     let graded = graded?;
     closed?;
@@ -65,6 +69,7 @@ pub(crate) async fn grade_trial(
             environment: &environment,
             limits: &arm.sandbox,
             purpose: format!("grading {id}"),
+            cancel: &house.cancel,
         };
         grade_patch(room, task, patch, &options).await
     };

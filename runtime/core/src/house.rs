@@ -14,7 +14,7 @@ use proctor_scaffold_api::Scaffold;
 use proctor_types::{Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{Environments, Progress, RetryPolicy, Verdicts};
+use crate::{Cancel, Environments, Progress, RetryPolicy, Verdicts};
 
 /// Shared by all trials of a run; assembled once by the command line.
 pub struct House {
@@ -34,6 +34,7 @@ pub struct House {
     /// For the `replay` scaffold: arm name to the trajectory's run.
     pub replay: BTreeMap<String, PathBuf>,
     pub progress: UnboundedSender<Progress>,
+    pub cancel: Cancel,
 }
 
 impl House {

@@ -1,6 +1,7 @@
 //! The life of a trial: plan, seat, drive, record, collect, grade - and the dispatcher that runs
 //! many of them and can be killed at any moment.
 
+mod cancel;
 mod dispatcher;
 mod drive;
 mod environments;
@@ -15,6 +16,7 @@ mod session;
 mod trial;
 mod verdicts;
 
+pub use cancel::Cancel;
 pub use dispatcher::{Dispatched, dispatch};
 pub use environments::Environments;
 pub use grading::{GradeRoom, grade_patch};

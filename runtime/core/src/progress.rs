@@ -5,11 +5,43 @@ use proctor_types::{Fault, Outcome, TrialId, Verdict};
 /// Past-tense events for the person who watches. The record does not depend on them.
 #[derive(Debug, Clone)]
 pub enum Progress {
-    EnvironmentBuilt { task: String, seconds: f64 },
-    Started { trial: TrialId, arm: String },
-    Stepped { trial: TrialId, arm: String, step: u64 },
-    TryFailed { trial: TrialId, arm: String, fault: Fault, will_retry: bool },
-    Ended { trial: TrialId, arm: String, outcome: Box<Outcome> },
-    Graded { trial: TrialId, arm: String, verdict: Box<Verdict> },
-    GradingFailed { trial: TrialId, arm: String, fault: Fault },
+    EnvironmentBuilt {
+        task: String,
+        seconds: f64,
+    },
+    Started {
+        trial: TrialId,
+        arm: String,
+    },
+    /// A journal of an unfinished trial is damaged: the trial begins a new try.
+    Damaged {
+        trial: TrialId,
+        what: String,
+    },
+    Stepped {
+        trial: TrialId,
+        arm: String,
+        step: u64,
+    },
+    TryFailed {
+        trial: TrialId,
+        arm: String,
+        fault: Fault,
+        will_retry: bool,
+    },
+    Ended {
+        trial: TrialId,
+        arm: String,
+        outcome: Box<Outcome>,
+    },
+    Graded {
+        trial: TrialId,
+        arm: String,
+        verdict: Box<Verdict>,
+    },
+    GradingFailed {
+        trial: TrialId,
+        arm: String,
+        fault: Fault,
+    },
 }

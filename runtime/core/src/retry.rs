@@ -23,7 +23,7 @@ impl RetryPolicy {
     /// again, and trying would only hide them.
     pub fn again(&self, fault: &Fault, done: u32) -> bool {
         let may_pass = matches!(fault.layer, Layer::Sandbox | Layer::Model | Layer::Grade);
-        may_pass && done < self.tries
+        may_pass && !fault.lasting && done < self.tries
     }
 }
 
@@ -37,5 +37,6 @@ mod tests {
         assert!(policy.again(&Fault::new(Layer::Sandbox, "gone"), 1));
         assert!(!policy.again(&Fault::new(Layer::Sandbox, "gone"), 3));
         assert!(!policy.again(&Fault::new(Layer::Seat, "unsealed"), 1));
+        assert!(!policy.again(&Fault::new(Layer::Model, "no such model").lasting(), 1));
     }
 }

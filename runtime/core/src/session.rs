@@ -112,6 +112,19 @@ impl Session for TrialSession {
             AskError::SharedBudget { kind, .. } => Stop::Budget(kind),
             AskError::Cancelled => Stop::Cancelled,
             AskError::Fault(fault) => Stop::Fault(fault),
+            // Nothing was ever answered: the request is wrong as the arm is configured, which says
+            // nothing of the model.
+            AskError::Rejected { status, body } if self.steps == 0 => Stop::Fault(
+                proctor_types::Fault::new(
+                    proctor_types::Layer::Model,
+                    format!(
+                        "the endpoint refused the first request with {status}: {}",
+                        head(&body)
+                    ),
+                )
+                .mend("correct the model's name or parameters in the configuration")
+                .lasting(),
+            ),
             AskError::Rejected { status, body } => {
                 Stop::Refused(format!("the endpoint answered {status}: {}", head(&body)))
             }

@@ -27,7 +27,7 @@ pub async fn run_trial(
     arm: &Arm,
 ) -> Result<TrialEnd, Fault> {
     let dir = house.run.trial(id).map_err(record_fault)?;
-    let finished = recorded_outcome(&dir)?.filter(|outcome| !retry_worthy(outcome));
+    let finished = recorded_outcome(house, id, &dir)?.filter(|outcome| !retry_worthy(outcome));
     if let Some(outcome) = &finished
         && let Some(verdict) = dir.read_verdict().map_err(record_fault)?
     {
@@ -52,7 +52,7 @@ pub async fn run_trial(
 
 /// The outcome on disk. A runtime that was killed between the last event and `outcome.json` left it
 /// in the journal; then it is written now.
-fn recorded_outcome(dir: &TrialDir) -> Result<Option<Outcome>, Fault> {
+fn recorded_outcome(house: &House, id: &TrialId, dir: &TrialDir) -> Result<Option<Outcome>, Fault> {
     if let Some(outcome) = dir.read_outcome().map_err(record_fault)? {
         return Ok(Some(outcome));
     }
@@ -60,6 +60,11 @@ fn recorded_outcome(dir: &TrialDir) -> Result<Option<Outcome>, Fault> {
         return Ok(None);
     }
     let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+    // What stands behind damage is not relied on; the try is kept as evidence.
+    if let Some(bad) = reading.bad_lines.first() {
+        house.tell(Progress::Damaged { trial: id.clone(), what: bad.to_string() });
+        return Ok(None);
+    }
     match reading.events.last().map(|envelope| &envelope.event) {
         Some(Event::TrialEnded { outcome }) => {
             dir.write_outcome(outcome).map_err(record_fault)?;
@@ -99,6 +104,9 @@ async fn drive_with_tries(
             Ok(outcome) => return Ok(outcome),
             Err(fault) => fault,
         };
+        if house.cancel.is_told() {
+            return Err(fault);
+        }
         let will_retry = house.retry.again(&fault, done);
         let failed = Event::TryFailed { fault: fault.clone(), will_retry };
         let noted = append(dir, number, failed);
@@ -183,6 +191,7 @@ async fn grade_with_tries(
                 });
                 return Ok(Some(graded.verdict));
             }
+            Err(fault) if house.cancel.is_told() => return Err(fault),
             Err(fault) if house.retry.again(&fault, done) => {}
             Err(fault) => {
                 house.tell(Progress::GradingFailed {

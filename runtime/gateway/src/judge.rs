@@ -90,7 +90,7 @@ fn is_out_of_quota(body: &str) -> bool {
 
 fn unusable(endpoint: &Endpoint, told: String, mend: &str) -> Judgement {
     let fault = Fault::new(Layer::Model, format!("{}: {told}", endpoint.base()));
-    Judgement::Unusable(fault.mend(mend))
+    Judgement::Unusable(fault.mend(mend).lasting())
 }
 
 fn quoted(body: &str) -> String {

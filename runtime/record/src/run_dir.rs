@@ -179,6 +179,8 @@ mod tests {
             config: json!({"a": 1}),
             host: json!({}),
             agent: String::new(),
+            certificate: None,
+            flaky: Default::default(),
         }
     }
 

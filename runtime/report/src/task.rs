@@ -22,6 +22,9 @@ pub struct TaskReport {
     /// The infrastructure fault that ended it, as a sentence with its mend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// Why the model refused or the scaffold left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl TaskReport {
@@ -38,6 +41,10 @@ impl TaskReport {
             steps: outcome.map(|outcome| outcome.spent.steps),
             cost_usd: outcome.map(|outcome| outcome.spent.cost_usd),
             wall_seconds: outcome.map(|outcome| round(outcome.wall_seconds)),
+            why: outcome.and_then(|outcome| match &outcome.ending {
+                Ending::ModelRefused { why } | Ending::ScaffoldExited { why } => Some(why.clone()),
+                _ => None,
+            }),
             fault: outcome.and_then(|outcome| match &outcome.ending {
                 Ending::InfrastructureFault { fault } => Some(fault.to_string()),
                 _ => None,

@@ -156,7 +156,8 @@ fn notes(report: &Report, out: &mut String) {
         note("~: an endpoint gave no usage; tokens and cost are estimates.");
     }
     for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
-        note(&format!("{}: {} tool calls could not be read.", arm.name, arm.malformed_calls));
+        let calls = if arm.malformed_calls == 1 { "call" } else { "calls" };
+        note(&format!("{}: {} tool {calls} could not be read.", arm.name, arm.malformed_calls));
     }
     let doubtful = report.tasks.iter().filter_map(|trial| match trial.integrity {
         Some(Integrity::Suspect) => Some((trial, "suspect")),
@@ -168,6 +169,10 @@ fn notes(report: &Report, out: &mut String) {
             "{}: the verdict is {word}; its evidence is in verdict.json.",
             place(report, trial)
         ));
+    }
+    for (trial, why) in report.tasks.iter().filter_map(|trial| Some((trial, trial.why.as_ref()?))) {
+        let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
+        note(&format!("{}: {outcome}: {why}", place(report, trial)));
     }
     let faults: Vec<_> =
         report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?))).collect();

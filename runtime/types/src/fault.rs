@@ -31,16 +31,25 @@ pub struct Fault {
     /// What the operator can do about it, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
+    /// Another try would only repeat it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lasting: bool,
 }
 
 impl Fault {
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
-        Self { layer, what: what.into(), mend: None }
+        Self { layer, what: what.into(), mend: None, lasting: false }
     }
 
     #[must_use]
     pub fn mend(mut self, mend: impl Into<String>) -> Self {
         self.mend = Some(mend.into());
+        self
+    }
+
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.lasting = true;
         self
     }
 

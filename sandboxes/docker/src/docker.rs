@@ -48,7 +48,8 @@ impl Docker {
     pub async fn connect() -> Result<Self, Fault> {
         let host = std::env::var("DOCKER_HOST").ok();
         let absent = |error: bollard::errors::Error| {
-            fault::sandbox("no Docker engine answers", &error).mend(
+            let at = host.as_deref().unwrap_or("the local socket");
+            fault::sandbox(&format!("no Docker engine answers at {at}"), &error).mend(
                 "start the engine (`systemctl start docker` or `dockerd`), set DOCKER_HOST, or use \
                  sandbox.kind = \"native\"",
             )

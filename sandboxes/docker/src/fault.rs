@@ -19,6 +19,15 @@ pub fn is_missing(error: &Error) -> bool {
 pub fn words(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.clone(),
-        other => other.to_string(),
+        // The client's own words say only that there was an error; its causes say which.
+        other => {
+            let mut words = other.to_string();
+            let mut cause = std::error::Error::source(other);
+            while let Some(error) = cause {
+                words = format!("{words}: {error}");
+                cause = error.source();
+            }
+            words
+        }
     }
 }

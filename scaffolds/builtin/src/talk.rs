@@ -25,7 +25,13 @@ impl Talk {
         if answer.refused {
             return Err(Stop::Refused(answer.content));
         }
-        self.messages.push(answer.message());
+        self.messages.push(match answer.message() {
+            // Calls of tools that were not offered: repeated, they would want results.
+            Message::Assistant { content, extra, .. } if self.tools.is_empty() => {
+                Message::Assistant { content, tool_calls: Vec::new(), extra }
+            }
+            message => message,
+        });
         self.counted = answer.usage.input + answer.usage.output;
         self.covered = self.messages.len();
         Ok(answer)

@@ -1,12 +1,17 @@
 //! Carries out a plan in a run directory: what `run`, `resume` and `tasks validate` share.
 
-use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
+use std::{
+    collections::BTreeMap, future::pending, path::Path, pin::pin, process::ExitCode, sync::Arc,
+};
 
 use proctor_core::{Plan, dispatch};
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_types::SandboxKind;
-use tokio::sync::mpsc;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
 
 use crate::{
     args::Format,
@@ -18,6 +23,17 @@ use crate::{
 
 /// The exit status of a run that is done but in which some trials have no verdict.
 const INCOMPLETE: u8 = 3;
+/// As a shell counts a program that an interrupt ended.
+const INTERRUPTED: u8 = 130;
+
+/// Comes with ^C, or when something asks the process to end.
+async fn interrupted() {
+    let Ok(mut term) = signal(SignalKind::terminate()) else { return pending().await };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = term.recv() => {}
+    }
+}
 
 pub async fn carry_out(
     run: RunDir,
@@ -37,9 +53,21 @@ pub async fn carry_out(
     // The tables of tokens take a fifth of a second; better here than within the first step.
     proctor_gateway::tokens::load().await;
     let (tell, told) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(progress::watch(told, plan.trials().len()));
+    let trials = plan.trials();
+    let done = trials.iter().filter(|(id, ..)| run.trial_path(id).verdict().exists()).count();
+    let watcher = tokio::spawn(progress::watch(told, done, trials.len()));
     let house = Arc::new(assemble::house(run, backends, &arms, cache, (grading, flakes), tell)?);
-    let ends = dispatch(Arc::clone(&house), &plan, jobs).await;
+    let mut run = pin!(dispatch(Arc::clone(&house), &plan, jobs));
+    let ends = tokio::select! {
+        ends = &mut run => ends,
+        () = interrupted() => {
+            eprintln!("\ninterrupted: closing the rooms; once more ends at once");
+            house.cancel.tell();
+            tokio::select! { _ = &mut run => {}, () = interrupted() => {} }
+            eprintln!("`proctor resume {}` goes on from here", out.display());
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+    };
     for end in &ends {
         if let Err(fault) = &end.end {
             eprintln!("{}: {fault}", end.trial);

@@ -11,12 +11,21 @@ use proctor_record::RunDir;
 use proctor_report::{Report, TaskFacts, TrialResult};
 use proctor_types::{FlakePolicy, RunRecord, RunTask, TrialId};
 
-use crate::{args::Format, error::CommandError};
+use crate::{
+    args::Format,
+    assemble::SCRIPT,
+    error::{CommandError, UserError},
+};
 
 pub fn report(runs: &[PathBuf], format: Format) -> Result<ExitCode, CommandError> {
     let mut results = Vec::new();
     let mut remarks = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for run in runs {
+        if !seen.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
+            let what = format!("{} is named twice", run.display());
+            return Err(UserError::new(what).mend("its trials would count twice").into());
+        }
         results.extend(results_of(run)?);
         remarks.extend(remarks_of(run)?);
     }
@@ -45,6 +54,14 @@ fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
     let mut remarks = BTreeSet::new();
     if record.tasks.iter().any(|task| task.host_bound) {
         remarks.insert("Verdicts on a host base hold for this host.".to_owned());
+    }
+    for arm in &record.arms {
+        if let Some(model) = &arm.model
+            && model.base_url.starts_with(SCRIPT)
+        {
+            let name = &arm.name;
+            remarks.insert(format!("{name}: its model is a script; its numbers say nothing."));
+        }
     }
     if let Some(certificate) = &record.certificate {
         let (backend, repeat) = (&certificate.backend, certificate.repeat);

@@ -25,6 +25,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     if let Some(model) = &args.model {
         config::put_model(&mut file, model)?;
     }
+    assemble::place_scripts(&mut file.models, args.config.parent().unwrap_or(Path::new(".")));
     let resolved = config::resolve(
         file,
         &|name| proctor_scaffolds::builtin(name),
@@ -77,6 +78,15 @@ pub fn start(
         let mend =
             format!("`proctor resume {}` goes on with it; else name a new --out", out.display());
         return Err(UserError::new(what).mend(mend).into());
+    }
+    let taken = match std::fs::read_dir(out) {
+        Ok(mut entries) => entries.next().is_some().then_some("is not empty"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(_) => Some("is no folder that can be read"),
+    };
+    if let Some(why) = taken {
+        let what = format!("--out {}: {why}", out.display());
+        return Err(UserError::new(what).mend("name a new or an empty folder").into());
     }
     let certificate = file.grading.certificate.as_deref().map(certificate::read).transpose()?;
     let run = RunDir::create(out).map_err(CommandError::of_run)?;

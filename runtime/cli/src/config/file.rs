@@ -99,7 +99,8 @@ pub fn read(path: &Path, sets: &[String]) -> Result<ConfigFile, UserError> {
     serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
         let key = error.path().to_string();
         let why = error.inner().to_string();
-        let why = why.trim();
+        // The parser's second line names the table again, by its place after inheritance.
+        let why = why.trim().lines().next().unwrap_or_default();
         let user = UserError::new(format!("{shown}: key `{key}`: {why}"));
         match set::nearest_named_in(why) {
             Some(nearest) => user.mend(format!("did you mean `{nearest}`?")),

@@ -1,5 +1,6 @@
 //! Run configurations: as written, with `--set` laid over, and as resolved.
 
+mod check;
 mod file;
 mod model;
 mod resolve;

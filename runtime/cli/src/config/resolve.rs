@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_scaffold_api::Scaffold;
 use proctor_types::{Arm, ArmId, ModelSpec, NetworkMode};
 
-use crate::{config::ConfigFile, error::UserError};
+use crate::{
+    config::{ConfigFile, check::check},
+    error::UserError,
+};
 
 /// A resolved configuration.
 pub struct RunConfig {
@@ -24,9 +27,7 @@ pub fn resolve(
     if file.arms.is_empty() {
         return Err(UserError::new("key `arms`: a run needs at least one arm"));
     }
-    if file.attempts == 0 {
-        return Err(UserError::new("key `attempts`: must be 1 or more"));
-    }
+    check(&file)?;
     let mut arms = Vec::new();
     let mut names = BTreeSet::new();
     let mut ids: BTreeMap<ArmId, String> = BTreeMap::new();
@@ -50,6 +51,19 @@ pub fn resolve(
         if arm.network.mode != NetworkMode::Closed {
             let what = format!("{place}: network.mode: only `closed` can be kept yet");
             return Err(UserError::new(what).mend("set network.mode = \"closed\""));
+        }
+        if arm.scaffold == "replay" {
+            match &arm.replay {
+                Some(file) if file.is_file() => {}
+                Some(file) => {
+                    let what = format!("{place}: replay: no file {}", file.display());
+                    return Err(UserError::new(what).mend("name a trial's trajectory.jsonl"));
+                }
+                None => {
+                    return Err(UserError::new(format!("{place}: nothing to replay"))
+                        .mend("add `replay = \"RUN/trials/.../trajectory.jsonl\"` to the arm"));
+                }
+            }
         }
         let resolved = Arm {
             id: ArmId::new(""),

@@ -73,7 +73,10 @@ pub fn nearest_named_in(message: &str) -> Option<String> {
         return None;
     }
     let wrong = names.next()?;
+    // The message lists all that are known: a guess that is not near is worse than none.
     names
-        .max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)))
-        .map(ToOwned::to_owned)
+        .map(|name| (strsim::jaro_winkler(wrong, name), name))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness > 0.6)
+        .map(|(_, name)| name.to_owned())
 }

@@ -1,0 +1,34 @@
+//! The wish that a run ends now: trials close their rooms and leave no outcome, `resume` takes over.
+
+use proctor_types::{Fault, Layer};
+use tokio::sync::watch;
+
+/// Told once, heard by every trial.
+#[derive(Debug)]
+pub struct Cancel(watch::Sender<bool>);
+
+impl Default for Cancel {
+    fn default() -> Self {
+        Self(watch::Sender::new(false))
+    }
+}
+
+impl Cancel {
+    pub fn tell(&self) {
+        self.0.send_replace(true);
+    }
+
+    pub fn is_told(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Comes when it is told; never fails, as the sender is this very object.
+    pub async fn told(&self) {
+        let _ = self.0.subscribe().wait_for(|told| *told).await;
+    }
+
+    /// What a trial ends its try with. It is not recorded: the trial has not ended.
+    pub(crate) fn fault() -> Fault {
+        Fault::new(Layer::Sandbox, "cancelled").lasting()
+    }
+}
