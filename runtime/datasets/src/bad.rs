@@ -6,8 +6,10 @@ use std::{fmt, path::PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
     pub file: PathBuf,
-    /// Counted from 1; absent where the whole file is at fault.
+    /// Counted from 1; absent where the whole file is at fault, or where it has no lines.
     pub line: Option<usize>,
+    /// Counted from 1; for files without lines.
+    pub row: Option<usize>,
     /// Dotted path of the field, where one is at fault.
     pub field: Option<String>,
     /// The row's id, where it could be read.
@@ -21,6 +23,9 @@ impl fmt::Display for BadRow {
         write!(f, "{}", self.file.display())?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
+        }
+        if let Some(row) = self.row {
+            write!(f, " row {row}")?;
         }
         if let Some(id) = &self.id {
             write!(f, ": {id}")?;
@@ -39,10 +44,22 @@ pub enum DatasetError {
     NoMatch { pattern: String, base: PathBuf },
     #[error("`{pattern}` is not a valid pattern: {why}")]
     BadPattern { pattern: String, why: String },
-    #[error("{file} is not a dataset: expected a name that ends in .jsonl, .json or .toml")]
+    #[error(
+        "{file} is not a dataset: expected a name that ends in .jsonl, .json, .parquet or .toml"
+    )]
     UnknownKind { file: PathBuf },
     #[error("{file} cannot be read: {why}")]
     Unreadable { file: PathBuf, why: String },
+    #[error("`{address}` names no dataset: {why}")]
+    BadAddress { address: String, why: String },
+    #[error("shape `{shape}`: {why}")]
+    BadShape { shape: String, why: String },
+    #[error("dataset {name} of the hub: {why}")]
+    Hub { name: String, why: String },
+    #[error("{folder} {why}")]
+    Folder { folder: PathBuf, why: String },
+    #[error("`ids={file}`: {why}")]
+    Ids { file: PathBuf, why: String },
 }
 
 /// What went wrong inside one row, before its place is known.

@@ -1,12 +1,19 @@
 //! Datasets: rows of files, loaded into [`proctor_types::Task`] or named as bad.
 
+mod address;
 mod bad;
+mod choose;
+mod hub;
+mod ids;
 mod load;
+mod read;
 mod recipe;
 mod row;
 mod rules;
+mod shapes;
 
 pub use bad::{BadRow, DatasetError};
-pub use load::{Loaded, Origin, load};
+pub use hub::Hub;
+pub use load::{Loaded, Origin, load, load_with};
 pub use recipe::{Recipe, RecipeFile};
 pub use row::parse_task;

@@ -1,0 +1,176 @@
+//! What a user can name as a dataset: `rows.jsonl`, `hf://owner/name@revision/split`, each with
+//! `#key=value` options behind it.
+
+use std::path::{Path, PathBuf};
+
+use crate::{DatasetError, bad::nearest};
+
+/// The beginning of a name on the hub.
+const HUB: &str = "hf://";
+
+/// A dataset as it was named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub place: Where,
+    pub options: Options,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// A file, a folder or a glob.
+    Disk(String),
+    Hub(HubName),
+}
+
+/// A dataset of the hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HubName {
+    /// `owner/name`.
+    pub name: String,
+    pub revision: Option<String>,
+}
+
+/// What stands behind `#`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub shape: Option<String>,
+    pub split: Option<String>,
+    pub ids: Option<PathBuf>,
+    pub hints: bool,
+    pub no_interfaces: bool,
+    pub repos: Option<PathBuf>,
+    pub image: Option<String>,
+    pub base: Option<String>,
+    pub bin: Option<String>,
+}
+
+const KEYS: [&str; 9] =
+    ["shape", "split", "ids", "hints", "interfaces", "repos", "image", "base", "bin"];
+
+impl Address {
+    pub(crate) fn parse(text: &str) -> Result<Self, DatasetError> {
+        let (place, options) = text.split_once('#').unwrap_or((text, ""));
+        let mut options = Options::parse(options).map_err(|why| bad(text, why))?;
+        let Some(rest) = place.strip_prefix(HUB) else {
+            return Ok(Self { place: Where::Disk(place.to_owned()), options });
+        };
+        let mut parts = rest.splitn(3, '/');
+        let (owner, name, split) = (parts.next(), parts.next(), parts.next());
+        let (Some(owner), Some(name)) = (owner.filter(is_name), name) else {
+            return Err(bad(text, "write hf://owner/name, hf://owner/name@revision/split".into()));
+        };
+        let (name, revision) = match name.split_once('@') {
+            Some((name, revision)) => (name, Some(revision.to_owned())),
+            None => (name, None),
+        };
+        if !is_name(&name) || revision.as_deref().is_some_and(|revision| !is_name(&revision)) {
+            return Err(bad(
+                text,
+                "a name or revision on the hub is letters, digits, `.-_`".into(),
+            ));
+        }
+        if let Some(split) = split.filter(|split| !split.is_empty()) {
+            options.split = Some(split.to_owned());
+        }
+        let name = format!("{owner}/{name}");
+        Ok(Self { place: Where::Hub(HubName { name, revision }), options })
+    }
+}
+
+impl Address {
+    /// As [`Address::parse`], with the options' files below `base_dir`. A file of exactly this name
+    /// has no options.
+    pub(crate) fn parse_at(text: &str, base_dir: &Path) -> Result<Self, DatasetError> {
+        if base_dir.join(text).is_file() {
+            return Ok(Self { place: Where::Disk(text.to_owned()), options: Options::default() });
+        }
+        let mut address = Self::parse(text)?;
+        for path in [&mut address.options.ids, &mut address.options.repos].into_iter().flatten() {
+            *path = base_dir.join(&*path);
+        }
+        if let Some(repos) = &mut address.options.repos {
+            let why = |error| bad(text, format!("`repos={}`: {error}", repos.display()));
+            *repos = repos.canonicalize().map_err(why)?;
+        }
+        Ok(address)
+    }
+}
+
+impl Options {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut out = Self::default();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| format!("option `{pair}` has no value"))?;
+            let truth = || match value {
+                "true" => Ok(true),
+                "false" => Ok(false),
+                _ => Err(format!("option `{key}` is true or false")),
+            };
+            let text = || Some(value.to_owned());
+            match key {
+                "shape" => out.shape = text(),
+                "split" => out.split = text(),
+                "ids" => out.ids = Some(value.into()),
+                "hints" => out.hints = truth()?,
+                "interfaces" => out.no_interfaces = !truth()?,
+                "repos" => out.repos = Some(value.into()),
+                "image" => out.image = text(),
+                "base" => out.base = text(),
+                "bin" => out.bin = text(),
+                _ => {
+                    let mend = nearest(key, KEYS)
+                        .map_or_else(|| KEYS.join(", "), |near| format!("did you mean `{near}`?"));
+                    return Err(format!("`{key}` is not an option; {mend}"));
+                }
+            }
+        }
+        if out.image.is_some() && out.base.is_some() {
+            return Err("has `image` and `base`; keep one".into());
+        }
+        Ok(out)
+    }
+}
+
+/// Names go into addresses and into the cache's paths: nothing in them may lead elsewhere.
+fn is_name(text: &&str) -> bool {
+    !text.is_empty()
+        && !text.starts_with('.')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+fn bad(text: &str, why: String) -> DatasetError {
+    DatasetError::BadAddress { address: text.to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_on_the_hub_have_a_revision_and_a_split() {
+        let read = |text: &str| Address::parse(text).unwrap();
+        let full = read("hf://SWE-bench/SWE-bench_Lite@v1.0/dev#hints=true");
+        let name =
+            HubName { name: "SWE-bench/SWE-bench_Lite".into(), revision: Some("v1.0".into()) };
+        assert_eq!(full.place, Where::Hub(name));
+        assert_eq!((full.options.split.as_deref(), full.options.hints), (Some("dev"), true));
+        assert_eq!(read("data/*.parquet").place, Where::Disk("data/*.parquet".into()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_nearest_key() {
+        for (text, said) in [
+            ("hf://name", "hf://owner/name"),
+            ("hf://owner/../x", "letters, digits"),
+            ("hf://owner/name@../x", "letters, digits"),
+            ("a.jsonl#spilt=x", "did you mean `split`?"),
+            ("a.jsonl#hints=yes", "true or false"),
+            ("a.jsonl#shape", "has no value"),
+            ("a.jsonl#image=x&base=host", "keep one"),
+        ] {
+            let error = Address::parse(text).unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Which files of a folder or of a hub's dataset hold a split.
+
+use std::collections::BTreeMap;
+
+/// Kinds of data files, the preferred one first: a dataset that has several says the same in each.
+const KINDS: [&str; 3] = [".parquet", ".jsonl", ".json"];
+
+/// Files that end like data and are none.
+const NO_DATA: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "state.json"];
+
+/// What a list of paths offers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Files {
+        split: Option<String>,
+        files: Vec<String>,
+    },
+    /// Several splits and none asked for, or the one asked for is not among them.
+    Splits(Vec<String>),
+    Nothing,
+}
+
+/// Chooses the files of `wanted`, or of `usual` where nothing is wanted and it is there.
+pub(crate) fn choose(paths: &[String], wanted: Option<&str>, usual: Option<&str>) -> Choice {
+    let is_data = |path: &&String, kind: &str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name.ends_with(kind) && !name.starts_with('.') && !NO_DATA.contains(&name)
+    };
+    let of_kind = |kind: &&str| {
+        let mut files: Vec<&String> = paths.iter().filter(|path| is_data(path, kind)).collect();
+        files.sort();
+        files
+    };
+    let Some(files) = KINDS.iter().map(of_kind).find(|files| !files.is_empty()) else {
+        return Choice::Nothing;
+    };
+    let mut splits: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files {
+        splits.entry(split_of(file)).or_default().push(file.clone());
+    }
+    let asked = wanted.or(usual.filter(|usual| splits.contains_key(*usual)));
+    match asked {
+        Some(split) => match splits.remove(split) {
+            Some(files) => Choice::Files { split: Some(split.to_owned()), files },
+            // One file may hold all splits inside, as an object.
+            None if splits.len() == 1 && splits.keys().all(|name| name.is_empty()) => {
+                Choice::Files { split: None, files: splits.into_values().flatten().collect() }
+            }
+            None => Choice::Splits(splits.into_keys().collect()),
+        },
+        None if splits.len() == 1 => {
+            let (split, files) = splits.pop_first().unwrap_or_default();
+            Choice::Files { split: Some(split).filter(|split| !split.is_empty()), files }
+        }
+        None => Choice::Splits(splits.into_keys().collect()),
+    }
+}
+
+/// `data/test-00000-of-00002.parquet` holds `test`; so do `test.jsonl`, `test/0000.parquet` and
+/// `x-lite/data/test.parquet`. A name that is only a number tells nothing.
+fn split_of(path: &str) -> String {
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or(path);
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let stem = match stem.find("-00000-of-").or_else(|| shard(stem)) {
+        Some(at) => &stem[..at],
+        None => stem,
+    };
+    if stem.bytes().all(|byte| byte.is_ascii_digit()) {
+        return parts.next().filter(|folder| *folder != "data").unwrap_or("").to_owned();
+    }
+    stem.to_owned()
+}
+
+/// Where `-<digits>-of-<digits>` begins.
+fn shard(stem: &str) -> Option<usize> {
+    let (head, total) = stem.rsplit_once("-of-")?;
+    let (name, number) = head.rsplit_once('-')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(total.split('-').next()?) && digits(number)).then_some(name.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(all: &[&str]) -> Vec<String> {
+        all.iter().map(|&path| path.to_owned()).collect()
+    }
+
+    fn files(split: &str, all: &[&str]) -> Choice {
+        Choice::Files { split: Some(split.to_owned()), files: paths(all) }
+    }
+
+    #[test]
+    fn the_files_of_one_split_are_chosen_in_order() {
+        let hub = paths(&[
+            "README.md",
+            "data/test-00001-of-00002.parquet",
+            "data/test-00000-of-00002.parquet",
+            "data/dev-00000-of-00001.parquet",
+            "test.jsonl",
+        ]);
+        let both = ["data/test-00000-of-00002.parquet", "data/test-00001-of-00002.parquet"];
+        assert_eq!(choose(&hub, None, Some("test")), files("test", &both));
+        assert_eq!(
+            choose(&hub, Some("dev"), Some("test")),
+            files("dev", &["data/dev-00000-of-00001.parquet"])
+        );
+        let splits = Choice::Splits(paths(&["dev", "test"]));
+        assert_eq!(choose(&hub, Some("lite"), Some("test")), splits);
+        assert_eq!(choose(&hub, None, Some("full")), splits);
+        let exported = paths(&["default/lite/0000.parquet", "default/full/0000.parquet"]);
+        assert_eq!(
+            choose(&exported, Some("lite"), None),
+            files("lite", &["default/lite/0000.parquet"])
+        );
+        assert_eq!(
+            choose(&paths(&["README.md", "dataset_infos.json"]), None, None),
+            Choice::Nothing
+        );
+    }
+}

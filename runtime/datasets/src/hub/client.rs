@@ -1,0 +1,202 @@
+//! The hub's HTTP interface: what a revision is, and its files.
+
+use std::{fs, io::Write, path::Path, time::Duration};
+
+use reqwest::{Response, StatusCode, header::AUTHORIZATION};
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+
+use super::info::{Info, Sibling};
+
+/// How often a request is made before the hub counts as unreachable.
+const TRIES: u32 = 4;
+
+/// The wait after the first failed request; it doubles each time.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// A file larger than this is no dataset of tasks, in bytes.
+const SIZE_LIMIT: u64 = 8 << 30;
+
+pub(super) struct Client<'a> {
+    client: reqwest::Client,
+    endpoint: &'a str,
+    token: Option<&'a str>,
+}
+
+impl<'a> Client<'a> {
+    pub(super) fn new(endpoint: &'a str, token: Option<&'a str>) -> Result<Self, String> {
+        // Two users of the same provider may meet here; the second finds it installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder()
+            .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(Duration::from_secs(30))
+            .read_timeout(Duration::from_secs(120))
+            .build()
+            .map_err(|error| format!("no HTTP client: {error}"))?;
+        Ok(Self { client, endpoint, token })
+    }
+
+    /// The commit of a revision and its files, with their checksums.
+    pub(super) async fn info(&self, name: &str, revision: &str) -> Result<Info, String> {
+        let url = format!("{}/api/datasets/{name}/revision/{revision}?blobs=true", self.endpoint);
+        let answer = self.get(&url).await?;
+        let text = answer.text().await.map_err(plainly)?;
+        let info: Info = serde_json::from_str(&text).map_err(|error| {
+            format!("the hub's answer about {revision} is not understood: {error}")
+        })?;
+        // The commit names a folder of the cache.
+        if !super::is_commit(&info.sha) {
+            return Err(format!(
+                "the hub says that {revision} is {:?}, which is no commit",
+                info.sha
+            ));
+        }
+        Ok(info)
+    }
+
+    /// Fetches a file to its place. It gets its name only after its checksum was right.
+    pub(super) async fn file(
+        &self,
+        name: &str,
+        commit: &str,
+        sibling: &Sibling,
+        place: &Path,
+    ) -> Result<(), String> {
+        let path = &sibling.rfilename;
+        let escaped: Vec<String> = path.split('/').map(escape).collect();
+        let url =
+            format!("{}/datasets/{name}/resolve/{commit}/{}", self.endpoint, escaped.join("/"));
+        let mut answer = self.get(&url).await?;
+        let failed = |error: std::io::Error| format!("{}: {error}", place.display());
+        let folder = place.parent().unwrap_or(place);
+        fs::create_dir_all(folder).map_err(failed)?;
+        let mut fresh = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+        let mut checks = Checks::new(sibling);
+        let mut size = 0_u64;
+        while let Some(chunk) = answer.chunk().await.map_err(plainly)? {
+            size += chunk.len() as u64;
+            if size > SIZE_LIMIT {
+                return Err(format!("{path} is larger than {SIZE_LIMIT} bytes"));
+            }
+            checks.update(&chunk);
+            fresh.write_all(&chunk).map_err(failed)?;
+        }
+        checks.finish(size).map_err(|why| format!("{path} {why}"))?;
+        fresh.persist(place).map(drop).map_err(|error| failed(error.error))
+    }
+
+    async fn get(&self, url: &str) -> Result<Response, String> {
+        let mut wait = WAIT;
+        for left in (0..TRIES).rev() {
+            let mut request = self.client.get(url);
+            if let Some(token) = self.token {
+                request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+            }
+            let why = match request.send().await {
+                Ok(answer) if answer.status().is_success() => return Ok(answer),
+                Ok(answer) => {
+                    let status = answer.status();
+                    if !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS {
+                        return Err(self.refused(status));
+                    }
+                    format!("the hub answers {status}")
+                }
+                Err(error) => plainly(error),
+            };
+            if left == 0 {
+                return Err(format!(
+                    "{why}, {TRIES} times; check the network and HF_ENDPOINT ({})",
+                    self.endpoint
+                ));
+            }
+            tokio::time::sleep(wait).await;
+            wait *= 2;
+        }
+        Err("nothing was asked".into())
+    }
+
+    fn refused(&self, status: StatusCode) -> String {
+        let mend = match (status, self.token) {
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, None) => {
+                "no such dataset, or one that needs a token: set HF_TOKEN"
+            }
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(_)) => {
+                "no such dataset, or the token of HF_TOKEN may not read it"
+            }
+            (StatusCode::NOT_FOUND, _) => "no such dataset or revision",
+            _ => "check the name, and HF_ENDPOINT",
+        };
+        format!("the hub answers {status}: {mend}")
+    }
+}
+
+/// The checksums that the hub gave for a file.
+struct Checks<'a> {
+    sibling: &'a Sibling,
+    sha256: Option<Sha256>,
+    blob: Option<Sha1>,
+}
+
+impl<'a> Checks<'a> {
+    fn new(sibling: &'a Sibling) -> Self {
+        let sha256 = sibling.lfs.is_some().then(Sha256::new);
+        // A blob's id is the hash of its size and its content; a file of LFS has the id of its note.
+        let blob = match (&sha256, sibling.size, &sibling.blob_id) {
+            (None, Some(size), Some(_)) => {
+                let mut hasher = Sha1::new();
+                hasher.update(format!("blob {size}\0"));
+                Some(hasher)
+            }
+            _ => None,
+        };
+        Self { sibling, sha256, blob }
+    }
+
+    fn update(&mut self, chunk: &[u8]) {
+        if let Some(hasher) = &mut self.sha256 {
+            hasher.update(chunk);
+        }
+        if let Some(hasher) = &mut self.blob {
+            hasher.update(chunk);
+        }
+    }
+
+    fn finish(self, size: u64) -> Result<(), String> {
+        if let Some(said) = self.sibling.size.filter(|said| *said != size) {
+            return Err(format!("has {size} bytes; the hub says {said}"));
+        }
+        let sha256 = self.sha256.map(|hasher| hex(&hasher.finalize()));
+        let lfs = self.sibling.lfs.as_ref().map(|lfs| lfs.sha256.clone());
+        let blob = self.blob.map(|hasher| hex(&hasher.finalize()));
+        let wanted = sha256.zip(lfs).or(blob.zip(self.sibling.blob_id.clone()));
+        match wanted {
+            Some((found, said)) if found != said => {
+                Err(format!("has the checksum {found}; the hub says {said}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn escape(part: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    part.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// The error and its causes in one line, without the address: it may carry a signature.
+fn plainly(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut out = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(inner) = cause {
+        out.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    out
+}

@@ -1,0 +1,53 @@
+//! What the hub says about a commit of a dataset.
+
+use std::{fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Info {
+    /// The commit that a revision is.
+    pub sha: String,
+    #[serde(default)]
+    pub siblings: Vec<Sibling>,
+}
+
+/// One file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Sibling {
+    pub rfilename: String,
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// The id of git's blob: the checksum of files that git keeps itself.
+    #[serde(default)]
+    pub blob_id: Option<String>,
+    #[serde(default)]
+    pub lfs: Option<Lfs>,
+}
+
+/// The checksum of files that git does not keep itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Lfs {
+    #[serde(alias = "oid")]
+    pub sha256: String,
+}
+
+const NAME: &str = "info.json";
+
+impl Info {
+    /// What was kept about a commit, if it is whole.
+    pub(super) fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(folder.join(NAME)).ok()?).ok()
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<(), String> {
+        let failed =
+            |error: std::io::Error| format!("cannot be kept in {}: {error}", folder.display());
+        fs::create_dir_all(folder).map_err(failed)?;
+        let fresh = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+        let text = serde_json::to_vec(self).map_err(|error| error.to_string())?;
+        fs::write(fresh.path(), text).map_err(failed)?;
+        fresh.persist(folder.join(NAME)).map(drop).map_err(|error| failed(error.error))
+    }
+}

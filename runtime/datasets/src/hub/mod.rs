@@ -1,0 +1,114 @@
+//! Datasets of the hub: a name and a revision become files on this host.
+
+mod client;
+mod info;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    DatasetError,
+    address::HubName,
+    choose::{Choice, choose},
+};
+use client::Client;
+use info::{Info, Sibling};
+
+/// The hub's address, where nothing else is said.
+const PUBLIC: &str = "https://huggingface.co";
+
+/// The hub as this process reaches it, with its cache: `<owner>--<name>/<commit>/` holds the hub's
+/// answer about the commit and the files that were fetched, each of which arrived whole and checked.
+#[derive(Debug)]
+pub struct Hub {
+    endpoint: String,
+    token: Option<String>,
+    cache: PathBuf,
+}
+
+/// Files of one split at one commit.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub files: Vec<PathBuf>,
+    pub commit: String,
+    pub split: Option<String>,
+}
+
+impl Hub {
+    /// The hub of `HF_ENDPOINT`, with the token of `HF_TOKEN`; both may be unset or empty.
+    pub fn of_this_host(cache: impl Into<PathBuf>) -> Self {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| PUBLIC.to_owned());
+        Self::new(&endpoint, set("HF_TOKEN"), cache)
+    }
+
+    /// A hub at an address. The token is sent to it alone, and nowhere that it leads to.
+    pub fn new(endpoint: &str, token: Option<String>, cache: impl Into<PathBuf>) -> Self {
+        let endpoint = endpoint.trim().trim_end_matches('/').to_owned();
+        let token = token.map(|token| token.trim().to_owned());
+        Self { endpoint, token, cache: cache.into() }
+    }
+
+    /// Brings the files of a split to this host. Without a revision the hub's `main` counts.
+    pub(crate) async fn fetch(
+        &self,
+        name: &HubName,
+        wanted: Option<&str>,
+        usual: Option<&str>,
+    ) -> Result<Fetched, DatasetError> {
+        let fault = |why: String| DatasetError::Hub { name: name.name.clone(), why };
+        let revision = name.revision.as_deref().unwrap_or("main");
+        let folder = self.cache.join(name.name.replace('/', "--"));
+        let client = Client::new(&self.endpoint, self.token.as_deref()).map_err(fault)?;
+        // A commit never changes: what is known about it needs no question.
+        let known = is_commit(revision).then(|| Info::read(&folder.join(revision))).flatten();
+        let info = match known {
+            Some(info) => info,
+            None => {
+                let info = client.info(&name.name, revision).await.map_err(fault)?;
+                info.write(&folder.join(&info.sha)).map_err(fault)?;
+                info
+            }
+        };
+        let paths: Vec<String> =
+            info.siblings.iter().map(|sibling| sibling.rfilename.clone()).collect();
+        let (split, files) = match choose(&paths, wanted, usual) {
+            Choice::Files { split, files } => (split, files),
+            Choice::Splits(splits) => {
+                let asked = wanted.map_or(String::new(), |wanted| format!("has no `{wanted}`; "));
+                return Err(fault(format!("{asked}it has the splits {}", splits.join(", "))));
+            }
+            Choice::Nothing => return Err(fault("holds no .parquet, .jsonl or .json".into())),
+        };
+        let mut out = Vec::new();
+        for path in files {
+            let Some(sibling) = info.siblings.iter().find(|known| known.rfilename == path) else {
+                continue;
+            };
+            let place = folder.join(&info.sha).join("files").join(safe(&path).map_err(fault)?);
+            if !is_here(&place, sibling) {
+                client.file(&name.name, &info.sha, sibling, &place).await.map_err(fault)?;
+            }
+            out.push(place);
+        }
+        Ok(Fetched { files: out, commit: info.sha, split })
+    }
+}
+
+/// Whether a file was fetched. It was checked before it got its name, so its size tells enough.
+fn is_here(place: &Path, sibling: &Sibling) -> bool {
+    fs::metadata(place).is_ok_and(|found| sibling.size.is_none_or(|size| size == found.len()))
+}
+
+fn is_commit(revision: &str) -> bool {
+    revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A path that stays where it is put.
+fn safe(path: &str) -> Result<&str, String> {
+    let stays =
+        !path.starts_with('/') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if stays { Ok(path) } else { Err(format!("names a file {path:?} that leads elsewhere")) }
+}

@@ -1,0 +1,45 @@
+//! A list of ids that a dataset is narrowed to, such as FEA-Bench's lite list.
+
+use std::{collections::BTreeMap, path::Path};
+
+use proctor_types::Task;
+use serde_json::Value;
+
+use crate::DatasetError;
+
+/// Keeps the tasks that a file names, in its order.
+///
+/// # Errors
+/// A file that is no list, or an id without a task: a benchmark of fewer tasks is another one.
+pub(crate) fn narrow(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, DatasetError> {
+    let fault = |why: String| DatasetError::Ids { file: file.to_path_buf(), why };
+    let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
+    let ids = read(&text).map_err(fault)?;
+    let mut known: BTreeMap<String, Task> =
+        tasks.into_iter().map(|task| (task.id.to_string(), task)).collect();
+    let mut missing = Vec::new();
+    let mut out = Vec::new();
+    for id in ids {
+        match known.remove(&id) {
+            Some(task) => out.push(task),
+            None => missing.push(id),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(out);
+    }
+    let (count, first) = (missing.len(), missing.iter().take(3).cloned().collect::<Vec<_>>());
+    Err(fault(format!("{count} of its ids have no good row, such as {}", first.join(", "))))
+}
+
+/// A JSON list, or one id a line.
+fn read(text: &str) -> Result<Vec<String>, String> {
+    if !text.trim_start().starts_with('[') {
+        let lines = text.lines().map(str::trim);
+        return Ok(lines.filter(|line| !line.is_empty()).map(str::to_owned).collect());
+    }
+    let list: Vec<Value> =
+        serde_json::from_str(text).map_err(|error| format!("is not a JSON list: {error}"))?;
+    let text = |value: Value| value.as_str().map(str::to_owned);
+    list.into_iter().map(text).collect::<Option<_>>().ok_or_else(|| "holds more than ids".into())
+}

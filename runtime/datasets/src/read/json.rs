@@ -1,0 +1,189 @@
+//! A JSON file: an array of rows, an object of splits, an object of rows by id, or one row.
+
+use serde_json::Value;
+
+use super::{
+    Place, RawRow, jsonl,
+    scan::{end_of_string, end_of_value, skip_space},
+};
+use crate::bad::Complaint;
+
+pub(super) fn rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let begin = skip_space(text, 0);
+    match text.get(begin) {
+        Some(b'[') => elements(text, begin, None, each),
+        Some(b'{') => object(text, begin, each),
+        _ => {
+            let what = "not JSON: expected an array or an object";
+            let value = Err(Complaint::whole(what));
+            each(RawRow { place: Place::Line(1), split: None, key: None, value });
+        }
+    }
+}
+
+fn object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
+    // Several objects one after the other are JSON lines under another name.
+    let after = end_of_value(text, begin).map(|end| skip_space(text, end));
+    if after.is_some_and(|after| text.get(after) == Some(&b'{')) {
+        // A slice is read without fault.
+        let _ = jsonl::rows(text, each);
+        return;
+    }
+    let Some(pairs) = pairs(text, begin) else { return one(text, each) };
+    let all = |kind: u8| !pairs.is_empty() && pairs.iter().all(|pair| text[pair.begin] == kind);
+    if all(b'[') {
+        for pair in &pairs {
+            elements(text, pair.begin, Some(&pair.key), each);
+        }
+    } else if all(b'{') && pairs.iter().all(|pair| looks_like_a_row(&text[pair.begin..pair.end])) {
+        let mut lines = Lines::default();
+        for pair in pairs {
+            let place = Place::Line(lines.of(text, pair.begin));
+            let value = parse(&text[pair.begin..pair.end]);
+            each(RawRow { place, split: None, key: Some(pair.key), value });
+        }
+    } else {
+        one(text, each);
+    }
+}
+
+/// Rows keyed by id say what is to be solved or tested; parts of one row do not.
+fn looks_like_a_row(text: &[u8]) -> bool {
+    ["\"instance_id\"", "\"problem_statement\"", "\"statement\"", "\"FAIL_TO_PASS\""]
+        .iter()
+        .any(|key| text.windows(key.len()).any(|window| window == key.as_bytes()))
+}
+
+fn one(text: &[u8], each: &mut dyn FnMut(RawRow)) {
+    let (line, value) = match serde_json::from_slice(text) {
+        Ok(value) => (1, Ok(value)),
+        Err(error) => (error.line().max(1), Err(jsonl::not_json(text, &error))),
+    };
+    each(RawRow { place: Place::Line(line), split: None, key: None, value });
+}
+
+fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut(RawRow)) {
+    let mut lines = Lines::default();
+    let mut here = skip_space(text, begin + 1);
+    let mut number = 0;
+    let split = || split.map(str::to_owned);
+    loop {
+        match text.get(here) {
+            Some(b']') => return,
+            Some(b',') => {
+                here = skip_space(text, here + 1);
+                continue;
+            }
+            _ => {}
+        }
+        number += 1;
+        let place = Place::Line(lines.of(text, here));
+        let Some(end) = end_of_value(text, here) else {
+            let what = format!(
+                "not JSON: element {number} has no end; what comes after it cannot be told apart"
+            );
+            let value = Err(Complaint::whole(what));
+            each(RawRow { place, split: split(), key: None, value });
+            return;
+        };
+        let value = parse(&text[here..end]);
+        each(RawRow { place, split: split(), key: None, value });
+        // Rubbish that is no value must still be left behind.
+        here = skip_space(text, end.max(here + 1));
+    }
+}
+
+fn parse(text: &[u8]) -> Result<Value, Complaint> {
+    serde_json::from_slice(text).map_err(|error| jsonl::not_json(text, &error))
+}
+
+struct Pair {
+    key: String,
+    begin: usize,
+    end: usize,
+}
+
+fn pairs(text: &[u8], begin: usize) -> Option<Vec<Pair>> {
+    let mut out = Vec::new();
+    let mut here = skip_space(text, begin + 1);
+    while *text.get(here)? != b'}' {
+        let end = (text[here] == b'"').then(|| end_of_string(text, here)).flatten()?;
+        let key = serde_json::from_slice(&text[here..end]).ok()?;
+        let colon = skip_space(text, end);
+        let value = (*text.get(colon)? == b':').then(|| skip_space(text, colon + 1))?;
+        let value_end = end_of_value(text, value)?;
+        out.push(Pair { key, begin: value, end: value_end });
+        here = skip_space(text, value_end);
+        if *text.get(here)? == b',' {
+            here = skip_space(text, here + 1);
+        }
+    }
+    Some(out)
+}
+
+/// Counts lines once from front to back, however many rows ask.
+#[derive(Default)]
+struct Lines {
+    counted: usize,
+    ends: usize,
+}
+
+impl Lines {
+    fn of(&mut self, text: &[u8], at: usize) -> usize {
+        if at < self.counted {
+            *self = Self::default();
+        }
+        self.ends += text[self.counted..at].iter().filter(|byte| **byte == b'\n').count();
+        self.counted = at;
+        self.ends + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Vec<(usize, Option<String>, Option<String>, Result<Value, String>)> {
+        let mut out = Vec::new();
+        rows(text.as_bytes(), &mut |row| {
+            let Place::Line(line) = row.place else { panic!("JSON has lines") };
+            out.push((line, row.split, row.key, row.value.map_err(|complaint| complaint.what)));
+        });
+        out
+    }
+
+    #[test]
+    fn a_broken_element_leaves_its_neighbours() {
+        let rows = read("[\n{\"a\": \"]}\\\"\"},\n{\"a\": oops},\n{\"a\": 3}]");
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0].3, Ok(json!({"a": "]}\""})));
+        assert_eq!(rows[1].0, 3);
+        assert!(rows[1].3.as_ref().is_err_and(|what| what.contains("column")), "{rows:?}");
+        assert_eq!(rows[2].3, Ok(json!({"a": 3})));
+    }
+
+    #[test]
+    fn an_element_without_an_end_is_said_to_be_the_last() {
+        let rows = read("[{\"a\": 1}, {\"a\": \"open}, {\"a\": 2}]");
+        assert_eq!(rows.len(), 2);
+        assert!(rows[1].3.as_ref().is_err_and(|what| what.contains("element 2 has no end")));
+    }
+
+    #[test]
+    fn splits_keys_and_single_rows_are_told_apart() {
+        let splits = read("{\"test\": [{\"a\": 1}], \"lite\": [{\"a\": 2}, 7]}");
+        let named: Vec<_> = splits.iter().map(|row| row.1.as_deref().unwrap_or("")).collect();
+        assert_eq!(named, ["test", "lite", "lite"]);
+        let keyed = read("{\"x\": {\"instance_id\": \"x\"}}");
+        assert_eq!(keyed[0].2.as_deref(), Some("x"));
+        let one = read("{\"id\": \"x\",\n \"environment\": {}}");
+        assert_eq!((one.len(), one[0].0), (1, 1));
+        let lines = read("{\"a\": 1}\n{\"a\": 2}\n");
+        assert_eq!((lines.len(), lines[1].0), (2, 2));
+        let broken = read("{\"id\": \"x\",\n \"environment\" {}}");
+        assert_eq!(broken[0].0, 2);
+    }
+}

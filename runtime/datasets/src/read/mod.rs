@@ -1,0 +1,54 @@
+//! Rows out of files, one at a time: a dataset is never in memory twice.
+
+mod json;
+mod jsonl;
+mod parquet;
+mod scan;
+
+use std::{fs::File, io::Read, path::Path};
+
+use serde_json::Value;
+
+use crate::{DatasetError, bad::Complaint};
+
+/// One row of a file, or why it is none.
+pub(crate) struct RawRow {
+    pub place: Place,
+    /// The split it stands in, where the file names one.
+    pub split: Option<String>,
+    /// The key it stands under, in an object keyed by id.
+    pub key: Option<String>,
+    pub value: Result<Value, Complaint>,
+}
+
+/// Where a row stands in its file, counted from 1: rows of text by line, others by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Line(usize),
+    Row(usize),
+}
+
+/// Hands every row of a file to `each`, in order.
+///
+/// # Errors
+/// Only what makes the whole file useless.
+pub(crate) fn rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
+    let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
+    let open = || File::open(file).map_err(|error| unreadable(error.to_string()));
+    match kind(file) {
+        "jsonl" => jsonl::rows(open()?, each).map_err(|error| unreadable(error.to_string())),
+        "json" => {
+            let mut bytes = Vec::new();
+            open()?.read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
+            json::rows(&bytes, each);
+            Ok(())
+        }
+        "parquet" => parquet::rows(open()?, each).map_err(unreadable),
+        _ => Err(DatasetError::UnknownKind { file: file.to_path_buf() }),
+    }
+}
+
+/// The end of a file's name that says what it holds.
+pub(crate) fn kind(file: &Path) -> &str {
+    file.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
+}

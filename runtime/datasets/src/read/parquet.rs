@@ -1,0 +1,69 @@
+//! A Parquet file, row by row.
+
+use std::fs::File;
+
+use parquet::{
+    file::reader::{FileReader, SerializedFileReader},
+    record::{Field, Row},
+};
+use serde_json::{Map, Number, Value};
+
+use super::{Place, RawRow};
+use crate::bad::Complaint;
+
+pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
+    let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
+    let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
+    for (index, row) in rows.enumerate() {
+        let failed = row.is_err();
+        let value = row
+            .map(object)
+            .map_err(|error| Complaint::whole(format!("cannot be read: {error}; no row after it")));
+        each(RawRow { place: Place::Row(index + 1), split: None, key: None, value });
+        if failed {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn object(row: Row) -> Value {
+    let columns = row.into_columns();
+    Value::Object(columns.into_iter().map(|(name, field)| (name, value(field))).collect())
+}
+
+fn value(field: Field) -> Value {
+    let number = |number: f64| Number::from_f64(number).map_or(Value::Null, Value::Number);
+    match field {
+        Field::Null => Value::Null,
+        Field::Bool(value) => value.into(),
+        Field::Byte(value) => value.into(),
+        Field::Short(value) => value.into(),
+        Field::Int(value) => value.into(),
+        Field::Long(value) => value.into(),
+        Field::UByte(value) => value.into(),
+        Field::UShort(value) => value.into(),
+        Field::UInt(value) => value.into(),
+        Field::ULong(value) => value.into(),
+        Field::Float(value) => number(value.into()),
+        Field::Double(value) => number(value),
+        Field::Str(text) => Value::String(text),
+        // Writers that do not mark text as such leave bytes.
+        Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
+            Ok(text) => text.into(),
+            Err(_) => Value::Null,
+        },
+        Field::Group(row) => object(row),
+        Field::ListInternal(list) => list.elements().iter().cloned().map(value).collect(),
+        Field::MapInternal(map) => {
+            let key = |field: &Field| match field {
+                Field::Str(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let pairs = map.entries().iter().map(|(name, field)| (key(name), value(field.clone())));
+            Value::Object(pairs.collect::<Map<_, _>>())
+        }
+        // Times and decimals, as they are shown.
+        other => other.to_string().into(),
+    }
+}

@@ -1,0 +1,56 @@
+//! Finds where values of JSON text begin and end without reading them, so that one broken row of an
+//! array leaves its neighbours readable and no array is in memory as a tree.
+
+/// The end of the value that begins at `at` (not white space). `None` where the text ends first.
+pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at)? {
+        b'"' => end_of_string(text, at),
+        b'{' | b'[' => {
+            let mut depth = 0_usize;
+            let mut here = at;
+            while let Some(byte) = text.get(here) {
+                match byte {
+                    b'"' => {
+                        here = end_of_string(text, here)?;
+                        continue;
+                    }
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => {
+                        depth -= 1;
+                        if depth == 0 {
+                            return Some(here + 1);
+                        }
+                    }
+                    _ => {}
+                }
+                here += 1;
+            }
+            None
+        }
+        // A number or a word, or rubbish: up to what can end it.
+        _ => {
+            let rest = &text[at..];
+            let length = rest.iter().position(|byte| matches!(byte, b',' | b']' | b'}'));
+            Some(at + length.unwrap_or(rest.len()))
+        }
+    }
+}
+
+/// The end of the string whose opening quote is at `at`.
+pub(super) fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
+    let mut here = at + 1;
+    loop {
+        let byte = text.get(here)?;
+        match byte {
+            b'\\' => here += 2,
+            b'"' => return Some(here + 1),
+            _ => here += 1,
+        }
+    }
+}
+
+/// The first byte from `at` on that is not white space.
+pub(super) fn skip_space(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())
+}

@@ -1,0 +1,252 @@
+//! From a row to a task, by the data of its shape.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{Benchmark, Environment, TASK_SCHEMA, Task, TaskId, Timeouts};
+use serde_json::{Map, Value, json};
+
+use super::{
+    commands, fea_bench, featurebench,
+    fields::{Fields, Found},
+    image, patches,
+    shape::{Directives, Hide, Matching, Module, Polarity, Shape},
+    statement,
+};
+use crate::{address::Options, bad::Complaint, rules};
+
+/// Where a row came from, as far as the benchmark is concerned.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Provenance {
+    pub split: Option<String>,
+    pub revision: Option<String>,
+    /// The key that the row stands under, in an object keyed by id.
+    pub key: Option<String>,
+}
+
+/// A task in the making: what the modules may still change.
+pub(crate) struct Draft<'a> {
+    pub task: Task,
+    pub details: BTreeMap<String, Value>,
+    pub fields: Fields<'a>,
+    pub options: &'a Options,
+}
+
+/// Makes a task of a row.
+pub(crate) fn build(
+    row: Map<String, Value>,
+    shape: &Shape,
+    options: &Options,
+    provenance: &Provenance,
+) -> Result<Task, Vec<Complaint>> {
+    let one = |complaint| vec![complaint];
+    let fields = Fields::new(row, shape).map_err(one)?;
+    let draft = draft(fields, options, provenance).map_err(one)?;
+    let used = draft.fields.used.clone();
+    let task = finish(draft, provenance).map_err(one)?;
+    let mut complaints = rules::check(&task);
+    if complaints.is_empty() {
+        return Ok(task);
+    }
+    // The rules speak of our fields; the user looks for the row's.
+    for complaint in &mut complaints {
+        if let Some(name) = complaint.field.as_ref().and_then(|field| used.get(field)) {
+            complaint.field = Some(name.clone());
+        }
+    }
+    Err(complaints)
+}
+
+fn draft<'a>(
+    mut fields: Fields<'a>,
+    options: &'a Options,
+    provenance: &Provenance,
+) -> Result<Draft<'a>, Complaint> {
+    let shape = fields.shape;
+    let id = match fields.text("id")? {
+        Some(id) => id,
+        None => provenance.key.clone().ok_or_else(|| fields.missing("id"))?,
+    };
+    let repo = fields.text("repo")?.unwrap_or_default();
+    let mut details = fields.details();
+    if shape.module == Module::FeaBench {
+        fea_bench::complete(&mut fields, &mut details, &repo, options)?;
+    }
+    let f2p = fields.list("fail_to_pass")?.ok_or_else(|| fields.missing("fail_to_pass"))?;
+    let p2p = fields.list("pass_to_pass")?.unwrap_or_default();
+    let f2p = distinct(f2p, &[]);
+    let p2p = distinct(p2p, &f2p);
+    let patch = fields.text("patch")?.filter(|patch| !patch.trim().is_empty());
+    let gold = fields.text("gold")?.filter(|gold| !gold.trim().is_empty());
+    let test_patch = fields.text("test_patch")?.filter(|patch| !patch.trim().is_empty());
+    let needs = |field: &str| shape.needs.iter().any(|needed| needed == field);
+    if test_patch.is_none() && needs("test_patch") {
+        return Err(fields.missing("test_patch"));
+    }
+    let statement = statement::of(&mut fields, options)?;
+    let (mask, gold) = match shape.polarity {
+        Polarity::Solution => (None, patch.or(gold)),
+        Polarity::Corruption => (patch, gold),
+    };
+    // FeatureBench's level 2 has neither; its module says so.
+    if mask.is_none() && gold.is_none() && shape.module != Module::FeatureBench {
+        return Err(fields.missing("patch"));
+    }
+    let hidden = match shape.hide {
+        Hide::Nothing => Vec::new(),
+        Hide::FailToPass => files_of(&f2p),
+    };
+    let names = image::Names { id: &id, repo: &repo, image: "" };
+    let workdir = image::fill(&shape.workdir, &names);
+    let task = Task {
+        schema_version: TASK_SCHEMA,
+        id: TaskId::new(id),
+        repo: Some(repo).filter(|repo| !repo.is_empty()),
+        level: None,
+        statement,
+        environment: Environment::default(),
+        source: None,
+        workdir,
+        mask,
+        hidden,
+        blocked_urls: Vec::new(),
+        fail_to_pass: f2p,
+        pass_to_pass: p2p,
+        test_command: Vec::new(),
+        test_patch,
+        timeouts: Timeouts { grade_seconds: shape.tests.seconds, ..Timeouts::default() },
+        gold,
+        env: BTreeMap::new(),
+        user: None,
+        platform: None,
+        resources: None,
+        categories: Vec::new(),
+        from_scratch: None,
+        benchmark: None,
+    };
+    Ok(Draft { task, details, fields, options })
+}
+
+fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, Complaint> {
+    let shape = draft.fields.shape;
+    let bin = environment(&mut draft)?;
+    tests(&mut draft, &bin)?;
+    match shape.module {
+        Module::FeatureBench => featurebench::finish(&mut draft)?,
+        Module::FeaBench => fea_bench::finish(&mut draft)?,
+        Module::Commands => parser_code(&mut draft.details),
+        Module::None => {}
+    }
+    let Draft { mut task, mut details, mut fields, .. } = draft;
+    if let Some(repo) = &task.repo {
+        task.blocked_urls.push(format!("https://github.com/{repo}"));
+        task.blocked_urls.push(format!("https://github.com/{repo}/**"));
+    }
+    if let Some(categories) = fields.list("categories")? {
+        task.categories = categories;
+    }
+    let matching = match shape.matching {
+        Matching::Ids => "ids",
+        Matching::Files => "files",
+    };
+    details.insert("match".into(), matching.into());
+    let (row, left_out) = fields.rest();
+    if !row.is_empty() {
+        details.insert("row".into(), Value::Object(row));
+    }
+    if !left_out.is_empty() {
+        details.insert("row_left_out".into(), json!(left_out));
+    }
+    task.benchmark = Some(Benchmark {
+        name: shape.name.clone(),
+        version: shape.version.clone(),
+        split: provenance.split.clone(),
+        revision: provenance.revision.clone(),
+        details,
+    });
+    Ok(task)
+}
+
+/// Settles where the task runs; returns the folder of its `python` and `pytest`.
+fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
+    let shape = draft.fields.shape;
+    let given = draft.fields.text("image")?;
+    let (id, repo) = (draft.task.id.as_str(), draft.task.repo.as_deref().unwrap_or_default());
+    let derived = image::of(given.as_deref(), &shape.image, id, repo);
+    let environment = &mut draft.task.environment;
+    let mut bin = shape.tests.bin.clone();
+    if let Some(base) = &draft.options.base {
+        if shape.image.setup.is_empty() {
+            let what = format!("{} has no set-up lines for `base={base}`", shape.name);
+            return Err(Complaint::whole(what));
+        }
+        environment.base = Some(base.clone());
+        environment.setup.clone_from(&shape.image.setup);
+        bin = shape.image.setup_bin.clone().unwrap_or(bin);
+    } else if let Some(template) = &draft.options.image {
+        let image = derived.as_deref().unwrap_or_default();
+        environment.image = Some(image::fill(template, &image::Names { id, repo, image }));
+    } else {
+        environment.image = Some(derived.ok_or_else(|| draft.fields.missing("image"))?);
+    }
+    let bin = draft.options.bin.clone().unwrap_or(bin);
+    if !bin.is_empty() {
+        let path = format!("{bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        draft.task.env.insert("PATH".into(), path);
+    }
+    Ok(bin)
+}
+
+/// Settles how the tests are run.
+fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
+    let shape = draft.fields.shape;
+    let repo = draft.task.repo.clone().unwrap_or_default();
+    let version = draft.details.get("version").and_then(Value::as_str).unwrap_or_default();
+    let by_repo = shape.tests.of(&repo, version);
+    let test_files = match &draft.task.test_patch {
+        Some(patch) if shape.matching == Matching::Ids => patches::files(patch),
+        _ => files_of(&draft.task.fail_to_pass),
+    };
+    let rule = by_repo.map_or(Directives::Files, |by| by.directives);
+    let directives = commands::directives(&test_files, rule);
+    let said = draft.fields.take("test_command").map(|found| found.value);
+    let script = draft.details.get("eval_script").and_then(Value::as_str);
+    let said = match (said, script) {
+        (None, Some(script)) => commands::of_script(script, &directives).map(Value::from),
+        (said, _) => said,
+    };
+    let line = commands::line(said.as_ref(), &shape.tests, by_repo);
+    draft.task.test_command = commands::words(&line, bin);
+    draft.details.insert("test_cmd".into(), line);
+    let parser = match draft.fields.take("log_parser") {
+        Some(Found { value: Value::String(name), .. }) if !name.is_empty() => name,
+        _ => by_repo.and_then(|by| by.parser.clone()).unwrap_or_else(|| shape.tests.parser.clone()),
+    };
+    draft.details.insert("log_parser".into(), parser.into());
+    draft.details.insert("test_files".into(), json!(test_files));
+    draft.details.insert("test_directives".into(), json!(directives));
+    Ok(())
+}
+
+/// A parser may be given as code. It is kept under a name of its own, so that nobody takes it for
+/// the name of a parser; nobody runs it.
+fn parser_code(details: &mut BTreeMap<String, Value>) {
+    let is_code = |value: &Value| value.as_str().is_some_and(|text| text.contains('\n'));
+    if details.get("log_parser").is_some_and(is_code)
+        && let Some(code) = details.remove("log_parser")
+    {
+        details.insert("log_parser_code".into(), code);
+    }
+}
+
+/// Ids in their order, each once, without those in `others`.
+fn distinct(ids: Vec<String>, others: &[String]) -> Vec<String> {
+    let mut seen: std::collections::HashSet<&str> = others.iter().map(String::as_str).collect();
+    let keep: Vec<bool> = ids.iter().map(|id| seen.insert(id)).collect();
+    ids.iter().zip(keep).filter(|(_, keep)| *keep).map(|(id, _)| id.clone()).collect()
+}
+
+/// The files of test ids, in their order, each once.
+fn files_of(ids: &[String]) -> Vec<String> {
+    let files = ids.iter().map(|id| id.split("::").next().unwrap_or(id).to_owned());
+    distinct(files.collect(), &[])
+}

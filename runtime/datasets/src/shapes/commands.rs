@@ -1,0 +1,124 @@
+//! How a row's tests are run: the shell line for the record, the words for a strict run.
+
+use serde_json::Value;
+
+use super::shape::{ByRepo, Directives, Tests};
+
+/// Files with these ends are data, not tests: the harness never names them to the runner.
+const DATA_ENDS: [&str; 11] =
+    [".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml"];
+
+/// What stands behind the test command.
+pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String> {
+    let tests = test_files.iter().filter(|path| !DATA_ENDS.iter().any(|end| path.ends_with(end)));
+    match rule {
+        Directives::Files => tests.cloned().collect(),
+        Directives::Modules => tests
+            .map(|path| {
+                let path = path.strip_suffix(".py").unwrap_or(path);
+                path.strip_prefix("tests/").unwrap_or(path).replace('/', ".")
+            })
+            .collect(),
+    }
+}
+
+/// The shell line of a row, or of its repository and version.
+pub(crate) fn line(row: Option<&Value>, tests: &Tests, by_repo: Option<&ByRepo>) -> Value {
+    let of_repo = by_repo.and_then(|by| by.command.as_deref());
+    let fixed = of_repo.filter(|_| by_repo.is_some_and(|by| by.over_row));
+    if let Some(fixed) = fixed {
+        return fixed.into();
+    }
+    let said = |value: &&Value| match value {
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(lines) => !lines.is_empty(),
+        _ => false,
+    };
+    match row.filter(said) {
+        Some(value) => value.clone(),
+        None => of_repo.unwrap_or(&tests.command).into(),
+    }
+}
+
+/// The words of the line that starts the tests, without leading variables, with the image's own
+/// `pytest` and `python` in the place of bare ones. A line of a list that starts pytest is preferred.
+pub(crate) fn words(line: &Value, bin: &str) -> Vec<String> {
+    let lines: Vec<&str> = match line {
+        Value::String(text) => text.lines().collect(),
+        Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let chosen = lines
+        .iter()
+        .rev()
+        .find(|line| line.contains("pytest"))
+        .or_else(|| lines.iter().rev().find(|line| !line.trim().is_empty()));
+    let Some(chosen) = chosen else { return Vec::new() };
+    let chosen = chosen.rsplit(['&', ';']).find(|part| !part.trim().is_empty()).unwrap_or(chosen);
+    let Some(words) = shlex::split(chosen) else { return Vec::new() };
+    let mut words: Vec<String> = words.into_iter().skip_while(|word| is_variable(word)).collect();
+    if let Some(first) = words.first_mut()
+        && matches!(first.as_str(), "pytest" | "py.test" | "python" | "python3")
+        && !bin.is_empty()
+    {
+        *first = format!("{}/{first}", bin.trim_end_matches('/'));
+    }
+    words
+}
+
+fn is_variable(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+/// The test command inside an evaluation script: the line between the markers, without the
+/// directives at its end.
+pub(crate) fn of_script<'a>(script: &'a str, directives: &[String]) -> Option<&'a str> {
+    let mut lines = script.lines().skip_while(|line| !line.contains(">>>>> Start Test Output"));
+    lines.next()?;
+    let mut line = lines
+        .take_while(|line| !line.contains(">>>>> End Test Output"))
+        .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+        .last()?
+        .trim();
+    for directive in directives.iter().rev() {
+        line = line.strip_suffix(directive.as_str()).unwrap_or(line).trim_end();
+    }
+    Some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn variables_go_and_the_images_own_programs_come() {
+        let of = |line: Value| words(&line, "/env/bin").join(" ");
+        assert_eq!(of(json!("pytest -rA -k 'a or b'")), "/env/bin/pytest -rA -k a or b");
+        assert_eq!(of(json!("PYTHONWARNINGS='x y' bin/test -C")), "bin/test -C");
+        assert_eq!(of(json!(["pip list", "source x && pytest -q"])), "/env/bin/pytest -q");
+        assert_eq!(
+            of(json!("source a; conda activate b; pytest --verbose")),
+            "/env/bin/pytest --verbose"
+        );
+        assert!(words(&json!(null), "").is_empty());
+    }
+
+    #[test]
+    fn scripts_hold_their_command_between_the_markers() {
+        let script = "#!/bin/bash\ncd /testbed\n: '>>>>> Start Test Output'\npytest -rA tests/a.py tests/b.py\n: '>>>>> End Test Output'\n";
+        let directives = ["tests/a.py".to_owned(), "tests/b.py".to_owned()];
+        assert_eq!(of_script(script, &directives), Some("pytest -rA"));
+        assert_eq!(of_script("echo", &directives), None);
+    }
+
+    #[test]
+    fn data_files_are_not_named_and_django_has_modules() {
+        let files = ["tests/a/test_x.py", "tests/data.json"].map(str::to_owned);
+        assert_eq!(directives(&files, Directives::Files), ["tests/a/test_x.py"]);
+        assert_eq!(directives(&files, Directives::Modules), ["a.test_x"]);
+    }
+}

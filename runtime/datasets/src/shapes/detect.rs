@@ -1,0 +1,50 @@
+//! Which shape a row has, from the names of its fields.
+
+use serde_json::{Map, Value};
+
+use super::shape::Shape;
+use crate::bad::Complaint;
+
+/// The one shape whose marks the row bears.
+pub(crate) fn detect<'a>(
+    row: &Map<String, Value>,
+    shapes: &'a [Shape],
+) -> Result<&'a Shape, Complaint> {
+    let mut fitting = shapes.iter().filter(|shape| fits(row, shape));
+    match (fitting.next(), fitting.next()) {
+        (Some(shape), None) => Ok(shape),
+        (Some(one), Some(two)) => Err(Complaint::whole(format!(
+            "could be a row of {} or of {}; say which with `#shape=`",
+            one.name, two.name
+        ))),
+        (None, _) => Err(nothing_fits(row, shapes)),
+    }
+}
+
+fn fits(row: &Map<String, Value>, shape: &Shape) -> bool {
+    let has = |name: &String| row.contains_key(name);
+    let rules = &shape.detect;
+    rules.all.iter().all(has)
+        && (rules.any.is_empty() || rules.any.iter().any(has))
+        && !rules.none.iter().any(has)
+}
+
+/// The shape of which least is missing, and what that is.
+fn nothing_fits(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
+    let missing = |shape: &Shape| -> Vec<String> {
+        shape.detect.all.iter().filter(|name| !row.contains_key(*name)).cloned().collect()
+    };
+    let nearest = shapes.iter().min_by_key(|shape| {
+        let odd = shape.detect.none.iter().filter(|name| row.contains_key(*name)).count();
+        missing(shape).len() + odd
+    });
+    let what = match nearest {
+        Some(shape) if !missing(shape).is_empty() => format!(
+            "is no row that is known; for {} it lacks `{}`",
+            shape.name,
+            missing(shape).join("`, `")
+        ),
+        _ => "is no row that is known; say its shape with `#shape=`".to_owned(),
+    };
+    Complaint::whole(what)
+}

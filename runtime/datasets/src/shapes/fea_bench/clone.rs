@@ -1,0 +1,153 @@
+//! Completes a row that has ids only from a local clone of its repository.
+//!
+//! The hub's rows hold no text and no patch, for the sake of licences; upstream fetches them from
+//! the forge one by one, with a token. A clone holds the same patch, and the request as far as
+//! commit messages say it.
+
+use std::path::Path;
+
+use super::{
+    super::patches,
+    components::{self, Component},
+    git::{Commit, Repository},
+};
+use crate::bad::Complaint;
+
+/// A part of a path that makes a file a test, as the benchmark splits patches.
+const TEST_WORDS: [&str; 3] = ["test", "e2e", "testing"];
+
+pub(super) struct Completed {
+    pub patch: String,
+    pub test_patch: String,
+    pub non_py_patch: String,
+    pub title: String,
+    pub body: String,
+    pub components: Vec<Component>,
+    pub folder: String,
+    /// `pull_request` or `commit`.
+    pub source: &'static str,
+}
+
+/// What a pull request changed: from one commit to another, and what it said.
+struct Change {
+    from: String,
+    to: String,
+    message: Commit,
+    source: &'static str,
+}
+
+pub(super) fn complete(
+    repos: &Path,
+    repo: &str,
+    base: &str,
+    number: &str,
+) -> Result<Completed, Complaint> {
+    let folder = folder_of(repos, repo)?;
+    let fault = |what: String| Complaint::whole(format!("{}: {what}", folder.display()));
+    let clone = Repository::open(&folder).map_err(fault)?;
+    let base = clone.commit(base).ok_or_else(|| {
+        Complaint::at("base_commit", format!("{base} is not in {}", folder.display()))
+    })?;
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Complaint::at("pull_number", format!("{number:?} is no number")));
+    }
+    let change = find(&clone, &base, number).map_err(fault)?.ok_or_else(|| {
+        let what = format!(
+            "{number} is neither refs/pull/{number}/head, nor a merge, nor a squashed commit of {}; \
+             fetch `+refs/pull/*/head:refs/pull/*/head`",
+            folder.display()
+        );
+        Complaint::at("pull_number", what)
+    })?;
+    let whole = clone.diff(&change.from, &change.to).map_err(fault)?;
+    let (mut patch, mut test_patch, mut non_py_patch) =
+        (String::new(), String::new(), String::new());
+    let mut components = Vec::new();
+    for part in patches::parts(&whole) {
+        let files = patches::files(part);
+        let Some(path) = files.first() else { continue };
+        if TEST_WORDS.iter().any(|word| path.contains(word)) {
+            test_patch.push_str(part);
+            continue;
+        }
+        patch.push_str(part);
+        if !path.ends_with(".py") {
+            non_py_patch.push_str(part);
+            continue;
+        }
+        let before = clone.file(&change.from, path).unwrap_or_default();
+        let after = clone.file(&change.to, path).unwrap_or_default();
+        components.extend(components::added(path, &before, &after).unwrap_or_default());
+    }
+    if patch.is_empty() {
+        return Err(Complaint::at("pull_number", format!("{number} changes nothing but tests")));
+    }
+    let (title, body) = said(&change.message, number);
+    Ok(Completed {
+        patch,
+        test_patch,
+        non_py_patch,
+        title,
+        body,
+        components,
+        folder: folder.display().to_string(),
+        source: change.source,
+    })
+}
+
+/// `owner__name`, or `name` alone, below the folder; or the folder itself.
+fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, Complaint> {
+    let name = repo.rsplit('/').next().unwrap_or(repo);
+    let wanted = repo.replace('/', "__");
+    let candidates = [repos.join(&wanted), repos.join(format!("{wanted}.git")), repos.join(name)];
+    candidates.into_iter().find(|folder| folder.is_dir()).ok_or_else(|| {
+        Complaint::at("repo", format!("there is no clone {}", repos.join(&wanted).display()))
+    })
+}
+
+/// The pull request by its ref, by its merge, or by its squashed commit.
+fn find(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, String> {
+    let merge = clone.find(&format!("^Merge pull request #{number} "))?;
+    let merge = merge.into_iter().find(|commit| commit.parents.len() == 2);
+    let refs = [
+        format!("refs/pull/{number}/head"),
+        format!("refs/remotes/origin/pull/{number}/head"),
+        format!("refs/remotes/origin/pr/{number}"),
+    ];
+    let head = refs.iter().find_map(|name| clone.commit(name));
+    let head = head.or_else(|| merge.as_ref().and_then(|commit| commit.parents.get(1).cloned()));
+    if let Some(head) = head {
+        let from = clone.merge_base(base, &head)?;
+        let message = match merge {
+            Some(merge) => Some(merge),
+            None => clone.look(&head)?,
+        };
+        let source = "pull_request";
+        return Ok(message.map(|message| Change { from, to: head, message, source }));
+    }
+    // The number stands at the end of the first line; elsewhere it is a mention.
+    let squashed = clone.find(&format!("\\(#{number}\\)$"))?;
+    let squashed = squashed.into_iter().find(|commit| {
+        commit.parents.len() == 1
+            && commit
+                .message
+                .lines()
+                .next()
+                .is_some_and(|line| line.ends_with(&format!("(#{number})")))
+    });
+    Ok(squashed.and_then(|message| {
+        let from = message.parents.first()?.clone();
+        Some(Change { from, to: message.id.clone(), message, source: "commit" })
+    }))
+}
+
+/// Title and body: a merge has the pull request's title below its own line.
+fn said(message: &Commit, number: &str) -> (String, String) {
+    let text = match message.message.starts_with("Merge pull request #") {
+        true => message.message.split_once('\n').map_or("", |(_, rest)| rest).trim(),
+        false => message.message.as_str(),
+    };
+    let (title, body) = text.split_once('\n').unwrap_or((text, ""));
+    let title = title.trim().trim_end_matches(&format!("(#{number})")).trim();
+    (title.to_owned(), body.trim().to_owned())
+}

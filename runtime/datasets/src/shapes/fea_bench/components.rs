@@ -1,0 +1,206 @@
+//! New components: the functions and classes that a patch adds.
+
+use std::collections::BTreeSet;
+
+use ruff_python_ast::{Expr, Stmt};
+use ruff_text_size::Ranged;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::bad::Complaint;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Component {
+    pub file: String,
+    /// `function` or `class`.
+    pub kind: String,
+    /// Dotted.
+    pub name: String,
+    pub signature: String,
+    pub doc: String,
+}
+
+/// As rows have them: an object by file, or a list of `{file, components}`. They are data: the
+/// benchmark's own derivation misses some, and a row's prompt was made of what it found.
+pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
+    let wrong = |what: &str| Complaint::at("new_components", what);
+    let files: Vec<(String, Value)> = match value {
+        Value::Object(map) => map.into_iter().collect(),
+        Value::Array(list) => list
+            .into_iter()
+            .map(|mut entry| {
+                let file = entry.get("file").and_then(Value::as_str).map(str::to_owned);
+                let components = entry.get_mut("components").map(Value::take);
+                file.zip(components)
+            })
+            .collect::<Option<_>>()
+            .ok_or_else(|| wrong("has an element without `file` and `components`"))?,
+        Value::String(text) => {
+            return match serde_json::from_str(&text) {
+                Ok(inner @ (Value::Object(_) | Value::Array(_))) => of_row(inner),
+                _ => Err(wrong("is text that holds no components")),
+            };
+        }
+        _ => return Err(wrong("is neither an object nor a list")),
+    };
+    let mut out = Vec::new();
+    for (file, components) in files {
+        for component in components.as_array().into_iter().flatten() {
+            let text = |name: &str| {
+                component.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+            };
+            out.push(Component {
+                file: file.clone(),
+                kind: text("type"),
+                name: text("name"),
+                signature: text("signature"),
+                doc: text("doc"),
+            });
+        }
+    }
+    Ok(out)
+}
+
+/// The names that `after` defines and `before` does not. `None` where one of them is not Python
+/// that the parser knows.
+pub(super) fn added(file: &str, before: &str, after: &str) -> Option<Vec<Component>> {
+    let known: BTreeSet<String> =
+        definitions(file, before)?.into_iter().map(|component| component.name).collect();
+    let mut seen = BTreeSet::new();
+    let mut new = definitions(file, after)?;
+    new.retain(|component| !known.contains(&component.name) && seen.insert(component.name.clone()));
+    Some(new)
+}
+
+fn definitions(file: &str, text: &str) -> Option<Vec<Component>> {
+    let parsed = ruff_python_parser::parse_module(text).ok()?;
+    let mut out = Vec::new();
+    walk(file, text, &parsed.syntax().body, "", &mut out);
+    Some(out)
+}
+
+fn walk(file: &str, text: &str, body: &[Stmt], outer: &str, out: &mut Vec<Component>) {
+    let dotted = |name: &str| match outer {
+        "" => name.to_owned(),
+        outer => format!("{outer}.{name}"),
+    };
+    for stmt in body {
+        let (kind, name, header, inner) = match stmt {
+            Stmt::FunctionDef(def) => {
+                let end =
+                    def.returns.as_ref().map_or(def.parameters.end(), |returns| returns.end());
+                ("function", &def.name, (def.name.start(), end), &def.body)
+            }
+            Stmt::ClassDef(def) => {
+                let end =
+                    def.arguments.as_ref().map_or(def.name.end(), |arguments| arguments.end());
+                ("class", &def.name, (def.name.start(), end), &def.body)
+            }
+            // Definitions under a condition count like others.
+            Stmt::If(stmt) => {
+                walk(file, text, &stmt.body, outer, out);
+                for clause in &stmt.elif_else_clauses {
+                    walk(file, text, &clause.body, outer, out);
+                }
+                continue;
+            }
+            Stmt::Try(stmt) => {
+                for body in [&stmt.body, &stmt.orelse, &stmt.finalbody] {
+                    walk(file, text, body, outer, out);
+                }
+                continue;
+            }
+            Stmt::With(stmt) => {
+                walk(file, text, &stmt.body, outer, out);
+                continue;
+            }
+            _ => continue,
+        };
+        let name = dotted(name.as_str());
+        out.push(Component {
+            file: file.to_owned(),
+            kind: kind.to_owned(),
+            name: name.clone(),
+            signature: signature(text, header.0.to_usize(), header.1.to_usize()),
+            doc: docstring(inner),
+        });
+        walk(file, text, inner, &name, out);
+    }
+}
+
+/// From `def` or `class` to the colon, on one line, without comments.
+fn signature(text: &str, name: usize, end: usize) -> String {
+    let begin = text[..name].rfind('\n').map_or(0, |at| at + 1);
+    let colon = text[end..].find(':').map_or(text.len(), |at| end + at + 1);
+    let lines = text[begin..colon].lines().map(|line| {
+        // A `#` inside a text is rare in a header, and then the text is cut as upstream cuts it.
+        line.split('#').next().unwrap_or(line).trim()
+    });
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The docstring as Python's `inspect.cleandoc` gives it.
+fn docstring(body: &[Stmt]) -> String {
+    let Some(Stmt::Expr(first)) = body.first() else { return String::new() };
+    let Expr::StringLiteral(literal) = first.value.as_ref() else { return String::new() };
+    let text = literal.value.to_str().replace('\t', "        ");
+    let margin = text
+        .lines()
+        .skip(1)
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.len() - line.trim_start().len())
+        .min()
+        .unwrap_or(0);
+    let mut lines: Vec<&str> = text
+        .lines()
+        .enumerate()
+        .map(
+            |(index, line)| {
+                if index == 0 { line.trim_start() } else { line.get(margin..).unwrap_or("") }
+            },
+        )
+        .collect();
+    while lines.last().is_some_and(|line| line.trim().is_empty()) {
+        lines.pop();
+    }
+    let empty = lines.iter().take_while(|line| line.trim().is_empty()).count();
+    lines[empty..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn new_names_have_their_whole_signature_and_docstring() {
+        let before = "def kept():\n    pass\n";
+        let after = "def kept():\n    pass\n\n@cache\nasync def f(\n    a,  # first\n    *, b: int = 1,\n) -> dict:\n    '''One.\n\n      Two.\n    '''\n    def inner(): return 1\n\nclass C(Base):\n    def m(self): ...\nif X:\n    def g(): pass\n";
+        let new = added("p/a.py", before, after).unwrap();
+        let said: Vec<_> =
+            new.iter().map(|c| (c.kind.as_str(), c.name.as_str(), c.signature.as_str())).collect();
+        assert_eq!(
+            said,
+            [
+                ("function", "f", "async def f( a, *, b: int = 1, ) -> dict:"),
+                ("function", "f.inner", "def inner():"),
+                ("class", "C", "class C(Base):"),
+                ("function", "C.m", "def m(self):"),
+                ("function", "g", "def g():"),
+            ]
+        );
+        assert_eq!(new[0].doc, "One.\n\nTwo.");
+        assert!(added("p/a.py", "", "def f(:").is_none());
+    }
+
+    #[test]
+    fn both_forms_of_a_row_are_read() {
+        let entry = json!([{"type": "class", "name": "C", "lines": [1, 2], "signature": "class C:", "doc": ""}]);
+        let map = of_row(json!({"a.py": entry})).unwrap();
+        let list = of_row(json!([{"file": "a.py", "components": entry}])).unwrap();
+        assert_eq!(map, list);
+        assert_eq!(map[0].name, "C");
+        assert!(of_row(json!([{"file": "a.py"}])).is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! FeatureBench: the level is the last part of the id, tests are files, and level 2 starts from
+//! nothing.
+
+use std::collections::BTreeMap;
+
+use proctor_types::FromScratch;
+use serde_json::{Value, json};
+
+use super::build::Draft;
+use crate::bad::Complaint;
+
+/// What the agent finds on level 2.
+const README: &str = include_str!("../../../../prompts/featurebench/readme.md");
+
+/// How the harness installs what the agent wrote on level 2.
+const INSTALL: &str = "pip install .";
+
+/// Seconds for one file, where the row does not say.
+const FILE_SECONDS: f64 = 600.0;
+
+/// Variables of the harness's own network, which ours replaces.
+const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
+
+pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
+    let level = match draft.task.id.as_str().rsplit('.').next() {
+        Some("lv1") => 1,
+        Some("lv2") => 2,
+        _ => {
+            let what = "ends in neither `.lv1` nor `.lv2`, which tell the level";
+            return Err(Complaint::at("instance_id", what));
+        }
+    };
+    let task = &mut draft.task;
+    task.level = Some(level);
+    let p2p_files = task.pass_to_pass.clone();
+    let files = task.fail_to_pass.iter().chain(&p2p_files);
+    let files: Vec<String> = files.map(|file| relative(file)).collect();
+    for ids in [&mut task.fail_to_pass, &mut task.pass_to_pass] {
+        for file in ids.iter_mut() {
+            *file = relative(file);
+        }
+    }
+    let details = &mut draft.details;
+    details.insert("p2p_files".into(), json!(task.pass_to_pass));
+    details.insert("test_directives".into(), json!(files));
+    details.insert("test_files".into(), json!(task.fail_to_pass));
+    let file_seconds =
+        details.get("timeout_run").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
+    task.timeouts.grade_seconds = file_seconds.unwrap_or(FILE_SECONDS) * files.len() as f64;
+    if level == 1 {
+        if task.mask.is_none() {
+            return Err(Complaint::at("patch", "is missing; level 1 takes a feature away by it"));
+        }
+        // The row's test patch deletes the test, which hiding does here; what it deletes is put
+        // back from the pristine tree.
+        task.hidden.clone_from(&task.fail_to_pass);
+        task.test_patch = None;
+        details.insert("test_patch_deletes".into(), true.into());
+    } else {
+        if task.test_patch.is_none() {
+            let what = "is missing; without it level 2 would grade the library itself";
+            return Err(Complaint::at("test_patch", what));
+        }
+        task.mask = None;
+        details.insert("test_patch_deletes".into(), false.into());
+        task.from_scratch = Some(FromScratch {
+            files: BTreeMap::from([("README.md".to_owned(), README.to_owned())]),
+            install: INSTALL.to_owned(),
+        });
+    }
+    settings(draft);
+    Ok(())
+}
+
+/// What `repo_settings` says about the room and the network.
+fn settings(draft: &mut Draft<'_>) {
+    let fields = &mut draft.fields;
+    let links = fields.named("repo_settings.black_links");
+    for link in links.iter().flat_map(|links| links.as_array()).flatten().filter_map(Value::as_str)
+    {
+        let link = link.trim_end_matches('/');
+        draft.task.blocked_urls.push(link.to_owned());
+        draft.task.blocked_urls.push(format!("{link}/**"));
+    }
+    let run = "repo_settings.docker_specs.run_args";
+    let wants = fields
+        .named(&format!("{run}.cuda_visible_num"))
+        .or_else(|| fields.named(&format!("{run}.cuda_visible_devices")));
+    let wants = match wants {
+        Some(Value::Number(number)) => number.as_i64().is_some_and(|number| number > 0),
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(list)) => !list.is_empty(),
+        _ => false,
+    };
+    if wants {
+        let once = fields.named(&format!("{run}.number_once")).and_then(|number| number.as_u64());
+        draft.details.insert("gpus".into(), once.filter(|once| *once > 0).unwrap_or(1).into());
+    }
+    let arguments = fields.named("repo_settings.docker_specs.custom_docker_args");
+    for argument in
+        arguments.iter().flat_map(|list| list.as_array()).flatten().filter_map(Value::as_str)
+    {
+        let pair = argument.strip_prefix("-e ").or_else(|| argument.strip_prefix("-ee "));
+        if let Some((name, value)) = pair.and_then(|pair| pair.split_once('='))
+            && !PROXIES.contains(&name.trim())
+        {
+            draft.task.env.insert(name.trim().to_owned(), value.to_owned());
+        }
+    }
+}
+
+/// Rows name files below the work directory; some name them from the root.
+fn relative(file: &str) -> String {
+    file.strip_prefix("/testbed/").unwrap_or(file).trim_start_matches("./").to_owned()
+}

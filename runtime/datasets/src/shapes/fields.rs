@@ -1,0 +1,163 @@
+//! A row's fields, taken out one by one under any of their names.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{lists, shape::Shape};
+use crate::bad::Complaint;
+
+/// A value and what the row calls it.
+pub(crate) struct Found {
+    pub name: String,
+    pub value: Value,
+}
+
+impl Found {
+    pub(crate) fn complaint(&self, what: impl Into<String>) -> Complaint {
+        Complaint::at(&self.name, what)
+    }
+}
+
+/// What is left of a row.
+pub(crate) struct Fields<'a> {
+    pub shape: &'a Shape,
+    row: Map<String, Value>,
+    /// Objects that were text; looked into by dotted names, never emptied.
+    inner: BTreeMap<String, Value>,
+    /// What the row calls the fields that were taken.
+    pub used: BTreeMap<String, String>,
+}
+
+/// The longest unknown field that is kept, in bytes of JSON.
+const KEPT: usize = 2048;
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(mut row: Map<String, Value>, shape: &'a Shape) -> Result<Self, Complaint> {
+        let mut inner = BTreeMap::new();
+        for name in &shape.expand {
+            if let Some(value) = row.remove(name) {
+                let object = lists::object(value).map_err(|what| Complaint::at(name, what))?;
+                inner.insert(name.clone(), object);
+            }
+        }
+        Ok(Self { shape, row, inner, used: BTreeMap::new() })
+    }
+
+    /// The first of the field's names that is there and not null.
+    pub(crate) fn take(&mut self, field: &str) -> Option<Found> {
+        let found = self.first(self.shape.fields.get(field)?)?;
+        self.used.insert(field.to_owned(), found.name.clone());
+        Some(found)
+    }
+
+    fn first(&mut self, names: &[String]) -> Option<Found> {
+        names.iter().find_map(|name| {
+            let value = self.named(name)?;
+            Some(Found { name: name.clone(), value })
+        })
+    }
+
+    /// One field by the row's own name.
+    pub(crate) fn named(&mut self, name: &str) -> Option<Value> {
+        let value = match name.split_once('.') {
+            None => self.row.swap_remove(name)?,
+            Some((outer, path)) => {
+                let mut value = self.inner.get(outer)?;
+                for part in path.split('.') {
+                    value = value.get(part)?;
+                }
+                value.clone()
+            }
+        };
+        (!value.is_null()).then_some(value)
+    }
+
+    /// Whether the row has a field by its own name, with something in it.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        self.row.get(name).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
+    }
+
+    /// Sets a field by the row's own name.
+    pub(crate) fn put(&mut self, name: &str, value: String) {
+        self.row.insert(name.to_owned(), Value::String(value));
+    }
+
+    /// The name under which the row has the field as null.
+    pub(crate) fn has_null(&self, field: &str) -> Option<&str> {
+        let names = self.shape.fields.get(field)?;
+        let is_null = |name: &&String| self.row.get(*name).is_some_and(Value::is_null);
+        names.iter().find(is_null).map(String::as_str)
+    }
+
+    /// Text that may be missing.
+    pub(crate) fn text(&mut self, field: &str) -> Result<Option<String>, Complaint> {
+        match self.take(field) {
+            None => Ok(None),
+            Some(Found { value: Value::String(text), .. }) => Ok(Some(text)),
+            Some(found) => {
+                let what = format!("is {}, not text", lists::kind(&found.value));
+                Err(found.complaint(what))
+            }
+        }
+    }
+
+    /// Text that must be there; the complaint names the field as the row would.
+    pub(crate) fn needed(&mut self, field: &str) -> Result<String, Complaint> {
+        self.text(field)?.ok_or_else(|| self.missing(field))
+    }
+
+    pub(crate) fn missing(&self, field: &str) -> Complaint {
+        if let Some(name) = self.has_null(field) {
+            return Complaint::at(name, "is null");
+        }
+        let names = self.shape.fields.get(field);
+        let name = names.and_then(|names| names.first()).map_or(field, String::as_str);
+        Complaint::at(name, "is missing")
+    }
+
+    pub(crate) fn list(&mut self, field: &str) -> Result<Option<Vec<String>>, Complaint> {
+        let Some(found) = self.take(field) else {
+            return match self.has_null(field) {
+                Some(name) => Err(Complaint::at(name, "is null; a list belongs here")),
+                None => Ok(None),
+            };
+        };
+        let Found { name, value } = found;
+        lists::texts(value).map(Some).map_err(|what| Complaint::at(name, what))
+    }
+
+    /// What the shape keeps for grading, by its own names.
+    pub(crate) fn details(&mut self) -> BTreeMap<String, Value> {
+        let shape = self.shape;
+        let kept = |(name, aliases): (&String, &Vec<String>)| {
+            Some((name.clone(), self.first(aliases)?.value))
+        };
+        shape.details.iter().filter_map(kept).collect()
+    }
+
+    /// What nobody asked for: short fields as they are, and the names of long ones.
+    pub(crate) fn rest(self) -> (Map<String, Value>, Vec<String>) {
+        let mut kept = Map::new();
+        let mut left_out = Vec::new();
+        for (name, value) in self.row {
+            if value.is_null() || self.shape.drop.contains(&name) {
+                continue;
+            }
+            if is_short(&value) {
+                kept.insert(name, value);
+            } else {
+                left_out.push(name);
+            }
+        }
+        (kept, left_out)
+    }
+}
+
+fn is_short(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.len() <= KEPT,
+        Value::Array(_) | Value::Object(_) => value.to_string().len() <= KEPT,
+        _ => true,
+    }
+}

@@ -1,0 +1,64 @@
+//! Image names, given or derived.
+
+use super::shape::Image;
+
+/// What a template may speak of.
+pub(crate) struct Names<'a> {
+    pub id: &'a str,
+    pub repo: &'a str,
+    /// The row's own image, or the derived one.
+    pub image: &'a str,
+}
+
+/// Fills `{id}`, `{repo}`, `{owner}`, `{name}` and `{image}`.
+pub(crate) fn fill(template: &str, names: &Names<'_>) -> String {
+    let (owner, name) = names.repo.split_once('/').unwrap_or(("", names.repo));
+    template
+        .replace("{id}", names.id)
+        .replace("{repo}", names.repo)
+        .replace("{owner}", owner)
+        .replace("{name}", name)
+        .replace("{image}", names.image)
+}
+
+/// The image of a row: its own, else by the rule; in lower case, as registries ask.
+pub(crate) fn of(given: Option<&str>, rule: &Image, id: &str, repo: &str) -> Option<String> {
+    if let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) {
+        return Some(lower(given));
+    }
+    if rule.name.is_empty() {
+        return None;
+    }
+    let id = match &rule.separator {
+        Some(separator) => id.replace("__", separator),
+        None => id.to_owned(),
+    };
+    Some(lower(&fill(&rule.name, &Names { id: &id, repo, image: "" })))
+}
+
+/// Repositories are lower case; tags and digests keep theirs.
+fn lower(name: &str) -> String {
+    let repository = name.rfind('/').map_or(0, |slash| slash + 1);
+    let end = name[repository..].find([':', '@']).map_or(name.len(), |at| repository + at);
+    format!("{}{}", name[..end].to_lowercase(), &name[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_derived_as_the_registries_have_them() {
+        let rule = Image {
+            name: "swebench/sweb.eval.x86_64.{id}:latest".into(),
+            separator: Some("_1776_".into()),
+            ..Image::default()
+        };
+        assert_eq!(
+            of(None, &rule, "Django__django-1", "django/django").unwrap(),
+            "swebench/sweb.eval.x86_64.django_1776_django-1:latest"
+        );
+        assert_eq!(of(Some("Reg:5000/A/B:Tag"), &rule, "x", "y").unwrap(), "reg:5000/a/b:Tag");
+        assert_eq!(of(Some(" "), &Image::default(), "x", "y"), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! Lists of texts in every dress that rows put them in.
+
+use serde_json::Value;
+
+use super::literal;
+
+/// A list, JSON text of one, a Python literal of one, or the keys of an object.
+pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Array(items) => items
+            .into_iter()
+            .enumerate()
+            .map(|(index, item)| match item {
+                Value::String(text) => Ok(text),
+                other => Err(format!("element {} is {}, not text", index + 1, kind(&other))),
+            })
+            .collect(),
+        Value::Object(map) => Ok(map.into_iter().map(|(name, _)| name).collect()),
+        Value::String(text) => {
+            let trimmed = text.trim();
+            if !trimmed.starts_with(['[', '(', '{']) {
+                return Err("is text that holds no list".into());
+            }
+            match serde_json::from_str::<Value>(trimmed) {
+                Ok(Value::String(_)) | Err(_) => match literal::parse(trimmed) {
+                    Ok(inner @ (Value::Array(_) | Value::Object(_))) => texts(inner),
+                    Ok(_) => Err("is text that holds no list".into()),
+                    Err(why) => Err(format!("is neither JSON nor a Python literal: {why}")),
+                },
+                Ok(inner) => texts(inner),
+            }
+        }
+        Value::Null => Err("is null; a list belongs here".into()),
+        other => Err(format!("is {}, not a list", kind(&other))),
+    }
+}
+
+/// An object, or JSON text of one.
+pub(crate) fn object(value: Value) -> Result<Value, String> {
+    match value {
+        Value::Object(_) | Value::Null => Ok(value),
+        Value::String(text) if text.trim().is_empty() => Ok(Value::Null),
+        Value::String(text) => {
+            let inner = serde_json::from_str(&text)
+                .map_err(|error| error.to_string())
+                .or_else(|json| literal::parse(&text).map_err(|_| json));
+            match inner {
+                Ok(inner @ (Value::Object(_) | Value::Null)) => Ok(inner),
+                Ok(other) => Err(format!("is text that holds {}, not an object", kind(&other))),
+                Err(why) => Err(format!("is not JSON: {why}")),
+            }
+        }
+        other => Err(format!("is {}, not an object", kind(&other))),
+    }
+}
+
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_dress_gives_the_same_list() {
+        for value in [
+            json!(["a[x]", "b"]),
+            json!("[\"a[x]\", \"b\"]"),
+            json!("['a[x]', 'b']"),
+            json!({"a[x]": "PASSED", "b": {"run": "x"}}),
+        ] {
+            assert_eq!(texts(value).unwrap(), ["a[x]", "b"]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        for (value, said) in [
+            (json!(null), "null"),
+            (json!("tests/test_a.py"), "holds no list"),
+            (json!(["a", 3]), "element 2 is a number"),
+            (json!("[a, b]"), "neither JSON nor"),
+            (json!(7), "a number"),
+        ] {
+            let error = texts(value).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        assert!(object(json!("{\"a\": 1}")).unwrap().is_object());
+        assert!(object(json!("{'a': True}")).unwrap().is_object());
+        assert!(object(json!("{oops")).unwrap_err().contains("not JSON"));
+    }
+}

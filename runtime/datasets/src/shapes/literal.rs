@@ -1,0 +1,262 @@
+//! Python literals, read as data. Nothing is ever evaluated: no names, no calls, no operators.
+
+use serde_json::{Map, Number, Value};
+
+/// Lists inside lists deeper than this are refused.
+const DEPTH: usize = 64;
+
+/// Reads a literal of lists, tuples, sets, dicts, strings, numbers, `True`, `False` and `None`.
+pub(crate) fn parse(text: &str) -> Result<Value, String> {
+    let mut reader = Reader { text, at: 0 };
+    let value = reader.value(0)?;
+    reader.space();
+    match reader.peek() {
+        None => Ok(value),
+        Some(next) => Err(format!("{next:?} at character {} stands behind the value", reader.at)),
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let next = self.peek()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    fn space(&mut self) {
+        while self.peek().is_some_and(char::is_whitespace) {
+            self.take();
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, String> {
+        if depth > DEPTH {
+            return Err(format!("nested deeper than {DEPTH}"));
+        }
+        self.space();
+        match self.peek() {
+            Some('[') => self.items(']', depth).map(Value::Array),
+            Some('(') => self.items(')', depth).map(Value::Array),
+            Some('{') => self.braces(depth),
+            Some('\'' | '"') => self.string(false).map(Value::String),
+            Some(_) => self.word(),
+            None => Err("ends where a value belongs".into()),
+        }
+    }
+
+    fn items(&mut self, end: char, depth: usize) -> Result<Vec<Value>, String> {
+        self.take();
+        let mut out = Vec::new();
+        loop {
+            self.space();
+            if self.peek() == Some(end) {
+                self.take();
+                return Ok(out);
+            }
+            out.push(self.value(depth + 1)?);
+            self.comma(end)?;
+        }
+    }
+
+    /// Two values without a comma are refused: Python would join two strings, which in a list of
+    /// test ids is a slip and never meant.
+    fn comma(&mut self, end: char) -> Result<(), String> {
+        self.space();
+        match self.peek() {
+            Some(',') => {
+                self.take();
+                Ok(())
+            }
+            Some(next) if next == end => Ok(()),
+            Some(next) => {
+                Err(format!("expected `,` or `{end}` at character {}, found {next:?}", self.at))
+            }
+            None => Err(format!("`{end}` is missing at the end")),
+        }
+    }
+
+    fn braces(&mut self, depth: usize) -> Result<Value, String> {
+        self.take();
+        let mut map = Map::new();
+        let mut set = Vec::new();
+        loop {
+            self.space();
+            if self.peek() == Some('}') {
+                self.take();
+                let is_set = !set.is_empty();
+                return Ok(if is_set { Value::Array(set) } else { Value::Object(map) });
+            }
+            let key = self.value(depth + 1)?;
+            self.space();
+            if self.peek() == Some(':') {
+                self.take();
+                let value = self.value(depth + 1)?;
+                let key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+                map.insert(key, value);
+            } else {
+                set.push(key);
+            }
+            if !map.is_empty() && !set.is_empty() {
+                return Err("mixes a set and a dict".into());
+            }
+            self.comma('}')?;
+        }
+    }
+
+    fn word(&mut self) -> Result<Value, String> {
+        let rest = &self.text[self.at..];
+        let length = rest
+            .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-')))
+            .unwrap_or(rest.len());
+        let word = &rest[..length];
+        let quote = rest[length..].chars().next().filter(|next| matches!(next, '\'' | '"'));
+        if let Some(prefix) = quote.and(Some(word.to_ascii_lowercase())) {
+            if matches!(prefix.as_str(), "r" | "u") {
+                self.at += length;
+                return self.string(prefix == "r").map(Value::String);
+            }
+            return Err(format!("strings with the prefix `{word}` are not text"));
+        }
+        self.at += length;
+        match word {
+            "True" => Ok(Value::Bool(true)),
+            "False" => Ok(Value::Bool(false)),
+            "None" => Ok(Value::Null),
+            _ => {
+                let number = word.replace('_', "");
+                let whole = number.parse::<i64>().ok().map(Number::from);
+                let number = whole.or_else(|| {
+                    let is_number =
+                        number.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+                    number.parse::<f64>().ok().filter(|_| is_number).and_then(Number::from_f64)
+                });
+                number.map(Value::Number).ok_or_else(|| match word {
+                    "" => format!("{:?} at character {} begins no value", self.peek(), self.at),
+                    _ => format!("`{word}` is a name, not a value; nothing is evaluated"),
+                })
+            }
+        }
+    }
+
+    fn string(&mut self, raw: bool) -> Result<String, String> {
+        let begin = self.at;
+        let open = || format!("the text that begins at character {begin} has no end");
+        let quote = self.take().ok_or_else(open)?;
+        let two: String = std::iter::repeat_n(quote, 2).collect();
+        let triple = self.text[self.at..].starts_with(&two).then(|| {
+            self.at += 2;
+            format!("{two}{quote}")
+        });
+        let mut out = String::new();
+        loop {
+            if let Some(end) = &triple
+                && self.text[self.at..].starts_with(end.as_str())
+            {
+                self.at += 3;
+                return Ok(out);
+            }
+            match self.take().ok_or_else(open)? {
+                next if next == quote && triple.is_none() => return Ok(out),
+                '\\' if raw => {
+                    out.push('\\');
+                    out.push(self.take().ok_or_else(open)?);
+                }
+                '\\' => self.escape(&mut out)?,
+                '\n' if triple.is_none() => return Err(open()),
+                next => out.push(next),
+            }
+        }
+    }
+
+    fn escape(&mut self, out: &mut String) -> Result<(), String> {
+        let next = self.take().ok_or("ends inside an escape")?;
+        let plain = match next {
+            '\n' => return Ok(()),
+            'n' => '\n',
+            't' => '\t',
+            'r' => '\r',
+            'a' => '\x07',
+            'b' => '\x08',
+            'f' => '\x0c',
+            'v' => '\x0b',
+            '\\' | '\'' | '"' => next,
+            'x' => self.code(2, 16)?,
+            'u' => self.code(4, 16)?,
+            'U' => self.code(8, 16)?,
+            '0'..='7' => {
+                self.at -= 1;
+                let digits = self.text[self.at..].chars().take(3);
+                let count = digits.take_while(|digit| digit.is_digit(8)).count();
+                self.code(count, 8)?
+            }
+            'N' => return Err("named characters (`\\N{...}`) are not read".into()),
+            // As in Python, an escape that means nothing stays as it is.
+            other => {
+                out.push('\\');
+                other
+            }
+        };
+        out.push(plain);
+        Ok(())
+    }
+
+    fn code(&mut self, digits: usize, radix: u32) -> Result<char, String> {
+        let text = self.text.get(self.at..self.at + digits).ok_or("ends inside an escape")?;
+        let code = u32::from_str_radix(text, radix).ok().and_then(char::from_u32);
+        self.at += digits;
+        code.ok_or_else(|| format!("\\{text} is no character"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn literals_are_read_as_python_writes_them() {
+        for (text, value) in [
+            ("['a', \"b'c\", 'd\\'e']", json!(["a", "b'c", "d'e"])),
+            ("('x',)", json!(["x"])),
+            ("{'a': 1, 'b': [True, None, -2.5e3]}", json!({"a": 1, "b": [true, null, -2500.0]})),
+            ("{'s', 't'}", json!(["s", "t"])),
+            ("['\\x41\\u00e9\\101\\n\\q']", json!(["AéA\n\\q"])),
+            ("[r'a\\d', u'é', '']", json!(["a\\d", "é", ""])),
+            ("['''a\n'b''']", json!(["a\n'b"])),
+            ("[\n 'a',\n]", json!(["a"])),
+            ("[]", json!([])),
+        ] {
+            assert_eq!(parse(text), Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_evaluated_and_slips_are_named() {
+        for (text, said) in [
+            ("__import__('os').system('x')", "is a name"),
+            ("['a' 'b']", "expected `,`"),
+            ("['a'", "is missing at the end"),
+            ("['a", "has no end"),
+            ("[1] + [2]", "stands behind"),
+            ("[b'a']", "not text"),
+            ("[x for x in y]", "is a name"),
+            ("[f'{x}']", "not text"),
+            ("", "ends where"),
+            ("{'a': 1, 'b'}", "mixes"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+        assert!(parse(&"[".repeat(100_000)).is_err());
+    }
+}

@@ -1,0 +1,18 @@
+//! Rows of other benchmarks: recognised, read by the data of their shape, made into tasks.
+
+mod build;
+mod commands;
+mod detect;
+mod fea_bench;
+mod featurebench;
+mod fields;
+mod image;
+mod lists;
+mod literal;
+mod patches;
+mod shape;
+mod statement;
+
+pub(crate) use build::{Provenance, build};
+pub(crate) use detect::detect;
+pub(crate) use shape::{Shape, named, of_hub, shipped};

@@ -1,0 +1,248 @@
+//! A shape: what a benchmark calls its fields and how it means them, as data.
+
+use std::{collections::BTreeMap, path::Path, sync::LazyLock};
+
+use serde::Deserialize;
+
+use crate::DatasetError;
+
+/// A file of `configs/benchmarks/`, or one of the user's own. `docs/datasets.md` says the keys.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shape {
+    pub name: String,
+    /// The version of the benchmark's harness whose rules count.
+    pub version: Option<String>,
+    #[serde(default)]
+    pub module: Module,
+    #[serde(default)]
+    pub polarity: Polarity,
+    #[serde(default, rename = "match")]
+    pub matching: Matching,
+    /// What is kept from the agent besides what the row hides itself.
+    #[serde(default)]
+    pub hide: Hide,
+    /// A template, since some benchmarks name the folder after the repository.
+    #[serde(default = "testbed")]
+    pub workdir: String,
+    /// Fields that are objects, or JSON text of objects; a dot reaches into them.
+    #[serde(default)]
+    pub expand: Vec<String>,
+    /// Fields of ours that a row must have beside the ones that every task needs.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Bulk that is not even named among the fields left out.
+    #[serde(default)]
+    pub drop: Vec<String>,
+    #[serde(default)]
+    pub detect: Detect,
+    #[serde(default)]
+    pub hub: Hub,
+    #[serde(default)]
+    pub fields: Aliases,
+    #[serde(default)]
+    pub details: Aliases,
+    #[serde(default)]
+    pub image: Image,
+    #[serde(default)]
+    pub tests: Tests,
+}
+
+pub(crate) type Aliases = BTreeMap<String, Vec<String>>;
+
+fn testbed() -> String {
+    "/testbed".into()
+}
+
+/// The code that a shape needs beside its data.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Module {
+    #[default]
+    None,
+    #[serde(rename = "featurebench")]
+    FeatureBench,
+    FeaBench,
+    /// Commands and parsers in the row, as lists or as code.
+    Commands,
+}
+
+/// Which way a row's patch points.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Polarity {
+    #[default]
+    Solution,
+    Corruption,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Matching {
+    #[default]
+    Ids,
+    Files,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Hide {
+    #[default]
+    Nothing,
+    FailToPass,
+}
+
+/// How a row is recognised: all of `all`, one of `any` (where it names some), none of `none`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Detect {
+    pub all: Vec<String>,
+    pub any: Vec<String>,
+    pub none: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Hub {
+    pub names: Vec<String>,
+    pub split: Option<String>,
+    pub revision: Option<String>,
+    /// What `benchmark.split` is for a name whose split says nothing.
+    pub sets: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Image {
+    /// For rows that name none; empty where every row must.
+    pub name: String,
+    /// What `__` in an id becomes: image names may not hold it.
+    pub separator: Option<String>,
+    /// For `base=host`, in place of an image.
+    pub setup: Vec<String>,
+    pub setup_bin: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Tests {
+    /// The folder of `python` and `pytest` in the image.
+    pub bin: String,
+    pub command: String,
+    pub parser: String,
+    /// The benchmark's limit for one instance.
+    pub seconds: f64,
+    pub by_repo: Vec<ByRepo>,
+}
+
+/// How one repository is tested. The first that fits counts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ByRepo {
+    pub repos: Vec<String>,
+    /// All of them, where it names none.
+    pub versions: Vec<String>,
+    pub command: Option<String>,
+    pub parser: Option<String>,
+    pub directives: Directives,
+    /// Stands above the command of the row.
+    pub over_row: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Directives {
+    #[default]
+    Files,
+    /// Dotted modules below `tests/`, as Django's runner takes them.
+    Modules,
+}
+
+impl Tests {
+    pub(crate) fn of(&self, repo: &str, version: &str) -> Option<&ByRepo> {
+        self.by_repo.iter().find(|by| {
+            by.repos.iter().any(|name| name == repo)
+                && (by.versions.is_empty() || by.versions.iter().any(|known| known == version))
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Common {
+    fields: Aliases,
+    details: Aliases,
+}
+
+const COMMON: &str = include_str!("../../../../configs/benchmarks/aliases.toml");
+
+/// The shipped shapes. A further one is a file and a line here; a user's own is the file alone.
+const SHIPPED: [(&str, &str); 7] = [
+    ("featurebench", include_str!("../../../../configs/benchmarks/featurebench.toml")),
+    ("fea-bench", include_str!("../../../../configs/benchmarks/fea-bench.toml")),
+    ("swe-bench", include_str!("../../../../configs/benchmarks/swe-bench.toml")),
+    ("swe-bench-live", include_str!("../../../../configs/benchmarks/swe-bench-live.toml")),
+    ("swe-gym", include_str!("../../../../configs/benchmarks/swe-gym.toml")),
+    ("swe-rebench", include_str!("../../../../configs/benchmarks/swe-rebench.toml")),
+    ("swe-smith", include_str!("../../../../configs/benchmarks/swe-smith.toml")),
+];
+
+static SHAPES: LazyLock<Result<Vec<Shape>, String>> = LazyLock::new(|| {
+    SHIPPED.iter().map(|(name, text)| parse(text).map_err(|why| format!("{name}: {why}"))).collect()
+});
+
+/// Reads a shape and lays the common aliases below its own.
+fn parse(text: &str) -> Result<Shape, String> {
+    let common: Common = toml::from_str(COMMON).map_err(|error| format!("aliases: {error}"))?;
+    let mut shape: Shape = toml::from_str(text).map_err(|error| error.to_string())?;
+    for (name, aliases) in common.fields {
+        shape.fields.entry(name).or_insert(aliases);
+    }
+    for (name, aliases) in common.details {
+        shape.details.entry(name).or_insert(aliases);
+    }
+    Ok(shape)
+}
+
+/// All shipped shapes.
+pub(crate) fn shipped() -> Result<&'static [Shape], DatasetError> {
+    SHAPES
+        .as_deref()
+        .map_err(|why| DatasetError::BadShape { shape: "shipped".into(), why: why.clone() })
+}
+
+/// A shipped shape by name, or a user's by its file.
+pub(crate) fn named(name: &str, base_dir: &Path) -> Result<Shape, DatasetError> {
+    let bad = |why: String| DatasetError::BadShape { shape: name.to_owned(), why };
+    if name.ends_with(".toml") {
+        let file = base_dir.join(name);
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| bad(format!("{}: {error}", file.display())))?;
+        return parse(&text).map_err(bad);
+    }
+    let shapes = shipped()?;
+    shapes.iter().find(|shape| shape.name == name).cloned().ok_or_else(|| {
+        let known: Vec<_> = shapes.iter().map(|shape| shape.name.as_str()).collect();
+        bad(format!("is none of {}", known.join(", ")))
+    })
+}
+
+/// The shape that a name on the hub tells.
+pub(crate) fn of_hub(name: &str) -> Result<Option<&'static Shape>, DatasetError> {
+    let same = |known: &String| known.eq_ignore_ascii_case(name);
+    Ok(shipped()?.iter().find(|shape| shape.hub.names.iter().any(same)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_shape_is_read_and_named_after_its_file() {
+        let shapes = shipped().unwrap();
+        for (shape, (name, _)) in shapes.iter().zip(SHIPPED) {
+            assert_eq!(shape.name, name);
+            assert!(!shape.detect.all.is_empty(), "{name} recognises nothing");
+            assert!(shape.tests.seconds > 0.0, "{name} has no limit");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The statement, as the benchmark puts it.
+
+use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
+use serde::Serialize;
+
+use super::{fields::Fields, shape::Module};
+use crate::{address::Options, bad::Complaint};
+
+const HINTS: &str = include_str!("../../../../prompts/swe-bench/hints.md.j2");
+
+/// The row's own statement, with hints behind it where they are wanted. The benchmarks' own runs
+/// leave hints away.
+pub(crate) fn of(fields: &mut Fields<'_>, options: &Options) -> Result<String, Complaint> {
+    let statement = fields.needed("statement")?;
+    let hints = fields.text("hints")?.filter(|hints| options.hints && !hints.trim().is_empty());
+    let Some(hints) = hints else {
+        let cut = options.no_interfaces && fields.shape.module == Module::FeatureBench;
+        return Ok(if cut { without_interfaces(statement) } else { statement });
+    };
+    #[derive(Serialize)]
+    struct Filling {
+        statement: String,
+        hints: String,
+    }
+    render(HINTS, Filling { statement, hints })
+}
+
+/// FeatureBench's `--without`: everything from the interfaces on goes.
+fn without_interfaces(mut statement: String) -> String {
+    if let Some(at) = statement.find("## Interface Descriptions") {
+        statement.truncate(at);
+    }
+    statement.trim_end().to_owned()
+}
+
+/// Fills a template of `prompts/`.
+pub(crate) fn render(template: &str, filling: impl Serialize) -> Result<String, Complaint> {
+    let failed = |error: minijinja::Error| Complaint::whole(format!("the statement: {error:#}"));
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .keep_trailing_newline(true)
+        .build()
+        .map_err(failed)?;
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_syntax(syntax);
+    environment.render_str(template, Serde(filling)).map_err(failed)
+}
