@@ -71,7 +71,7 @@ pub struct GradeArgs {
     /// SWE-bench predictions (JSONL, a JSON list, or an object keyed by id), or `gold`, or `noop`.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
-    /// Files or globs of tasks and recipes.
+    /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
     /// The run directory, new or empty. Default: `runs/grade-<time>`.
@@ -131,11 +131,17 @@ impl From<Kind> for SandboxKind {
 pub enum TasksAction {
     /// One line a task.
     List(Dataset),
-    /// One task as JSON.
+    /// One task, to be read.
     #[command(override_usage = "proctor tasks show <ID> --tasks <DATASET>...")]
     Show {
         /// The task's id.
         id: String,
+        /// Show the solution too.
+        #[arg(long)]
+        gold: bool,
+        /// As a JSON object of the task format.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         dataset: Dataset,
     },
@@ -163,7 +169,7 @@ pub enum TasksAction {
 
 #[derive(Debug, Args)]
 pub struct Dataset {
-    /// Files or globs of tasks and recipes.
+    /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
     #[arg(long, required = true, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use proctor_core::PlannedTask;
+use proctor_datasets::{Hub, Loaded};
 use proctor_sandbox_api::Backend;
 use proctor_seat::Sources;
 
@@ -13,6 +14,15 @@ use crate::error::{CommandError, UserError};
 
 /// The folder of built recipe tasks below the cache.
 const BUILT: &str = "tasks";
+
+/// Reads what some patterns name: files, folders, globs, datasets of the hub.
+pub async fn read(patterns: &[String], beside: &Path, cache: &Path) -> Result<Loaded, UserError> {
+    let patterns: Vec<_> = patterns.iter().map(|pattern| placed(pattern, beside)).collect();
+    let hub = Hub::of_this_host(cache.join("hub"));
+    proctor_datasets::load_with(&patterns, Path::new("."), &hub)
+        .await
+        .map_err(|error| UserError::new(error.to_string()))
+}
 
 /// Loads every task of some patterns, in order. Rows that cannot be read are named together and
 /// end the command: a benchmark with silently fewer tasks is another benchmark.
@@ -22,13 +32,24 @@ pub async fn load(
     cache: &Path,
     backend: &Arc<dyn Backend>,
 ) -> Result<Vec<PlannedTask>, CommandError> {
-    let patterns: Vec<_> = patterns.iter().map(|pattern| placed(pattern, beside)).collect();
-    let loaded = proctor_datasets::load(&patterns, Path::new("."))
-        .map_err(|error| UserError::new(error.to_string()))?;
+    let loaded = read(patterns, beside, cache).await?;
     if !loaded.bad.is_empty() {
         let rows: Vec<_> = loaded.bad.iter().map(ToString::to_string).collect();
         return Err(UserError::new(rows.join("\n")).mend("correct or remove these rows").into());
     }
+    let tasks = built(loaded, cache, backend).await?;
+    if tasks.is_empty() {
+        return Err(UserError::new(format!("no task in {}", patterns.join(", "))).into());
+    }
+    Ok(tasks)
+}
+
+/// The tasks of what was read, recipes among them built.
+pub async fn built(
+    loaded: Loaded,
+    cache: &Path,
+    backend: &Arc<dyn Backend>,
+) -> Result<Vec<PlannedTask>, CommandError> {
     let mut tasks = Vec::new();
     for task in &loaded.tasks {
         let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
@@ -49,9 +70,6 @@ pub async fn load(
         let beside = located.file.parent().unwrap_or(Path::new("."));
         tasks.push(PlannedTask { task: Arc::new(built), base_dir: absolute(beside)? });
     }
-    if tasks.is_empty() {
-        return Err(UserError::new(format!("no task in {}", patterns.join(", "))).into());
-    }
     Ok(tasks)
 }
 
@@ -63,6 +81,9 @@ fn absolute(path: &Path) -> std::io::Result<PathBuf> {
 
 /// A pattern as it stands, unless only the folder of the configuration has what it names.
 fn placed(pattern: &str, beside: &Path) -> String {
+    if pattern.starts_with("hf://") {
+        return pattern.to_owned();
+    }
     let there = beside.join(pattern);
     if !stem(Path::new(pattern)).exists() && stem(&there).exists() {
         return there.to_string_lossy().into_owned();
@@ -72,7 +93,9 @@ fn placed(pattern: &str, beside: &Path) -> String {
 
 /// The part of a pattern before its first wildcard.
 fn stem(pattern: &Path) -> PathBuf {
-    pattern
+    let text = pattern.to_string_lossy();
+    let without_options = text.split('#').next().unwrap_or(&text);
+    Path::new(without_options)
         .components()
         .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']))
         .collect()

@@ -154,6 +154,7 @@ impl<'a> Loader<'a> {
 
     fn set(&mut self, set: Set<'_>) -> Result<(), DatasetError> {
         let before = self.loaded.tasks.len();
+        let bad_before = self.loaded.bad.len();
         for file in &set.files {
             // Two patterns may meet in one file; its rows are not doubled by that.
             let key = (file.clone(), set.options.clone());
@@ -165,6 +166,9 @@ impl<'a> Loader<'a> {
         if let Some(ids) = &set.options.ids {
             let tasks = self.loaded.tasks.split_off(before);
             self.loaded.tasks.extend(ids::narrow(tasks, ids)?);
+            // All that were asked for are good: what is wrong with others is nobody's worry.
+            let others = self.loaded.bad.split_off(bad_before);
+            self.loaded.bad.extend(others.into_iter().filter(|bad| bad.id.is_none()));
         }
         Ok(())
     }

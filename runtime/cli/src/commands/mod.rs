@@ -7,6 +7,7 @@ mod grade;
 mod report;
 mod resume;
 mod run;
+mod show;
 mod tasks;
 mod validate;
 

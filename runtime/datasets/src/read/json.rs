@@ -146,7 +146,10 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Vec<(usize, Option<String>, Option<String>, Result<Value, String>)> {
+    /// Line, split, key, value.
+    type Seen = (usize, Option<String>, Option<String>, Result<Value, String>);
+
+    fn read(text: &str) -> Vec<Seen> {
         let mut out = Vec::new();
         rows(text.as_bytes(), &mut |row| {
             let Place::Line(line) = row.place else { panic!("JSON has lines") };

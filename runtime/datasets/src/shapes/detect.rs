@@ -1,5 +1,7 @@
 //! Which shape a row has, from the names of its fields.
 
+use std::cmp::Reverse;
+
 use serde_json::{Map, Value};
 
 use super::shape::Shape;
@@ -36,7 +38,8 @@ fn nothing_fits(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
     };
     let nearest = shapes.iter().min_by_key(|shape| {
         let odd = shape.detect.none.iter().filter(|name| row.contains_key(*name)).count();
-        missing(shape).len() + odd
+        // Of two that lack as much, the one that asks for more is nearer.
+        (missing(shape).len() + odd, Reverse(shape.detect.all.len()))
     });
     let what = match nearest {
         Some(shape) if !missing(shape).is_empty() => format!(

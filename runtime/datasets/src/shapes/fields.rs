@@ -61,6 +61,8 @@ impl<'a> Fields<'a> {
     /// One field by the row's own name.
     pub(crate) fn named(&mut self, name: &str) -> Option<Value> {
         let value = match name.split_once('.') {
+            // A null stays where it is: the complaint about it names it.
+            None if self.row.get(name).is_none_or(Value::is_null) => return None,
             None => self.row.swap_remove(name)?,
             Some((outer, path)) => {
                 let mut value = self.inner.get(outer)?;

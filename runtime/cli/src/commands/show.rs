@@ -1,0 +1,165 @@
+//! `proctor tasks list` and `show`: a dataset for people to read.
+
+use std::{fmt::Write as _, path::Path, process::ExitCode};
+
+use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
+use proctor_datasets::BadRow;
+use proctor_types::{SandboxKind, Task};
+
+use crate::{
+    assemble,
+    error::{CommandError, UserError},
+    home, tasks,
+};
+
+/// The user's mistake, as [`CommandError`] has it.
+const BAD_ROWS: u8 = 2;
+
+/// All good tasks of some patterns, and what is wrong with the rest.
+async fn read(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandError> {
+    let cache = home::cache()?;
+    let mut loaded = tasks::read(patterns, Path::new("."), &cache).await?;
+    let bad = std::mem::take(&mut loaded.bad);
+    // Only recipes have to be built, and only for building is a room needed.
+    if loaded.recipes.is_empty() {
+        return Ok((loaded.tasks, bad));
+    }
+    let backend = assemble::backend(SandboxKind::Native, &cache).await?;
+    let planned = tasks::built(loaded, &cache, &backend).await?;
+    Ok((planned.into_iter().map(|planned| planned.task.as_ref().clone()).collect(), bad))
+}
+
+#[expect(clippy::print_stdout, reason = "the list is this command's result")]
+pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
+    let (tasks, bad) = read(patterns).await?;
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["id", "benchmark", "level", "repository", "F2P", "P2P"]);
+    let number = |number: usize| Cell::new(number).set_alignment(CellAlignment::Right);
+    for task in &tasks {
+        table.add_row([
+            Cell::new(&task.id),
+            Cell::new(benchmark(task)),
+            Cell::new(task.level.map_or(String::new(), |level| level.to_string())),
+            Cell::new(task.repo.as_deref().unwrap_or("")),
+            number(task.fail_to_pass.len()),
+            number(task.pass_to_pass.len()),
+        ]);
+    }
+    println!("{table}\n{} tasks", tasks.len());
+    for bad in &bad {
+        eprintln!("bad row: {bad}");
+    }
+    Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
+}
+
+#[expect(clippy::print_stdout, reason = "the task is this command's result")]
+pub async fn show(
+    id: &str,
+    patterns: &[String],
+    gold: bool,
+    json: bool,
+) -> Result<ExitCode, CommandError> {
+    let (tasks, bad) = read(patterns).await?;
+    let Some(task) = tasks.into_iter().find(|task| task.id.as_str() == id) else {
+        let what = match bad.iter().find(|bad| bad.id.as_deref() == Some(id)) {
+            Some(bad) => format!("`{id}` is in a bad row: {bad}"),
+            None => format!("no task is called `{id}`"),
+        };
+        return Err(UserError::new(what).mend("`proctor tasks list` names the good ones").into());
+    };
+    if json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&if gold { task } else { without_gold(task) })?
+        );
+    } else {
+        println!("{}", text(&task, gold));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn benchmark(task: &Task) -> String {
+    task.benchmark.as_ref().map_or(String::new(), |benchmark| {
+        let split = benchmark.split.as_ref().map_or(String::new(), |split| format!("/{split}"));
+        format!("{}{split}", benchmark.name)
+    })
+}
+
+/// The task without its solution. A mask is one, read backwards.
+fn without_gold(mut task: Task) -> Task {
+    let hide = |patch: &mut Option<String>| {
+        if let Some(text) = patch {
+            *text = format!("hidden: {}; `--gold` shows it", size(text));
+        }
+    };
+    hide(&mut task.gold);
+    hide(&mut task.mask);
+    task
+}
+
+fn size(patch: &str) -> String {
+    let starts = |prefix: &str, not: &str| {
+        patch.lines().filter(|line| line.starts_with(prefix) && !line.starts_with(not)).count()
+    };
+    let files = patch.lines().filter(|line| line.starts_with("diff --git ")).count();
+    format!("{files} files, +{} -{} lines", starts("+", "+++"), starts("-", "---"))
+}
+
+fn text(task: &Task, gold: bool) -> String {
+    let mut out = format!("{}\n\n", task.id);
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            // Writing to a text cannot fail.
+            let _ = writeln!(out, "{name:<12} {value}");
+        }
+    };
+    let known = task.benchmark.as_ref();
+    fact("benchmark", benchmark(task));
+    fact("harness", known.and_then(|known| known.version.clone()).unwrap_or_default());
+    fact("revision", known.and_then(|known| known.revision.clone()).unwrap_or_default());
+    fact("repository", task.repo.clone().unwrap_or_default());
+    fact("level", task.level.map_or(String::new(), |level| level.to_string()));
+    let environment = &task.environment;
+    fact("image", environment.image.clone().unwrap_or_default());
+    fact("base", environment.base.clone().unwrap_or_default());
+    fact("workdir", task.workdir.clone());
+    fact("tests", task.test_command.join(" "));
+    fact("limit", format!("{} s for grading", task.timeouts.grade_seconds));
+    fact("hidden", task.hidden.join(", "));
+    fact("blocked", task.blocked_urls.join(", "));
+    let patch = |patch: &Option<String>| patch.as_deref().map(size).unwrap_or_default();
+    fact("mask", patch(&task.mask));
+    fact("gold", patch(&task.gold));
+    fact("test patch", patch(&task.test_patch));
+    if task.from_scratch.is_some() {
+        fact("start", "an empty work directory".into());
+    }
+    for (name, ids) in [("fail to pass", &task.fail_to_pass), ("pass to pass", &task.pass_to_pass)]
+    {
+        let _ = writeln!(out, "\n{name}: {}", ids.len());
+        for id in ids.iter().take(SHOWN_IDS) {
+            let _ = writeln!(out, "  {id}");
+        }
+        if ids.len() > SHOWN_IDS {
+            let _ = writeln!(out, "  and {} more; `--json` shows all", ids.len() - SHOWN_IDS);
+        }
+    }
+    let _ = write!(
+        out,
+        "\nstatement, {} characters:\n\n{}\n",
+        task.statement.chars().count(),
+        task.statement
+    );
+    if gold {
+        for (name, patch) in [("mask", &task.mask), ("gold", &task.gold)] {
+            if let Some(patch) = patch {
+                let _ = write!(out, "\n{name}:\n\n{patch}");
+            }
+        }
+    }
+    out
+}
+
+/// Ids of one list that are shown to a reader.
+const SHOWN_IDS: usize = 20;
