@@ -68,12 +68,16 @@ pub struct RunArgs {
 pub struct GradeArgs {
     /// A run directory, whose patches are graded anew.
     pub run: Option<PathBuf>,
-    /// SWE-bench predictions (JSONL, a JSON list, or an object keyed by id), or `gold`, or `noop`.
+    /// Predictions of SWE-bench, mini-swe-agent, FeatureBench (`output.jsonl`) or FEA-Bench, or
+    /// `gold`, or `noop`.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
     /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
+    /// Grade the patches of attempts that say they failed, too (FeatureBench's `success: false`).
+    #[arg(long, requires = "predictions")]
+    pub include_failed: bool,
     /// The run directory, new or empty. Default: `runs/grade-<time>`.
     #[arg(long)]
     pub out: Option<PathBuf>,

@@ -6,7 +6,6 @@ mod commands;
 mod config;
 mod error;
 mod home;
-mod predictions;
 mod progress;
 mod tasks;
 

@@ -22,7 +22,7 @@ pub use environments::Environments;
 pub use grading::{GradeRoom, grade_patch};
 pub use house::House;
 pub use plan::{Plan, PlannedTask};
-pub use prediction::{PREDICTIONS, record_prediction};
+pub use prediction::{PREDICTIONS, Taken, record_prediction};
 pub use progress::Progress;
 pub use retry::RetryPolicy;
 pub use trial::{TrialEnd, run_trial};

@@ -8,20 +8,34 @@ use crate::recorder::record_fault;
 /// The scaffold that an arm of predictions names: nobody drove it here.
 pub const PREDICTIONS: &str = "predictions";
 
-/// Records a prediction as the trial's outcome. A task without one is recorded as such, with the
-/// empty patch: the denominator is the plan, so it counts as not resolved.
+/// What is known of one prediction.
+#[derive(Debug, Clone, Copy)]
+pub enum Taken<'a> {
+    Patch(&'a [u8]),
+    /// There is none for this task.
+    Missing,
+    /// Whoever made it says that it failed, and why.
+    Failed(&'a str),
+}
+
+/// Records a prediction as the trial's outcome. A task without one, and an empty one, is recorded as
+/// such, with the empty patch: the denominator is the plan, so it counts as not resolved.
 pub fn record_prediction(
     run: &RunDir,
     id: &TrialId,
     arm: &str,
-    patch: Option<&[u8]>,
+    taken: Taken<'_>,
 ) -> Result<(), Fault> {
     let dir = run.trial(id).map_err(record_fault)?;
-    let ending = match patch {
-        Some(_) => Ending::Submitted,
-        None => Ending::ScaffoldExited { why: "no prediction for this task".into() },
+    let exited = |why: &str| Ending::ScaffoldExited { why: why.into() };
+    let (ending, patch) = match taken {
+        Taken::Patch(patch) if patch.trim_ascii().is_empty() => {
+            (exited("the prediction is empty"), &[][..])
+        }
+        Taken::Patch(patch) => (Ending::Submitted, patch),
+        Taken::Missing => (exited("no prediction for this task"), &[][..]),
+        Taken::Failed(why) => (exited(why), &[][..]),
     };
-    let patch = patch.unwrap_or_default();
     let hash = run.blobs().put(patch).map_err(record_fault)?;
     let outcome = Outcome {
         schema_version: 1,

@@ -1,6 +1,11 @@
 //! What is wrong with a row, said so that it can be found and mended.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use crate::read::Place;
 
 /// One row that is not a task. It never takes the others with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +21,23 @@ pub struct BadRow {
     pub id: Option<String>,
     /// What is wrong, with the mend where it is known.
     pub what: String,
+}
+
+impl BadRow {
+    pub(crate) fn new(
+        file: &Path,
+        place: Option<Place>,
+        id: Option<String>,
+        complaint: Complaint,
+    ) -> Self {
+        let (line, row) = match place {
+            Some(Place::Line(line)) => (Some(line), None),
+            Some(Place::Row(row)) => (None, Some(row)),
+            None => (None, None),
+        };
+        let Complaint { field, what } = complaint;
+        Self { file: file.to_path_buf(), line, row, field, id, what }
+    }
 }
 
 impl fmt::Display for BadRow {

@@ -201,7 +201,7 @@ impl<'a> Loader<'a> {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(complaint) => {
-                    self.loaded.bad.push(bad(file, None, None, complaint));
+                    self.loaded.bad.push(BadRow::new(file, None, None, complaint));
                     return Ok(());
                 }
             }
@@ -216,7 +216,7 @@ impl<'a> Loader<'a> {
                 self.value(file, Some(row.place), value, set, &provenance)?;
             }
             Err(complaint) => {
-                self.loaded.bad.push(bad(file, Some(row.place), row.key, complaint));
+                self.loaded.bad.push(BadRow::new(file, Some(row.place), row.key, complaint));
             }
         }
         Ok(())
@@ -267,7 +267,7 @@ impl<'a> Loader<'a> {
             Ok(task) => task,
             Err(complaints) => {
                 let rows = complaints.into_iter().map(|complaint| {
-                    bad(file, place.or(Some(Place::Line(1))), id.clone(), complaint)
+                    BadRow::new(file, place.or(Some(Place::Line(1))), id.clone(), complaint)
                 });
                 self.loaded.bad.extend(rows);
                 return;
@@ -275,7 +275,7 @@ impl<'a> Loader<'a> {
         };
         if let Some(first) = self.ids.get(task.id.as_str()) {
             let what = format!("is taken already, in {first}");
-            self.loaded.bad.push(bad(file, place, id, Complaint::at("id", what)));
+            self.loaded.bad.push(BadRow::new(file, place, id, Complaint::at("id", what)));
             return;
         }
         self.ids.insert(task.id.0.clone(), format!("{}:{number}", file.display()));
@@ -288,7 +288,7 @@ impl<'a> Loader<'a> {
         let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
         let bytes = fs::read(file).map_err(|error| unreadable(error.to_string()))?;
         let Ok(text) = String::from_utf8(bytes) else {
-            self.loaded.bad.push(bad(file, None, None, Complaint::whole("is not UTF-8")));
+            self.loaded.bad.push(BadRow::new(file, None, None, Complaint::whole("is not UTF-8")));
             return Ok(());
         };
         let value: Value = match toml::from_str(&text) {
@@ -299,7 +299,7 @@ impl<'a> Loader<'a> {
                 });
                 let what = format!("not TOML: {}", error.message());
                 let place = line.map(Place::Line);
-                self.loaded.bad.push(bad(file, place, None, Complaint::whole(what)));
+                self.loaded.bad.push(BadRow::new(file, place, None, Complaint::whole(what)));
                 return Ok(());
             }
         };
@@ -398,7 +398,7 @@ type Ids = BTreeMap<String, String>;
 
 fn add_recipe(file: &Path, value: Value, loaded: &mut Loaded, ids: &mut Ids) {
     let mut refuse = |id: Option<String>, complaint| {
-        loaded.bad.push(bad(file, None, id, complaint));
+        loaded.bad.push(BadRow::new(file, None, id, complaint));
     };
     let mut value = value;
     let Some(table) = value.as_object_mut() else { return };
@@ -426,14 +426,4 @@ fn add_recipe(file: &Path, value: Value, loaded: &mut Loaded, ids: &mut Ids) {
         ids.insert(recipe.id.clone(), file.display().to_string());
         loaded.recipes.push(RecipeFile { file: file.to_path_buf(), recipe });
     }
-}
-
-fn bad(file: &Path, place: Option<Place>, id: Option<String>, complaint: Complaint) -> BadRow {
-    let (line, row) = match place {
-        Some(Place::Line(line)) => (Some(line), None),
-        Some(Place::Row(row)) => (None, Some(row)),
-        None => (None, None),
-    };
-    let Complaint { field, what } = complaint;
-    BadRow { file: file.to_path_buf(), line, row, field, id, what }
 }

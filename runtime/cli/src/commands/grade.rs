@@ -7,22 +7,17 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{PREDICTIONS, Plan, record_prediction};
+use proctor_core::Plan;
 use proctor_record::RunDir;
-use proctor_types::{
-    Arm, ArmId, Budget, NetworkPolicy, RunRecord, SandboxSpec, TrialId, sha256_hex,
-};
-use serde_json::{Value, json};
+use proctor_types::{Budget, NetworkPolicy, RunRecord, SandboxSpec, TrialId};
 
 use crate::{
     args::GradeArgs,
     assemble::{self, Grading},
-    commands::{carry_out::carry_out, resume::resume, run},
+    commands::{carry_out::carry_out, predictions, resume::resume, run},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
-    home,
-    predictions::{self, Predictions},
-    tasks,
+    home, tasks,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
@@ -92,41 +87,14 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         let plan = Plan { tasks: planned, arms, attempts: 1 };
         return carry_out(run, plan, args.jobs, backends, &cache, Grading::Once, flakes).await;
     }
-    let predictions = predictions::read(Path::new(file))?;
-    for id in predictions.patches.keys() {
-        if !planned.iter().any(|planned| planned.task.id.as_str() == id) {
-            eprintln!("note: a prediction for {id}, which is not in the dataset, is left out");
-        }
-    }
-    let arm = Arc::new(arm_of(&predictions, sandbox));
-    let (run, flakes) = run::start(&out, &config, vec![arm.as_ref().clone()], &planned)?;
-    for planned in &planned {
-        let id = TrialId { task: planned.task.id.clone(), arm: arm.id.clone(), attempt: 1 };
-        let patch = predictions.patches.get(planned.task.id.as_str()).map(Vec::as_slice);
-        record_prediction(&run, &id, &arm.name, patch)?;
-    }
-    let plan = Plan { tasks: planned, arms: vec![arm], attempts: 1 };
+    let taken = predictions::read(Path::new(file), args.include_failed)?;
+    taken.tell_strangers(&planned);
+    let arms: Vec<_> = taken.arms(&sandbox).into_iter().map(Arc::new).collect();
+    let attempts = taken.attempts();
+    let config = ConfigFile { attempts, ..config };
+    let bare: Vec<_> = arms.iter().map(|arm| arm.as_ref().clone()).collect();
+    let (run, flakes) = run::start(&out, &config, bare, &planned)?;
+    taken.record(&run, &arms, &planned)?;
+    let plan = Plan { tasks: planned, arms, attempts };
     carry_out(run, plan, args.jobs, backends, &cache, Grading::Once, flakes).await
-}
-
-/// The arm of a set of predictions: its factor is what they say.
-fn arm_of(predictions: &Predictions, sandbox: SandboxSpec) -> Arm {
-    let mut all = Vec::new();
-    for (id, patch) in &predictions.patches {
-        all.extend_from_slice(format!("{id}\0{}\0", patch.len()).as_bytes());
-        all.extend_from_slice(patch);
-    }
-    let name = predictions.model.clone().unwrap_or_else(|| PREDICTIONS.to_owned());
-    Arm {
-        id: ArmId::new(""),
-        name,
-        scaffold: PREDICTIONS.to_owned(),
-        model: None,
-        budget: Budget::default(),
-        sandbox,
-        network: NetworkPolicy::default(),
-        prompts: Value::Null,
-        settings: json!({ "predictions": sha256_hex(&all) }),
-    }
-    .identified()
 }

@@ -4,6 +4,7 @@ mod carry_out;
 mod certificate;
 mod doctor;
 mod grade;
+mod predictions;
 mod report;
 mod resume;
 mod run;

@@ -50,7 +50,7 @@ fn object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
 
 /// Rows keyed by id say what is to be solved or tested; parts of one row do not.
 fn looks_like_a_row(text: &[u8]) -> bool {
-    ["\"instance_id\"", "\"problem_statement\"", "\"statement\"", "\"FAIL_TO_PASS\""]
+    ["\"instance_id\"", "\"problem_statement\"", "\"FAIL_TO_PASS\"", "\"model_patch\""]
         .iter()
         .any(|key| text.windows(key.len()).any(|window| window == key.as_bytes()))
 }

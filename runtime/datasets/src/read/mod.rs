@@ -48,6 +48,19 @@ pub(crate) fn rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), Data
     }
 }
 
+/// Hands every row of JSON in any form to `each`, whatever the file is called.
+pub(crate) fn json_or_lines(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
+    let unreadable = |error: std::io::Error| DatasetError::Unreadable {
+        file: file.to_path_buf(),
+        why: error.to_string(),
+    };
+    if kind(file) == "jsonl" {
+        return jsonl::rows(File::open(file).map_err(unreadable)?, each).map_err(unreadable);
+    }
+    json::rows(&std::fs::read(file).map_err(unreadable)?, each);
+    Ok(())
+}
+
 /// The end of a file's name that says what it holds.
 pub(crate) fn kind(file: &Path) -> &str {
     file.extension().and_then(|extension| extension.to_str()).unwrap_or_default()

@@ -1,0 +1,109 @@
+//! Predictions made elsewhere, as arms of a run: one an author, one trial an attempt.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use proctor_core::{PREDICTIONS, PlannedTask, Taken, record_prediction};
+use proctor_datasets::{Attempts, Predictions, read_predictions};
+use proctor_record::RunDir;
+use proctor_types::{Arm, ArmId, Budget, NetworkPolicy, SandboxSpec, TrialId, sha256_hex};
+use serde_json::{Value, json};
+
+use crate::error::{CommandError, UserError};
+
+/// What a file of predictions holds, and how it is to be counted.
+pub struct Given {
+    predictions: Predictions,
+    include_failed: bool,
+}
+
+/// Reads a file. Entries that are no predictions are named together and end the command: figures
+/// over silently fewer answers would be somebody else's.
+pub fn read(file: &Path, include_failed: bool) -> Result<Given, UserError> {
+    let predictions = read_predictions(file).map_err(|error| UserError::new(error.to_string()))?;
+    if predictions.bad.is_empty() {
+        return Ok(Given { predictions, include_failed });
+    }
+    let entries: Vec<_> = predictions.bad.iter().map(ToString::to_string).collect();
+    Err(UserError::new(entries.join("\n")).mend(
+        "correct or remove these entries; each is {\"instance_id\", \"model_name_or_path\", \
+         \"model_patch\"}, and several attempts have `n_attempt`",
+    ))
+}
+
+impl Given {
+    pub fn attempts(&self) -> u32 {
+        self.predictions.attempts()
+    }
+
+    /// Names predictions for tasks that the dataset does not have.
+    pub fn tell_strangers(&self, planned: &[PlannedTask]) {
+        let known: BTreeSet<&str> =
+            planned.iter().map(|planned| planned.task.id.as_str()).collect();
+        let all = self.predictions.makers.values().flat_map(|attempts| attempts.keys());
+        let strangers: BTreeSet<&str> =
+            all.map(|(id, _)| id.as_str()).filter(|id| !known.contains(id)).collect();
+        for id in strangers {
+            eprintln!("note: a prediction for {id}, which is not in the dataset, is left out");
+        }
+    }
+
+    /// One arm an author: its factor is what the author's predictions say.
+    pub fn arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
+        let include_failed = self.include_failed;
+        let arm = |(name, attempts): (&String, &Attempts)| {
+            Arm {
+                id: ArmId::new(""),
+                name: name.clone(),
+                scaffold: PREDICTIONS.to_owned(),
+                model: None,
+                budget: Budget::default(),
+                sandbox: sandbox.clone(),
+                network: NetworkPolicy::default(),
+                prompts: Value::Null,
+                settings: json!({
+                    "predictions": digest(attempts),
+                    "include_failed": include_failed,
+                }),
+            }
+            .identified()
+        };
+        self.predictions.makers.iter().map(arm).collect()
+    }
+
+    /// Records every trial of the arms, in the order of [`Given::arms`].
+    pub fn record(
+        &self,
+        run: &RunDir,
+        arms: &[Arc<Arm>],
+        planned: &[PlannedTask],
+    ) -> Result<(), CommandError> {
+        for (arm, made) in arms.iter().zip(self.predictions.makers.values()) {
+            for planned in planned {
+                for attempt in 1..=self.attempts() {
+                    let task = planned.task.id.clone();
+                    let found = made.get(&(task.to_string(), attempt));
+                    let taken = match found {
+                        None => Taken::Missing,
+                        Some(found) => match &found.failed {
+                            Some(why) if !self.include_failed => Taken::Failed(why),
+                            _ => Taken::Patch(found.patch.as_bytes()),
+                        },
+                    };
+                    let id = TrialId { task, arm: arm.id.clone(), attempt };
+                    record_prediction(run, &id, &arm.name, taken)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn digest(attempts: &Attempts) -> String {
+    let mut all = Vec::new();
+    for ((id, attempt), made) in attempts {
+        let head = format!("{id}\0{attempt}\0{}\0{}\0", made.failed.is_some(), made.patch.len());
+        all.extend_from_slice(head.as_bytes());
+        all.extend_from_slice(made.patch.as_bytes());
+    }
+    sha256_hex(&all)
+}

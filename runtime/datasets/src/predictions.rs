@@ -1,0 +1,143 @@
+//! Predictions: patches that were made elsewhere, in the forms that harnesses write.
+//!
+//! SWE-bench's JSON lines, list and object keyed by id; mini-swe-agent's `preds.json`; FeatureBench's
+//! `output.jsonl`; FEA-Bench's results. They differ in names, in whether one file holds several
+//! attempts, and in whether a failed attempt is said to be one.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::{
+    BadRow, DatasetError,
+    bad::Complaint,
+    read::{self, RawRow},
+};
+
+/// What one file holds, by the name of whoever made it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Predictions {
+    pub makers: BTreeMap<String, Attempts>,
+    /// Entries that are no predictions, and second ones for the same task and attempt.
+    pub bad: Vec<BadRow>,
+}
+
+/// Predictions by task id and attempt; attempts are counted from 1.
+pub type Attempts = BTreeMap<(String, u32), Prediction>;
+
+/// One answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prediction {
+    /// Empty where there was none: it is scored as such.
+    pub patch: String,
+    /// What whoever made it says went wrong. FeatureBench leaves such attempts out of its figures
+    /// unless told otherwise; here they stay in the denominator.
+    pub failed: Option<String>,
+}
+
+impl Predictions {
+    /// The highest attempt of all.
+    pub fn attempts(&self) -> u32 {
+        let all = self.makers.values().flat_map(|attempts| attempts.keys());
+        all.map(|(_, attempt)| *attempt).max().unwrap_or(1)
+    }
+}
+
+/// Whoever made a prediction that does not say.
+const NOBODY: &str = "predictions";
+
+/// Reads a file of predictions. Its form is told by its content, so that any name will do.
+///
+/// # Errors
+/// Only what makes the whole file useless; the rest is in [`Predictions::bad`].
+pub fn read_predictions(file: &Path) -> Result<Predictions, DatasetError> {
+    let mut reader = Reader { file: file.to_path_buf(), out: Predictions::default() };
+    read::json_or_lines(file, &mut |row| reader.row(row))?;
+    let mut out = reader.out;
+    if out.makers.is_empty() && out.bad.is_empty() {
+        let why = "holds no prediction".to_owned();
+        return Err(DatasetError::Unreadable { file: file.to_path_buf(), why });
+    }
+    out.bad.sort_by_key(|bad| (bad.line, bad.row));
+    Ok(out)
+}
+
+struct Reader {
+    file: PathBuf,
+    out: Predictions,
+}
+
+impl Reader {
+    fn row(&mut self, row: RawRow) {
+        let (place, key) = (row.place, row.key);
+        let named = |value: &Value| value.get("instance_id")?.as_str().map(str::to_owned);
+        let id = row.value.as_ref().ok().and_then(named).or_else(|| key.clone());
+        let taken = row.value.and_then(|value| entry(value, key));
+        let done = taken.and_then(|(maker, at, prediction)| {
+            let attempts = self.out.makers.entry(maker).or_default();
+            if attempts.contains_key(&at) {
+                let (id, attempt) = at;
+                let what = format!("a second prediction for {id}, attempt {attempt}; keep one");
+                return Err(Complaint::at("instance_id", what));
+            }
+            attempts.insert(at, prediction);
+            Ok(())
+        });
+        if let Err(complaint) = done {
+            self.out.bad.push(BadRow::new(&self.file, Some(place), id, complaint));
+        }
+    }
+}
+
+type Entry = (String, (String, u32), Prediction);
+
+fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
+    let Some(object) = value.as_object_mut() else {
+        return Err(Complaint::whole("is no object with `instance_id` and `model_patch`"));
+    };
+    let text =
+        |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let id = text("instance_id").map(str::to_owned).or(key);
+    let id = id.ok_or_else(|| Complaint::at("instance_id", "is missing"))?;
+    let maker = match (text("model_name_or_path"), text("agent"), text("model")) {
+        (Some(name), ..) => name.to_owned(),
+        (None, Some(agent), Some(model)) => format!("{agent}/{model}"),
+        (None, one, other) => one.or(other).unwrap_or(NOBODY).to_owned(),
+    };
+    let attempt = match object.get("n_attempt") {
+        None | Some(Value::Null) => 1,
+        Some(value) => value
+            .as_u64()
+            .and_then(|attempt| u32::try_from(attempt).ok())
+            .filter(|attempt| *attempt > 0)
+            .ok_or_else(|| {
+                Complaint::at("n_attempt", format!("is {value}; attempts count from 1"))
+            })?,
+    };
+    let failed = (object.get("success") == Some(&Value::Bool(false)))
+        .then(|| text("error").unwrap_or("the attempt failed").to_owned());
+    let patch = patch(object, failed.is_some())?;
+    Ok((maker, (id, attempt), Prediction { patch, failed }))
+}
+
+/// The patch; null is the empty one. A key that is missing is a mistake of the file, unless the
+/// attempt is said to have failed.
+fn patch(object: &mut serde_json::Map<String, Value>, failed: bool) -> Result<String, Complaint> {
+    let inner = object.get("test_result").and_then(|result| result.get("git_patch")).cloned();
+    match object.remove("model_patch").or(inner) {
+        Some(Value::String(patch)) => Ok(patch),
+        Some(Value::Null) => Ok(String::new()),
+        None if failed => Ok(String::new()),
+        Some(_) => {
+            Err(Complaint::at("model_patch", "is not text; an empty prediction is \"\" or null"))
+        }
+        None => {
+            let near = object.keys().find(|key| key.contains("patch") || key.contains("diff"));
+            let mend = near.map_or(String::new(), |near| format!("; is it `{near}`?"));
+            Err(Complaint::at("model_patch", format!("is missing{mend}")))
+        }
+    }
+}

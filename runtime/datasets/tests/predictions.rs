@@ -1,0 +1,105 @@
+//! Predictions in the forms that other harnesses write.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+use std::fs;
+
+use pretty_assertions::assert_eq;
+use proctor_datasets::{Predictions, read_predictions};
+use serde_json::json;
+
+fn read(name: &str, text: &str) -> Predictions {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(name);
+    fs::write(&file, text).unwrap();
+    read_predictions(&file).unwrap()
+}
+
+#[test]
+fn list_lines_and_object_say_the_same() {
+    let row = json!({"instance_id": "a", "model_name_or_path": "m", "model_patch": "x"});
+    let keyed = json!({"a": {"model_name_or_path": "m", "model_patch": "x"}});
+    let preds = json!({"a": row.clone()});
+    for (name, text) in [
+        ("p.jsonl", row.to_string()),
+        ("p.json", format!("[{row}]")),
+        ("p.json", keyed.to_string()),
+        ("preds.json", serde_json::to_string_pretty(&preds).unwrap()),
+        ("odd.txt", format!("{row}\n\n")),
+    ] {
+        let read = read(name, &text);
+        assert_eq!(read.bad, []);
+        let made = &read.makers["m"][&("a".to_owned(), 1)];
+        assert_eq!((made.patch.as_str(), &made.failed), ("x", &None), "{text}");
+    }
+}
+
+#[test]
+fn featurebenchs_output_has_attempts_and_failures() {
+    let row = |attempt: u32, success: bool| {
+        json!({
+            "instance_id": "a.lv1", "n_attempt": attempt, "model_patch": "x", "agent": "codex",
+            "model": "gpt", "task_metadata": {"patch": "the gold", "instance_id": "a.lv1"},
+            "success": success, "error": if success { None } else { Some("out of time") }
+        })
+    };
+    let inner = json!({"instance_id": "b.lv1", "agent": "codex", "model": "gpt",
+        "test_result": {"git_patch": "y"}});
+    let text = format!("{}\n{}\n{inner}\n", row(1, true), row(2, false));
+    let read = read("output.jsonl", &text);
+    assert_eq!(read.bad, []);
+    assert_eq!(read.attempts(), 2);
+    let made = &read.makers["codex/gpt"];
+    assert_eq!(made[&("a.lv1".to_owned(), 1)].failed, None);
+    assert_eq!(made[&("a.lv1".to_owned(), 2)].failed.as_deref(), Some("out of time"));
+    assert_eq!(made[&("b.lv1".to_owned(), 1)].patch, "y");
+}
+
+#[test]
+fn fea_benchs_results_keep_their_models_apart() {
+    let row = |model: &str| {
+        json!({"instance_id": "a", "model_name_or_path": model, "text": "t", "full_output": "f",
+            "model_patch": null})
+    };
+    let read = read("results.jsonl", &format!("{}\n{}", row("one"), row("two")));
+    assert_eq!(read.makers.len(), 2);
+    assert_eq!(read.makers["one"][&("a".to_owned(), 1)].patch, "");
+}
+
+#[test]
+fn bad_entries_and_second_ones_are_named_and_the_others_kept() {
+    let text = "{\"instance_id\": \"a\", \"model_patch\": \"x\"}\nnope\n\
+        {\"instance_id\": \"b\", \"model_patch\": 3}\n{\"model_patch\": \"x\"}\n\
+        {\"instance_id\": \"a\", \"model_patch\": \"y\"}\n{\"instance_id\": \"c\", \"patch\": \"x\"}\n\
+        {\"instance_id\": \"d\", \"model_patch\": \"x\", \"n_attempt\": 0}\n[]\n";
+    let read = read("p.jsonl", text);
+    let said: Vec<_> = read
+        .bad
+        .iter()
+        .map(|bad| (bad.line.unwrap(), bad.field.as_deref().unwrap_or("row"), bad.what.as_str()))
+        .collect();
+    assert_eq!(
+        said.iter().map(|(line, field, _)| (*line, *field)).collect::<Vec<_>>(),
+        [
+            (2, "row"),
+            (3, "model_patch"),
+            (4, "instance_id"),
+            (5, "instance_id"),
+            (6, "model_patch"),
+            (7, "n_attempt"),
+            (8, "row"),
+        ]
+    );
+    assert!(said[3].2.contains("a second prediction for a, attempt 1"), "{said:?}");
+    assert!(said[4].2.contains("is it `patch`?"), "{said:?}");
+    assert_eq!(read.makers["predictions"].len(), 1);
+}
+
+#[test]
+fn a_file_that_holds_nothing_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("p.jsonl");
+    fs::write(&file, "\n").unwrap();
+    assert!(read_predictions(&file).unwrap_err().to_string().contains("holds no prediction"));
+    assert!(read_predictions(&dir.path().join("absent.json")).is_err());
+}
