@@ -7,6 +7,8 @@ mod evidence;
 mod examine;
 mod grade;
 mod launch;
+pub mod official;
+pub mod parsers;
 mod paths;
 mod plan;
 mod policy;

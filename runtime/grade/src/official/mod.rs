@@ -1,0 +1,15 @@
+//! The official grading of each benchmark: one closed policy each, as data, and what carries it out.
+
+mod by_file;
+mod by_id;
+mod log;
+mod policy;
+mod registry;
+mod standing;
+mod verdict;
+
+pub use by_file::FileRun;
+pub use policy::{ExitRule, LogRules, OfficialPolicy, ParserRules, Part, Subject};
+pub use registry::PolicyError;
+pub use standing::{Standing, Standings};
+pub use verdict::{Official, with_official};

@@ -1,0 +1,172 @@
+//! What makes one benchmark's grading differ from another's: `configs/benchmarks/policies/*.toml`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{
+    official::Standings,
+    parsers::{Edition, ParserName},
+};
+
+/// The grading rules of one benchmark at one version of its harness.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OfficialPolicy {
+    /// As in `task.benchmark.name`.
+    pub benchmark: String,
+    /// Of the harness: a release, or the commit of one that has none.
+    pub version: String,
+    /// Other names of the same version.
+    #[serde(default)]
+    pub also_named: Vec<String>,
+    /// Taken where a task names no version. One policy of each benchmark is current.
+    #[serde(default)]
+    pub current: bool,
+    pub subject: Subject,
+    /// An expected id that was cut inside its brackets stands for the ids that begin like it, where
+    /// they agree on whether they passed.
+    #[serde(default)]
+    pub truncated_ids: bool,
+    pub exit: ExitRule,
+    /// Whether a fail-to-pass test must have passed; else a patch is resolved if nothing failed.
+    pub needs_success: bool,
+    pub log: LogRules,
+    pub parser: ParserRules,
+    #[serde(default)]
+    pub test_command: TestCommandRules,
+    pub fail_to_pass: Standings,
+    pub pass_to_pass: Standings,
+    /// For rows whose `eval_type` is `fail_only`; both groups.
+    #[serde(default)]
+    pub fail_only: Option<Standings>,
+}
+
+/// What an expectation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// A test, by its id.
+    Id,
+    /// A test file: its tests are the ones that were printed.
+    File,
+}
+
+/// What an exit status of the test command says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitRule {
+    Ignored,
+    /// One that is not zero needs a failure in the log, or the log is not believed.
+    NoSilentFailure,
+    /// Zero, for each file, is what resolved means.
+    ZeroForEachFile,
+}
+
+/// How a log is read before it is parsed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogRules {
+    pub newlines: Newlines,
+    pub undecodable: Undecodable,
+    /// A log that has one of these anywhere is not graded.
+    pub reject: Vec<String>,
+    /// Both must be in the log.
+    #[serde(default)]
+    pub markers: Option<Markers>,
+    /// Must be in the log once it is lower-cased.
+    #[serde(default)]
+    pub require_lowercase: Option<String>,
+    pub part: Part,
+    #[serde(default)]
+    pub after_last: Option<String>,
+    /// Whether the whole log is parsed where its part gave nothing.
+    #[serde(default)]
+    pub whole_if_empty: bool,
+    /// Where nothing was parsed, a pattern that shows that tests ran all the same.
+    #[serde(default)]
+    pub suite_ran: Option<String>,
+    /// What the exit status is printed after.
+    #[serde(default)]
+    pub exit_marker: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Newlines {
+    /// `\r\n` and `\r` are `\n`: the harness reads a file in text mode.
+    Universal,
+    Kept,
+}
+
+/// What bytes that are not UTF-8 do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undecodable {
+    Refused,
+    Replaced,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Markers {
+    pub start: String,
+    pub end: String,
+}
+
+/// The part of the log that is parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    Whole,
+    /// From the first start marker to the next marker of either kind.
+    BetweenMarkers,
+    /// Between the lines in which a tracing shell shows the markers.
+    BetweenTracedMarkers,
+    /// After the last mention of the test command.
+    AfterTestCommand,
+    /// After the last `after_last`.
+    AfterLast,
+}
+
+/// Which parser reads a task's log.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParserRules {
+    pub edition: Edition,
+    /// Keys of `task.benchmark.details`, dotted, that may name a parser. The first present counts.
+    #[serde(default)]
+    pub details: Vec<String>,
+    /// The benchmark's own names of parsers.
+    #[serde(default)]
+    pub names: BTreeMap<String, ParserName>,
+    #[serde(default)]
+    pub repositories: BTreeMap<String, ParserName>,
+    /// Whether the names of repositories are compared in lower case.
+    #[serde(default)]
+    pub ignore_case: bool,
+    #[serde(default)]
+    pub default: Option<ParserName>,
+}
+
+/// How the command was called after whose last mention a log is read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestCommandRules {
+    #[serde(default)]
+    pub details: Vec<String>,
+    #[serde(default)]
+    pub repositories: Vec<RepositoryCommand>,
+    #[serde(default)]
+    pub default: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RepositoryCommand {
+    pub repository: String,
+    /// Absent: all of them.
+    #[serde(default)]
+    pub versions: Option<Vec<String>>,
+    pub command: String,
+}

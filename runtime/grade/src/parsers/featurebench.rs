@@ -1,0 +1,83 @@
+//! FeatureBench's three parsers.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use regex::Regex;
+
+use crate::parsers::{
+    StatusMap,
+    parser::STATUSES,
+    text::{SPACE, pattern, strip},
+};
+
+/// Each kind of line of a short test summary, with the pattern of its name.
+static LINES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+    let named = |status: &'static str| {
+        (status, format!(r"^{status}{SPACE}+(.+?)(?:{SPACE}+-{SPACE}+.*)?$"))
+    };
+    let mut lines: Vec<(&str, String)> =
+        ["PASSED", "FAILED", "ERROR", "XFAIL"].into_iter().map(named).collect();
+    lines.push(("SKIPPED", format!(r"^SKIPPED{SPACE}+\[\d+\]{SPACE}+(.+?)(?::\d+)?:{SPACE}+.*$")));
+    lines.push((
+        "SUBFAILED",
+        format!(r"^SUBFAILED(?:\(<subtest>\))?{SPACE}+(.+?)(?:{SPACE}+-{SPACE}+.*)?$"),
+    ));
+    lines.into_iter().map(|(status, text)| (status, pattern(&text))).collect()
+});
+
+/// Reads the first short test summary, wherever its heading is printed, up to the next `===`.
+/// With `subfailed` (meson), failed subtests are numbered by test.
+pub(super) fn summary(log: &str, subfailed: bool) -> StatusMap {
+    let mut map = StatusMap::default();
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    let lines = log.split('\n').skip_while(|line| !is_heading(line)).skip(1);
+    for line in lines {
+        let line = strip(line);
+        if line.starts_with("===") {
+            break;
+        }
+        let kind = LINES.iter().find(|(status, _)| match *status {
+            "SUBFAILED" => subfailed && line.starts_with(status),
+            status => line.strip_prefix(status).is_some_and(|rest| rest.starts_with(' ')),
+        });
+        let Some((status, pattern)) = kind else { continue };
+        let Some(found) = pattern.captures(line) else { continue };
+        let name = strip(&found[1]);
+        if *status == "SUBFAILED" {
+            let count = counts.entry(name.to_owned()).or_default();
+            *count += 1;
+            map.set(format!("{name}[{count}]"), "FAILED");
+        } else {
+            map.set(name, *status);
+        }
+    }
+    map
+}
+
+fn is_heading(line: &str) -> bool {
+    line.to_lowercase().contains("short test summary info")
+}
+
+/// Reads verbose lines, `path::name STATUS [ 50%]` (pydantic), up to the first heading that is not
+/// the session's start.
+pub(super) fn verbose(log: &str) -> StatusMap {
+    let mut map = StatusMap::default();
+    for line in log.split('\n') {
+        let line = strip(line);
+        if line.starts_with("===") && !line.contains("test session starts") {
+            break;
+        }
+        for status in STATUSES {
+            let inside = [format!(" {status} "), format!(" {status}\t")];
+            if !inside.iter().any(|inside| line.contains(inside.as_str())) {
+                continue;
+            }
+            let name = line.split_once(status).map_or("", |(name, _)| strip(name));
+            if name.contains("::") {
+                map.set(name, status);
+                break;
+            }
+        }
+    }
+    map
+}

@@ -1,0 +1,97 @@
+//! `parse_log_pytest_v2`, whose four editions disagree, and SWE-Gym's variant of it.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::Regex;
+
+use crate::parsers::{
+    Edition, ParserCrash, StatusMap,
+    parser::{ends_with_status, starts_with_status},
+    pytest::is_skip_summary,
+    text::{SPACE, pattern, words},
+};
+
+static COLOUR: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[(\d+)m"));
+static NOTE: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"FAILED{SPACE}*\[.*?\]")));
+
+pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
+    let mut map = StatusMap::default();
+    for line in log.split('\n') {
+        let line = cleaned(line);
+        let starts = starts_with_status(&line);
+        if !starts && !ends_with_status(&line) {
+            continue;
+        }
+        if edition >= Edition::V5 {
+            newest(&mut map, &line, starts);
+            continue;
+        }
+        let line = spaced(&line);
+        let words = words(&line);
+        let (Some(first), Some(second)) = (words.first(), words.get(1)) else {
+            // 2.0 takes the second word unasked.
+            if edition == Edition::V2 {
+                return Err(ParserCrash::at(&line));
+            }
+            continue;
+        };
+        // 3.0.4 reads "name STATUS" as if it were "STATUS name".
+        if starts || edition == Edition::V3 {
+            map.set(*second, *first);
+        } else {
+            map.set(*first, *second);
+        }
+    }
+    Ok(map)
+}
+
+/// Spaces in ids are kept since 5.0. The message is cut off `FAILED` lines only.
+fn newest(map: &mut StatusMap, line: &str, starts: bool) {
+    let line = match line.split_once(" - ") {
+        Some((head, _)) if line.starts_with("FAILED") => head,
+        _ => line,
+    };
+    let words = words(line);
+    if words.len() < 2 {
+        return;
+    }
+    if !starts {
+        let (status, name) = (words[words.len() - 1], &words[..words.len() - 1]);
+        map.set(name.join(" "), status);
+    } else if !is_skip_summary(words[0], words[1]) {
+        map.set(words[1..].join(" "), words[0]);
+    }
+}
+
+pub(super) fn pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
+    let mut map = StatusMap::default();
+    for line in log.split('\n') {
+        let line = cleaned(line);
+        let line = NOTE.replace_all(&line, "FAILED");
+        let starts = starts_with_status(&line);
+        if !starts && !ends_with_status(&line) {
+            continue;
+        }
+        let line = spaced(&line);
+        let words = words(&line);
+        match (words.first(), words.get(1)) {
+            (Some(first), Some(second)) if starts => map.set(*second, *first),
+            (Some(first), Some(second)) => map.set(*first, *second),
+            _ => return Err(ParserCrash::at(&line)),
+        }
+    }
+    Ok(map)
+}
+
+/// Colours of one number only, and every control character, tabulators among them.
+fn cleaned(line: &str) -> String {
+    COLOUR.replace_all(line, "").chars().filter(|c| !('\x01'..='\x1f').contains(c)).collect()
+}
+
+fn spaced(line: &str) -> Cow<'_, str> {
+    if line.starts_with("FAILED") {
+        Cow::Owned(line.replace(" - ", " "))
+    } else {
+        Cow::Borrowed(line)
+    }
+}

@@ -1,0 +1,43 @@
+//! Test names and their statuses, in the order of their first mention.
+
+use std::collections::HashMap;
+
+/// A dictionary as Python has it: a later status replaces the earlier one in its place.
+///
+/// Statuses are words of the log. Most are `PASSED`, `FAILED`, `SKIPPED`, `ERROR` and `XFAIL`, but
+/// the official parsers take whatever word begins with one of these (`ERROR:`), and grade it as
+/// neither passed nor failed.
+#[derive(Debug, Clone, Default)]
+pub struct StatusMap {
+    entries: Vec<(String, String)>,
+    index: HashMap<String, usize>,
+}
+
+impl StatusMap {
+    pub fn set(&mut self, name: impl Into<String>, status: impl Into<String>) {
+        let (name, status) = (name.into(), status.into());
+        match self.index.get(&name) {
+            Some(at) => self.entries[*at].1 = status,
+            None => {
+                self.index.insert(name.clone(), self.entries.len());
+                self.entries.push((name, status));
+            }
+        }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.index.get(name).map(|at| self.entries[*at].1.as_str())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries.iter().map(|(name, status)| (name.as_str(), status.as_str()))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+}

@@ -1,0 +1,127 @@
+//! Fetches the official graders from PyPI and lets them grade.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+/// A folder that goes with the test: wheels, pytest in three generations, logs, results.
+pub struct Graders {
+    dir: PathBuf,
+    /// Removed at the end, unless the folder is one to keep.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+/// A folder to keep all in, and to take what is there from: for work on the parsers.
+const KEEP: &str = "PROCTOR_OFFICIAL_KEEP";
+
+const PYTESTS: [&str; 3] = ["pytest8", "pytest9", "pytest6"];
+const GRADERS: [&str; 6] = [
+    "swebench-3.0.4",
+    "swebench-5.0.2",
+    "swebench-2.0.13",
+    "swebench-4.1.0",
+    "featurebench-0.2.3",
+    "swesmith-0.0.9",
+];
+
+/// What `fetch.py` ends with where there is no package index.
+const UNREACHABLE: i32 = 77;
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/official")
+}
+
+fn python(script: &str) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .arg(scripts().join(script))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env_remove("PYTHONPATH")
+        .env_remove("PYTEST_ADDOPTS")
+        .env_remove("FORCE_COLOR")
+        .stdin(Stdio::null());
+    command
+}
+
+impl Graders {
+    /// Absent, and said by the test's name, where PyPI cannot be reached; a failure where
+    /// `PROCTOR_REQUIRE_OFFICIAL` is set.
+    pub fn fetch(test: &str) -> Option<Self> {
+        if let Some(dir) = std::env::var_os(KEEP).map(PathBuf::from)
+            && dir.join("graders").exists()
+        {
+            return Some(Self { dir, _temporary: None });
+        }
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = std::env::var_os(KEEP).map_or(temporary.path().to_owned(), PathBuf::from);
+        let fetched = python("fetch.py").arg(&dir).output();
+        let why = match fetched {
+            Ok(output) if output.status.success() => {
+                return Some(Self { dir, _temporary: Some(temporary) });
+            }
+            Ok(output) if output.status.code() == Some(UNREACHABLE) => "PyPI cannot be reached",
+            Ok(output) => panic!("fetch.py: {}", said(&output)),
+            Err(_) => "there is no python3",
+        };
+        eprintln!("{test}: NOT RUN: {why}");
+        let required = std::env::var_os("PROCTOR_REQUIRE_OFFICIAL").is_some();
+        assert!(!required, "{test}: the official graders are required: {why}");
+        None
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.dir.join("logs")
+    }
+
+    /// Runs the suites. Returns how many logs there are, in words.
+    pub fn make_logs(&self) -> String {
+        std::fs::create_dir_all(self.logs()).unwrap();
+        let sets =
+            PYTESTS.iter().filter(|set| !self.logs().join(format!("index-{set}.jsonl")).exists());
+        two_at_once(sets.map(|set| {
+            let mut command = python("logs.py");
+            command.arg(self.dir.join(set)).arg(self.dir.join("libraries")).arg(self.logs());
+            command
+        }));
+        let output = python("wrap.py").arg(self.logs()).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// The results of every grader: files of JSON lines.
+    pub fn grade(&self) -> Vec<PathBuf> {
+        let results = GRADERS.map(|name| self.dir.join(format!("{name}.jsonl")));
+        let missing = GRADERS.iter().zip(&results).filter(|(_, out)| !out.exists());
+        two_at_once(missing.map(|(name, out)| {
+            let mut command = python("official.py");
+            command.arg(self.dir.join("graders").join(name)).arg(self.logs()).arg(out);
+            command
+        }));
+        results.into()
+    }
+}
+
+fn two_at_once(commands: impl IntoIterator<Item = Command>) {
+    let commands = std::sync::Mutex::new(commands.into_iter().collect::<Vec<_>>().into_iter());
+    let work = || {
+        loop {
+            let next = commands.lock().unwrap().next();
+            let Some(mut command) = next else { return };
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{command:?}: {}", said(&output));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+}
+
+fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}

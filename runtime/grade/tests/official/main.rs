@@ -1,0 +1,23 @@
+//! Proctor against the official graders' own code, on the same logs.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+mod compare;
+mod graders;
+
+use compare::Tally;
+use graders::Graders;
+
+/// Every map of statuses and every verdict, over logs of real runs and logs made by hand.
+#[test]
+fn the_official_graders_agree_on_every_log() {
+    let Some(graders) = Graders::fetch("the_official_graders_agree_on_every_log") else { return };
+    let made = graders.make_logs();
+    let mut tally = Tally::default();
+    for results in graders.grade() {
+        tally.compare(&graders.logs(), &results);
+    }
+    println!("{made}\n{}", tally.figures());
+    tally.assert_agreement();
+    assert!(tally.logs() >= 300, "{} logs are too few", tally.logs());
+}

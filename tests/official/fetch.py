@@ -1,0 +1,56 @@
+"""Fetches the official graders, pytest in three generations, and two libraries with their tests.
+
+    fetch.py FOLDER
+
+Exit status 77: the package index cannot be reached.
+"""
+import pathlib
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+
+GRADERS = [
+    "swebench==5.0.2", "swebench==4.1.0", "swebench==3.0.4", "swebench==2.0.13",
+    "featurebench==0.2.3", "swesmith==0.0.9",
+]
+PYTESTS = {
+    "pytest9": ["pytest==9.0.2"],
+    "pytest8": ["pytest==8.4.2", "pytest-xdist==3.8.0", "pytest-subtests==0.14.2",
+                "pytest-rerunfailures==16.0.1", "pytest-timeout==2.4.0"],
+    "pytest6": ["pytest==6.2.5"],
+}
+LIBRARIES = ["boltons==25.0.0", "tomlkit==0.13.2"]
+
+
+def main(folder):
+    venv.create(folder / "venv", with_pip=True)
+
+    def pip(*words):
+        command = [folder / "venv/bin/python", "-m", "pip", "-q", "--disable-pip-version-check", *words]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            said = done.stdout + done.stderr
+            print(said, file=sys.stderr)
+            unreachable = ("Could not find a version" in said and "(from versions: none)" in said)
+            sys.exit(77 if unreachable or "Max retries" in said or "NewConnection" in said else 1)
+
+    for grader in GRADERS:
+        pip("download", "--no-deps", "--ignore-requires-python", "-d", folder / "wheels", grader)
+        name = grader.replace("==", "-")
+        wheel = next((folder / "wheels").glob(f"{name}-*.whl"))
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder / "graders" / name)
+    for name, packages in PYTESTS.items():
+        pip("install", "--target", folder / name, *packages)
+    for library in LIBRARIES:
+        pip("download", "--no-deps", "--no-binary", ":all:", "-d", folder / "sdists", library)
+    for sdist in (folder / "sdists").glob("*.tar.gz"):
+        with tarfile.open(sdist) as archive:
+            # Older patch releases of Python have no filters.
+            safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            archive.extractall(folder / "libraries", **safe)
+
+
+main(pathlib.Path(sys.argv[1]))

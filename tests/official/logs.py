@@ -1,0 +1,117 @@
+"""Makes logs by running real test suites under one generation of pytest.
+
+    logs.py PYTEST_FOLDER LIBRARIES OUT
+
+Each run is `pytest.main` in a fork of this process, so that pytest is imported once. It writes
+OUT/NAME.raw (what was printed) and a line of OUT/index-SET.jsonl with its name and exit status.
+"""
+import importlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+SET = pathlib.Path(sys.argv[1])
+LIBRARIES = pathlib.Path(sys.argv[2])
+OUT = pathlib.Path(sys.argv[3])
+
+OPTIONS = [
+    "-rA", "-q", "-v", "-q -rA", "-vv -rA", "-rA --tb=no --no-header -p no:cacheprovider",
+    "-rA --color=yes", "-v --color=yes", "-v -s", "-rA -s", "-x -rA", "-rfE", "-rs -q",
+    "-rA -vv -o console_output_style=classic --tb=no", "-v -o console_output_style=count",
+    "-p no:terminal", "-rA --doctest-modules", "-rA -p no:cacheprovider --color=no",
+]
+XDIST = ["-n2 -rA", "-n2 -v", "-n2 -v -rA --color=yes"]
+SUITES = sorted(path.name for path in (HERE / "suites").iterdir())
+LIBRARY_FILES = {
+    "boltons-25.0.0": ["tests/test_strutils.py", "tests/test_urlutils.py", "tests/test_setutils.py"],
+    "tomlkit-0.13.2": ["tests/test_items.py", "tests/test_toml_document.py"],
+}
+
+
+def runs():
+    """(name, folder, arguments, environment) of each run."""
+    newest = SET.name == "pytest8"
+    for suite in SUITES:
+        folder = HERE / "suites" / suite
+        if suite == "unittests":
+            continue
+        for number, options in enumerate(OPTIONS):
+            # The older and the newer generation run a third of it: their formats differ, not their tests.
+            if newest or number % 3 == (0 if SET.name == "pytest9" else 1):
+                yield f"{suite}-{number}", folder, options.split(), {}
+        if newest and suite == "crash":
+            yield "crash-1", folder, ["-rA"], {"CRASH": "1"}
+        if newest and suite in ("plain", "params", "skips"):
+            for number, options in enumerate(XDIST):
+                yield f"{suite}-xdist{number}", folder, options.split(), {}
+    if newest:
+        for library, files in LIBRARY_FILES.items():
+            for file in files:
+                for number, options in enumerate(["-rA", "-v", "-q -rA --tb=no", "-v -rA --color=yes"]):
+                    name = f"{library}-{pathlib.Path(file).stem}-{number}"
+                    yield name, LIBRARIES / library, [*options.split(), file], {}
+
+
+def run(name, folder, arguments, environment):
+    log = OUT / f"{SET.name}-{name}.raw"
+    child = os.fork()
+    if child == 0:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        os.chdir(folder)
+        os.environ.update(environment)
+        sys.path.insert(0, str(folder))
+        sys.argv[:] = ["pytest"]
+        status = 70
+        try:
+            status = int(pytest.main(arguments))
+        except SystemExit as end:
+            status = end.code or 0
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    return log.name, os.waitstatus_to_exitcode(status)
+
+
+def commands():
+    """Runners that are not pytest: name and command."""
+    cases = HERE / "suites/unittests/cases.py"
+    for number, options in enumerate(["-v", "", "-v -f", "-v -b", "-v --locals"]):
+        yield f"unittest-{number}", [sys.executable, str(cases), *options.split()]
+    for number in range(3):
+        yield f"sympy-{number}", [sys.executable, str(HERE / "sympy_like.py"), str(number)]
+
+
+sys.path.insert(0, str(SET))
+os.environ.update(PYTHONDONTWRITEBYTECODE="1", COLUMNS="120", PYTHONPATH=str(SET), PYTHONHASHSEED="0")
+sys.dont_write_bytecode = True
+import pytest  # noqa: E402
+from _pytest.config import default_plugins  # noqa: E402
+
+# Once for all forks. Plugins of other packages are left to each: pytest rewrites them on import.
+for plugin in default_plugins:
+    importlib.import_module(f"_pytest.{plugin}")
+
+with tempfile.TemporaryDirectory() as folder:
+    # A copy: runs leave caches, and the tests' own folder may be read-only.
+    shutil.copytree(HERE / "suites", pathlib.Path(folder) / "suites")
+    with open(OUT / f"index-{SET.name}.jsonl", "w") as index:
+        for name, where, arguments, environment in runs():
+            if where.is_relative_to(HERE):
+                where = pathlib.Path(folder) / where.relative_to(HERE)
+            log, status = run(name, where, arguments, environment)
+            index.write(json.dumps({"log": log, "exit": status}) + "\n")
+            index.flush()
+        if SET.name == "pytest8":
+            for name, command in commands():
+                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                (OUT / f"{name}.raw").write_bytes(done.stdout)
+                index.write(json.dumps({"log": f"{name}.raw", "exit": done.returncode}) + "\n")

@@ -1,0 +1,18 @@
+"""Passes the second time."""
+import pytest
+
+SEEN = []
+
+
+@pytest.mark.flaky(reruns=2)
+def test_flaky():
+    SEEN.append(1)
+    assert len(SEEN) > 1
+
+
+def test_never():
+    assert len(SEEN) > 100
+
+
+def test_always():
+    pass

@@ -1,0 +1,42 @@
+"""Puts raw output between the lines that an evaluation script prints around it.
+
+    wrap.py LOGS
+
+Writes NAME.log beside NAME.raw, the hand-made logs, and index.jsonl of all.
+"""
+import json
+import pathlib
+import sys
+
+import nasty
+
+LOGS = pathlib.Path(sys.argv[1])
+COMMANDS = ["pytest -rA", "pytest --no-header -rA --tb=no -p no:cacheprovider", "pytest -rA"]
+
+
+def wrapped(raw, status, number):
+    """As `bash -x` of the harness's script shows it."""
+    head = (
+        "+ cd /testbed\n+ git apply -v -\nChecking patch test_a.py...\nApplied patch test_a.py cleanly.\n"
+        f"+ : '>>>>> Start Test Output'\n+ {COMMANDS[number % 3]} test_a.py\n"
+    )
+    tail = f"+ SWEBENCH_TEST_EXIT_CODE={status}\n+ : '>>>>> End Test Output'\n"
+    tail += f"+ echo '>>>>> Test Exit Code: {status}'\n>>>>> Test Exit Code: {status}\n"
+    return head.encode() + raw + (b"" if raw.endswith(b"\n") else b"\n") + tail.encode()
+
+
+with open(LOGS / "index.jsonl", "w") as index:
+    number = 0
+    for part in sorted(LOGS.glob("index-*.jsonl")):
+        for line in open(part):
+            entry = json.loads(line)
+            raw = LOGS / entry["log"]
+            raw.with_suffix(".log").write_bytes(wrapped(raw.read_bytes(), entry["exit"], number))
+            entry["wrapped"] = raw.with_suffix(".log").name
+            index.write(json.dumps(entry) + "\n")
+            number += 1
+    print(f"{number} logs of real runs, {len(nasty.LOGS) + len(nasty.BYTES)} made by hand")
+    made = {name: text.encode() for name, text in nasty.LOGS.items()} | nasty.BYTES
+    for name, text in made.items():
+        (LOGS / f"nasty-{name}.log").write_bytes(text)
+        index.write(json.dumps({"log": f"nasty-{name}.log", "wrapped": f"nasty-{name}.log", "exit": 0}) + "\n")
