@@ -12,7 +12,7 @@ import venv
 import zipfile
 
 GRADERS = [
-    "swebench==5.0.2", "swebench==4.1.0", "swebench==3.0.4", "swebench==2.0.13",
+    "swebench==5.0.2", "swebench==4.1.0", "swebench==3.0.4", "swebench==2.1.0",
     "featurebench==0.2.3", "swesmith==0.0.9",
 ]
 PYTESTS = {

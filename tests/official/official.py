@@ -163,7 +163,7 @@ def swebench(log, exit_status, version):
         seen = seen_names(parsers[name], swe, with_spec=not version.startswith("2"))
         for f2p, p2p in choices(log, seen):
             known = versions.get(repo)
-            if version == "2.0.13":
+            if version == "2.1.0":
                 with tempfile.TemporaryDirectory() as folder:
                     where = pathlib.Path(folder) / (repo.replace("/", "__") + "-1")
                     where.mkdir()

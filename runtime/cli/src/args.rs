@@ -72,6 +72,13 @@ pub struct GradeArgs {
     /// `gold`, or `noop`.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
+    /// Grades a log that somebody else's grading left: a log, a JUnit XML report, or the folder of
+    /// one attempt. Prints the verdict; runs nothing.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions"], requires = "task")]
+    pub log: Option<PathBuf>,
+    /// The task that the log is of: a file with one row.
+    #[arg(long, value_name = "ROW", requires = "log")]
+    pub task: Option<PathBuf>,
     /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,

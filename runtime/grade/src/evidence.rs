@@ -13,10 +13,12 @@ pub(crate) const EXIT_MISMATCH: &str = "exit_mismatch";
 pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
 pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
 pub(crate) const LEFT_BEHIND: &str = "left_behind";
+pub(crate) const LOG_DOUBTED: &str = "log_doubted";
 pub(crate) const NO_CANARY: &str = "no_canary";
 pub(crate) use proctor_types::PATCH_REJECTED;
 /// Not of a patch but of the tests: a certificate calls them flaky.
 pub(crate) const QUARANTINED: &str = "quarantined";
+pub(crate) const READ_FROM_LOG: &str = "read_from_log";
 pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
 pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
 pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
@@ -28,7 +30,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 22] = [
+pub(crate) const KINDS: [&str; 24] = [
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,
@@ -40,9 +42,11 @@ pub(crate) const KINDS: [&str; 22] = [
     EXIT_WITHOUT_END,
     INTERPRETER_PATCHED,
     LEFT_BEHIND,
+    LOG_DOUBTED,
     NO_CANARY,
     PATCH_REJECTED,
     QUARANTINED,
+    READ_FROM_LOG,
     REPORT_MISMATCH,
     REPORT_WITHOUT_RUN,
     RESULTS_PIPE_GARBAGE,

@@ -14,18 +14,21 @@ use proctor_types::{Budget, NetworkPolicy, RunRecord, SandboxSpec, TrialId};
 use crate::{
     args::GradeArgs,
     assemble::{self, Grading},
-    commands::{carry_out::carry_out, predictions, resume::resume, run},
+    commands::{carry_out::carry_out, grade_log, predictions, resume::resume, run},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
     home, tasks,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
+    if let (Some(log), Some(task)) = (&args.log, &args.task) {
+        return grade_log::grade_log(log, task);
+    }
     match (&args.run, &args.predictions) {
         (Some(run), None) => regrade(run).await,
         (None, Some(file)) => grade_predictions(&args, file).await,
-        _ => Err(UserError::new("name either a run directory or --predictions")
-            .mend("proctor grade RUN, or proctor grade --predictions FILE --tasks DATASET")
+        _ => Err(UserError::new("name a run directory, --predictions or --log")
+            .mend("proctor grade RUN, proctor grade --predictions FILE --tasks DATASET, or proctor grade --log FILE --task ROW")
             .into()),
     }
 }

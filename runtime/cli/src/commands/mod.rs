@@ -4,6 +4,7 @@ mod carry_out;
 mod certificate;
 mod doctor;
 mod grade;
+mod grade_log;
 mod predictions;
 mod report;
 mod resume;

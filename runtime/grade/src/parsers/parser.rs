@@ -35,7 +35,7 @@ pub enum ParserName {
 /// those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Edition {
-    /// 2.0, which SWE-Gym forked.
+    /// 2.1.0, which SWE-Gym forked.
     #[serde(rename = "2")]
     V2,
     /// 3.0.4, which FEA-Bench pins.

@@ -29,7 +29,7 @@ pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> 
         let line = spaced(&line);
         let words = words(&line);
         let (Some(first), Some(second)) = (words.first(), words.get(1)) else {
-            // 2.0 takes the second word unasked.
+            // 2.1.0 takes the second word unasked.
             if edition == Edition::V2 {
                 return Err(ParserCrash::at(&line));
             }

@@ -19,7 +19,7 @@ const PYTESTS: [&str; 3] = ["pytest8", "pytest9", "pytest6"];
 const GRADERS: [&str; 6] = [
     "swebench-3.0.4",
     "swebench-5.0.2",
-    "swebench-2.0.13",
+    "swebench-2.1.0",
     "swebench-4.1.0",
     "featurebench-0.2.3",
     "swesmith-0.0.9",

@@ -1,0 +1,168 @@
+//! Grades a log that somebody else's run left behind.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use proctor_types::{Fault, Layer, Task, TestStatus, Verdict};
+use regex::Regex;
+
+use crate::{
+    evidence::{self, note},
+    official::{FileRun, OfficialPolicy, PolicyError, Subject, with_official},
+    parsers::text::pattern,
+    reader,
+    verdict::draw_up,
+};
+
+/// What was left behind of a grading.
+#[derive(Debug, Clone)]
+pub enum GivenLog {
+    /// One log of one run of all tests: a harness's, a test runner's, or a JUnit XML report.
+    Whole(Vec<u8>),
+    /// A run for each file, as FeatureBench makes them.
+    Files { fail_to_pass: FileRun, pass_to_pass: Vec<FileRun> },
+}
+
+/// Why a log cannot be graded.
+#[derive(Debug)]
+pub enum LogError {
+    Unreadable { path: PathBuf, error: io::Error },
+    Policy(PolicyError),
+    Fault(Fault),
+}
+
+const F2P_LOG: &str = "test_output.txt";
+const P2P_PREFIX: &str = "test_output_p2p_";
+const HARNESS_LOG: &str = "run_instance.log";
+
+static P2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"P2P test (\S+) exit code: (-?\d+)"));
+static F2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"F2P test exit code: (-?\d+)"));
+
+impl GivenLog {
+    /// Reads a log file, or the folder in which a harness keeps one attempt's logs.
+    ///
+    /// The exit status of a file's run is taken from the harness's own log beside it, else from the
+    /// counts that the run ends with, else it is unknown.
+    ///
+    /// # Errors
+    ///
+    /// A path that cannot be read, and a task that names an unknown policy.
+    pub fn read(path: &Path, task: &Task) -> Result<Self, LogError> {
+        let policy = OfficialPolicy::of(task).map_err(LogError::Policy)?;
+        let folder = path.is_dir();
+        let main = if folder { path.join(F2P_LOG) } else { path.to_owned() };
+        let log = read(&main)?;
+        if policy.is_none_or(|policy| policy.subject == Subject::Id) {
+            return Ok(Self::Whole(log));
+        }
+        let harness = folder.then(|| fs::read(path.join(HARNESS_LOG)).ok()).flatten();
+        let harness = String::from_utf8_lossy(harness.as_deref().unwrap_or_default()).into_owned();
+        let told = F2P_EXIT.captures_iter(&harness).last();
+        let exit = told.and_then(|found| found[1].parse().ok()).or_else(|| inferred(&log));
+        let file = task.fail_to_pass.first().cloned().unwrap_or_default();
+        let fail_to_pass = FileRun { file, log, exit };
+        let mut pass_to_pass = Vec::new();
+        for file in &task.pass_to_pass {
+            let base = file.rsplit('/').next().unwrap_or(file).replace(".py", "");
+            let log = path.join(format!("{P2P_PREFIX}{base}.txt"));
+            let log = if folder && log.exists() { read(&log)? } else { Vec::new() };
+            let told = P2P_EXIT.captures_iter(&harness).filter(|found| found[1].ends_with(file)).last();
+            let exit = told.and_then(|found| found[2].parse().ok()).or_else(|| inferred(&log));
+            pass_to_pass.push(FileRun { file: file.clone(), log, exit });
+        }
+        Ok(Self::Files { fail_to_pass, pass_to_pass })
+    }
+}
+
+/// Grades by the official policy of the task's benchmark, where it has one, and by the strict one.
+///
+/// # Errors
+///
+/// A task that no official policy can grade.
+pub fn grade_log(task: &Task, log: &GivenLog) -> Result<Verdict, LogError> {
+    let strict = strict(task, log).map_err(LogError::Fault)?;
+    let Some(policy) = OfficialPolicy::of(task).map_err(LogError::Policy)? else {
+        return Ok(strict);
+    };
+    let official = match log {
+        GivenLog::Whole(log) => policy.grade_log(task, log),
+        GivenLog::Files { fail_to_pass, pass_to_pass } => {
+            policy.grade_files(task, fail_to_pass, pass_to_pass)
+        }
+    };
+    Ok(with_official(strict, official.map_err(LogError::Policy)?))
+}
+
+fn strict(task: &Task, log: &GivenLog) -> Result<Verdict, Fault> {
+    let mut evidence =
+        vec![note(evidence::READ_FROM_LOG, "the graded code could write to what was read")];
+    let (tests, ended) = match log {
+        GivenLog::Whole(log) => {
+            let wanted: Vec<String> =
+                task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
+            let reading = reader::read(log, &wanted);
+            evidence
+                .extend(reading.doubts.into_iter().map(|what| note(evidence::LOG_DOUBTED, what)));
+            (reading.tests, reading.ended)
+        }
+        GivenLog::Files { fail_to_pass, pass_to_pass } => {
+            let f2p = std::iter::once((fail_to_pass.file.clone(), whole_file(fail_to_pass, false)));
+            let p2p = pass_to_pass.iter().map(|run| (run.file.clone(), whole_file(run, true)));
+            let all = std::iter::once(fail_to_pass).chain(pass_to_pass);
+            (f2p.chain(p2p).collect(), all.into_iter().all(|run| counts(&run.log).is_some()))
+        }
+    };
+    draw_up(task, &tests, ended, evidence, &BTreeSet::new())
+}
+
+/// A file passes if a test of it passed and none failed. A skip is no pass: a fail-to-pass file may
+/// have none.
+fn whole_file(run: &FileRun, may_skip: bool) -> TestStatus {
+    let Some(totals) = counts(&run.log) else { return TestStatus::Missing };
+    if totals.bad() > 0 || run.exit.is_some_and(|exit| exit != 0) {
+        TestStatus::Failed
+    } else if totals.of("skipped") > 0 && !may_skip {
+        TestStatus::Skipped
+    } else if totals.of("passed") > 0 {
+        TestStatus::Passed
+    } else {
+        TestStatus::Missing
+    }
+}
+
+fn counts(log: &[u8]) -> Option<reader::Totals> {
+    reader::totals(&reader::plain(log))
+}
+
+/// The exit status that pytest gives with these counts: 5 where no test ran.
+fn inferred(log: &[u8]) -> Option<i32> {
+    let totals = counts(log)?;
+    Some(if totals.bad() > 0 {
+        1
+    } else if totals.is_empty() {
+        5
+    } else {
+        0
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LogError> {
+    fs::read(path).map_err(|error| LogError::Unreadable { path: path.to_owned(), error })
+}
+
+impl LogError {
+    /// A fault of the grade, for those who do not talk to a user.
+    pub fn fault(self) -> Fault {
+        match self {
+            Self::Unreadable { path, error } => {
+                Fault::new(Layer::Grade, format!("{}: {error}", path.display()))
+            }
+            Self::Policy(error) => Fault::new(Layer::Grade, error.what).mend(error.mend),
+            Self::Fault(fault) => fault,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The part of a harness's log that holds the test run, and the exit status that it tells.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::parsers::text::pattern;
+
+const START: &str = ">>>>> Start Test Output";
+const END: &str = ">>>>> End Test Output";
+
+static EXIT: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r">>>>> Test Exit Code:\s*(-?\d+)"));
+
+pub(super) struct Scope<'a> {
+    pub body: &'a str,
+    pub exit: Option<i64>,
+    pub doubts: Vec<String>,
+}
+
+/// A log without markers is a test run's own.
+pub(super) fn of(log: &str) -> Scope<'_> {
+    let mut doubts = Vec::new();
+    for marker in [START, END] {
+        let count = log.matches(marker).count();
+        if count > 1 {
+            doubts.push(format!("{marker:?} is printed {count} times"));
+        }
+    }
+    let exits: Vec<&str> =
+        EXIT.captures_iter(log).filter_map(|found| Some(found.get(1)?.as_str())).collect();
+    if exits.iter().any(|exit| Some(exit) != exits.first()) {
+        doubts.push(format!("exit statuses {} are told", exits.join(", ")));
+    }
+    let exit = exits.last().map(|exit| exit.parse().unwrap_or(i64::MAX));
+    let body = match (log.find(START), log.rfind(END)) {
+        (Some(start), Some(end)) if start < end => &log[start + START.len()..end],
+        (None, None) => log,
+        _ => {
+            doubts.push("the markers of the test output are not in their order".into());
+            log
+        }
+    };
+    Scope { body, exit, doubts }
+}
