@@ -6,6 +6,7 @@ mod arrows;
 mod certificate;
 mod demo;
 mod faults;
+mod grade_log;
 mod limits;
 mod mistakes;
 mod resume;

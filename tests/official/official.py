@@ -141,7 +141,7 @@ def swebench(log, exit_status, version):
         for name in PYTHON_PARSERS:
             seen = seen_names(parsers[name], swe, with_spec=True)
             for f2p, p2p in choices(log, seen):
-                for kind in ("pass_and_fail", "fail_only"):
+                for kind in ("pass_and_fail", "fail_only")[: 2 if hash_of(log) % 3 == 0 else 1]:
                     spec = Spec(instance_id="owner__name-1", repo="owner/name", log_parser=f"parse_log_{name}",
                                 FAIL_TO_PASS=f2p, PASS_TO_PASS=p2p, eval_type=kind)
                     details = {"log_parser": f"parse_log_{name}", "eval_type": kind}
@@ -194,7 +194,7 @@ def seen_names(parser, path, with_spec):
 def choices(log, names):
     """Fewer for most logs: the rules are the same, only the names differ."""
     made = list(expectations(log, names))
-    return made if hash_of(log) % 4 == 0 else made[:2]
+    return made if hash_of(log) % 6 == 0 else made[:1]
 
 
 def hash_of(text):

@@ -70,7 +70,8 @@ impl GivenLog {
             let base = file.rsplit('/').next().unwrap_or(file).replace(".py", "");
             let log = path.join(format!("{P2P_PREFIX}{base}.txt"));
             let log = if folder && log.exists() { read(&log)? } else { Vec::new() };
-            let told = P2P_EXIT.captures_iter(&harness).filter(|found| found[1].ends_with(file)).last();
+            let told =
+                P2P_EXIT.captures_iter(&harness).filter(|found| found[1].ends_with(file)).last();
             let exit = told.and_then(|found| found[2].parse().ok()).or_else(|| inferred(&log));
             pass_to_pass.push(FileRun { file: file.clone(), log, exit });
         }

@@ -52,8 +52,6 @@ fn told(error: LogError, log: &Path, row: &Path) -> CommandError {
                 .mend(error.mend)
                 .into()
         }
-        LogError::Fault(fault) => {
-            anyhow::anyhow!("{}: {fault}", log.display()).into()
-        }
+        LogError::Fault(fault) => anyhow::anyhow!("{}: {fault}", log.display()).into(),
     }
 }

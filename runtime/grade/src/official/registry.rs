@@ -219,7 +219,7 @@ mod tests {
                 .filter(|other| other.benchmark == policy.benchmark && other.current)
                 .count();
             assert_eq!(current, 1, "{}", policy.benchmark);
-            let named = task(&policy.benchmark, Some(&policy.version), Value::Null);
+            let named = task(&policy.benchmark, Some(&policy.version), serde_json::json!({}));
             let found = OfficialPolicy::of(&named).unwrap().unwrap();
             assert_eq!(found.version, policy.version);
         }
@@ -227,15 +227,17 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_named_with_what_is_known() {
-        let error = OfficialPolicy::of(&task("swe-bunch", None, Value::Null)).unwrap_err();
+        let error =
+            OfficialPolicy::of(&task("swe-bunch", None, serde_json::json!({}))).unwrap_err();
         assert!(error.to_string().contains("swe-bunch"), "{error}");
-        let error = OfficialPolicy::of(&task("swe-bench", Some("9"), Value::Null)).unwrap_err();
+        let error =
+            OfficialPolicy::of(&task("swe-bench", Some("9"), serde_json::json!({}))).unwrap_err();
         assert!(error.mend.contains("5.0.2"), "{error}");
         let jest = task("swe-bench", None, serde_json::json!({"log_parser": "parse_log_jest"}));
         let policy = OfficialPolicy::of(&jest).unwrap().unwrap();
         let error = policy.parser_of(&jest).unwrap_err();
         assert!(error.what.contains("parse_log_jest"), "{error}");
-        let bare = task("swe-bench", None, Value::Null);
+        let bare = task("swe-bench", None, serde_json::json!({}));
         assert!(policy.parser_of(&bare).unwrap_err().what.contains("a/b"));
     }
 

@@ -6,7 +6,6 @@ use regex::Regex;
 
 use crate::parsers::{
     StatusMap,
-    parser::STATUSES,
     text::{SPACE, pattern, strip},
 };
 
@@ -58,6 +57,9 @@ fn is_heading(line: &str) -> bool {
     line.to_lowercase().contains("short test summary info")
 }
 
+/// In the order in which they are looked for in a line.
+const VERBOSE: [&str; 5] = ["PASSED", "FAILED", "ERROR", "XFAIL", "SKIPPED"];
+
 /// Reads verbose lines, `path::name STATUS [ 50%]` (pydantic), up to the first heading that is not
 /// the session's start.
 pub(super) fn verbose(log: &str) -> StatusMap {
@@ -67,7 +69,7 @@ pub(super) fn verbose(log: &str) -> StatusMap {
         if line.starts_with("===") && !line.contains("test session starts") {
             break;
         }
-        for status in STATUSES {
+        for status in VERBOSE {
             let inside = [format!(" {status} "), format!(" {status}\t")];
             if !inside.iter().any(|inside| line.contains(inside.as_str())) {
                 continue;

@@ -22,9 +22,8 @@ static VERBOSE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&format!(r"^(.+?) ({WORDS}|SUBFAIL)(?: \(.*\))? *(?:\[ *\d+(?:%|/\d+)\])?$"))
 });
 /// `[gw0] [ 50%] STATUS name`.
-static WORKER: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({WORDS}) (.+?) *$"))
-});
+static WORKER: LazyLock<Regex> =
+    LazyLock::new(|| pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({WORDS}) (.+?) *$")));
 static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^=* ?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [\d.]+s(?: \([^)]*\))? ?=*$")
 });
@@ -80,8 +79,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     let first_section = section_after_start(&lines);
     let mut found = Found::default();
     for (at, line) in lines.iter().enumerate() {
-        let in_summary =
-            summary.is_some_and(|from| at > from) && end.is_none_or(|to| at < to);
+        let in_summary = summary.is_some_and(|from| at > from) && end.is_none_or(|to| at < to);
         let in_progress = first_section.is_none_or(|section| at < section);
         found.line(line, in_summary, in_progress);
     }
@@ -111,9 +109,12 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
 
 /// Where the list of running tests ends: at the first heading after the session's own.
 fn section_after_start(lines: &[&str]) -> Option<usize> {
-    let start =
-        lines.iter().position(|line| is_heading(line, "test session starts")).map_or(0, |at| at + 1);
-    lines[start..].iter().position(|line| line.starts_with("====")).map(|at| start + at)
+    let start = lines
+        .iter()
+        .position(|line| is_heading(line, "test session starts"))
+        .map_or(0, |at| at + 1);
+    let ends = |line: &&str| line.starts_with("==") && line.ends_with("==");
+    lines[start..].iter().position(ends).map(|at| start + at)
 }
 
 fn is_heading(line: &str, title: &str) -> bool {
@@ -216,7 +217,8 @@ mod tests {
         let log = "== test session starts ==\na.py::t[x PASSED y] PASSED [ 50%]\n== x ==\n\
                    == short test summary info ==\nPASSED a.py::t[a - b]\nFAILED a.py::u[c] d] - e - f\n\
                    == 1 failed, 1 passed in 0.1s ==\n";
-        let reading = read(log, &ids(&["a.py::t[a - b]", "a.py::u[c] d]", "a.py::t[x PASSED y]"]), None);
+        let reading =
+            read(log, &ids(&["a.py::t[a - b]", "a.py::u[c] d]", "a.py::t[x PASSED y]"]), None);
         let statuses: Vec<TestStatus> = reading.tests.into_values().collect();
         assert_eq!(statuses, [TestStatus::Passed, TestStatus::Passed, TestStatus::Failed]);
         assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);

@@ -9,8 +9,7 @@ use crate::parsers::text::pattern;
 const START: &str = ">>>>> Start Test Output";
 const END: &str = ">>>>> End Test Output";
 
-static EXIT: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r">>>>> Test Exit Code:\s*(-?\d+)"));
+static EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r">>>>> Test Exit Code:\s*(-?\d+)"));
 
 pub(super) struct Scope<'a> {
     pub body: &'a str,

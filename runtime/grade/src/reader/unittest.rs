@@ -32,10 +32,13 @@ pub(super) fn read(log: &str, wanted: &[String]) -> LogReading {
         let mut statuses = Vec::new();
         for (at, line) in lines.iter().enumerate() {
             if let Some(rest) = line.strip_prefix(id.as_str()) {
-                statuses.extend(rest.strip_prefix(" ...").map(|rest| ending(rest, &lines[at + 1..])));
+                statuses
+                    .extend(rest.strip_prefix(" ...").map(|rest| ending(rest, &lines[at + 1..])));
             }
-            for (start, status) in [("FAIL: ", TestStatus::Failed), ("ERROR: ", TestStatus::Error)] {
-                let named = line.strip_prefix(start).and_then(|name| name.strip_prefix(id.as_str()));
+            for (start, status) in [("FAIL: ", TestStatus::Failed), ("ERROR: ", TestStatus::Error)]
+            {
+                let named =
+                    line.strip_prefix(start).and_then(|name| name.strip_prefix(id.as_str()));
                 if named.is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')) {
                     statuses.push(status);
                 }

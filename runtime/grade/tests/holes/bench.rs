@@ -1,0 +1,48 @@
+//! A task, a log, and what both policies make of them.
+
+use proctor_grade::{GivenLog, grade_log};
+use proctor_types::{Task, Verdict};
+use serde_json::{Value, json};
+
+/// A task of a benchmark with these expectations.
+pub fn task(benchmark: &str, details: Value, f2p: &[&str], p2p: &[&str]) -> Task {
+    serde_json::from_value(json!({
+        "schema_version": 1, "id": "owner__name-1", "repo": "owner/name", "statement": "",
+        "environment": {}, "fail_to_pass": f2p, "pass_to_pass": p2p, "test_command": [],
+        "benchmark": {"name": benchmark, "details": details}
+    }))
+    .unwrap()
+}
+
+/// What `official` and `strict` say.
+pub fn both(task: &Task, log: &str) -> (bool, bool) {
+    policies(&verdict(task, log))
+}
+
+pub fn policies(verdict: &Verdict) -> (bool, bool) {
+    let (official, strict) = (&verdict.policies["official"], &verdict.policies["strict"]);
+    assert_eq!(verdict.resolved, official.resolved, "the top level repeats the official one");
+    (official.resolved, strict.resolved)
+}
+
+pub fn verdict(task: &Task, log: &str) -> Verdict {
+    grade_log(task, &GivenLog::Whole(log.as_bytes().to_vec())).unwrap()
+}
+
+/// Output between the markers of an evaluation script, with the exit status that it records.
+pub fn marked(command: &str, output: &str, exit: i32) -> String {
+    format!(
+        "Applied patch test_a.py cleanly.\n+ : '>>>>> Start Test Output'\n+ {command} test_a.py\n\
+         {output}+ : '>>>>> End Test Output'\n>>>>> Test Exit Code: {exit}\n"
+    )
+}
+
+/// A run of pytest with `-rA`: what its tests print, and its short summary.
+pub fn session(printed: &str, summary: &[&str], totals: &str) -> String {
+    format!(
+        "============ test session starts ============\ncollected 2 items\n\ntest_a.py ..\n\n\
+         =========== PASSES ===========\n{printed}\
+         ========= short test summary info ==========\n{}\n========== {totals} in 0.01s ==========\n",
+        summary.join("\n")
+    )
+}

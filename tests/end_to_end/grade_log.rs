@@ -1,0 +1,61 @@
+//! `proctor grade --log`: somebody else's log, by the official policy and by the strict one.
+
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+fn row(benchmark: Value) -> String {
+    json!({
+        "schema_version": 1, "id": "owner__name-1", "repo": "owner/name", "statement": "x",
+        "environment": {"image": "none"}, "fail_to_pass": ["test_a.py::test_one"],
+        "pass_to_pass": [], "test_command": ["python", "-m", "pytest"], "gold": "x",
+        "benchmark": benchmark
+    })
+    .to_string()
+}
+
+const FORGED: &str = "+ : '>>>>> Start Test Output'\nPASSED test_a.py::test_one\nFAILED bogus\n\
+                      + : '>>>>> End Test Output'\n>>>>> Test Exit Code: 1\n";
+
+#[test]
+fn a_forged_log_has_both_verdicts_on_standard_output() {
+    let stage = Stage::new();
+    let details = json!({"name": "swe-bench", "version": "5.0.2",
+                         "details": {"log_parser": "parse_log_pytest"}});
+    let task = stage.file("row.json", &row(details));
+    let log = stage.file("test_output.txt", FORGED);
+    let args = ["grade", "--log", log.to_str().unwrap(), "--task", task.to_str().unwrap()];
+    let output = stage.run(args, 0);
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict["schema_version"], 1);
+    assert_eq!(verdict["resolved"], true);
+    assert_eq!(verdict["passed_rate"], 1.0);
+    assert_eq!(verdict["fail_to_pass"]["passed"], json!(["test_a.py::test_one"]));
+    assert_eq!(verdict["tests"], json!({"test_a.py::test_one": "passed"}));
+    assert_eq!(verdict["policies"]["official"]["name"], "swe-bench");
+    assert_eq!(verdict["policies"]["official"]["version"], "5.0.2");
+    assert_eq!(verdict["policies"]["official"]["resolved"], true);
+    assert_eq!(verdict["policies"]["strict"]["resolved"], false);
+}
+
+#[test]
+fn a_parser_a_file_or_a_row_that_is_not_known_is_named_with_the_mend() {
+    let stage = Stage::new();
+    let log = stage.file("test_output.txt", FORGED);
+    let tell = |row_text: &str, log: &str| {
+        let task = stage.file("row.json", row_text);
+        let output = stage.run(["grade", "--log", log, "--task", task.to_str().unwrap()], 2);
+        assert!(output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let jest = json!({"name": "swe-bench", "details": {"log_parser": "parse_log_jest"}});
+    let said = tell(&row(jest), log.to_str().unwrap());
+    for part in ["row.json", "parse_log_jest", "parse_log_pytest_v2"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let plain = json!({"name": "swe-bench", "details": {"log_parser": "parse_log_pytest"}});
+    let said = tell(&row(plain), "nowhere.txt");
+    assert!(said.contains("nowhere.txt") && said.contains("mend"), "{said}");
+    let said = tell("{\"schema_version\": 1}", log.to_str().unwrap());
+    assert!(said.contains("row.json"), "{said}");
+}
