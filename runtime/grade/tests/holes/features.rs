@@ -31,14 +31,14 @@ fn an_honest_file_is_resolved_by_both() {
     assert_eq!(policies(&verdict), (false, false));
 }
 
-/// 13, 17. Zero is all that is asked for: a process that ends itself has it.
+/// Holes 13 and 17: Zero is all that is asked for: a process that ends itself has it.
 #[test]
 fn an_exit_status_of_zero_without_any_result() {
     let verdict = graded(run(FILE, "", 0), Vec::new());
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
 }
 
-/// 15. What is not printed is not counted: a file whose tests all skip is resolved at rate 0, and
+/// Hole 15: What is not printed is not counted: a file whose tests all skip is resolved at rate 0, and
 /// skips raise the rate of the rest.
 #[test]
 fn skipped_tests_vanish() {
@@ -54,7 +54,7 @@ fn skipped_tests_vanish() {
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 1.0));
 }
 
-/// 16. The first summary is read, whoever prints it.
+/// Hole 16: The first summary is read, whoever prints it.
 #[test]
 fn a_printed_summary_is_read_in_the_place_of_the_real_one() {
     let printed =
@@ -66,7 +66,7 @@ fn a_printed_summary_is_read_in_the_place_of_the_real_one() {
     assert!(verdict.policies["strict"].why.starts_with("0 of 1"), "{verdict:?}");
 }
 
-/// 16. Ids are cut at a dash, so that two tests are one.
+/// Hole 16: Ids are cut at a dash, so that two tests are one.
 #[test]
 fn ids_with_dashes_fall_together() {
     let log = session(
@@ -79,7 +79,7 @@ fn ids_with_dashes_fall_together() {
     assert_eq!(verdict.passed_rate, 0.0);
 }
 
-/// 17. The exit status and the printed results may disagree, and nobody looks.
+/// Hole 17: The exit status and the printed results may disagree, and nobody looks.
 #[test]
 fn a_file_that_fails_and_exits_with_zero() {
     let log = session("", &["FAILED tests/test_a.py::test_one - x"], "1 failed");
@@ -87,7 +87,7 @@ fn a_file_that_fails_and_exits_with_zero() {
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
 }
 
-/// 19. Logs of regression files are kept by base name: of two alike the first is lost.
+/// Hole 19: Logs of regression files are kept by base name: of two alike the first is lost.
 #[test]
 fn regression_files_of_one_name_overwrite_each_other() {
     let log = |id: &str| session("", &[&format!("PASSED {id}")], "1 passed");

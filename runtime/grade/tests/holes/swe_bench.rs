@@ -1,4 +1,4 @@
-//! SWE-bench 5.0.2.
+//! SWE-bench 5.0.2; the holes are numbered as in docs/policies.md.
 
 use proctor_types::Task;
 use serde_json::json;
@@ -31,7 +31,7 @@ fn an_honest_log_is_resolved_by_both_and_an_honest_failure_by_none() {
     assert_eq!(both(&row, &log(&honest(&failed, "1 failed, 1 passed"), 1)), (false, false));
 }
 
-/// 1. The exit status needs a failure beside it, and any will do.
+/// Hole 1: The exit status needs a failure beside it, and any will do.
 #[test]
 fn a_bogus_failure_covers_a_bad_exit_status() {
     let output = format!("PASSED {ONE}\nPASSED {TWO}\nFAILED bogus\n");
@@ -41,21 +41,21 @@ fn a_bogus_failure_covers_a_bad_exit_status() {
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&behind, 1)), (true, false));
 }
 
-/// 2. The first exit status that is printed counts, and the tests print before the script.
+/// Hole 2: The first exit status that is printed counts, and the tests print before the script.
 #[test]
 fn a_printed_exit_status_comes_first() {
     let output = format!(">>>>> Test Exit Code: 0\nPASSED {ONE}\n");
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 1)), (true, false));
 }
 
-/// 3. Nobody asks whether the run came to its end.
+/// Hole 3: Nobody asks whether the run came to its end.
 #[test]
 fn a_process_that_ends_itself_with_zero_after_forged_lines() {
     let output = format!("=== test session starts ===\nPASSED {ONE}\nPASSED {TWO}\n");
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&output, 0)), (true, false));
 }
 
-/// 4. What stands behind a forged end is not read.
+/// Hole 4: What stands behind a forged end is not read.
 #[test]
 fn a_forged_end_marker() {
     let real = honest(&[&format!("FAILED {ONE} - x")], "1 failed");
@@ -63,7 +63,7 @@ fn a_forged_end_marker() {
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 1)), (true, false));
 }
 
-/// 5. Where only failures count, a count of tests is as good as their success.
+/// Hole 5: Where only failures count, a count of tests is as good as their success.
 #[test]
 fn nothing_parsed_where_only_failures_count() {
     let details = json!({"log_parser": "parse_log_pytest", "eval_type": "fail_only"});
@@ -71,7 +71,7 @@ fn nothing_parsed_where_only_failures_count() {
     assert_eq!(both(&row, &log("Executed 5 of 10\n", 1)), (true, false));
 }
 
-/// 6. A rerun that passed leaves no failure in the map, so its exit status makes the log a forgery:
+/// Hole 6: A rerun that passed leaves no failure in the map, so its exit status makes the log a forgery:
 /// the harness says that the patch was not applied. Strict says which test failed.
 #[test]
 fn a_flaky_test_is_taken_for_a_patch_that_does_not_apply() {
@@ -86,7 +86,7 @@ fn a_flaky_test_is_taken_for_a_patch_that_does_not_apply() {
     assert!(verdict.policies["strict"].why.starts_with("0 of 1 fail-to-pass"), "{verdict:?}");
 }
 
-/// 7. A mention of a marker is taken for the marker.
+/// Hole 7: A mention of a marker is taken for the marker.
 #[test]
 fn output_that_mentions_a_time_out() {
     let printed = "INFO docs: it prints '>>>>> Tests Timed Out' then\n";
@@ -94,14 +94,14 @@ fn output_that_mentions_a_time_out() {
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 0)), (false, true));
 }
 
-/// 8. Nothing to pass is all passed.
+/// Hole 8: Nothing to pass is all passed.
 #[test]
 fn no_fail_to_pass_tests() {
     let output = session("", &[&format!("PASSED {ONE}")], "1 passed");
     assert_eq!(both(&row(&[], &[ONE]), &log(&output, 0)), (true, false));
 }
 
-/// 9. Of two statuses the last counts.
+/// Hole 9: Of two statuses the last counts.
 #[test]
 fn the_order_of_two_statuses_decides() {
     let skip = format!("SKIPPED {ONE}");
