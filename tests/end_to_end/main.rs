@@ -5,9 +5,11 @@
 mod arrows;
 mod certificate;
 mod demo;
+mod doors;
 mod faults;
 mod grade_log;
 mod limits;
 mod mistakes;
 mod resume;
 mod stage;
+mod upstream;

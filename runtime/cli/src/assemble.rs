@@ -7,13 +7,14 @@ use std::{
 };
 
 use fake_llm::{FakeLlm, Script};
-use proctor_core::{Cancel, Environments, House, Progress, RetryPolicy, Verdicts};
+use proctor_core::{Cancel, Environments, House, PlannedTask, Progress, RetryPolicy, Verdicts};
+use proctor_egress::{Egress, Policy};
 use proctor_gateway::{Gateway, PriceTable};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_seat::Sources;
-use proctor_types::{Arm, FlakePolicy, ModelSpec, RunRecord, SandboxKind};
+use proctor_types::{Arm, Fault, FlakePolicy, Layer, ModelSpec, NetworkMode, RunRecord, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::{CommandError, UserError};
@@ -116,6 +117,19 @@ impl Scripts {
     }
 }
 
+/// Checks that each task's `blocked_urls` can be kept, where an arm opens a door at all.
+pub fn check_doors(arms: &[Arm], tasks: &[PlannedTask]) -> Result<(), UserError> {
+    for arm in arms.iter().filter(|arm| arm.network.mode != NetworkMode::Closed) {
+        for planned in tasks {
+            Policy::new(&arm.network, &planned.task).map_err(|why| {
+                UserError::new(format!("task {}: {why}", planned.task.id))
+                    .mend("docs/egress.md has the grammar")
+            })?;
+        }
+    }
+    Ok(())
+}
+
 /// Everything that the trials of a run share.
 /// Whether a patch that was graded already, by this grader in the same environment, is graded again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,6 +179,8 @@ pub fn house(
             Some((arm.name.clone(), path.into()))
         })
         .collect();
+    let egress = Egress::new()
+        .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress door: {error}")))?;
     Ok(House {
         run: Arc::new(run),
         blobs,
@@ -172,6 +188,7 @@ pub fn house(
         scaffolds,
         environments: Environments::new(Sources::new(cache.join("sources"))),
         gateway: Arc::new(Gateway::new(PriceTable::shipped()?)?),
+        egress,
         grading: GradeOptions::default(),
         verdicts: match verdicts {
             Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),

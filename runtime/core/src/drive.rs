@@ -17,6 +17,7 @@ use proctor_types::{
 
 use crate::{
     Cancel, House, Progress,
+    doors::Doors,
     recorder::{Recorder, record_fault},
     session::TrialSession,
 };
@@ -108,8 +109,9 @@ impl Try<'_> {
                 Some(Arc::new(self.house.gateway.open(model, &self.arm.budget, sink)?))
             }
         };
+        let doors = Doors::open(self.house, self.arm, self.task, room, recorder).await?;
         let mut session = TrialSession::new(
-            self.brief()?,
+            self.brief(&doors)?,
             Arc::clone(room),
             Arc::clone(recorder),
             gateway,
@@ -124,7 +126,10 @@ impl Try<'_> {
         let ended = tokio::select! {
             ended = scaffold.drive(&mut session) => ended,
             () = sleep_or_never(left) => Err(Stop::Budget(BudgetKind::Wall)),
+            fault = doors.broken() => Err(Stop::Fault(fault)),
         };
+        // Before anything is concluded: what was asked of them is in the record then.
+        doors.close().await?;
         let ending = match ended {
             Ok(Finish::Submitted) => Ending::Submitted,
             Ok(Finish::Exited { why }) => Ending::ScaffoldExited { why },
@@ -159,7 +164,7 @@ impl Try<'_> {
         })
     }
 
-    fn brief(&self) -> Result<Brief, Fault> {
+    fn brief(&self, doors: &Doors) -> Result<Brief, Fault> {
         let task_limit = self.task.timeouts.command_seconds;
         let limit = self.arm.budget.command_seconds.map_or(task_limit, |arm| arm.min(task_limit));
         let announced =
@@ -170,7 +175,8 @@ impl Try<'_> {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
             workdir: self.task.workdir.clone(),
-            env: self.task.env.clone().into_iter().collect(),
+            // The doors' variables come last: a task's own proxy would lead nowhere.
+            env: self.task.env.clone().into_iter().chain(doors.env().iter().cloned()).collect(),
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
             announced,

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use proctor_egress::Egress;
 use proctor_gateway::Gateway;
 use proctor_grade::GradeOptions;
 use proctor_record::{Blobs, RunDir};
@@ -24,6 +25,7 @@ pub struct House {
     pub scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
     pub environments: Environments,
     pub gateway: Arc<Gateway>,
+    pub egress: Egress,
     pub grading: GradeOptions,
     /// Absent: every patch is graded anew.
     pub verdicts: Option<Verdicts>,

@@ -3,6 +3,7 @@
 
 mod cancel;
 mod dispatcher;
+mod doors;
 mod drive;
 mod environments;
 mod grading;

@@ -42,6 +42,16 @@ impl Recorder {
         Ok(())
     }
 
+    /// Appends an event under the step that it belongs to, which may be over.
+    pub(crate) async fn append_at(&self, step: u64, event: Event) -> Result<(), Fault> {
+        self.state.lock().await.journal.append(step, event).map_err(record_fault)?;
+        Ok(())
+    }
+
+    pub(crate) async fn step(&self) -> u64 {
+        self.state.lock().await.step
+    }
+
     pub(crate) async fn set_step(&self, step: u64) {
         self.state.lock().await.step = step;
     }

@@ -29,8 +29,10 @@ impl TaskRules {
             things.read(written, mirrors);
             rules.blocked.push(pattern);
         }
-        if let Some((owner, repo)) = task.repo.as_deref().and_then(|repo| repo.split_once('/')) {
-            things.repository(owner, repo);
+        match task.repo.as_deref().map(|repo| repo.split_once('/').ok_or(repo)) {
+            Some(Ok((owner, repo))) => things.repository(owner, repo),
+            Some(Err(name)) => drop(things.packages.insert(normal(name))),
+            None => {}
         }
         match &task.source {
             Some(Source::Pypi { pypi, .. }) => drop(things.packages.insert(normal(pypi))),

@@ -21,9 +21,9 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Makes the authority of one run, named `run` in its certificate.
-    pub fn new(run: &str) -> Result<Self, String> {
-        let authority = Authority::new(run).map_err(|error| error.to_string())?;
+    /// Makes the authority of one run and reads the host's roots.
+    pub fn new() -> Result<Self, String> {
+        let authority = Authority::new().map_err(|error| error.to_string())?;
         let native = rustls_native_certs::load_native_certs();
         for error in &native.errors {
             tracing::warn!(%error, "a root certificate of the host cannot be read");

@@ -58,7 +58,7 @@ mod tests {
     fn java_reads_the_key_store() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.jks");
-        let ca = Authority::new("a run").unwrap();
+        let ca = Authority::new().unwrap();
         std::fs::write(&path, keystore(&[ca.certificate().clone()])).unwrap();
         let listed = Command::new("keytool")
             .args(["-list", "-storepass", PASSWORD, "-keystore"])

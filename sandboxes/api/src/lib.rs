@@ -17,4 +17,4 @@ pub use backend::{Backend, Base, LayerSpec, Prepared, RoomSpec, Sandbox, SourceT
 pub use command::{Captured, Command, Completed};
 pub use enforcement::Enforcement;
 pub use proctor_wire as wire;
-pub use room::{Incoming, Room, RoomError};
+pub use room::{Incoming, Room, RoomError, RoomStream};

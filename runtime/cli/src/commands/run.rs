@@ -41,6 +41,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     };
     let beside = args.config.parent().unwrap_or(Path::new("."));
     let tasks = tasks::load(&resolved.file.tasks, beside, &cache, first).await?;
+    assemble::check_doors(&resolved.arms, &tasks)?;
     if args.dry_run {
         show_plan(&resolved.arms, &tasks, resolved.file.attempts);
         return Ok(ExitCode::SUCCESS);

@@ -96,7 +96,8 @@ pub fn read(path: &Path, sets: &[String]) -> Result<ConfigFile, UserError> {
         set::lay(&mut table, set)?;
     }
     inherit(&mut table);
-    serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
+    let read: Result<ConfigFile, _> = serde_path_to_error::deserialize(toml::Value::Table(table));
+    let mut file = read.map_err(|error| {
         let key = error.path().to_string();
         let why = error.inner().to_string();
         // The parser's second line names the table again, by its place after inheritance.
@@ -106,7 +107,13 @@ pub fn read(path: &Path, sets: &[String]) -> Result<ConfigFile, UserError> {
             Some(nearest) => user.mend(format!("did you mean `{nearest}`?")),
             None => user,
         }
-    })
+    })?;
+    let beside = path.parent().unwrap_or(Path::new("."));
+    for ca_file in file.arms.iter_mut().filter_map(|arm| arm.network.ca_file.as_mut()) {
+        // Absolute, so that `resume` finds it from any folder.
+        *ca_file = std::path::absolute(beside.join(&ca_file)).unwrap_or(beside.join(&ca_file));
+    }
+    Ok(file)
 }
 
 /// Lays each arm's tables over the file's own.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, ArmId, ModelSpec, NetworkMode};
+use proctor_types::{Arm, ArmId, ModelSpec};
 
 use crate::{
     config::{ConfigFile, check::check},
@@ -48,10 +48,6 @@ pub fn resolve(
             (Some(_), false) | (None, false) => None,
             (Some(name), true) => Some(model_named(&file.models, name, &place)?),
         };
-        if arm.network.mode != NetworkMode::Closed {
-            let what = format!("{place}: network.mode: only `closed` can be kept yet");
-            return Err(UserError::new(what).mend("set network.mode = \"closed\""));
-        }
         if arm.scaffold == "replay" {
             match &arm.replay {
                 Some(file) if file.is_file() => {}
@@ -65,6 +61,11 @@ pub fn resolve(
                 }
             }
         }
+        proctor_egress::Policy::of_arm(&arm.network)
+            .and_then(|_| proctor_egress::read_certificates(arm.network.ca_file.as_deref()))
+            .map_err(|why| {
+                UserError::new(format!("{place}: {why}")).mend("docs/egress.md has the grammar")
+            })?;
         let resolved = Arm {
             id: ArmId::new(""),
             name: arm.name.clone(),

@@ -88,7 +88,7 @@ impl Stage {
         };
         change(&mut network);
         let policy = Policy::new(&network, &task(&port_in(more))).unwrap();
-        let egress = Egress::new("a test").unwrap();
+        let egress = Egress::new().unwrap();
         let ledger = Arc::new(Kept::default());
         let recording = Arc::clone(&ledger) as Arc<dyn Ledger>;
         let door = Arc::new(egress.door(policy, network.ca_file.as_deref(), recording).unwrap());

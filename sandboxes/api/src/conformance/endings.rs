@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::try_join_all;
 use proctor_types::SandboxSpec;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
     Failed,
@@ -15,6 +16,7 @@ use crate::{Command, Completed, Room, RoomError};
 pub fn checks() -> Vec<Check> {
     list![
         full connections_from_inside_come_out,
+        full streams_pass_both_ways_at_once,
         full rooms_open_at_once,
         full sweeping_spares_the_living,
         quick closed_room_is_broken,
@@ -48,6 +50,37 @@ async fn connections_from_inside_come_out(ground: &Ground<'_>) -> Outcome {
         incoming.finish();
         // Held until the other side is through with it.
         Ok::<_, Failed>(incoming)
+    };
+    let (inside, outside) = tokio::join!(inside, outside);
+    outside?;
+    let text = must(&inside?)?;
+    ensure!(text == "3000000\n", "{text:?}");
+    Ok(())
+}
+
+/// Neither side reads before it has written more than any buffer holds, and the host's end is dropped
+/// as soon as it has written: nothing waits for ever and nothing is lost.
+async fn streams_pass_both_ways_at_once(ground: &Ground<'_>) -> Outcome {
+    let port = ground.room.listen(0).await?;
+    let program = format!(
+        "import socket\ns = socket.create_connection(('127.0.0.1', {port}))\n\
+         s.sendall(b'y' * 3000000); s.shutdown(socket.SHUT_WR)\n\
+         n = 0\nwhile True:\n    b = s.recv(65536)\n    if not b: break\n    n += len(b)\nprint(n)"
+    );
+    let command = Command::new(["python3", "-c", &program]).time_limit(Duration::from_secs(20));
+    let inside = ground.room.run(command);
+    let outside = async {
+        let (mut reader, mut writer) = tokio::io::split(ground.room.accept().await?.into_stream());
+        let (mut all, sent) = (Vec::new(), vec![b'x'; 3_000_000]);
+        let (read, written) = tokio::join!(reader.read_to_end(&mut all), async {
+            writer.write_all(&sent).await?;
+            writer.shutdown().await
+        });
+        if let Err(error) = read.and(written.map(|()| 0)) {
+            return Err(wrong(error.to_string()));
+        }
+        ensure!(all.len() == 3_000_000, "{} bytes came out", all.len());
+        Ok::<_, Failed>(())
     };
     let (inside, outside) = tokio::join!(inside, outside);
     outside?;

@@ -1,8 +1,11 @@
 //! One open stream on the host: what arrives, what may be sent, and cancellation on drop.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    task::{Context, Poll, ready},
 };
 
 use tokio::sync::{Semaphore, mpsc};
@@ -13,7 +16,7 @@ use crate::wire::{
 };
 
 /// The largest piece that is sent at once, in bytes.
-const PIECE: usize = 128 << 10;
+pub const PIECE: usize = 128 << 10;
 
 /// What the agent sent on a stream.
 pub enum Event {
@@ -160,17 +163,38 @@ impl Call {
                     continue;
                 }
             };
-            let event = event.ok_or_else(|| self.link.error())?;
-            match &event {
-                Event::Data(_, bytes) => {
-                    self.flow.refund(bytes.len());
-                    self.link.credit(self.id, bytes.len());
-                }
-                Event::Reply(_) => self.replied = true,
-                Event::End => {}
-            }
-            return Ok(event);
+            return self.taken(event);
         }
+    }
+
+    /// As [`Call::step`] without input, for streams.
+    pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, RoomError>> {
+        let event = ready!(self.events.poll_recv(cx));
+        Poll::Ready(self.taken(event))
+    }
+
+    /// Gives credit back for what was taken from the queue.
+    fn taken(&mut self, event: Option<Event>) -> Result<Event, RoomError> {
+        let event = event.ok_or_else(|| self.link.error())?;
+        match &event {
+            Event::Data(_, bytes) => {
+                self.flow.refund(bytes.len());
+                self.link.credit(self.id, bytes.len());
+            }
+            Event::Reply(_) => self.replied = true,
+            Event::End => {}
+        }
+        Ok(event)
+    }
+
+    /// Bytes that may be sent.
+    pub fn credit(&self) -> &Arc<Semaphore> {
+        &self.flow.credit
+    }
+
+    /// Sends a piece for which credit was taken.
+    pub fn send_piece(&self, piece: &[u8]) {
+        self.link.send(&Frame::data(self.id, channel::STDIN, piece));
     }
 
     /// Sends a piece as credit allows.
@@ -180,7 +204,7 @@ impl Call {
                 Ok(permits) => permits.forget(),
                 Err(_) => return Err(self.link.error()),
             }
-            self.link.send(&Frame::data(self.id, channel::STDIN, piece));
+            self.send_piece(piece);
         }
         Ok(())
     }

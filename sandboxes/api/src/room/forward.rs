@@ -8,6 +8,7 @@ use super::{
     Room, RoomError,
     call::{Call, Event, Flow, Input},
     link::Link,
+    stream::RoomStream,
 };
 use crate::wire::{Reply, Request};
 
@@ -47,6 +48,11 @@ impl Incoming {
         events: mpsc::UnboundedReceiver<Event>,
     ) -> Self {
         Self { port, call: Call::new(link, id, flow, events), ended: false }
+    }
+
+    /// The connection as a byte stream.
+    pub fn into_stream(self) -> RoomStream {
+        RoomStream::new(self.call, self.ended)
     }
 
     /// The next bytes from inside; `None` when the other side has finished sending.

@@ -9,9 +9,11 @@ mod link;
 mod look;
 mod run;
 mod snapshot;
+mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use error::RoomError;
 pub use forward::Incoming;
 pub use link::Room;
+pub use stream::RoomStream;
