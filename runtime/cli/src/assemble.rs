@@ -130,7 +130,6 @@ pub fn check_doors(arms: &[Arm], tasks: &[PlannedTask]) -> Result<(), UserError>
     Ok(())
 }
 
-/// Everything that the trials of a run share.
 /// Whether a patch that was graded already, by this grader in the same environment, is graded again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grading {
@@ -159,6 +158,7 @@ impl Flakes {
     }
 }
 
+/// Everything that the trials of a run share.
 pub fn house(
     run: RunDir,
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,

@@ -109,7 +109,9 @@ impl Try<'_> {
                 Some(Arc::new(self.house.gateway.open(model, &self.arm.budget, sink)?))
             }
         };
-        let doors = Doors::open(self.house, self.arm, self.task, room, recorder).await?;
+        let scaffold = Arc::clone(self.house.scaffold(&self.arm.scaffold)?);
+        let asking = (scaffold.as_ref(), gateway.as_ref());
+        let doors = Doors::open(self.house, (self.arm, self.task), asking, room, recorder).await?;
         let mut session = TrialSession::new(
             self.brief(&doors)?,
             Arc::clone(room),
@@ -118,7 +120,6 @@ impl Try<'_> {
             base.clone(),
             self.on_step(),
         );
-        let scaffold = Arc::clone(self.house.scaffold(&self.arm.scaffold)?);
         let limit = self.arm.budget.wall_seconds.map(Duration::from_secs_f64);
         let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
         // The wall clock is watched here as well as before each request: a command that runs past
@@ -126,7 +127,7 @@ impl Try<'_> {
         let ended = tokio::select! {
             ended = scaffold.drive(&mut session) => ended,
             () = sleep_or_never(left) => Err(Stop::Budget(BudgetKind::Wall)),
-            fault = doors.broken() => Err(Stop::Fault(fault)),
+            stop = doors.stopped() => Err(stop),
         };
         // Before anything is concluded: what was asked of them is in the record then.
         doors.close().await?;
@@ -176,13 +177,14 @@ impl Try<'_> {
             statement: self.task.statement.clone(),
             workdir: self.task.workdir.clone(),
             // The doors' variables come last: a task's own proxy would lead nowhere.
-            env: self.task.env.clone().into_iter().chain(doors.env().iter().cloned()).collect(),
+            env: self.task.env.clone().into_iter().chain(doors.env()?).collect(),
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
             announced,
             context_window: self.arm.model.as_ref().and_then(|model| model.context_window),
             gold,
             replay: self.replay(),
+            model_door: doors.model(),
         })
     }
 

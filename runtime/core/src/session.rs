@@ -107,28 +107,8 @@ impl Session for TrialSession {
             return Err(Stop::Budget(budget));
         }
         self.recorder.asked(&ask).await?;
-        let answer = gateway.ask(&ask).await.map_err(|error| match error {
-            AskError::Budget(budget) => Stop::Budget(budget),
-            AskError::SharedBudget { kind, .. } => Stop::Budget(kind),
-            AskError::Cancelled => Stop::Cancelled,
-            AskError::Fault(fault) => Stop::Fault(fault),
-            // Nothing was ever answered: the request is wrong as the arm is configured, which says
-            // nothing of the model.
-            AskError::Rejected { status, body } if self.steps == 0 => Stop::Fault(
-                proctor_types::Fault::new(
-                    proctor_types::Layer::Model,
-                    format!(
-                        "the endpoint refused the first request with {status}: {}",
-                        head(&body)
-                    ),
-                )
-                .mend("correct the model's name or parameters in the configuration")
-                .lasting(),
-            ),
-            AskError::Rejected { status, body } => {
-                Stop::Refused(format!("the endpoint answered {status}: {}", head(&body)))
-            }
-        })?;
+        let steps = self.steps;
+        let answer = gateway.ask(&ask).await.map_err(|error| stop(error, steps))?;
         self.open_next_step().await;
         self.recorder.append(Event::ModelAnswered { answer: answer.clone() }).await?;
         if answer.refused {
@@ -191,6 +171,29 @@ impl Session for TrialSession {
 
     fn count_tokens(&self, messages: &[Message]) -> u64 {
         proctor_gateway::tokens::count_messages(messages)
+    }
+}
+
+/// What a refused request means for a trial that has had this many answers.
+pub(crate) fn stop(error: AskError, answers: u64) -> Stop {
+    match error {
+        AskError::Budget(budget) => Stop::Budget(budget),
+        AskError::SharedBudget { kind, .. } => Stop::Budget(kind),
+        AskError::Cancelled => Stop::Cancelled,
+        AskError::Fault(fault) => Stop::Fault(fault),
+        // Nothing was ever answered: the request is wrong as the arm is configured, which says
+        // nothing of the model.
+        AskError::Rejected { status, body } if answers == 0 => Stop::Fault(
+            proctor_types::Fault::new(
+                proctor_types::Layer::Model,
+                format!("the endpoint refused the first request with {status}: {}", head(&body)),
+            )
+            .mend("correct the model's name or parameters in the configuration")
+            .lasting(),
+        ),
+        AskError::Rejected { status, body } => {
+            Stop::Refused(format!("the endpoint answered {status}: {}", head(&body)))
+        }
     }
 }
 

@@ -49,7 +49,7 @@ mod tests {
         for name in ["HTTP_PROXY", "https_proxy", "ALL_PROXY"] {
             assert_eq!(value(name), Some("http://127.0.0.1:3128"));
         }
-        assert_eq!(value("no_proxy"), Some("127.0.0.1,localhost"));
+        assert_eq!(value("no_proxy"), Some("127.0.0.1,localhost,::1"));
         assert_eq!(value("PIP_CERT"), Some("/run/proctor-door/ca-bundle.pem"));
         assert!(value("JAVA_TOOL_OPTIONS").unwrap().contains("-Dhttps.proxyPort=3128"));
         let files = files(vec![1], vec![2]).unwrap().0;

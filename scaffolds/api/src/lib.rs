@@ -8,4 +8,4 @@ mod scaffold;
 mod session;
 
 pub use scaffold::{Finish, Scaffold};
-pub use session::{Brief, Session, Stop, ToolDone};
+pub use session::{Brief, ModelDoor, Session, Stop, ToolDone};

@@ -23,6 +23,17 @@ pub struct Brief {
     pub gold: Option<String>,
     /// For `replay` only: the trajectory to re-run.
     pub replay: Option<PathBuf>,
+    /// Where a client in the room finds the model, for a scaffold that asked for it.
+    pub model_door: Option<ModelDoor>,
+}
+
+/// The model, as a client in the room reaches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelDoor {
+    /// Such as `http://127.0.0.1:34567`, without `/v1`.
+    pub url: String,
+    /// What the client gives as its API key: good for this trial, and worth nothing elsewhere.
+    pub token: String,
 }
 
 /// Why the session ended the loop. A scaffold passes it on unchanged.

@@ -78,6 +78,7 @@ impl Scripted {
             context_window: None,
             gold: None,
             replay: None,
+            model_door: None,
         };
         Self { brief, room, answers: answers.into(), did: Vec::new(), folder, agent }
     }
