@@ -14,7 +14,9 @@ use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_seat::Sources;
-use proctor_types::{Arm, Fault, FlakePolicy, Layer, ModelSpec, NetworkMode, RunRecord, SandboxKind};
+use proctor_types::{
+    Arm, Fault, FlakePolicy, Layer, ModelSpec, NetworkMode, RunRecord, SandboxKind,
+};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::{CommandError, UserError};
