@@ -1,12 +1,17 @@
 //! The room agent: the one process of Proctor inside a sandbox.
 //!
-//! `agentd serve` answers requests over its standard input and output; `agentd room` first makes
-//! the sandbox around itself and then serves over a descriptor that it was handed.
+//! `agentd serve` answers requests over its standard input and output, where told so with the seal
+//! on; `agentd room` first makes the sandbox around itself and then serves over a descriptor that it
+//! was handed.
 
 mod room;
+mod seal;
 mod serve;
+mod sys;
 
 use std::{env, ffi::OsStr, process};
+
+use proctor_wire::Defence;
 
 /// The exit status of a wrong command line.
 const USAGE: i32 = 64;
@@ -14,12 +19,28 @@ const USAGE: i32 = 64;
 fn main() {
     let mode = env::args_os().nth(1);
     let code = match mode.as_deref().and_then(OsStr::to_str) {
-        Some("serve") => serve::stdio(),
+        Some("serve") => serve_as_told(),
         Some("room") => room::run(),
         _ => {
-            eprintln!("usage: agentd serve | agentd room");
+            eprintln!("usage: agentd serve [--sealed [--without=DEFENCE]...] | agentd room");
             USAGE
         }
     };
     process::exit(code);
+}
+
+fn serve_as_told() -> i32 {
+    let (mut sealed, mut without) = (false, Vec::new());
+    for argument in env::args_os().skip(2) {
+        let argument = argument.to_string_lossy();
+        match (&*argument, argument.strip_prefix("--without=").and_then(Defence::parse)) {
+            ("--sealed", _) => sealed = true,
+            (_, Some(defence)) => without.push(defence),
+            _ => {
+                eprintln!("agentd: no such option: {argument}");
+                return USAGE;
+            }
+        }
+    }
+    serve::stdio(sealed.then_some(&without))
 }

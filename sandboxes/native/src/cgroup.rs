@@ -17,8 +17,8 @@ const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 /// Microseconds of a period of the CPU quota.
 const PERIOD: u64 = 100_000;
 
-/// The agent's own processes and the helper's come on top of what the room may have.
-const OWN_PROCESSES: u64 = 4;
+/// The agent's threads and the helper come on top of what the room may have.
+pub(crate) const OWN_PROCESSES: u64 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {

@@ -8,12 +8,14 @@ mod agent;
 mod archive;
 mod base;
 mod cgroup;
+mod ids;
 mod launch;
 mod layer;
 mod native;
 mod registry;
 mod sandbox;
 mod setup;
+mod share;
 mod tree;
 
 pub use native::Native;

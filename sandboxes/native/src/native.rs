@@ -12,23 +12,21 @@ use std::{
 use async_trait::async_trait;
 use proctor_sandbox_api::{Backend, Enforcement, LayerSpec, Prepared, Room, RoomSpec, Sandbox};
 use proctor_types::{Fault, Layer, SandboxSpec};
-use proctor_wire::{IdMap, RoomPlan, Upper};
-use rustix::process::{getegid, geteuid};
+use proctor_wire::{Defence, RoomPlan, Upper};
+use rustix::process::geteuid;
 use tokio::task::spawn_blocking;
 
 use crate::{
     agent,
     base::{self, Ground, raw},
     cgroup::{self, Groups},
+    ids,
     launch::launch,
     layer::{self, Building},
     registry::{self, Entry},
     sandbox::{Held, NativeSandbox},
-    setup,
+    setup, share,
 };
-
-/// Bytes of `/dev/shm`, as Docker has it.
-const SHM_BYTES: u64 = 64 << 20;
 
 /// Native rooms, with a cache of environments.
 pub struct Native(Arc<Inner>);
@@ -39,6 +37,7 @@ struct Inner {
     groups: Groups,
     entry: Arc<Entry>,
     rooms: AtomicU64,
+    without: Vec<Defence>,
 }
 
 impl Native {
@@ -53,6 +52,20 @@ impl Native {
         Self::with_agent(cache_dir, agent)
     }
 
+    /// The same, with rooms that lack these defences. For tests, to show that an attack succeeds
+    /// without the defence that stops it; the rooms' enforcement says so.
+    ///
+    /// # Errors
+    /// As [`Native::new`].
+    #[doc(hidden)]
+    pub fn without(cache_dir: PathBuf, defences: &[Defence]) -> Result<Self, Fault> {
+        let mut native = Self::new(cache_dir)?;
+        if let Some(inner) = Arc::get_mut(&mut native.0) {
+            inner.without = defences.to_vec();
+        }
+        Ok(native)
+    }
+
     /// As [`Native::new`], with an agent of one's own: an absolute path.
     ///
     /// # Errors
@@ -63,7 +76,7 @@ impl Native {
             let cache = fs::canonicalize(&cache_dir)?;
             let entry = Arc::new(Entry::make(&cache)?);
             let groups = Groups::find(&entry);
-            Ok(Inner { cache, agent, groups, entry, rooms: AtomicU64::new(0) })
+            Ok(Inner { cache, agent, groups, entry, rooms: AtomicU64::new(0), without: Vec::new() })
         };
         Ok(Self(Arc::new(inner().map_err(|error| cache_fault(&cache_dir, &error))?)))
     }
@@ -177,22 +190,28 @@ impl Inner {
         };
         let mut group = self.groups.make(&format!("room-{number}"), limits);
         let (mut binds, covers) = if ground.host { base::host_views() } else { Default::default() };
-        let root = geteuid().is_root();
         let mut enforcement = Enforcement::default();
         let mut process_limit = None;
-        let upper = match &kind {
+        let (ids, upper, shm_bytes) = match &kind {
             Kind::Build(building, _) => {
-                Upper::Folder { upper: raw(&building.tree()), work: raw(&building.work()) }
+                let upper =
+                    Upper::Folder { upper: raw(&building.tree()), work: raw(&building.work()) };
+                (ids::of_build(), upper, 64 << 20)
             }
             Kind::Trial(limits) => {
                 enforcement.not_enforced.append(&mut group.missing);
-                if !group.has_pids && !root {
+                if !group.has_pids && !geteuid().is_root() {
                     // Counted per user namespace, so for this room alone; the machine's root is
                     // exempt from it.
-                    process_limit = Some(limits.processes);
+                    process_limit = Some(limits.processes + cgroup::OWN_PROCESSES);
                     enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
                 }
-                Upper::Memory { bytes: disk_bytes(limits, group.has_memory, &mut enforcement) }
+                let (ids, missing) = ids::of_trial();
+                enforcement.not_enforced.extend(missing);
+                let share = share::of(limits, group.has_memory, &mut enforcement);
+                let limited = !self.without.contains(&Defence::Inodes);
+                let inodes = if limited { share.inodes } else { 0 };
+                (ids, Upper::Memory { bytes: share.disk_bytes, inodes }, share.shm_bytes)
             }
         };
         let network = matches!(kind, Kind::Build(..));
@@ -201,11 +220,7 @@ impl Inner {
         }
         let plan = RoomPlan {
             cgroups: group.procs.iter().map(|path| raw(path)).collect(),
-            ids: if root {
-                IdMap::Identity
-            } else {
-                IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() }
-            },
+            ids,
             network,
             stage: raw(&self.cache.join("stage")),
             lower: lower.iter().map(|path| raw(path)).collect(),
@@ -213,8 +228,9 @@ impl Inner {
             binds,
             covers,
             hostname: "room".to_owned(),
-            shm_bytes: SHM_BYTES,
+            shm_bytes,
             process_limit,
+            without: self.without.clone(),
         };
         let launched = match launch(&self.agent, &plan).await {
             Ok(launched) => launched,
@@ -238,21 +254,6 @@ impl Inner {
                 Err(error.fault("shake hands with the room's agent"))
             }
         }
-    }
-}
-
-/// The size of the room's writable memory. Where memory is limited too, files must leave some of it
-/// to processes: a full disk should say so, rather than have the kernel kill whoever writes.
-fn disk_bytes(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcement) -> u64 {
-    let most = limits.memory_mb * 7 / 8;
-    if memory_is_held && limits.disk_mb > most {
-        said.not_enforced.push(format!(
-            "written files: {most} MiB in place of {}, since they count as memory in a native room",
-            limits.disk_mb
-        ));
-        most << 20
-    } else {
-        limits.disk_mb << 20
     }
 }
 

@@ -16,15 +16,17 @@
 //! A stream starts with [`INITIAL_CREDIT`] bytes of data in each direction. Anything outside the
 //! grammar ends the channel with a named [`WireError`]; no byte sequence may panic or hang a reader.
 
+mod defence;
 mod frame;
 mod path;
 mod plan;
 mod request;
 
+pub use defence::Defence;
 pub use frame::{
     BODY_LIMIT, Frame, HELLO_BYTES, INITIAL_CREDIT, Kind, VERSION, WireError, channel, check_hello,
     hello,
 };
 pub use path::RawPath;
-pub use plan::{Bind, IdMap, PLAN_LIMIT, RoomPlan, RoomReport, Upper};
+pub use plan::{Bind, IdMap, PLAN_LIMIT, Range, RoomPlan, RoomReport, Upper};
 pub use request::*;

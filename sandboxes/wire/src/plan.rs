@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::RawPath;
+use crate::{Defence, RawPath};
 
 /// The longest plan or report, in bytes.
 pub const PLAN_LIMIT: usize = 1 << 20;
@@ -36,6 +36,9 @@ pub struct RoomPlan {
     pub shm_bytes: u64,
     /// `RLIMIT_NPROC`, where no cgroup counts the processes.
     pub process_limit: Option<u64>,
+    /// Defences that a test takes down.
+    #[serde(default)]
+    pub without: Vec<Defence>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,14 +49,25 @@ pub enum IdMap {
     Identity,
     /// Root of the room is the caller; no other id exists.
     Single { uid: u32, gid: u32 },
+    /// Root of the room is the caller; the ids from 1 on are the ranges that `/etc/subuid` and
+    /// `/etc/subgid` give the caller, mapped by `newuidmap` and `newgidmap`.
+    Ranges { uid: u32, gid: u32, users: Range, groups: Range },
+}
+
+/// Consecutive ids of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    pub first: u32,
+    pub count: u32,
 }
 
 /// Where the room's writes go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Upper {
-    /// Memory, of so many bytes: they count against the room's memory limit, and end with it.
-    Memory { bytes: u64 },
+    /// Memory, of so many bytes and files (0: any number): they count against the room's memory
+    /// limit, and end with it.
+    Memory { bytes: u64, inodes: u64 },
     /// Folders of the host on one file system: for layers being built.
     Folder { upper: RawPath, work: RawPath },
 }

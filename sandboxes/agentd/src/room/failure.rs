@@ -16,6 +16,10 @@ impl Failure {
         RoomReport::Failed { step: self.step, why: self.why, mend: self.mend }
     }
 
+    pub(super) fn of((step, error): (&'static str, io::Error)) -> Self {
+        Self { step: step.to_owned(), why: error.to_string(), mend: None }
+    }
+
     #[must_use]
     pub(super) fn mend(mut self, mend: &str) -> Self {
         self.mend = Some(mend.to_owned());

@@ -25,8 +25,9 @@ use rustix::{
 
 use super::{
     failure::{During, Failure},
-    ids, limits, mounts, privileges, sys,
+    ids, limits, mounts,
 };
+use crate::{seal, sys};
 
 /// Makes a room as told on standard input, a socket, and serves the channel on it. Returns the exit
 /// status; standard error must be a pipe that the runtime holds open as long as the room may live.
@@ -48,6 +49,9 @@ fn launch() -> io::Result<i32> {
     let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
     let plan = read_plan(&mut socket)?;
+    // Where memory is short, the machine's own programs come last. The room's commands come before
+    // its agent: they are told to when they start.
+    let _ = fs::write("/proc/self/oom_score_adj", "500");
     if let Err(failure) = isolate(&plan) {
         send(&mut socket, &failure.report())?;
         return Ok(1);
@@ -89,7 +93,10 @@ fn be_first(plan: &RoomPlan, mut socket: UnixStream, null: &fs::File) -> i32 {
         return 1;
     }
     match socket.try_clone() {
-        Ok(reader) => crate::serve::serve(OwnedFd::from(reader), OwnedFd::from(socket)),
+        Ok(reader) => {
+            let (reader, writer) = (OwnedFd::from(reader), OwnedFd::from(socket));
+            crate::serve::serve(reader, writer, &plan.without)
+        }
         Err(_) => 1,
     }
 }
@@ -102,14 +109,14 @@ fn prepare(plan: &RoomPlan, null: &fs::File) -> Result<Vec<String>, Failure> {
         loopback().during("take the loopback interface up")?;
     }
     mounts::build(plan)?;
-    limits::set(plan.process_limit)?;
-    privileges::drop_all()?;
+    limits::set(plan)?;
+    let notes = seal::put_on(&plan.without).map_err(Failure::of)?;
     // The helper outside is killed with the runtime's pipe, and this process with the helper. It
     // is said last: a change of credentials would take it back.
     set_parent_process_death_signal(Some(Signal::KILL)).during("die with the helper")?;
     dup2_stdout(null).during("close the output")?;
     dup2_stderr(null).during("close the error output")?;
-    Ok(Vec::new())
+    Ok(notes)
 }
 
 fn loopback() -> io::Result<()> {

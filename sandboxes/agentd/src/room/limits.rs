@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use proctor_wire::RawPath;
+use proctor_wire::{Defence, RawPath, RoomPlan};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
@@ -21,15 +21,17 @@ pub(super) fn join(cgroups: &[RawPath]) -> Result<(), Failure> {
 }
 
 /// The resource limits of the room.
-pub(super) fn set(processes: Option<u64>) -> Result<(), Failure> {
+pub(super) fn set(plan: &RoomPlan) -> Result<(), Failure> {
     // A core dump may start a program on the host, by its core_pattern.
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
-    setrlimit(Resource::Core, none).during("forbid core dumps")?;
+    if !plan.without.contains(&Defence::CoreDumps) {
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        setrlimit(Resource::Core, none).during("forbid core dumps")?;
+    }
     let files = getrlimit(Resource::Nofile);
     let ceiling = files.maximum.map_or(65_536, |most| most.min(65_536));
     let files = Rlimit { current: Some(ceiling), maximum: Some(ceiling) };
     setrlimit(Resource::Nofile, files).during("limit open files")?;
-    if let Some(processes) = processes {
+    if let Some(processes) = plan.process_limit {
         let most = Rlimit { current: Some(processes), maximum: Some(processes) };
         setrlimit(Resource::Nproc, most).during("limit processes")?;
     }

@@ -8,8 +8,5 @@ mod ids;
 mod launch;
 mod limits;
 mod mounts;
-mod privileges;
-mod seccomp;
-mod sys;
 
 pub use launch::run;

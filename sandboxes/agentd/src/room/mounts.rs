@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_wire::{RawPath, RoomPlan, Upper};
+use proctor_wire::{Defence, RawPath, RoomPlan, Upper};
 use rustix::{
     fs::CWD,
     mount::{
@@ -27,24 +27,29 @@ use rustix::{
     },
 };
 
-use super::{
-    failure::{During, Failure},
-    sys,
-};
+use super::failure::{During, Failure};
+use crate::sys;
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Parts of `/proc` that tell about the whole machine.
-const TELLING: [&str; 8] = [
-    "/proc/acpi",
-    "/proc/kcore",
-    "/proc/key-users",
-    "/proc/keys",
-    "/proc/kmsg",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/proc/timer_list",
+/// Paths that tell about the whole machine.
+const COVERED: &str = include_str!("../../../../configs/sandbox/covered-paths.txt");
+
+/// Settings of the room's own namespaces, and what they are for.
+///
+/// - no namespace of users within: it would hand its maker all capabilities in there;
+/// - watches are counted per user of the machine, who is the same for all rooms: a share for each.
+const RATIONS: [(&str, &str); 4] = [
+    ("/proc/sys/user/max_user_namespaces", "0"),
+    ("/proc/sys/user/max_inotify_instances", "32"),
+    ("/proc/sys/user/max_inotify_watches", "65536"),
+    ("/proc/sys/user/max_fanotify_groups", "0"),
 ];
+
+/// Memory that belongs to no process would outlive whoever filled it, and leave nobody to be killed
+/// for it.
+const SHARED_MEMORY: [(&str, &str); 2] =
+    [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];
 
 pub(super) fn path(raw: &RawPath) -> &Path {
     Path::new(OsStr::from_bytes(raw.as_bytes()))
@@ -85,11 +90,12 @@ pub(super) fn build(plan: &RoomPlan) -> Result<(), Failure> {
     }
     folder("/proc").during("make /proc")?;
     attach(&proc, Path::new("/proc")).during("place /proc")?;
-    make_dev(&devices, plan.shm_bytes).during("make /dev")?;
-    // No namespace of users within: it would hand its maker all capabilities in there.
-    fs::write("/proc/sys/user/max_user_namespaces", "0").during("forbid user namespaces")?;
-    protect_proc().during("protect /proc")?;
-    for entry in TELLING.iter().map(Path::new).chain(plan.covers.iter().map(path)) {
+    make_dev(&devices, plan).during("make /dev")?;
+    settings(plan)?;
+    let covered = !plan.without.contains(&Defence::CoveredProc);
+    protect_proc(covered).during("protect /proc")?;
+    let lines = COVERED.lines().filter(|line| covered && line.starts_with('/'));
+    for entry in lines.map(Path::new).chain(plan.covers.iter().map(path)) {
         cover(entry).during(format_args!("cover {}", entry.display()))?;
     }
     for (entry, mode) in [("/tmp", 0o1777), ("/root", 0o700)] {
@@ -105,8 +111,8 @@ pub(super) fn build(plan: &RoomPlan) -> Result<(), Failure> {
 fn overlay(plan: &RoomPlan) -> Result<PathBuf, Failure> {
     let stage = path(&plan.stage);
     let (root, upper, work) = match &plan.upper {
-        Upper::Memory { bytes } => {
-            let options = options(&format!("size={bytes},mode=755"))?;
+        Upper::Memory { bytes, inodes } => {
+            let options = options(&format!("size={bytes},nr_inodes={inodes},mode=755"))?;
             mount("proctor", stage, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)
                 .during("mount memory for the room's writes")?;
             let folders = ["root", "upper", "work"].map(|name| stage.join(name));
@@ -162,10 +168,11 @@ fn read_only(from: &Path, and: u64) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// Takes away what of `/proc` can be written to and is not a process's. Root of the room is the
-/// machine's root by number where ids are mapped onto themselves, and many of these files ask for
-/// the number only. Whatever a kernel puts there is found by looking, not by a list.
-fn protect_proc() -> io::Result<()> {
+/// Takes away what of `/proc` is not a process's and can be written to, or be read by root alone. Root
+/// of the room is the machine's root by number where ids are mapped onto themselves, and many of
+/// these files ask for the number only. Whatever a kernel puts there is found by looking, not by a
+/// list.
+fn protect_proc(covered: bool) -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
         let name = entry.file_name();
@@ -175,8 +182,30 @@ fn protect_proc() -> io::Result<()> {
         let Ok(found) = entry.metadata() else { continue };
         if found.is_dir() {
             attach(&read_only(&entry.path(), 0)?, &entry.path())?;
-        } else if found.is_file() && found.permissions().mode() & 0o222 != 0 {
-            cover(&entry.path())?;
+        } else if found.is_file() {
+            let mode = found.permissions().mode();
+            if mode & 0o222 != 0 || covered && mode & 0o004 == 0 {
+                cover(&entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Settings of the namespaces, before what holds them becomes read-only.
+fn settings(plan: &RoomPlan) -> Result<(), Failure> {
+    let up = |defence| !plan.without.contains(&defence);
+    let (namespaces, watches) = RATIONS.split_at(1);
+    let lists = [
+        (true, namespaces),
+        (up(Defence::Rations), watches),
+        (up(Defence::SharedMemory), &SHARED_MEMORY[..]),
+    ];
+    for (file, value) in lists.iter().filter(|(up, _)| *up).flat_map(|(_, list)| *list) {
+        match fs::write(file, value) {
+            // A kernel that does not count this, or was built without it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other.during(format_args!("set {file}"))?,
         }
     }
     Ok(())
@@ -232,19 +261,25 @@ fn new_proc() -> io::Result<OwnedFd> {
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-fn make_dev(devices: &[(OwnedFd, &str)], shm_bytes: u64) -> io::Result<()> {
+fn make_dev(devices: &[(OwnedFd, &str)], plan: &RoomPlan) -> io::Result<()> {
     folder("/dev")?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    mount("proctor", "/dev", "tmpfs", flags, c"size=64k,mode=755")?;
+    mount("proctor", "/dev", "tmpfs", flags, c"size=64k,nr_inodes=64,mode=755")?;
     for (tree, name) in devices {
         let at = Path::new("/dev").join(name);
         fs::File::create(&at)?;
         attach(tree, &at)?;
     }
     fs::create_dir("/dev/pts")?;
-    mount("proctor", "/dev/pts", "devpts", flags, c"newinstance,ptmxmode=0666,mode=0620")?;
+    // The machine has a few thousand terminals for all.
+    let terminals = match plan.without.contains(&Defence::Rations) {
+        true => c"newinstance,ptmxmode=0666,mode=0620",
+        false => c"newinstance,ptmxmode=0666,mode=0620,max=64",
+    };
+    mount("proctor", "/dev/pts", "devpts", flags, terminals)?;
     fs::create_dir("/dev/shm")?;
-    let size = CString::new(format!("size={shm_bytes},mode=1777")).map_err(io::Error::from)?;
+    let size = CString::new(format!("size={},nr_inodes=4096,mode=1777", plan.shm_bytes))
+        .map_err(io::Error::from)?;
     mount("proctor", "/dev/shm", "tmpfs", flags | MountFlags::NODEV, &*size)?;
     let links = [
         ("pts/ptmx", "ptmx"),

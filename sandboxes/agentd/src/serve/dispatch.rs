@@ -14,8 +14,8 @@ use proctor_wire::{Frame, Kind, Refusal, RefusalKind, Reply, Request, WireError,
 use rustix::io::Errno;
 
 use super::{
-    entries, files, forward, outbox::Outbox, processes, reaper::Reaper, refusal, remove, run,
-    search, snapshot, stream::Stream,
+    entries, eviction, files, forward, outbox::Outbox, processes, reaper::Reaper, refusal, remove,
+    run, search, snapshot, stream::Stream,
 };
 
 /// Virtual memory for the stack of a thread that answers, in bytes.
@@ -122,16 +122,23 @@ impl Server {
             }
         };
         self.streams().insert(id, Arc::clone(&stream));
-        let own = Arc::clone(self);
-        let answering = thread::Builder::new().stack_size(STACK).spawn(move || {
-            let answer = own.answer(&stream, request);
-            own.close(stream.id, &answer);
-        });
-        if let Err(error) = answering {
-            let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
-            self.close(id, &Err(refusal::from_errno(errno, "starting a thread of the agent")));
+        loop {
+            let (own, stream, request) = (Arc::clone(self), Arc::clone(&stream), request.clone());
+            let answering = thread::Builder::new().stack_size(STACK).spawn(move || {
+                let answer = own.answer(&stream, request);
+                own.close(stream.id, &answer);
+            });
+            match answering {
+                Ok(_) => return Ok(ControlFlow::Continue(())),
+                Err(_) if eviction::evict() => {}
+                Err(error) => {
+                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
+                    let refusal = refusal::from_errno(errno, "starting a thread of the agent");
+                    self.close(id, &Err(refusal));
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
         }
-        Ok(ControlFlow::Continue(()))
     }
 
     /// Kills everything in the room; no command's end is reported any more.

@@ -3,6 +3,7 @@
 mod beneath;
 mod dispatch;
 mod entries;
+mod eviction;
 mod files;
 mod forward;
 mod outbox;

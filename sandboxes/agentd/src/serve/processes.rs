@@ -8,8 +8,8 @@
 //! group, because it is often not writable.
 
 use std::{
-    collections::{BTreeSet, HashSet},
-    fs, process,
+    collections::{BTreeMap, HashSet},
+    fs, io, process,
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -34,7 +34,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 
 static LIMIT: OnceLock<u64> = OnceLock::new();
 static ISSUED: AtomicU64 = AtomicU64::new(0);
-static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+static RUNNING: Mutex<BTreeMap<i32, Mark>> = Mutex::new(BTreeMap::new());
 
 /// A command's number in this room, and the limit that marks its processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +50,18 @@ impl Mark {
     }
 }
 
-/// The groups of the commands that run now: all that can be killed where the room has no `/proc`.
-pub fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+/// The commands that run now, by their main process: all that can be killed where the room has no
+/// `/proc`.
+pub fn running() -> MutexGuard<'static, BTreeMap<i32, Mark>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a command by `spawn` and counts it among the running, in one step.
+pub fn enter(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> io::Result<i32> {
+    let mut running = running();
+    let main = spawn()?;
+    running.insert(main, mark);
+    Ok(main)
 }
 
 /// Reads the agent's own limit, below which the marks lie.
@@ -89,7 +98,7 @@ pub fn inhabitants() -> Vec<Process> {
 pub fn kill_everything() -> u32 {
     kill_until_gone(|| {
         let all = inhabitants();
-        for group in running().iter().filter_map(|&group| Pid::from_raw(group)) {
+        for group in running().keys().filter_map(|&group| Pid::from_raw(group)) {
             let _ = kill_process_group(group, Signal::KILL);
         }
         // In one go, so that no fork slips between a look and a kill.
@@ -126,7 +135,7 @@ pub fn kill_group(main: i32) -> u32 {
     })
 }
 
-fn kill_until_gone(mut alive: impl FnMut() -> Vec<Process>) -> u32 {
+pub(super) fn kill_until_gone(mut alive: impl FnMut() -> Vec<Process>) -> u32 {
     let start = Instant::now();
     let mut pause = Duration::from_micros(200);
     let mut seen = HashSet::new();
@@ -155,6 +164,24 @@ fn kill_whole_namespace() {
     // SAFETY: a system call without memory. Only called as process 1 of a process namespace, where
     // -1 means every process but the caller.
     unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+/// What is alive and belongs to no running command.
+pub(super) fn left_behind() -> Vec<Process> {
+    // Held while looking, so that nobody who is just starting is taken for a leftover.
+    let running = running();
+    let all = inhabitants();
+    let theirs = |p: &Process| {
+        running.iter().any(|(&main, mark)| {
+            p.pid == main
+                || p.group == main
+                || p.session == main
+                || read_mark(p.pid) == Some(mark.limit())
+        })
+    };
+    let members = all.iter().filter(|p| theirs(p)).map(|p| p.pid).collect();
+    let family = family(&all, members);
+    all.into_iter().filter(|p| !family.contains(&p.pid)).collect()
 }
 
 fn belonging(main: i32, mark: Mark) -> Vec<Process> {

@@ -1,7 +1,9 @@
 //! One command, from its start to its reply, on one thread and in one `poll`.
 
 use std::{
+    io,
     os::fd::OwnedFd,
+    process::Command,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -16,13 +18,15 @@ use rustix::{
 
 use super::{
     dispatch::Server,
+    eviction,
     processes::{self, Mark},
     reaper::Ended,
     refusal::{describe, from_errno, refuse},
-    spawn::{Launch, launch},
+    spawn::{Launch, prepare},
     stream::{Input, PIECE, Stream},
-    users,
+    users::{self, Identity},
 };
+use crate::seal;
 
 /// How long a killed command may take to be dead before it is given up.
 const DEATH_LIMIT: Duration = Duration::from_secs(10);
@@ -58,7 +62,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     check(&request)?;
     let cwd = open_cwd(&request)?;
     let identity = request.user.as_deref().map(users::find).transpose()?;
-    let identity = identity.filter(|i| !i.is_own());
+    let identity = identity.or_else(Identity::usual).filter(|i| !i.is_own());
     let plumbing = |error: Errno| from_errno(error, "making a pipe");
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(plumbing);
     let (stdin, stdin_writer) = pipe()?;
@@ -75,25 +79,14 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let mark = Mark::next();
     let started = Instant::now();
     let ended = Arc::new(Mutex::new(None));
-    let listener = {
-        let (ended, stream) = (Arc::clone(&ended), Arc::clone(stream));
-        move |status: Ended| {
-            *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
-            stream.wake();
-        }
-    };
-    let spawned = server.reaper.adopt(
-        || {
-            let (argv, env) = (&request.argv, &request.env);
-            launch(Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, mark })
-        },
-        listener,
-    );
+    let (argv, env, powers) = (&request.argv, &request.env, seal::of_commands());
+    let command =
+        prepare(Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark });
+    let spawned = command.and_then(|command| start(server, stream, command, mark, &ended));
     let main = match spawned {
         Ok(main) => main,
         Err(error) => return not_started(server, stream, &request, &error, started),
     };
-    processes::running().insert(main);
 
     let outlet = |channel, pipe| Outlet { channel, pipe, left: None };
     let mut running = Running {
@@ -156,6 +149,29 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     Ok(Reply::Exited(exited))
 }
 
+/// Starts the command. Where the room is full of what finished commands left behind, those go first.
+fn start(
+    server: &Server,
+    stream: &Arc<Stream>,
+    mut command: Command,
+    mark: Mark,
+    ended: &Arc<Mutex<Option<Ended>>>,
+) -> io::Result<i32> {
+    loop {
+        let (ended, stream) = (Arc::clone(ended), Arc::clone(stream));
+        let listener = move |status: Ended| {
+            *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+            stream.wake();
+        };
+        let spawn = || processes::enter(mark, || Ok(command.spawn()?.id() as i32));
+        match server.reaper.adopt(spawn, listener) {
+            Err(error)
+                if Errno::from_io_error(&error) == Some(Errno::AGAIN) && eviction::evict() => {}
+            other => return other,
+        }
+    }
+}
+
 fn check(request: &RunRequest) -> Result<(), Refusal> {
     let bad = |what: &str| Err(refuse(RefusalKind::BadRequest, what));
     if request.argv.first().is_none_or(|program| program.as_bytes().is_empty()) {
@@ -185,7 +201,7 @@ fn not_started(
     server: &Server,
     stream: &Stream,
     request: &RunRequest,
-    error: &std::io::Error,
+    error: &io::Error,
     started: Instant,
 ) -> Result<Reply, Refusal> {
     let errno = Errno::from_io_error(error).unwrap_or(Errno::INVAL);

@@ -13,17 +13,19 @@ use std::{
 
 use proctor_wire::RawPath;
 use rustix::{
+    fs::{Mode, OFlags},
     process::{Resource, Rlimit},
     thread::{Gid, Uid},
 };
 
 use super::{processes::Mark, users::Identity};
+use crate::seal::Powers;
 
 /// The descriptor of the results pipe inside a command.
 const RESULTS: i32 = 3;
 
 /// Signals that an agent may have inherited as ignored; a command finds the defaults.
-const SIGNALS: [i32; 9] = [
+const SIGNALS: [i32; 10] = [
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -33,6 +35,7 @@ const SIGNALS: [i32; 9] = [
     libc::SIGTSTP,
     libc::SIGTTIN,
     libc::SIGTTOU,
+    libc::SIGXFSZ,
 ];
 
 /// Everything that a process is started with.
@@ -46,6 +49,8 @@ pub struct Launch<'a> {
     pub stderr: OwnedFd,
     pub results: Option<OwnedFd>,
     pub identity: Option<Identity>,
+    /// The capabilities it starts with; otherwise the agent's.
+    pub powers: Option<Powers>,
     pub mark: Mark,
 }
 
@@ -72,10 +77,20 @@ unsafe fn close_on_exec_from(first: u32) {
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
-/// Starts the process, the leader of a new session and process group, and returns its number.
+/// Where memory is short, a command is killed before the agent, and before anything of the host.
+/// Where the room does not let it say so, size decides, and the agent is small.
+fn die_first() {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
+        let _ = rustix::io::write(&file, b"1000");
+    }
+}
+
+/// Makes a command of it: a process that leads a new session and process group. It can be started
+/// again where starting fails.
 #[expect(unsafe_code, reason = "the child is set up between fork and exec")]
-pub fn launch(launch: Launch<'_>) -> io::Result<i32> {
-    let Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, mark } = launch;
+pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
+    let Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark } = launch;
     let Some((program, args)) = argv.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -109,16 +124,20 @@ pub fn launch(launch: Launch<'_>) -> io::Result<i32> {
         // Where the room forbids it, descent alone tells whose a process is.
         let mark = Rlimit { current: Some(limit), maximum: Some(limit) };
         let _ = rustix::process::setrlimit(Resource::Rttime, mark);
+        die_first();
         if let Some(identity) = &identity {
             let (user, group) = (Uid::from_raw(identity.user), Gid::from_raw(identity.group));
             rustix::thread::set_thread_groups(&groups)?;
             rustix::thread::set_thread_res_gid(group, group, group)?;
             rustix::thread::set_thread_res_uid(user, user, user)?;
         }
+        if let Some(powers) = powers {
+            powers.put_on()?;
+        }
         rustix::process::fchdir(&cwd)?;
         Ok(())
     };
     // SAFETY: between fork and exec the closure makes system calls only; it allocates nothing.
     unsafe { command.pre_exec(prepare) };
-    Ok(command.spawn()?.id() as i32)
+    Ok(command)
 }

@@ -2,13 +2,14 @@
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
-use proctor_wire::{Frame, HELLO_BYTES, WireError, check_hello, hello};
+use proctor_wire::{Defence, Frame, HELLO_BYTES, WireError, check_hello, hello};
 use rustix::{
     io::Errno,
     process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior},
 };
 
-use super::{dispatch::Server, outbox::Outbox, processes, reaper::Reaper, spawn};
+use super::{dispatch::Server, eviction, outbox::Outbox, processes, reaper::Reaper, spawn};
+use crate::seal;
 
 /// The stream ended, or the host asked for the end.
 const DONE: i32 = 0;
@@ -17,13 +18,27 @@ const PROTOCOL: i32 = 76;
 /// The agent could not start.
 const BROKEN: i32 = 70;
 
-/// Serves over standard input and output until the stream ends; returns the exit status.
-pub fn stdio() -> i32 {
+/// Serves over standard input and output until the stream ends; returns the exit status. Where it is
+/// told which defences to leave out (usually none), it puts the seal on first.
+///
+/// Over a pair of pipes an unsealed agent serves set-up lines, which are trusted, and tests.
+pub fn stdio(sealed: Option<&Vec<Defence>>) -> i32 {
+    let without = sealed.map_or(&[][..], |without| without);
+    let harden = || match sealed {
+        Some(without) => seal::put_on(without).map(drop),
+        // Nobody in the room may trace the agent or open its descriptors through /proc.
+        None => set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .map_err(|error| ("hide the agent's memory", error.into())),
+    };
+    if let Err((step, error)) = harden() {
+        eprintln!("agentd: cannot start: {step}: {error}");
+        return BROKEN;
+    }
     let pair = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 4).and_then(|reader| {
         Ok((reader, rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 4)?))
     });
     match pair {
-        Ok((reader, writer)) => serve(reader, writer),
+        Ok((reader, writer)) => serve(reader, writer, without),
         Err(error) => {
             eprintln!("agentd: no standard input and output: {error}");
             BROKEN
@@ -34,7 +49,10 @@ pub fn stdio() -> i32 {
 /// Serves over any pair of descriptors (the two may be duplicates of one socket) until the stream
 /// ends, then kills everything that runs in the room; returns the exit status: 0 at the end of
 /// the stream, 76 where the host left the grammar, 70 where the agent could not start.
-pub fn serve(reader: OwnedFd, writer: OwnedFd) -> i32 {
+pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
+    if without.contains(&Defence::Eviction) {
+        eviction::never_evict();
+    }
     let server = match begin(writer) {
         Ok(server) => server,
         Err(error) => {
@@ -57,8 +75,6 @@ pub fn serve(reader: OwnedFd, writer: OwnedFd) -> i32 {
 }
 
 fn begin(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
-    // Nobody in the room may trace the agent or open its descriptors through /proc.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // Orphans come to the agent, so that no process of the room can leave its sight.
     set_child_subreaper(Some(getpid()))?;
     spawn::guard_descriptors();

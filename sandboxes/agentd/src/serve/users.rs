@@ -9,6 +9,7 @@ use proctor_wire::{Refusal, RefusalKind};
 use rustix::process::{getegid, geteuid};
 
 use super::refusal::refuse;
+use crate::seal;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -19,6 +20,11 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Who runs a command for which nobody is named: root, where the agent is somebody else.
+    pub fn usual() -> Option<Self> {
+        seal::is_set_apart().then(|| Self { user: 0, group: 0, groups: Vec::new() })
+    }
+
     /// Whether the agent is that user already, so that a room with one user needs no privilege.
     pub fn is_own(&self) -> bool {
         self.user == geteuid().as_raw() && self.group == getegid().as_raw()

@@ -13,13 +13,13 @@ use rustix::{
     thread::{UnshareFlags, unshare_unsafe},
 };
 
-pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: the helper has one thread, and the table of descriptors is never unshared.
     unsafe { unshare_unsafe(flags) }.map_err(io::Error::from)
 }
 
 /// Forks. `None` in the child.
-pub(super) fn fork() -> io::Result<Option<Pid>> {
+pub(crate) fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: the helper has one thread, so the child's memory is whole and no lock is held.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -29,7 +29,7 @@ pub(super) fn fork() -> io::Result<Option<Pid>> {
 }
 
 /// Sets attributes (`MOUNT_ATTR_*`) of a mount and all below it; never clears any.
-pub(super) fn mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()> {
+pub(crate) fn mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()> {
     let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let empty: &CStr = c"";
     // SAFETY: the pointers live through the call and the size is the structure's own.
@@ -47,7 +47,7 @@ pub(super) fn mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()>
 }
 
 /// Takes the loopback interface up: without it nothing can listen on 127.0.0.1.
-pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: `ifreq` is plain data for which zeros are a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l' as libc::c_char;
@@ -60,13 +60,13 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Closes every descriptor from `first` on.
-pub(super) fn close_from(first: RawFd) -> io::Result<()> {
+pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
     // SAFETY: the caller holds no owner of a descriptor from `first` on.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) })
 }
 
 /// Installs a seccomp filter; `no_new_privs` must be set.
-pub(super) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()> {
+pub(crate) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()> {
     let program =
         libc::sock_fprog { len: filter.len() as libc::c_ushort, filter: filter.as_mut_ptr() };
     // SAFETY: the kernel copies the program during the call.
@@ -75,8 +75,24 @@ pub(super) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()>
     check(result.into())
 }
 
+/// Sets the user and group that count for files alone.
+pub(crate) fn set_file_identity(user: u32, group: u32) -> io::Result<()> {
+    // The calls answer with the number before and report no error: asking again with a number that
+    // is none tells what came of it.
+    // SAFETY: system calls without memory.
+    let now = unsafe {
+        libc::syscall(libc::SYS_setfsgid, group);
+        libc::syscall(libc::SYS_setfsuid, user);
+        (libc::syscall(libc::SYS_setfsgid, -1), libc::syscall(libc::SYS_setfsuid, -1))
+    };
+    match now == (group.into(), user.into()) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
 /// The one way out of a forked child: no destructor or exit handler of the parent runs in it.
-pub(super) fn exit(code: i32) -> ! {
+pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }
 }

@@ -1,0 +1,46 @@
+//! Turns the list of system calls (`configs/sandbox/system-calls.txt`) into numbers. A name that the C
+//! library's bindings do not know ends the build.
+
+use std::{env, fs, path::Path, process::exit};
+
+const LIST: &str = "../../configs/sandbox/system-calls.txt";
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed={LIST}");
+    if let Err(why) = generate() {
+        println!("cargo:error={why}");
+        exit(1);
+    }
+}
+
+fn generate() -> Result<(), String> {
+    let text = fs::read_to_string(LIST).map_err(|error| format!("{LIST}: {error}"))?;
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").map_err(|error| error.to_string())?;
+    let (mut denied, mut missing, mut families) = (String::new(), String::new(), String::new());
+    for (index, line) in text.lines().enumerate() {
+        let mut line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some((only, rest)) = line.split_once(':') {
+            if only != arch {
+                continue;
+            }
+            line = rest.trim();
+        }
+        match line.split_once(' ') {
+            Some(("deny", name)) => denied.push_str(&format!("libc::SYS_{name}, ")),
+            Some(("missing", name)) => missing.push_str(&format!("libc::SYS_{name}, ")),
+            Some(("family", name)) => families.push_str(&format!("libc::{name}, ")),
+            _ => return Err(format!("{LIST}:{}: no word of the list: {line:?}", index + 1)),
+        }
+    }
+    let out = env::var("OUT_DIR").map_err(|error| error.to_string())?;
+    let code = format!(
+        "const DENIED: &[libc::c_long] = &[{denied}];\n\
+         const MISSING: &[libc::c_long] = &[{missing}];\n\
+         const FAMILIES: &[libc::c_int] = &[{families}];\n"
+    );
+    fs::write(Path::new(&out).join("system_calls.rs"), code).map_err(|error| error.to_string())
+}

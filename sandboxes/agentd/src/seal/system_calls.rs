@@ -1,0 +1,110 @@
+//! The list of denied system calls (`configs/sandbox/system-calls.txt`) as a filter of the kernel's.
+
+use std::io;
+
+use super::identity;
+use crate::sys;
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xC000_00B7;
+
+/// On x86-64, numbers from here on are the x32 interface, which would walk round the list.
+#[cfg(target_arch = "x86_64")]
+const X32: u32 = 0x4000_0000;
+
+include!(concat!(env!("OUT_DIR"), "/system_calls.rs"));
+
+/// Flags of `clone` that make a namespace.
+const NAMESPACES: u32 = 0x7e02_0000;
+
+/// Calls that take on a user, by the number of their arguments.
+const BECOMING: [(libc::c_long, u32); 4] = [
+    (libc::SYS_setuid, 1),
+    (libc::SYS_setreuid, 2),
+    (libc::SYS_setresuid, 3),
+    (libc::SYS_setfsuid, 1),
+];
+
+/// Offsets in `struct seccomp_data`: number, architecture, and the low half of each argument.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const ARGUMENTS: u32 = 16;
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+#[cfg(target_arch = "x86_64")]
+const AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// Installs the list for this process and all that come of it. Another architecture's calls (32-bit
+/// programs) are denied whole.
+pub(super) fn install() -> io::Result<()> {
+    sys::install_filter(&mut filter(identity::is_set_apart()))
+}
+
+fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
+    let deny = errno(libc::EPERM);
+    let mut filter = vec![
+        statement(LOAD, ARCHITECTURE),
+        jump(EQUAL, ARCH, 1, 0),
+        statement(RETURN, deny),
+        statement(LOAD, NUMBER),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    filter.extend([jump(AT_LEAST, X32, 0, 1), statement(RETURN, deny)]);
+    for &number in DENIED {
+        filter.extend([jump(EQUAL, number as u32, 0, 1), statement(RETURN, deny)]);
+    }
+    for &number in MISSING {
+        filter.extend([jump(EQUAL, number as u32, 0, 1), statement(RETURN, errno(libc::ENOSYS))]);
+    }
+    block(
+        &mut filter,
+        libc::SYS_clone,
+        &[statement(LOAD, ARGUMENTS), jump(ANY_BIT, NAMESPACES, 0, 1), statement(RETURN, deny)],
+    );
+    for call in [libc::SYS_socket, libc::SYS_socketpair] {
+        let mut families = vec![statement(LOAD, ARGUMENTS)];
+        for (index, &family) in FAMILIES.iter().enumerate() {
+            // Over the families that follow, and over the refusal.
+            families.push(jump(EQUAL, family as u32, (FAMILIES.len() - index) as u8, 0));
+        }
+        families.push(statement(RETURN, errno(libc::EAFNOSUPPORT)));
+        block(&mut filter, call, &families);
+    }
+    if agent_is_apart {
+        for (call, arguments) in BECOMING {
+            let mut tests = Vec::new();
+            for argument in 0..arguments {
+                tests.push(statement(LOAD, ARGUMENTS + 8 * argument));
+                tests.push(jump(EQUAL, identity::AGENT, 0, 1));
+                tests.push(statement(RETURN, deny));
+            }
+            block(&mut filter, call, &tests);
+        }
+    }
+    filter.push(statement(RETURN, libc::SECCOMP_RET_ALLOW));
+    filter
+}
+
+/// Tests of one call's arguments; what falls through is allowed.
+fn block(filter: &mut Vec<libc::sock_filter>, call: libc::c_long, tests: &[libc::sock_filter]) {
+    filter.push(jump(EQUAL, call as u32, 0, tests.len() as u8 + 1));
+    filter.extend_from_slice(tests);
+    filter.push(statement(RETURN, libc::SECCOMP_RET_ALLOW));
+}
+
+fn errno(number: libc::c_int) -> u32 {
+    libc::SECCOMP_RET_ERRNO | number as u32
+}
+
+fn statement(code: u16, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt: 0, jf: 0, k }
+}
+
+fn jump(code: u16, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}

@@ -1,0 +1,68 @@
+//! How a room's memory is divided.
+
+use proctor_sandbox_api::Enforcement;
+use proctor_types::SandboxSpec;
+
+/// Bytes of `/dev/shm` at most, as Docker has it.
+const SHM_BYTES: u64 = 64 << 20;
+
+/// Written bytes for each file: a tree of source code has about so many.
+const BYTES_PER_FILE: u64 = 8 << 10;
+
+/// The fewest files that a room may hold.
+const FILES: u64 = 4_096;
+
+/// The sizes of what a room may write into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) disk_bytes: u64,
+    pub(crate) inodes: u64,
+    pub(crate) shm_bytes: u64,
+}
+
+/// Divides it. Where memory is limited, written files, with about a kilobyte and a half of the
+/// kernel's for each, and shared memory must leave some of it to processes: a full disk should say
+/// so, rather than have the kernel kill whoever writes, and in the end the agent.
+pub(crate) fn of(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcement) -> Share {
+    let most = limits.memory_mb * 3 / 4;
+    let mut disk_mb = limits.disk_mb;
+    let mut shm_bytes = SHM_BYTES;
+    if memory_is_held {
+        shm_bytes = shm_bytes.min((limits.memory_mb << 20) / 16);
+        if disk_mb > most {
+            said.not_enforced.push(format!(
+                "written files: {most} MiB in place of {disk_mb}, since they count as memory in a \
+                 native room",
+            ));
+            disk_mb = most;
+        }
+    }
+    let disk_bytes = disk_mb << 20;
+    Share { disk_bytes, inodes: (disk_bytes / BYTES_PER_FILE).max(FILES), shm_bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_leaves_memory_to_processes() {
+        for memory_mb in [64, 256, 2048, 65_536] {
+            let limits = SandboxSpec { memory_mb, disk_mb: 1 << 20, ..SandboxSpec::default() };
+            let mut said = Enforcement::default();
+            let share = of(&limits, true, &mut said);
+            let kernel = share.inodes * 1_536;
+            let used = share.disk_bytes + kernel + share.shm_bytes;
+            assert!(used < memory_mb << 20, "{memory_mb}: {share:?}");
+            assert_eq!(said.not_enforced.len(), 1);
+        }
+    }
+
+    #[test]
+    fn without_a_memory_limit_the_disk_is_what_was_asked_for() {
+        let limits = SandboxSpec { memory_mb: 64, disk_mb: 1024, ..SandboxSpec::default() };
+        let mut said = Enforcement::default();
+        assert_eq!(of(&limits, false, &mut said).disk_bytes, 1 << 30);
+        assert_eq!(said, Enforcement::default());
+    }
+}
