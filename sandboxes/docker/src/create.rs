@@ -17,7 +17,7 @@ use proctor_types::{Fault, Layer, SandboxSpec};
 
 use crate::{
     docker::Engine,
-    fault, layer, owner,
+    fault, hardening, layer, owner,
     sandbox::Guard,
     stream::{LastWords, Output, text},
     tarball::AGENT_PATH,
@@ -48,15 +48,18 @@ pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault
     let image = &spec.environment.handle;
     let mut enforcement = Enforcement { not_enforced: engine.not_enforced.clone() };
     let mut asked = host_config(image, &spec.limits);
+    hardening::harden(&mut asked, &spec.limits, &engine.without);
+    enforcement.not_enforced.extend(hardening::never_enforced());
+    let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
     if engine.has_quota() {
         let size = format!("{}m", spec.limits.disk_mb);
         asked.storage_opt = Some(HashMap::from([("size".to_owned(), size)]));
     }
-    let guard = match create(engine, image, &spec.purpose, asked.clone()).await {
+    let guard = match create(engine, image, &spec.purpose, &agent, asked.clone()).await {
         Err(error) if asked.storage_opt.is_some() && names_quota(&error) => {
             engine.quota.store(false, Ordering::Relaxed);
             asked.storage_opt = None;
-            create(engine, image, &spec.purpose, asked).await
+            create(engine, image, &spec.purpose, &agent, asked).await
         }
         other => other,
     };
@@ -68,13 +71,19 @@ pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault
     for warning in warnings {
         tracing::debug!(warning, "the engine warns");
     }
-    let room = match start(engine, &guard).await {
-        Ok(room) => room,
+    let sealed = async {
+        let room = start(engine, &guard).await?;
+        let notes = hardening::verify(&room, &engine.without).await?;
+        Ok((room, notes))
+    };
+    let (room, notes) = match sealed.await {
+        Ok(both) => both,
         Err(fault) => {
             guard.remove(engine).await?;
             return Err(fault);
         }
     };
+    enforcement.not_enforced.extend(notes);
     Ok(Opened { room, enforcement, guard })
 }
 
@@ -90,7 +99,6 @@ fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
         network_mode: Some("none".to_owned()),
         cap_drop: capabilities(&["ALL"]),
         cap_add: capabilities(KEPT),
-        security_opt: Some(vec!["no-new-privileges:true".to_owned()]),
         memory: Some(memory),
         // Memory and swap together: no swap beyond the memory.
         memory_swap: Some(memory),
@@ -136,7 +144,8 @@ pub async fn for_setup(
     // addresses and rules differ from engine to engine.
     config.network_mode = Some("host".to_owned());
     config.binds.get_or_insert_default().extend(binds);
-    let created = create(engine, image, "set-up", config).await;
+    let agent = [format!("/{AGENT_PATH}"), "serve".to_owned()];
+    let created = create(engine, image, "set-up", &agent, config).await;
     created
         .map(|(guard, _)| guard)
         .map_err(|error| fault::environment("create a container for the set-up", &error))
@@ -146,12 +155,13 @@ async fn create(
     engine: &Arc<Engine>,
     image: &str,
     purpose: &str,
+    agent: &[String],
     host_config: HostConfig,
 ) -> Result<(Guard, Vec<String>), bollard::errors::Error> {
     let host_network = host_config.network_mode.as_deref() == Some("host");
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
-        entrypoint: Some(vec![format!("/{AGENT_PATH}"), "serve".to_owned()]),
+        entrypoint: Some(agent.to_vec()),
         cmd: Some(Vec::new()),
         user: Some("0:0".to_owned()),
         working_dir: Some("/".to_owned()),

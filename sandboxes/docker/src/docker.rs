@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use bollard::query_parameters::ListContainersOptionsBuilder;
-use proctor_sandbox_api::{AGENT, Backend, LayerSpec, Prepared, RoomSpec, Sandbox};
+use proctor_sandbox_api::{AGENT, Backend, LayerSpec, Prepared, RoomSpec, Sandbox, wire::Defence};
 use proctor_types::{Fault, Layer};
 
 use crate::{create, fault, layer, owner, sandbox};
@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     pub not_enforced: Vec<String>,
     /// Cleared when the engine refuses a disk quota: its storage driver has none.
     pub quota: AtomicBool,
+    /// Defences that a test takes down.
+    pub without: Vec<Defence>,
 }
 
 impl Docker {
@@ -83,8 +85,23 @@ impl Docker {
         let slow = client.clone().with_timeout(SLOW);
         let local = host.is_none_or(|host| host.starts_with("unix://"));
         let quota = AtomicBool::new(true);
-        let engine = Arc::new(Engine { client, slow, local, not_enforced, quota });
+        let without = Vec::new();
+        let engine = Arc::new(Engine { client, slow, local, not_enforced, quota, without });
         Ok(Self { engine, building: Mutex::default() })
+    }
+
+    /// The same engine, with rooms that lack these defences. For tests, to show that an attack
+    /// succeeds without the defence that stops it; the rooms' enforcement says so.
+    ///
+    /// # Errors
+    /// As [`Docker::connect`].
+    #[doc(hidden)]
+    pub async fn without(defences: &[Defence]) -> Result<Self, Fault> {
+        let mut docker = Self::connect().await?;
+        if let Some(engine) = Arc::get_mut(&mut docker.engine) {
+            engine.without = defences.to_vec();
+        }
+        Ok(docker)
     }
 
     fn lock_of(&self, digest: &str) -> Arc<tokio::sync::Mutex<()>> {

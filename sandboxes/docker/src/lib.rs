@@ -9,6 +9,7 @@ mod base;
 mod create;
 mod docker;
 mod fault;
+mod hardening;
 mod layer;
 mod owner;
 mod sandbox;

@@ -1,0 +1,97 @@
+//! What a room's container is denied beyond the engine's own defaults, and what came of it.
+
+use std::collections::HashMap;
+
+use bollard::models::{HostConfig, ResourcesUlimits};
+use proctor_sandbox_api::{
+    Room,
+    wire::{Defence, RawPath},
+};
+use proctor_types::{Fault, Layer, SandboxSpec};
+
+/// The one list of what is covered, for both back ends. It holds all that engines cover by
+/// themselves, since it takes the place of their list.
+const COVERED: &str = include_str!("../../../configs/sandbox/covered-paths.txt");
+
+/// Shared memory and message queues belong to no process: they would outlive whoever filled them and
+/// leave nobody to be killed for it.
+const SHARED_MEMORY: [(&str, &str); 2] = [("kernel.shm_rmid_forced", "1"), ("kernel.msgmni", "32")];
+
+/// Killed before the machine's own programs where memory is short; the agent starts commands with
+/// twice that.
+const OOM_SCORE: i64 = 500;
+
+/// What no engine limits.
+pub fn never_enforced() -> [String; 2] {
+    [
+        "inodes: an engine limits no number of files".to_owned(),
+        "rations: watches (inotify) and terminals are the whole machine's".to_owned(),
+    ]
+}
+
+/// Adds it to a room's container.
+pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]) {
+    let up = |defence| !without.contains(&defence);
+    let options = config.security_opt.get_or_insert_default();
+    if up(Defence::NoNewPrivileges) {
+        options.push("no-new-privileges:true".to_owned());
+    }
+    if up(Defence::CoveredProc) {
+        let paths = COVERED.lines().filter(|line| line.starts_with('/'));
+        config.masked_paths = Some(paths.map(str::to_owned).collect());
+    }
+    if up(Defence::SharedMemory) {
+        let settings = SHARED_MEMORY.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        config.sysctls = Some(HashMap::from(settings));
+    }
+    config.oom_score_adj = Some(OOM_SCORE);
+    let mut ulimits = Vec::new();
+    if up(Defence::CoreDumps) {
+        ulimits.push(limit("core", 0));
+    }
+    // Where the storage driver has no quota, this is what is left: it stops the one file that grows
+    // for ever, which is how disks fill in practice.
+    ulimits.push(limit("fsize", i64::try_from(limits.disk_mb << 20).unwrap_or(i64::MAX)));
+    config.ulimits = Some(ulimits);
+}
+
+fn limit(name: &str, value: i64) -> ResourcesUlimits {
+    ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
+}
+
+/// How the agent is started in a room.
+pub fn entrypoint(agent: &str, without: &[Defence]) -> Vec<String> {
+    let mut words = vec![agent.to_owned(), "serve".to_owned(), "--sealed".to_owned()];
+    words.extend(without.iter().map(|defence| format!("--without={}", defence.name())));
+    words
+}
+
+/// Reads from the kernel what the agent could put on, rather than trust that it did. Returns what it
+/// could not, as entries of the room's enforcement.
+///
+/// # Errors
+/// A fault of the sandbox where a part of the seal is missing that every engine allows.
+pub async fn verify(room: &Room, without: &[Defence]) -> Result<Vec<String>, Fault> {
+    let mut notes: Vec<String> =
+        without.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();
+    let status = room
+        .read(&RawPath::from("/proc/1/status"), 1 << 16)
+        .await
+        .map_err(|error| error.fault("read the agent's own state"))?;
+    let status = String::from_utf8_lossy(&status);
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default().to_owned()
+    };
+    let holds = |defence, name, value: &str| without.contains(&defence) || field(name) == value;
+    if !holds(Defence::NoNewPrivileges, "NoNewPrivs:", "1") {
+        return Err(Fault::new(Layer::Sandbox, "the engine did not set no-new-privileges"));
+    }
+    if !holds(Defence::SystemCalls, "Seccomp:", "2") {
+        return Err(Fault::new(Layer::Sandbox, "the room has no filter of system calls"));
+    }
+    if !without.contains(&Defence::AgentIdentity) && field("Uid:") == "0" {
+        notes.push("agent_identity: no second user in the container".to_owned());
+    }
+    Ok(notes)
+}
