@@ -5,6 +5,7 @@
 //! conformance kit.
 
 mod agent;
+pub mod attacks;
 mod backend;
 mod command;
 pub mod conformance;

@@ -48,7 +48,12 @@ pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault
     let image = &spec.environment.handle;
     let mut enforcement = Enforcement { not_enforced: engine.not_enforced.clone() };
     let mut asked = host_config(image, &spec.limits);
-    hardening::harden(&mut asked, &spec.limits, &engine.without);
+    hardening::harden(&mut asked, &spec.limits, &engine.without, engine.selinux);
+    if engine.selinux {
+        let why =
+            "agent_settings: with SELinux, root of the container may set the agent's OOM score";
+        enforcement.not_enforced.push(why.to_owned());
+    }
     enforcement.not_enforced.extend(hardening::never_enforced());
     let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
     if engine.has_quota() {

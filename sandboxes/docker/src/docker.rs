@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     pub not_enforced: Vec<String>,
     /// Cleared when the engine refuses a disk quota: its storage driver has none.
     pub quota: AtomicBool,
+    /// The engine labels containers by SELinux.
+    pub selinux: bool,
     /// Defences that a test takes down.
     pub without: Vec<Defence>,
 }
@@ -85,8 +87,11 @@ impl Docker {
         let slow = client.clone().with_timeout(SLOW);
         let local = host.is_none_or(|host| host.starts_with("unix://"));
         let quota = AtomicBool::new(true);
+        let options = info.security_options.unwrap_or_default();
+        let selinux = options.iter().any(|option| option.contains("selinux"));
         let without = Vec::new();
-        let engine = Arc::new(Engine { client, slow, local, not_enforced, quota, without });
+        let engine =
+            Arc::new(Engine { client, slow, local, not_enforced, quota, selinux, without });
         Ok(Self { engine, building: Mutex::default() })
     }
 

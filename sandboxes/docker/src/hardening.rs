@@ -17,6 +17,13 @@ const COVERED: &str = include_str!("../../../configs/sandbox/covered-paths.txt")
 /// leave nobody to be killed for it.
 const SHARED_MEMORY: [(&str, &str); 2] = [("kernel.shm_rmid_forced", "1"), ("kernel.msgmni", "32")];
 
+/// What engines make read-only by themselves.
+const READ_ONLY: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// The agent's own settings: its OOM score asks for no more than the owner of the file.
+const AGENT: &str = "/proc/1";
+
 /// Killed before the machine's own programs where memory is short; the agent starts commands with
 /// twice that.
 const OOM_SCORE: i64 = 500;
@@ -30,7 +37,7 @@ pub fn never_enforced() -> [String; 2] {
 }
 
 /// Adds it to a room's container.
-pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]) {
+pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence], selinux: bool) {
     let up = |defence| !without.contains(&defence);
     let options = config.security_opt.get_or_insert_default();
     if up(Defence::NoNewPrivileges) {
@@ -43,6 +50,11 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
     if up(Defence::SharedMemory) {
         let settings = SHARED_MEMORY.map(|(key, value)| (key.to_owned(), value.to_owned()));
         config.sysctls = Some(HashMap::from(settings));
+    }
+    // With SELinux the engine's runtime writes there last of all, and would fail.
+    if up(Defence::AgentIdentity) && !selinux {
+        let paths = READ_ONLY.into_iter().chain([AGENT]);
+        config.readonly_paths = Some(paths.map(str::to_owned).collect());
     }
     config.oom_score_adj = Some(OOM_SCORE);
     let mut ulimits = Vec::new();

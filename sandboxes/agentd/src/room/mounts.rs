@@ -92,6 +92,12 @@ pub(super) fn build(plan: &RoomPlan) -> Result<(), Failure> {
     attach(&proc, Path::new("/proc")).during("place /proc")?;
     make_dev(&devices, plan).during("make /dev")?;
     settings(plan)?;
+    if !plan.without.contains(&Defence::AgentIdentity) {
+        // The agent's own settings: its OOM score asks for no more than the owner of the file.
+        read_only(Path::new("/proc/1"), 0)
+            .and_then(|own| attach(&own, Path::new("/proc/1")))
+            .during("protect /proc/1")?;
+    }
     let covered = !plan.without.contains(&Defence::CoveredProc);
     protect_proc(covered).during("protect /proc")?;
     let lines = COVERED.lines().filter(|line| covered && line.starts_with('/'));

@@ -16,7 +16,7 @@ use rustix::{
 };
 
 pub use capabilities::{Powers, of_commands};
-pub use identity::is_set_apart;
+pub use identity::{AGENT, is_set_apart};
 
 /// A step of the seal that failed.
 pub type Step = (&'static str, io::Error);

@@ -21,7 +21,7 @@ use crate::{Backend, Prepared, RoomSpec, Sandbox};
 /// How long one check may take before it counts as hung.
 const LIMIT: Duration = Duration::from_secs(180);
 
-pub(super) type Body =
+pub(crate) type Body =
     for<'a> fn(&'a Ground<'a>) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
 /// One sentence about rooms.

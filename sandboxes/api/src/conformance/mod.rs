@@ -7,8 +7,8 @@
 mod commands;
 mod endings;
 mod files;
-mod ground;
-mod kit;
+pub(crate) mod ground;
+pub(crate) mod kit;
 mod limits;
 mod outputs;
 mod processes;

@@ -30,11 +30,12 @@ const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// The longest path, in bytes: far beyond what a program can name at once.
-const PATH_LIMIT: usize = 64 << 10;
+/// Folders with a longer path, in bytes, are listed and not walked: it is twice what a program can
+/// name at once, and a chain of folders would cost its depth squared.
+const PATH_LIMIT: usize = 8 << 10;
 
-/// All paths together, in bytes: a chain of folders would otherwise cost its depth squared.
-const PATHS_LIMIT: usize = 256 << 20;
+/// All paths together, in bytes: half a million of usual length.
+const PATHS_LIMIT: usize = 48 << 20;
 
 pub struct Walk<'a> {
     pub server: &'a Server,
@@ -113,14 +114,11 @@ impl Walk<'_> {
         Ok(level)
     }
 
-    /// Records one entry; tells whether it is a folder.
+    /// Records one entry; tells whether it is a folder to be walked.
     fn look(&mut self, folder: &OwnedFd, name: &[u8], path: &[u8]) -> Result<bool, Refusal> {
         let failed = |error| from_errno(error, RawPath::new(path));
         self.path_bytes += path.len();
-        if self.seen.len() as u64 >= self.request.entry_limit
-            || path.len() > PATH_LIMIT
-            || self.path_bytes > PATHS_LIMIT
-        {
+        if self.seen.len() as u64 >= self.request.entry_limit || self.path_bytes > PATHS_LIMIT {
             let what = format!(
                 "{}: more than {} entries, or paths too long",
                 self.request.root, self.request.entry_limit
@@ -145,7 +143,7 @@ impl Walk<'_> {
             self.changed.push(seen.entry(path));
         }
         self.seen.insert(path.to_vec(), seen);
-        Ok(witness.kind == EntryKind::Dir)
+        Ok(witness.kind == EntryKind::Dir && path.len() <= PATH_LIMIT)
     }
 
     fn read(

@@ -1,0 +1,98 @@
+//! The list.
+
+use std::time::Duration;
+
+use proctor_types::SandboxSpec;
+
+use super::{agent, kernel, memory, neighbours, paths, processes, storage};
+use crate::{
+    Command, Room,
+    conformance::{
+        Failed,
+        ground::{ensure, must},
+        kit::Body,
+    },
+    wire::Defence,
+};
+
+/// One attack.
+pub struct Attack {
+    pub name: &'static str,
+    /// Without these defences it succeeds, on a native room of the machine's root. Empty where
+    /// showing so would harm the machine.
+    pub undone_by: &'static [Defence],
+    pub(super) limits: fn() -> SandboxSpec,
+    pub(super) body: Body,
+}
+
+/// Makes a list of attacks of the functions that hold them.
+macro_rules! list {
+    ($($name:ident [$($defence:ident)*]),* $(,)?) => {
+        vec![$($crate::attacks::list::Attack {
+            name: stringify!($name),
+            undone_by: &[$($crate::wire::Defence::$defence),*],
+            limits: $crate::attacks::list::small,
+            body: |ground| Box::pin($name(ground)),
+        }),*]
+    };
+}
+pub(super) use list;
+
+/// A room in which exhausting something takes a second.
+pub(super) fn small() -> SandboxSpec {
+    SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
+}
+
+/// All attacks, in the order they run in.
+pub fn attacks() -> Vec<Attack> {
+    [
+        agent::attacks(),
+        kernel::attacks(),
+        processes::attacks(),
+        memory::attacks(),
+        storage::attacks(),
+        paths::attacks(),
+        neighbours::attacks(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// What every attack program begins with.
+const PRELUDE: &str = include_str!("programs/prelude.py");
+
+/// A Python program of the attacker's, run as root of the room.
+pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
+    let text = format!("{PRELUDE}\n{text}\nprint('done')\n");
+    let mut argv = vec!["python3".to_owned(), "-c".to_owned(), text];
+    argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
+    Command::new(argv.iter().map(String::as_str)).time_limit(Duration::from_secs(60))
+}
+
+/// Runs a program that tries many things, and holds that it came to its end and none worked.
+pub(super) async fn withstands(room: &Room, text: &str, arguments: &[&str]) -> Result<(), Failed> {
+    let done = room.run(program(text, arguments)).await?;
+    let said = must(&done)?;
+    let worked: Vec<_> = said.lines().filter(|line| line.starts_with("BREACH")).take(5).collect();
+    ensure!(worked.is_empty(), "{}", worked.join("; "));
+    ensure!(said.ends_with("done\n"), "it did not come to its end: {said:?}");
+    Ok(())
+}
+
+/// The room's agent still answers, and commands still run.
+pub(super) async fn still_answers(room: &Room) -> Result<(), Failed> {
+    let answer = async {
+        room.ping().await?;
+        must(&room.run(Command::shell("echo well")).await?)
+    };
+    let said = tokio::time::timeout(Duration::from_secs(30), answer).await;
+    let said = said.map_err(|_| Failed::Wrong("the room does not answer any more".into()))??;
+    ensure!(said == "well\n", "{said:?}");
+    Ok(())
+}
+
+/// Whether the room is the way the defence leaves it.
+pub(super) fn is_up(ground: &crate::conformance::Ground<'_>, defence: Defence) -> bool {
+    ground.needs(defence.name()).is_ok()
+}

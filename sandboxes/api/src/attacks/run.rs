@@ -1,0 +1,187 @@
+//! One way to run the attacks, for every back end.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use proctor_types::SandboxSpec;
+
+use super::list::{Attack, attacks};
+use crate::{
+    Backend, Command, Prepared, Room, RoomSpec,
+    conformance::{
+        CheckResult, Failed, Ground,
+        ground::{Outcome, ensure, wrong},
+    },
+};
+
+/// How long one attack may take before it counts as having hung the room.
+const LIMIT: Duration = Duration::from_secs(150);
+
+/// How long a command of the other room may take meanwhile. It takes a millisecond on an idle machine;
+/// a room that is starved would not answer at all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long what a room held may take to be gone.
+const RETURN: Duration = Duration::from_secs(15);
+
+/// Names of what the back end's rooms hold on the machine now: processes, control groups, mounts,
+/// containers.
+pub type Census<'a> = &'a (dyn Fn() -> Vec<String> + Sync);
+
+/// Runs all attacks, each on a room of its own, beside one room that works on.
+pub async fn run_attacks(
+    backend: &dyn Backend,
+    prepared: &Prepared,
+    census: Census<'_>,
+) -> Vec<CheckResult> {
+    let mut results = Vec::new();
+    let bystander = Bystander::open(backend, prepared).await;
+    for attack in attacks() {
+        let started = Instant::now();
+        let outcome = match &bystander {
+            Ok(bystander) => one(backend, prepared, &attack, census, bystander).await,
+            Err(failed) => Err(wrong(format!("no room to look at: {failed}"))),
+        };
+        results.push(result(&attack, outcome, started.elapsed()));
+    }
+    if let Ok(bystander) = bystander
+        && let Err(fault) = bystander.sandbox.into_inner().close().await
+        && let Some(last) = results.last_mut()
+    {
+        last.passed = false;
+        last.why = Some(format!("the other room does not close: {fault}"));
+    }
+    results
+}
+
+/// Whether an attack works on this back end's rooms: what it showed.
+///
+/// # Errors
+/// Says so where it was withstood after all.
+pub async fn succeeds(
+    backend: &dyn Backend,
+    prepared: &Prepared,
+    attack: &Attack,
+) -> Result<String, String> {
+    match strike(backend, prepared, attack).await {
+        Err(Failed::Wrong(why)) => Ok(why),
+        Err(Failed::Skipped(why)) => Err(format!("{} was skipped: {why}", attack.name)),
+        Ok(()) => Err(format!("{} is withstood without {:?}", attack.name, attack.undone_by)),
+    }
+}
+
+async fn one(
+    backend: &dyn Backend,
+    prepared: &Prepared,
+    attack: &Attack,
+    census: Census<'_>,
+    bystander: &Bystander,
+) -> Outcome {
+    let before: BTreeSet<String> = census().into_iter().collect();
+    let watch = bystander.watch();
+    let outcome = strike(backend, prepared, attack).await;
+    let disturbed = watch.end().await;
+    let returned = returned(&before, census).await;
+    outcome?;
+    disturbed?;
+    returned
+}
+
+/// Runs an attack on a room of its own and closes that.
+async fn strike(backend: &dyn Backend, prepared: &Prepared, attack: &Attack) -> Outcome {
+    let mut sandbox = backend.open(&spec(prepared, (attack.limits)(), attack.name)).await?;
+    let (room, enforcement) = (Arc::clone(sandbox.room()), sandbox.enforcement().clone());
+    let ground = Ground { backend, prepared, room, enforcement };
+    let outcome = tokio::time::timeout(LIMIT, (attack.body)(&ground)).await;
+    let outcome =
+        outcome.unwrap_or_else(|_| Err(wrong(format!("the room hung for {} s", LIMIT.as_secs()))));
+    let closed = sandbox.close().await;
+    outcome?;
+    Ok(closed?)
+}
+
+fn spec(prepared: &Prepared, limits: SandboxSpec, purpose: &str) -> RoomSpec {
+    RoomSpec { environment: prepared.clone(), limits, purpose: format!("attack {purpose}") }
+}
+
+async fn returned(before: &BTreeSet<String>, census: Census<'_>) -> Outcome {
+    let begun = Instant::now();
+    loop {
+        let left: Vec<_> = census().into_iter().filter(|name| !before.contains(name)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < RETURN, "left behind: {}", left.join(", "));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn result(attack: &Attack, outcome: Outcome, took: Duration) -> CheckResult {
+    let (passed, skipped_reason, why) = match outcome {
+        Ok(()) => (true, None, None),
+        Err(Failed::Skipped(reason)) => (false, Some(reason), None),
+        Err(Failed::Wrong(why)) => (false, None, Some(why)),
+    };
+    CheckResult { name: attack.name, passed, skipped_reason, took, why }
+}
+
+/// A room that minds its own business.
+struct Bystander {
+    sandbox: tokio::sync::Mutex<Box<dyn crate::Sandbox>>,
+    room: Arc<Room>,
+}
+
+impl Bystander {
+    async fn open(backend: &dyn Backend, prepared: &Prepared) -> Result<Self, Failed> {
+        let spec = spec(prepared, SandboxSpec::default(), "another room");
+        let sandbox = backend.open(&spec).await?;
+        let room = Arc::clone(sandbox.room());
+        Ok(Self { sandbox: tokio::sync::Mutex::new(sandbox), room })
+    }
+
+    /// Runs commands in it, one after another, until the watch ends.
+    fn watch(&self) -> Watch {
+        let room = Arc::clone(&self.room);
+        let over = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&over);
+        let work = tokio::spawn(async move {
+            let mut slowest = Duration::ZERO;
+            loop {
+                let begun = Instant::now();
+                let command = Command::shell("echo $$ > /tmp/own && echo well");
+                let done = tokio::time::timeout(PATIENCE, room.run(command)).await;
+                slowest = slowest.max(begun.elapsed());
+                match done {
+                    Ok(Ok(done)) if done.success() && done.stdout.head == b"well\n" => {}
+                    other => return Err(wrong(format!("another room is disturbed: {other:?}"))),
+                }
+                if until.load(Ordering::Relaxed) {
+                    return Ok(slowest);
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        Watch { over, work }
+    }
+}
+
+struct Watch {
+    over: Arc<AtomicBool>,
+    work: tokio::task::JoinHandle<Result<Duration, Failed>>,
+}
+
+impl Watch {
+    async fn end(self) -> Outcome {
+        self.over.store(true, Ordering::Relaxed);
+        let ended = self.work.await;
+        let slowest = ended.map_err(|error| wrong(format!("the other room's work: {error}")))??;
+        tracing::debug!(?slowest, "the other room");
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! At the disk: bytes, files, depth.
+
+use std::time::{Duration, Instant};
+
+use proctor_types::SandboxSpec;
+
+use super::list::{Attack, list, program, small, still_answers};
+use crate::{
+    Command, RoomError,
+    conformance::{
+        Failed, Ground,
+        ground::{Outcome, ensure, must, path, sh, wrong},
+    },
+    wire::{RefusalKind, SnapshotReply, SnapshotRequest},
+};
+
+pub fn attacks() -> Vec<Attack> {
+    let mut all = list![
+        disk_is_filled [],
+        one_file_grows_for_ever [],
+        sparse_file_is_huge [],
+        files_without_number_are_made [Inodes],
+        hundred_thousand_tiny_files_are_made [],
+        folders_are_nested_thousands_deep [],
+    ];
+    for attack in &mut all {
+        if attack.name.starts_with("hundred_thousand") {
+            attack.limits = ample;
+        }
+    }
+    all
+}
+
+/// As much as trials usually have: an honest build makes that many files, too.
+fn ample() -> SandboxSpec {
+    SandboxSpec::default()
+}
+
+fn tree(root: &str) -> SnapshotRequest {
+    SnapshotRequest {
+        root: path(root),
+        fresh: true,
+        skip: Vec::new(),
+        file_limit: 8 << 20,
+        entry_limit: 200_000,
+    }
+}
+
+async fn snapshot(ground: &Ground<'_>, root: &str) -> Result<SnapshotReply, Failed> {
+    Ok(ground.room.snapshot(tree(root)).await?.0)
+}
+
+async fn disk_is_filled(ground: &Ground<'_>) -> Outcome {
+    ground.needs("disk")?;
+    let room = &ground.room;
+    let fill = "for n in 1 2 3 4; do head -c 50M /dev/zero > /var/tmp/fill-$n || exit 1; done";
+    ensure!(!sh(room, fill).await?.success(), "200 MiB under a limit of 64");
+    match room.write(&path("/testbed/more"), &vec![b'x'; 1 << 20], None).await {
+        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
+        other => return Err(wrong(format!("not refused for want of space: {other:?}"))),
+    }
+    must(&sh(room, "rm /var/tmp/fill-*").await?)?;
+    room.write(&path("/testbed/more"), b"x", None).await?;
+    still_answers(room).await
+}
+
+async fn one_file_grows_for_ever(ground: &Ground<'_>) -> Outcome {
+    // A limit is a limit even where the sum of files has none.
+    let line = "cat /dev/zero > /var/tmp/endless; stat -c %s /var/tmp/endless; rm /var/tmp/endless";
+    let done = ground.room.run(Command::shell(line).time_limit(Duration::from_secs(30))).await?;
+    ensure!(!done.exited.timed_out, "it grew for 30 seconds");
+    let said = done.stdout.text();
+    let size: u64 = said.trim().parse().map_err(|_| wrong(format!("{said:?}")))?;
+    ensure!(size <= small().disk_mb << 20, "a file of {size} bytes");
+    still_answers(&ground.room).await
+}
+
+async fn sparse_file_is_huge(ground: &Ground<'_>) -> Outcome {
+    let begun = Instant::now();
+    // What is refused is contained too: a limit on file sizes may come first.
+    ground.sh("truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true").await?;
+    let reply = snapshot(ground, "/testbed").await?;
+    let hashed = reply.changed.iter().filter(|entry| entry.hash.is_some()).count();
+    ensure!(hashed == 0, "files over the limit were read");
+    match ground.room.read(&path("/testbed/large"), 1 << 20).await {
+        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
+        other => {
+            return Err(wrong(format!("not refused as too large: {:?}", other.map(|b| b.len()))));
+        }
+    }
+    ensure!(begun.elapsed() < Duration::from_secs(30), "took {:?}", begun.elapsed());
+    still_answers(&ground.room).await
+}
+
+const MAKE: &str = "os.makedirs('/testbed/many', exist_ok=True)\nos.chdir('/testbed/many')\n\
+    made, most, content = 0, int(sys.argv[1]), sys.argv[2]\n\
+    try:\n    while made < most:\n\
+    \x20       with open(str(made), 'w') as f: f.write(content)\n\
+    \x20       made += 1\n\
+    except OSError as e: print('stopped by', e.strerror)\n\
+    print('made', made)\n";
+
+async fn files_without_number_are_made(ground: &Ground<'_>) -> Outcome {
+    if ground.enforcement.not_enforced.iter().any(|e| e.starts_with("inodes: an engine")) {
+        ground.needs("inodes")?;
+    }
+    let said = must(&ground.room.run(program(MAKE, &["30000", ""])).await?)?;
+    ensure!(said.contains("No space left"), "30,000 files in a room for 8,192: {said:?}");
+    must(&ground.sh("rm -r /testbed/many").await?)?;
+    still_answers(&ground.room).await
+}
+
+/// Within the limits of a usual room: the agent and the runtime must cope.
+async fn hundred_thousand_tiny_files_are_made(ground: &Ground<'_>) -> Outcome {
+    let said = must(&ground.room.run(program(MAKE, &["100000", "x"])).await?)?;
+    ensure!(said.contains("made 100000"), "{said:?}");
+    let begun = Instant::now();
+    let reply = snapshot(ground, "/testbed").await?;
+    ensure!(reply.changed.len() >= 100_000, "{} entries", reply.changed.len());
+    let mut tight = tree("/testbed");
+    tight.entry_limit = 1_000;
+    match ground.room.snapshot(tight).await {
+        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
+        other => return Err(wrong(format!("no limit of entries: {other:?}"))),
+    }
+    match ground.room.list(&path("/testbed/many")).await {
+        Ok(list) if list.len() == 100_000 => {}
+        Ok(list) => return Err(wrong(format!("{} entries are listed", list.len()))),
+        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
+        Err(error) => return Err(error.into()),
+    }
+    ground.room.remove(&path("/testbed/many")).await?;
+    ensure!(begun.elapsed() < Duration::from_secs(60), "took {:?}", begun.elapsed());
+    still_answers(&ground.room).await
+}
+
+async fn folders_are_nested_thousands_deep(ground: &Ground<'_>) -> Outcome {
+    let text = "os.makedirs('/testbed/deep'); os.chdir('/testbed/deep')\n\
+        for n in range(3000):\n    os.mkdir('d' * 20); os.chdir('d' * 20)\n\
+        open('bottom', 'w').write('x')\n";
+    let said = must(&ground.room.run(program(text, &[])).await?)?;
+    ensure!(said == "done\n", "{said:?}");
+    let reply = snapshot(ground, "/testbed").await?;
+    // What no program can name at once is left out.
+    ensure!((200..3_000).contains(&reply.changed.len()), "{} entries", reply.changed.len());
+    ground.room.remove(&path("/testbed/deep")).await?;
+    let left = ground.room.stat(&path("/testbed/deep")).await?;
+    ensure!(left.is_none(), "it cannot be removed");
+    still_answers(&ground.room).await
+}

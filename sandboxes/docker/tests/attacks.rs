@@ -1,0 +1,96 @@
+//! The attacks on containers: withstood, and some of them succeeding without their defences. What the
+//! engine stops by itself cannot be shown to succeed.
+
+#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+#![expect(clippy::print_stdout, reason = "a test that cannot run says so by name")]
+
+use std::{process::Command as Process, time::Duration};
+
+use proctor_docker::Docker;
+use proctor_sandbox_api::{
+    Backend, Base, LayerSpec, Prepared,
+    attacks::{attacks, run_attacks, succeeds},
+    conformance::{announce, render},
+    wire::{Defence, RawPath},
+};
+
+/// Attacks that work on a container as engines make it, and their defences here.
+const UNDONE: [(&str, &[Defence]); 6] = [
+    (
+        "agents_memory_is_read",
+        &[
+            Defence::AgentIdentity,
+            Defence::NotDumpable,
+            Defence::KillCapability,
+            Defence::SystemCalls,
+        ],
+    ),
+    ("agents_settings_are_changed", &[Defence::AgentIdentity]),
+    ("agents_user_is_taken", &[Defence::SystemCalls]),
+    ("dangerous_system_calls_are_made", &[Defence::SystemCalls]),
+    ("core_dumps_are_written", &[Defence::CoreDumps]),
+    ("swarm_outlives_its_command", &[Defence::Eviction]),
+];
+
+async fn engine(test: &str, without: &[Defence]) -> Option<Docker> {
+    match Docker::without(without).await {
+        Ok(docker) => Some(docker),
+        Err(fault) if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() => {
+            panic!("{test}: {fault}")
+        }
+        Err(fault) => {
+            println!("{test}: NOT RUN, Docker is absent: {fault}");
+            None
+        }
+    }
+}
+
+async fn prepared(docker: &Docker) -> Prepared {
+    let spec = LayerSpec {
+        base: Base::Host,
+        source: None,
+        setup: vec![],
+        workdir: RawPath::from("/testbed"),
+        env: vec![],
+        time_limit: Duration::from_secs(120),
+    };
+    docker.prepare(&spec).await.unwrap()
+}
+
+/// The containers of attacks, and their volumes: what an engine holds for a room.
+fn census() -> Vec<String> {
+    let listed = |args: &[&str]| {
+        let output = Process::new("docker").args(args).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all = listed(&["ps", "-a", "--no-trunc", "--format", "{{.ID}} {{.Labels}}"]);
+    let own = format!("{}", std::process::id());
+    all.into_iter().filter(|line| line.contains("attack ") && line.contains(&own)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_attacks_are_withstood() {
+    let Some(docker) = engine("docker_attacks_are_withstood", &[]).await else { return };
+    let environment = prepared(&docker).await;
+    let results = run_attacks(&docker, &environment, &census).await;
+    announce("docker attack", &results);
+    assert!(results.len() >= 25, "{} attacks", results.len());
+    let failed = results.iter().filter(|r| !r.passed && r.skipped_reason.is_none()).count();
+    assert_eq!(failed, 0, "\n{}", render(&results));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_attacks_succeed_without_their_defences() {
+    let name = "docker_attacks_succeed_without_their_defences";
+    let all = attacks();
+    let mut withstood = Vec::new();
+    for (attack, without) in UNDONE {
+        let Some(docker) = engine(name, without).await else { return };
+        let environment = prepared(&docker).await;
+        let attack = all.iter().find(|known| known.name == attack).unwrap();
+        if let Err(why) = succeeds(&docker, &environment, attack).await {
+            withstood.push(why);
+        }
+    }
+    assert!(withstood.is_empty(), "{withstood:#?}");
+}
