@@ -67,7 +67,7 @@ pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
     let text = format!("{PRELUDE}\n{text}\nprint('done')\n");
     let mut argv = vec!["python3".to_owned(), "-c".to_owned(), text];
     argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
-    Command::new(argv.iter().map(String::as_str)).time_limit(Duration::from_secs(60))
+    Command::new(argv.iter().map(String::as_str)).time_limit(Duration::from_secs(120))
 }
 
 /// Runs a program that tries many things, and holds that it came to its end and none worked.

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How long one attack may take before it counts as having hung the room.
-const LIMIT: Duration = Duration::from_secs(150);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// How long a command of the other room may take meanwhile. It takes a millisecond on an idle machine;
 /// a room that is starved would not answer at all.

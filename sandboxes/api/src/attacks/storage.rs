@@ -78,7 +78,9 @@ async fn one_file_grows_for_ever(ground: &Ground<'_>) -> Outcome {
 async fn sparse_file_is_huge(ground: &Ground<'_>) -> Outcome {
     let begun = Instant::now();
     // What is refused is contained too: a limit on file sizes may come first.
-    ground.sh("truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true").await?;
+    ground
+        .sh("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
+        .await?;
     let reply = snapshot(ground, "/testbed").await?;
     let hashed = reply.changed.iter().filter(|entry| entry.hash.is_some()).count();
     ensure!(hashed == 0, "files over the limit were read");
@@ -130,7 +132,7 @@ async fn hundred_thousand_tiny_files_are_made(ground: &Ground<'_>) -> Outcome {
         Err(error) => return Err(error.into()),
     }
     ground.room.remove(&path("/testbed/many")).await?;
-    ensure!(begun.elapsed() < Duration::from_secs(60), "took {:?}", begun.elapsed());
+    ensure!(begun.elapsed() < Duration::from_secs(120), "took {:?}", begun.elapsed());
     still_answers(&ground.room).await
 }
 
