@@ -82,8 +82,10 @@ async fn sparse_file_is_huge(ground: &Ground<'_>) -> Outcome {
         .sh("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
         .await?;
     let reply = snapshot(ground, "/testbed").await?;
-    let hashed = reply.changed.iter().filter(|entry| entry.hash.is_some()).count();
-    ensure!(hashed == 0, "files over the limit were read");
+    let read = reply.changed.iter().any(|entry| entry.hash.is_some() && entry.size > 8 << 20);
+    ensure!(!read, "files over the limit were read");
+    let listed = reply.changed.iter().any(|entry| entry.size == 60 << 20);
+    ensure!(listed, "the sparse file is not listed");
     match ground.room.read(&path("/testbed/large"), 1 << 20).await {
         Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
         other => {
@@ -97,7 +99,7 @@ async fn sparse_file_is_huge(ground: &Ground<'_>) -> Outcome {
 const MAKE: &str = "os.makedirs('/testbed/many', exist_ok=True)\nos.chdir('/testbed/many')\n\
     made, most, content = 0, int(sys.argv[1]), sys.argv[2]\n\
     try:\n    while made < most:\n\
-    \x20       with open(str(made), 'w') as f: f.write(content)\n\
+    \x20       with open(str(made), 'w') as f: f.write(content if made % 100 == 0 else '')\n\
     \x20       made += 1\n\
     except OSError as e: print('stopped by', e.strerror)\n\
     print('made', made)\n";
@@ -112,7 +114,8 @@ async fn files_without_number_are_made(ground: &Ground<'_>) -> Outcome {
     still_answers(&ground.room).await
 }
 
-/// Within the limits of a usual room: the agent and the runtime must cope.
+/// One in a hundred holds something: on disks that are told of every freed block, removing content
+/// costs milliseconds a file, and that is not what is tried here. Within the limits of a usual room: the agent and the runtime must cope.
 async fn hundred_thousand_tiny_files_are_made(ground: &Ground<'_>) -> Outcome {
     let said = must(&ground.room.run(program(MAKE, &["100000", "x"])).await?)?;
     ensure!(said.contains("made 100000"), "{said:?}");

@@ -1,5 +1,6 @@
 //! Images from archives: OCI layouts and what `docker save` writes.
 
+mod compressed;
 mod outer;
 mod root;
 mod unpack;

@@ -7,14 +7,12 @@ use std::{
     path::Path,
 };
 
-use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
+
+use super::compressed;
 
 /// The longest manifest or index that is read, in bytes.
 const JSON_LIMIT: u64 = 8 << 20;
-
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Where the files of an archive lie in it.
 pub(super) struct Outer {
@@ -67,11 +65,13 @@ impl Outer {
     /// Opens an archive, compressed or not.
     pub(super) fn open(archive: &Path) -> io::Result<Self> {
         let mut file = File::open(archive)?;
-        if starts_with(&mut file, &GZIP)? {
+        let mut content = compressed::plain(file.try_clone()?)?;
+        if content.compressed {
             // Layers are read by their place, which a compressed file has none of.
             let mut plain = tempfile::tempfile_in(archive.parent().unwrap_or(Path::new("/")))
                 .or_else(|_| tempfile::tempfile())?;
-            io::copy(&mut MultiGzDecoder::new(BufReader::new(&file)), &mut plain)?;
+            io::copy(&mut content.stream, &mut plain)?;
+            drop(content);
             file = plain;
         }
         file.seek(SeekFrom::Start(0))?;
@@ -116,17 +116,7 @@ impl Outer {
 
     /// One layer as a plain tar stream.
     pub(super) fn layer(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
-        let mut stream = self.part(name)?;
-        let mut magic = [0; 4];
-        let length = read_up_to(&mut stream, &mut magic)?;
-        let whole = io::Cursor::new(magic[..length].to_vec()).chain(stream);
-        if magic[..length].starts_with(&GZIP) {
-            return Ok(Box::new(MultiGzDecoder::new(BufReader::new(whole))));
-        }
-        if magic[..length] == ZSTD {
-            return Err(invalid("a layer is compressed by zstd: save it by `docker save`"));
-        }
-        Ok(Box::new(BufReader::new(whole)))
+        Ok(compressed::plain(self.part(name)?)?.stream)
     }
 
     fn json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> io::Result<T> {
@@ -188,23 +178,6 @@ fn beside(name: &str, target: &str) -> String {
         }
     }
     parts.join("/")
-}
-
-fn starts_with(file: &mut File, magic: &[u8]) -> io::Result<bool> {
-    let mut start = vec![0; magic.len()];
-    let length = read_up_to(file, &mut start)?;
-    Ok(start[..length] == *magic)
-}
-
-fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match reader.read(&mut buffer[filled..])? {
-            0 => break,
-            more => filled += more,
-        }
-    }
-    Ok(filled)
 }
 
 pub(super) fn invalid(why: impl Into<String>) -> io::Error {

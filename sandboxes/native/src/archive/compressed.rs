@@ -1,0 +1,92 @@
+//! Compressed streams: gzip and Zstandard, each of any number of members.
+
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use flate2::read::MultiGzDecoder;
+use ruzstd::decoding::StreamingDecoder;
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The stream as it is meant: plain where its first bytes say that it is compressed.
+pub(super) fn plain<'a>(mut stream: impl Read + 'a) -> io::Result<Plain<'a>> {
+    let mut magic = Vec::new();
+    stream.by_ref().take(4).read_to_end(&mut magic)?;
+    let gzip = magic.starts_with(&GZIP);
+    let zstd = magic == ZSTD;
+    let whole = BufReader::new(Cursor::new(magic).chain(stream));
+    Ok(match (gzip, zstd) {
+        (true, _) => Plain { stream: Box::new(MultiGzDecoder::new(whole)), compressed: true },
+        (_, true) => Plain { stream: Box::new(Frames::Between(whole)), compressed: true },
+        _ => Plain { stream: Box::new(whole), compressed: false },
+    })
+}
+
+pub(super) struct Plain<'a> {
+    pub(super) stream: Box<dyn Read + 'a>,
+    pub(super) compressed: bool,
+}
+
+/// Zstandard frames, one after another. A decoder reads one.
+enum Frames<R: BufRead> {
+    Between(R),
+    Within(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
+    /// After the end, or after an error.
+    Over,
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match std::mem::replace(self, Self::Over) {
+                Self::Over => return Ok(0),
+                Self::Between(mut rest) => {
+                    if rest.fill_buf()?.is_empty() {
+                        return Ok(0);
+                    }
+                    let decoder = StreamingDecoder::new(rest).map_err(io::Error::other)?;
+                    *self = Self::Within(Box::new(decoder));
+                }
+                Self::Within(mut decoder) => match decoder.read(buffer)? {
+                    0 if !buffer.is_empty() => *self = Self::Between(decoder.into_inner()),
+                    read => {
+                        *self = Self::Within(decoder);
+                        return Ok(read);
+                    }
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `hello ` and `world` as two frames, with their check sums, as the zstd command writes them.
+    const FRAMES: &[u8] = include_bytes!("hello-world.zst");
+
+    #[test]
+    fn frames_follow_one_another() {
+        let mut text = String::new();
+        plain(FRAMES).unwrap().stream.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello world\n");
+    }
+
+    #[test]
+    fn a_cut_frame_is_an_error() {
+        let cut = &FRAMES[..FRAMES.len() - 6];
+        let mut text = String::new();
+        plain(cut).unwrap().stream.read_to_string(&mut text).unwrap_err();
+    }
+
+    #[test]
+    fn short_and_plain_streams_stay_as_they_are() {
+        for text in ["", "x", "plain text"] {
+            let mut read = String::new();
+            let mut seen = plain(text.as_bytes()).unwrap();
+            seen.stream.read_to_string(&mut read).unwrap();
+            assert_eq!((&*read, seen.compressed), (text, false));
+        }
+    }
+}
