@@ -21,6 +21,9 @@ pub enum Command {
     Resume {
         /// The run directory.
         run: PathBuf,
+        /// Raises a limit that trials share: `budget.run.cost_usd=100`, `budget.arm.steps=...`.
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        set: Vec<String>,
     },
     /// Grades patches that exist already: a run's anew, or predictions made elsewhere.
     Grade(GradeArgs),

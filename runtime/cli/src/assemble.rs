@@ -7,9 +7,11 @@ use std::{
 };
 
 use fake_llm::{FakeLlm, Script};
-use proctor_core::{Cancel, Environments, House, PlannedTask, Progress, RetryPolicy, Verdicts};
+use proctor_core::{
+    Cancel, Environments, House, Plan, PlannedTask, Progress, RetryPolicy, SharedMeters, Verdicts,
+};
 use proctor_egress::{Egress, Policy};
-use proctor_gateway::{Gateway, PriceTable};
+use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
@@ -67,12 +69,16 @@ pub fn check_models(arms: &[Arm]) -> Result<(), CommandError> {
     let gateway = Gateway::new(PriceTable::shipped()?)?;
     for arm in arms {
         let Some(model) = &arm.model else { continue };
-        if let Some(file) = model.base_url.strip_prefix(SCRIPT) {
-            Script::load(Path::new(file))
-                .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
-            continue;
-        }
-        gateway.check(model, &arm.budget).map_err(|fault| {
+        // A script has no address yet, and no key.
+        let checked = match model.base_url.strip_prefix(SCRIPT) {
+            Some(file) => {
+                Script::load(Path::new(file))
+                    .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
+                gateway.check_price(model, &arm.budget)
+            }
+            None => gateway.check(model, &arm.budget),
+        };
+        checked.map_err(|fault| {
             let what = format!("arm {}: {}", arm.name, fault.what);
             UserError { what, mend: fault.mend }
         })?;
@@ -117,6 +123,21 @@ impl Scripts {
         }
         arm
     }
+
+    /// The rate limits of a configuration, addressed in the same way.
+    pub fn limited<'a>(
+        &self,
+        tables: impl IntoIterator<Item = &'a EndpointRates>,
+    ) -> Vec<EndpointRates> {
+        let addressed = |table: &EndpointRates| {
+            let mut table = table.clone();
+            if let Some(fake) = self.served.get(&table.base_url) {
+                table.base_url = fake.base_url();
+            }
+            table
+        };
+        tables.into_iter().map(addressed).collect()
+    }
 }
 
 /// Checks that each task's `blocked_urls` can be kept, where an arm opens a door at all.
@@ -160,11 +181,13 @@ impl Flakes {
     }
 }
 
-/// Everything that the trials of a run share.
+/// Everything that the trials of a run share. `endpoints` are the rate limits of the configuration,
+/// as addressed as the plan is.
 pub fn house(
     run: RunDir,
+    plan: &Plan,
+    endpoints: Vec<EndpointRates>,
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
-    arms: &[Arm],
     cache: &Path,
     (verdicts, flakes): (Grading, Flakes),
     progress: UnboundedSender<Progress>,
@@ -174,7 +197,8 @@ pub fn house(
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), proctor_scaffolds::builtin(name)?)))
         .collect();
-    let replay = arms
+    let replay = plan
+        .arms
         .iter()
         .filter_map(|arm| {
             let path = arm.settings.get("replay")?.as_str()?;
@@ -183,13 +207,15 @@ pub fn house(
         .collect();
     let egress = Egress::new()
         .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress door: {error}")))?;
+    let gateway = Gateway::new(PriceTable::shipped()?)?.rates(endpoints, RatePolicy::shipped()?);
     Ok(House {
+        shared: SharedMeters::of(&run, plan)?,
         run: Arc::new(run),
         blobs,
         backends,
         scaffolds,
         environments: Environments::new(Sources::new(cache.join("sources"))),
-        gateway: Arc::new(Gateway::new(PriceTable::shipped()?)?),
+        gateway: Arc::new(gateway),
         egress,
         grading: GradeOptions::default(),
         verdicts: match verdicts {

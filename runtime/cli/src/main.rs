@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Run(args) => commands::run(args).await,
-        Command::Resume { run } => commands::resume(&run, assemble::Grading::Once).await,
+        Command::Resume { run, set } => commands::resume(&run, &set, assemble::Grading::Once).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
         Command::Report { runs, format } => commands::report(&runs, format),

@@ -30,6 +30,16 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut done: usize, tri
                 format!("{trial}: its record is damaged, a new try begins: {what}")
             }
             Progress::Started { trial, arm } => format!("{}: started", name(&trial, &arm)),
+            Progress::NotStarted { trial, arm, scope, budget } => {
+                let mend = format!("`proctor resume RUN --set budget.{scope}...` raises it");
+                format!(
+                    "{}: not started: the {scope}'s {budget} limit is spent; {mend}",
+                    name(&trial, &arm)
+                )
+            }
+            Progress::Waited { trial, arm, seconds } => {
+                format!("{}: waited {seconds:.0} s for the endpoint", name(&trial, &arm))
+            }
             Progress::TryFailed { trial, arm, fault, will_retry } => {
                 let next = if will_retry { "trying again" } else { "giving up" };
                 format!("{}: {fault}; {next}", name(&trial, &arm))

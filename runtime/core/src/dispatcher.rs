@@ -10,7 +10,8 @@ use crate::{House, Plan, TrialEnd, run_trial};
 /// One trial of the plan and what it came to; `Err` where not even a fault could be recorded.
 pub struct Dispatched {
     pub trial: TrialId,
-    pub end: Result<TrialEnd, Fault>,
+    /// `None`: not started, since a limit that trials share is spent.
+    pub end: Result<Option<TrialEnd>, Fault>,
 }
 
 /// Runs every trial that is not finished yet. Dropping the future aborts what runs: rooms close

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use proctor_gateway::Meter;
 use proctor_record::{
     Journal, Tree, TrialDir,
     patch::{self, PatchPolicy},
@@ -12,7 +13,7 @@ use proctor_record::{
 use proctor_sandbox_api::{Prepared, RoomSpec, Sandbox, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
 use proctor_types::{
-    Arm, BudgetKind, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
+    Arm, BudgetScope, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
 };
 
 use crate::{
@@ -39,7 +40,7 @@ impl Try<'_> {
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
         let journal = Journal::create(self.dir.trajectory(), self.number).map_err(record_fault)?;
-        let recorder = Recorder::new(journal, Arc::clone(&self.house.blobs));
+        let recorder = Recorder::new(journal, Arc::clone(&self.house.blobs), self.on_wait());
         recorder
             .append(Event::TrialStarted {
                 task: self.id.task.clone(),
@@ -102,11 +103,15 @@ impl Try<'_> {
             })
             .await?;
 
+        // The agent's clock starts here: what seating took is not its doing.
+        let shared = self.house.shared.of_arm(&self.arm.id);
+        let meter = Arc::new(Meter::new(self.arm.budget.clone()).sharing(shared));
         let gateway = match &self.arm.model {
             None => None,
             Some(model) => {
                 let sink = Arc::clone(recorder) as Arc<dyn proctor_gateway::ExchangeSink>;
-                Some(Arc::new(self.house.gateway.open(model, &self.arm.budget, sink)?))
+                let opened = self.house.gateway.open_metered(model, Arc::clone(&meter), sink)?;
+                Some(Arc::new(opened))
             }
         };
         let scaffold = Arc::clone(self.house.scaffold(&self.arm.scaffold)?);
@@ -116,17 +121,15 @@ impl Try<'_> {
             self.brief(&doors)?,
             Arc::clone(room),
             Arc::clone(recorder),
-            gateway,
+            (Arc::clone(&meter), gateway),
             base.clone(),
             self.on_step(),
         );
-        let limit = self.arm.budget.wall_seconds.map(Duration::from_secs_f64);
-        let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
-        // The wall clock is watched here as well as before each request: a command that runs past
-        // the limit is cut, by dropping it.
+        // Time is watched here as well as before each request: a command that runs past a limit is
+        // cut, by dropping it.
         let ended = tokio::select! {
             ended = scaffold.drive(&mut session) => ended,
-            () = sleep_or_never(left) => Err(Stop::Budget(BudgetKind::Wall)),
+            kind = meter.time_up() => Err(Stop::Budget(kind)),
             stop = doors.stopped() => Err(stop),
         };
         // Before anything is concluded: what was asked of them is in the record then.
@@ -135,14 +138,18 @@ impl Try<'_> {
             Ok(Finish::Submitted) => Ending::Submitted,
             Ok(Finish::Exited { why }) => Ending::ScaffoldExited { why },
             Err(Stop::Budget(budget)) => {
-                let spent = session.spent();
-                recorder.append(Event::BudgetReached { budget, spent }).await?;
-                Ending::Budget { budget }
+                session.limit_reached(BudgetScope::Trial, budget).await?;
+                Ending::Budget { budget, scope: BudgetScope::Trial }
+            }
+            Err(Stop::SharedBudget(scope, budget)) => {
+                session.limit_reached(scope, budget).await?;
+                Ending::Budget { budget, scope }
             }
             Err(Stop::Refused(why)) => Ending::ModelRefused { why },
             Err(Stop::Cancelled) => Ending::Cancelled,
             Err(Stop::Fault(fault)) => return Err(fault),
         };
+        let (waited, in_tools) = (meter.waited(), meter.tool_time());
         let end = session.finish().await?;
         let left_out = self.collect(&base, &end, recorder).await?;
         Ok(Outcome {
@@ -152,8 +159,21 @@ impl Try<'_> {
             spent: session.spent(),
             malformed_calls: session.malformed(),
             wall_seconds: begun.elapsed().as_secs_f64(),
+            waited_seconds: waited.as_secs_f64(),
+            tool_seconds: in_tools.as_secs_f64(),
             left_out,
             not_enforced,
+        })
+    }
+
+    fn on_wait(&self) -> Box<dyn Fn(f64) + Send + Sync> {
+        let house = Arc::clone(self.house);
+        let (trial, arm) = (self.id.clone(), self.arm.name.clone());
+        Box::new(move |seconds| {
+            // Less is not worth a person's eyes; the record has it all the same.
+            if seconds >= 1.0 {
+                house.tell(Progress::Waited { trial: trial.clone(), arm: arm.clone(), seconds });
+            }
         })
     }
 
@@ -229,11 +249,4 @@ pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
     })?;
     String::from_utf8(reversed)
         .map_err(|_| Fault::new(Layer::Seat, format!("{}: the mask is not UTF-8", task.id)))
-}
-
-async fn sleep_or_never(duration: Option<Duration>) {
-    match duration {
-        Some(duration) => tokio::time::sleep(duration).await,
-        None => std::future::pending().await,
-    }
 }

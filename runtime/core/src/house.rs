@@ -15,7 +15,7 @@ use proctor_scaffold_api::Scaffold;
 use proctor_types::{Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{Cancel, Environments, Progress, RetryPolicy, Verdicts};
+use crate::{Cancel, Environments, Progress, RetryPolicy, SharedMeters, Verdicts};
 
 /// Shared by all trials of a run; assembled once by the command line.
 pub struct House {
@@ -26,6 +26,7 @@ pub struct House {
     pub environments: Environments,
     pub gateway: Arc<Gateway>,
     pub egress: Egress,
+    pub shared: SharedMeters,
     pub grading: GradeOptions,
     /// Absent: every patch is graded anew.
     pub verdicts: Option<Verdicts>,

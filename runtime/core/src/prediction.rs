@@ -44,6 +44,8 @@ pub fn record_prediction(
         spent: Spent::default(),
         malformed_calls: 0,
         wall_seconds: 0.0,
+        waited_seconds: 0.0,
+        tool_seconds: 0.0,
         left_out: Vec::new(),
         not_enforced: Vec::new(),
     };

@@ -1,6 +1,6 @@
 //! What the dispatcher tells of a run while it goes on.
 
-use proctor_types::{Fault, Outcome, TrialId, Verdict};
+use proctor_types::{BudgetKind, BudgetScope, Fault, Outcome, TrialId, Verdict};
 
 /// Past-tense events for the person who watches. The record does not depend on them.
 #[derive(Debug, Clone)]
@@ -17,6 +17,20 @@ pub enum Progress {
     Damaged {
         trial: TrialId,
         what: String,
+    },
+    /// A limit that trials share is spent.
+    NotStarted {
+        trial: TrialId,
+        arm: String,
+        scope: BudgetScope,
+        budget: BudgetKind,
+    },
+    /// A request waited for so many seconds: for a limit that trials share, the endpoint's rate
+    /// limits, or back-off.
+    Waited {
+        trial: TrialId,
+        arm: String,
+        seconds: f64,
     },
     Stepped {
         trial: TrialId,

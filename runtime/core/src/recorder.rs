@@ -12,6 +12,8 @@ use tokio::sync::Mutex;
 /// Shared by the session and the gateway's sink, which both write to the same journal.
 pub(crate) struct Recorder {
     blobs: Arc<Blobs>,
+    /// Told of every wait before a go, in seconds.
+    waited: Box<dyn Fn(f64) + Send + Sync>,
     state: Mutex<State>,
 }
 
@@ -23,15 +25,22 @@ struct State {
 }
 
 impl Recorder {
-    pub(crate) fn new(journal: Journal, blobs: Arc<Blobs>) -> Arc<Self> {
+    pub(crate) fn new(
+        journal: Journal,
+        blobs: Arc<Blobs>,
+        waited: Box<dyn Fn(f64) + Send + Sync>,
+    ) -> Arc<Self> {
         let state = State { journal, step: 0, tree: Tree::default(), last_messages: Vec::new() };
-        Arc::new(Self { blobs, state: Mutex::new(state) })
+        Arc::new(Self { blobs, waited, state: Mutex::new(state) })
     }
 
     /// Appends one event and flushes it. Answers and endings are also synced to the disk: they
     /// are what a crash must not cost twice.
     pub(crate) async fn append(&self, event: Event) -> Result<(), Fault> {
-        let durable = matches!(event, Event::ModelAnswered { .. } | Event::TrialEnded { .. });
+        let durable = matches!(
+            event,
+            Event::ModelAnswered { .. } | Event::GraceAnswered { .. } | Event::TrialEnded { .. }
+        );
         let mut state = self.state.lock().await;
         let step = state.step;
         if durable {
@@ -117,6 +126,7 @@ impl Recorder {
 #[async_trait]
 impl ExchangeSink for Recorder {
     async fn attempt(&self, attempt: Attempt) -> Result<(), Fault> {
+        (self.waited)(attempt.wait_seconds + attempt.queued_seconds);
         let body = if attempt.response_body.is_empty() {
             None
         } else {
@@ -128,6 +138,9 @@ impl ExchangeSink for Recorder {
             status: attempt.status,
             error: attempt.error,
             wait_seconds: attempt.wait_seconds,
+            queued_seconds: attempt.queued_seconds,
+            usage: attempt.usage,
+            cost_usd: attempt.cost_usd,
             request: Some(request),
             body,
         })

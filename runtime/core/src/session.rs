@@ -1,22 +1,28 @@
 //! The session: one trial as its scaffold sees it. Budgets, recording and snapshots happen here.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_gateway::{AskError, TrialGateway};
+use proctor_gateway::{AskError, Meter, TrialGateway};
 use proctor_record::Tree;
 use proctor_sandbox_api::{Room, wire::RawPath};
 use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
 use proctor_seat::ApplyError;
-use proctor_types::{Answer, Ask, Event, Message, Spent};
+use proctor_types::{
+    Answer, Ask, BudgetKind, BudgetScope, Disclosure, Event, Fault, Message, Spent,
+};
 use serde_json::{Map, Value};
 
-use crate::recorder::Recorder;
+use crate::{
+    notices::{self, TimeLeft},
+    recorder::Recorder,
+};
 
 pub(crate) struct TrialSession {
     brief: Brief,
     room: Arc<Room>,
     recorder: Arc<Recorder>,
+    meter: Arc<Meter>,
     /// Absent for scaffolds that ask no model.
     gateway: Option<Arc<TrialGateway>>,
     workdir: RawPath,
@@ -26,6 +32,8 @@ pub(crate) struct TrialSession {
     /// The last step's snapshot has not been taken yet.
     open_step: bool,
     malformed: u64,
+    /// The limit that ended the trial is in the record.
+    told: bool,
     stepped: Box<dyn Fn(u64) + Send + Sync>,
 }
 
@@ -34,7 +42,7 @@ impl TrialSession {
         brief: Brief,
         room: Arc<Room>,
         recorder: Arc<Recorder>,
-        gateway: Option<Arc<TrialGateway>>,
+        (meter, gateway): (Arc<Meter>, Option<Arc<TrialGateway>>),
         base: Tree,
         stepped: Box<dyn Fn(u64) + Send + Sync>,
     ) -> Self {
@@ -43,18 +51,20 @@ impl TrialSession {
             brief,
             room,
             recorder,
+            meter,
             gateway,
             workdir,
             tree: base,
             steps: 0,
             open_step: false,
             malformed: 0,
+            told: false,
             stepped,
         }
     }
 
     /// Takes the last snapshot, whatever ended the loop, and returns the final tree.
-    pub(crate) async fn finish(&mut self) -> Result<Tree, proctor_types::Fault> {
+    pub(crate) async fn finish(&mut self) -> Result<Tree, Fault> {
         self.tree = self.recorder.snapshot(&self.room, &self.workdir, false).await?;
         self.open_step = false;
         Ok(self.tree.clone())
@@ -65,10 +75,64 @@ impl TrialSession {
     }
 
     pub(crate) fn spent(&self) -> Spent {
-        match &self.gateway {
-            Some(gateway) => gateway.spent(),
-            None => Spent { steps: self.steps, ..Spent::default() },
+        self.meter.spent()
+    }
+
+    /// Records the limit that ended the trial, once.
+    pub(crate) async fn limit_reached(
+        &mut self,
+        scope: BudgetScope,
+        budget: BudgetKind,
+    ) -> Result<(), Fault> {
+        if !std::mem::replace(&mut self.told, true) {
+            let spent = self.spent();
+            self.recorder.append(Event::BudgetReached { budget, scope, spent }).await?;
         }
+        Ok(())
+    }
+
+    /// A limit of the trial is reached before `ask`: the arm's last words, where it has some. An
+    /// answer that does not come is noted and changes nothing, for the trial is over already.
+    async fn out_of_budget(&mut self, gateway: &TrialGateway, ask: Ask, kind: BudgetKind) -> Stop {
+        let grace = !self.meter.budget().ending.is_hard() && !kind.is_time();
+        let said = match self.limit_reached(BudgetScope::Trial, kind).await {
+            Ok(()) if grace => self.last_words(gateway, ask, kind).await,
+            told => told,
+        };
+        said.map_or_else(Stop::Fault, |()| Stop::Budget(kind))
+    }
+
+    async fn last_words(
+        &mut self,
+        gateway: &TrialGateway,
+        ask: Ask,
+        kind: BudgetKind,
+    ) -> Result<(), Fault> {
+        let ask = notices::last_words(ask, kind)?;
+        self.recorder.asked(&ask).await?;
+        let event = match gateway.grace(&ask).await {
+            Ok(answer) => Event::GraceAnswered { answer },
+            Err(error) => {
+                let why = ("no_grace_answer".to_owned(), error.to_string().into());
+                Event::Noted { note: [why].into_iter().collect() }
+            }
+        };
+        self.recorder.append(event).await
+    }
+
+    /// The request as it is sent: with what is left, where the arm counts down.
+    fn disclosed(&self, ask: Ask) -> Result<Ask, Fault> {
+        let budget = self.meter.budget();
+        if budget.disclosure != Disclosure::Countdown {
+            return Ok(ask);
+        }
+        let left = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+        let time = TimeLeft {
+            wall: left(self.meter.wall_left()),
+            working: left(self.meter.working_left()),
+            tools: left(self.meter.tools_left()),
+        };
+        notices::count_down(ask, budget, &self.meter.spent(), time)
     }
 
     async fn close_step(&mut self) -> Result<(), Stop> {
@@ -103,12 +167,18 @@ impl Session for TrialSession {
             return Err(Stop::Refused("this arm names no model".into()));
         };
         // The one place where a limit ends a trial: after step N's snapshot, before request N+1.
-        if let Some(budget) = gateway.reached() {
-            return Err(Stop::Budget(budget));
+        if let Some(kind) = gateway.reached() {
+            return Err(self.out_of_budget(&gateway, ask, kind).await);
         }
-        self.recorder.asked(&ask).await?;
-        let steps = self.steps;
-        let answer = gateway.ask(&ask).await.map_err(|error| stop(error, steps))?;
+        let told = self.disclosed(ask.clone())?;
+        self.recorder.asked(&told).await?;
+        let answer = match gateway.ask(&told).await {
+            Ok(answer) => answer,
+            Err(AskError::Budget(kind)) => {
+                return Err(self.out_of_budget(&gateway, ask, kind).await);
+            }
+            Err(error) => return Err(stop(error, self.steps)),
+        };
         self.open_next_step().await;
         self.recorder.append(Event::ModelAnswered { answer: answer.clone() }).await?;
         if answer.refused {
@@ -125,10 +195,13 @@ impl Session for TrialSession {
         arguments: Value,
     ) -> Result<(), Stop> {
         let event = Event::ToolCalled { call_id: call_id.into(), name: name.into(), arguments };
-        Ok(self.recorder.append(event).await?)
+        self.recorder.append(event).await?;
+        self.meter.tool_began();
+        Ok(())
     }
 
     async fn tool_returned(&mut self, done: ToolDone) -> Result<(), Stop> {
+        self.meter.tool_ended();
         self.malformed += u64::from(done.malformed);
         let full = match &done.full {
             Some(bytes) => Some(self.recorder.blob(bytes)?),
@@ -151,8 +224,11 @@ impl Session for TrialSession {
     }
 
     async fn end_step(&mut self) -> Result<(), Stop> {
+        self.meter.count_step();
         self.open_next_step().await;
-        self.close_step().await
+        self.close_step().await?;
+        // As for a model's answers: step N is whole, and the limit is checked after it.
+        self.meter.reached().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
     }
 
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop> {
@@ -160,7 +236,7 @@ impl Session for TrialSession {
             Ok(_) => Ok(()),
             Err(ApplyError::Room(error)) => Err(error.fault("applying a patch").into()),
             Err(error @ ApplyError::Patch(_)) => Err(Stop::Fault(
-                proctor_types::Fault::new(
+                Fault::new(
                     proctor_types::Layer::Seat,
                     format!("the patch does not apply: {error}"),
                 )
@@ -178,7 +254,7 @@ impl Session for TrialSession {
 pub(crate) fn stop(error: AskError, answers: u64) -> Stop {
     match error {
         AskError::Budget(budget) => Stop::Budget(budget),
-        AskError::SharedBudget { kind, .. } => Stop::Budget(kind),
+        AskError::SharedBudget { scope, kind } => Stop::SharedBudget(scope, kind),
         AskError::Cancelled => Stop::Cancelled,
         AskError::Fault(fault) => Stop::Fault(fault),
         // Nothing was ever answered: the request is wrong as the arm is configured, which says

@@ -19,19 +19,26 @@ pub struct TrialEnd {
 }
 
 /// Runs a trial, or only what is missing of it: a recorded outcome is kept, a recorded verdict is
-/// final.
+/// final. `None`: a limit that trials share is spent, and this one was not started.
 pub async fn run_trial(
     house: &Arc<House>,
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
-) -> Result<TrialEnd, Fault> {
+) -> Result<Option<TrialEnd>, Fault> {
     let dir = house.run.trial(id).map_err(record_fault)?;
-    let finished = recorded_outcome(house, id, &dir)?.filter(|outcome| !retry_worthy(outcome));
+    let finished = recorded_outcome(house, id, &dir)?;
+    let finished = finished.filter(|outcome| !outcome.ending.is_unfinished());
     if let Some(outcome) = &finished
         && let Some(verdict) = dir.read_verdict().map_err(record_fault)?
     {
-        return Ok(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) });
+        return Ok(Some(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) }));
+    }
+    if let (None, Some((scope, budget))) = (&finished, house.shared.reached(&arm.id)) {
+        // Neither a room nor a record: it waits for a `resume` with a higher limit.
+        let (trial, arm) = (id.clone(), arm.name.clone());
+        house.tell(Progress::NotStarted { trial, arm, scope, budget });
+        return Ok(None);
     }
     house.tell(Progress::Started { trial: id.clone(), arm: arm.name.clone() });
     let outcome = match finished {
@@ -43,11 +50,11 @@ pub async fn run_trial(
         arm: arm.name.clone(),
         outcome: Box::new(outcome.clone()),
     });
-    if outcome.ending.is_fault() || outcome.ending == Ending::Cancelled {
-        return Ok(TrialEnd { outcome, verdict: None });
+    if outcome.ending.is_unfinished() {
+        return Ok(Some(TrialEnd { outcome, verdict: None }));
     }
     let verdict = grade_with_tries(house, id, planned, arm, &dir).await?;
-    Ok(TrialEnd { outcome, verdict })
+    Ok(Some(TrialEnd { outcome, verdict }))
 }
 
 /// The outcome on disk. A runtime that was killed between the last event and `outcome.json` left it
@@ -79,11 +86,6 @@ fn keep_grading(dir: &TrialDir, graded: &Graded) -> std::io::Result<()> {
     std::fs::create_dir_all(dir.grade())?;
     std::fs::write(dir.grade().join("log.txt"), &graded.log)?;
     std::fs::write(dir.grade().join("results.jsonl"), &graded.raw)
-}
-
-/// A fault of an earlier call of the runtime, or a cancellation, is tried again by `resume`.
-fn retry_worthy(outcome: &Outcome) -> bool {
-    outcome.ending.is_fault() || outcome.ending == Ending::Cancelled
 }
 
 async fn drive_with_tries(
@@ -160,6 +162,8 @@ fn end_in_fault(dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fa
         spent: Spent::default(),
         malformed_calls: 0,
         wall_seconds: 0.0,
+        waited_seconds: 0.0,
+        tool_seconds: 0.0,
         left_out: Vec::new(),
         not_enforced: Vec::new(),
     };

@@ -18,7 +18,7 @@ use proctor_record::{RunDir, read_journal};
 use proctor_sandbox_api::{Backend, Command};
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
 use proctor_seat::Sources;
-use proctor_types::{Arm, BudgetKind, Ending, Event, SandboxKind, Task, TrialId};
+use proctor_types::{Arm, BudgetKind, BudgetScope, Ending, Event, SandboxKind, Task, TrialId};
 use serde_json::{Value, json};
 
 /// Runs these lines in the room, with the door's address and token in variables, and keeps what they
@@ -126,6 +126,7 @@ async fn model_door(kind: SandboxKind, backend: Arc<dyn Backend>) {
         environments: Environments::new(Sources::new(cache.join("sources"))),
         gateway: Arc::new(Gateway::new(PriceTable::shipped().unwrap()).unwrap()),
         egress: Egress::new().unwrap(),
+        shared: proctor_core::SharedMeters::default(),
         grading: proctor_grade::GradeOptions::default(),
         verdicts: None,
         unreliable: BTreeMap::new(),
@@ -137,9 +138,10 @@ async fn model_door(kind: SandboxKind, backend: Arc<dyn Backend>) {
     });
     let id = TrialId { task: task.id.clone(), arm: arm.id.clone(), attempt: 1 };
     let planned = PlannedTask { task: Arc::new(task), base_dir: tasks };
-    let end = run_trial(&house, &id, &planned, &arm).await.unwrap();
+    let end = run_trial(&house, &id, &planned, &arm).await.unwrap().unwrap();
 
-    assert_eq!(end.outcome.ending, Ending::Budget { budget: BudgetKind::Steps });
+    let ending = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
+    assert_eq!(end.outcome.ending, ending);
     assert_eq!(end.outcome.spent.steps, 2, "the side request is no step");
     let said = scaffold.said.lock().unwrap().clone();
     assert!(said[0].contains(" 401 ") && said[1].contains(" 401 "), "{} {}", said[0], said[1]);

@@ -1,10 +1,10 @@
 //! A request's right to leave, and what is charged for it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use proctor_types::{RequestClass, Usage};
 
-use crate::{meter::Meter, scope::Hold};
+use crate::{limiter::Slot, meter::Meter, scope::Hold};
 
 /// What a request asks to hold before it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,26 +23,53 @@ pub struct Reserve {
 #[must_use = "a dropped admission lets the next request in"]
 pub struct Admission {
     holds: Vec<Hold>,
+    slots: Vec<Slot>,
     meter: Arc<Meter>,
+    grace: bool,
+    queued: Duration,
 }
 
 impl Admission {
-    pub(crate) fn new(meter: Arc<Meter>, holds: Vec<Hold>) -> Self {
-        meter.took_off();
-        Self { holds, meter }
+    pub(crate) fn new(
+        meter: Arc<Meter>,
+        (holds, slots): (Vec<Hold>, Vec<Slot>),
+        grace: bool,
+        queued: Duration,
+    ) -> Self {
+        meter.clock.took_off();
+        Self { holds, slots, meter, grace, queued }
+    }
+
+    /// The wait for limits that trials share and for the endpoint's rate limits: no working time.
+    pub fn queued(&self) -> Duration {
+        self.queued
     }
 
     /// Charges what the endpoint billed. `delivered`: the answer went to the scaffold, so a main
     /// request was a step. Answers that cannot be parsed or were cut are charged with `false`.
     pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
+        if self.grace {
+            self.meter.grace(usage, cost_usd, delivered);
+        }
         for hold in self.holds.drain(..) {
             hold.settle(usage, cost_usd, delivered);
+        }
+        for slot in self.slots.drain(..) {
+            slot.answered(usage.input.saturating_add(usage.output));
+        }
+    }
+
+    /// The endpoint turned the request away because it has too many (429, 529), and names a pause
+    /// or not. Nothing is charged; all trials at the endpoint are held back.
+    pub fn throttled(mut self, retry_after: Option<Duration>) {
+        for slot in self.slots.drain(..) {
+            slot.throttled(retry_after);
         }
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.meter.landed();
+        self.meter.clock.landed();
     }
 }

@@ -1,11 +1,11 @@
-//! The trial's clock: wall time, and how much of it was work.
+//! The trial's clock: wall time, how much of it was work, and how much was spent in tools.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// Working time is wall time less the time in which some request waits for the endpoint (its rate
 /// limit, a back-off) and none is in flight: while one request of several is answered, the trial
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 pub(crate) struct Clock {
     started: Instant,
     state: Mutex<State>,
+    tools_changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -22,6 +23,10 @@ struct State {
     flying: usize,
     waited: Duration,
     idle_since: Option<Instant>,
+    tools: u32,
+    in_tools: Duration,
+    /// When `in_tools` was last added to.
+    tools_since: Option<Instant>,
 }
 
 impl State {
@@ -30,14 +35,20 @@ impl State {
         if let Some(since) = self.idle_since.take() {
             self.waited += now - since;
         }
+        let tools = self.tools;
         set(self);
+        if let Some(since) = self.tools_since.take() {
+            self.in_tools += (now - since) * tools;
+        }
+        self.tools_since = (self.tools > 0).then_some(now);
         self.idle_since = (self.waiting > 0 && self.flying == 0).then_some(now);
     }
 }
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self { started: Instant::now(), state: Mutex::default() }
+        let (state, tools_changed) = (Mutex::default(), Notify::new());
+        Self { started: Instant::now(), state, tools_changed }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -64,6 +75,42 @@ impl Clock {
 
     pub(crate) fn landed(&self) {
         self.lock().change(|state| state.flying -= 1);
+    }
+
+    pub(crate) fn tool_began(&self) {
+        self.lock().change(|state| state.tools += 1);
+        self.tools_changed.notify_waiters();
+    }
+
+    pub(crate) fn tool_ended(&self) {
+        self.lock().change(|state| state.tools = state.tools.saturating_sub(1));
+        self.tools_changed.notify_waiters();
+    }
+
+    /// The sum of the time in tools, calls that run included.
+    pub(crate) fn in_tools(&self) -> Duration {
+        let state = self.lock();
+        let running = state.tools_since.map(|since| since.elapsed() * state.tools);
+        state.in_tools + running.unwrap_or_default()
+    }
+
+    /// Comes when tools have run for `limit` altogether.
+    pub(crate) async fn tools_reach(&self, limit: Duration) {
+        loop {
+            let changed = self.tools_changed.notified();
+            let running = self.lock().tools;
+            let left = limit.saturating_sub(self.in_tools());
+            if left.is_zero() {
+                return;
+            }
+            match left.checked_div(running) {
+                None => changed.await,
+                Some(left) => tokio::select! {
+                    () = changed => {}
+                    () = tokio::time::sleep(left) => {}
+                },
+            }
+        }
     }
 
     /// From now to the drop of the guard a request waits for the endpoint.

@@ -37,6 +37,8 @@ pub struct Attempt {
     pub error: Option<String>,
     /// The wait before this go, in seconds.
     pub wait_seconds: f64,
+    /// Then in the queue for the endpoint's rate limits and for limits that trials share, in seconds.
+    pub queued_seconds: f64,
     /// From the request to the last byte of the response, in seconds.
     pub seconds: f64,
     pub request_body: Bytes,
@@ -44,6 +46,8 @@ pub struct Attempt {
     pub response_body: Bytes,
     /// What the endpoint says it billed, or the estimate for a delivered answer.
     pub usage: Option<Usage>,
+    /// US dollars of `usage`, where the price is known.
+    pub cost_usd: Option<f64>,
 }
 
 /// Where goes are recorded.

@@ -3,16 +3,18 @@ use std::sync::{Arc, Once, OnceLock};
 use proctor_types::{Budget, Fault, Layer, ModelSpec, Price};
 
 use crate::{
-    ExchangeSink, PriceTable, RetryPolicy, TrialGateway, endpoint::Endpoint, exchange::causes,
-    request, retry::seconds, trial::Line,
+    EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, TrialGateway,
+    endpoint::Endpoint, exchange::causes, rates::Rates, request, retry::seconds, trial::Line,
 };
 
 type KeyOf = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// What all trials of a run share: prices, the retry policy and the HTTP clients.
+/// What all trials of a run share: prices, the retry policy, the endpoints' rate limits and the HTTP
+/// clients.
 pub struct Gateway {
     prices: PriceTable,
     policy: RetryPolicy,
+    rates: Rates,
     key_of: Box<KeyOf>,
     /// For plain endpoints on this machine: no proxy, no certificates.
     near: reqwest::Client,
@@ -39,7 +41,15 @@ impl Gateway {
             .build()
             .map_err(|error| Fault::new(Layer::Model, format!("no HTTP client: {error}")))?;
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
-        Ok(Self { prices, policy, key_of, near, far: OnceLock::new() })
+        let rates = Rates::new(Vec::new(), RatePolicy::shipped()?);
+        Ok(Self { prices, policy, rates, key_of, near, far: OnceLock::new() })
+    }
+
+    /// Keeps the rate limits of the endpoints that the tables name; those of others are learnt.
+    #[must_use]
+    pub fn rates(mut self, tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
+        self.rates = Rates::new(tables, policy);
+        self
     }
 
     /// Takes keys from elsewhere than the environment.
@@ -51,7 +61,7 @@ impl Gateway {
 
     /// `None`: the table does not list the model, and its answers have no cost.
     pub fn price(&self, model: &ModelSpec) -> Option<Price> {
-        self.prices.price(&model.name)
+        model.price.or_else(|| self.prices.price(&model.name))
     }
 
     /// The model's own statement of its context window, or the table's.
@@ -69,7 +79,17 @@ impl Gateway {
         budget: &Budget,
         sink: Arc<dyn ExchangeSink>,
     ) -> Result<TrialGateway, Fault> {
-        Ok(TrialGateway::new(self.line(model, budget)?, budget.clone(), sink))
+        self.open_metered(model, Arc::new(Meter::new(budget.clone())), sink)
+    }
+
+    /// The same with a meter that is there already, whose clock runs and which may share limits.
+    pub fn open_metered(
+        &self,
+        model: &ModelSpec,
+        meter: Arc<Meter>,
+        sink: Arc<dyn ExchangeSink>,
+    ) -> Result<TrialGateway, Fault> {
+        Ok(TrialGateway::new(self.line(model, meter.budget())?, meter, sink))
     }
 
     /// Whether [`Gateway::open`] would succeed: asked for every arm before a run starts, since a
@@ -78,18 +98,28 @@ impl Gateway {
         self.line(model, budget).map(drop)
     }
 
+    /// A limit on cost, be it a trial's or a shared one, could never be reached without a price.
+    pub fn check_price(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
+        let shared = [&budget.arm, &budget.run].into_iter().flatten();
+        let limited = budget.cost_usd.or_else(|| shared.filter_map(|one| one.cost_usd).next());
+        if limited.is_none() || self.price(model).is_some() {
+            return Ok(());
+        }
+        let what = format!("model {}: a cost limit, but no price is known", model.name);
+        let mend = "give `price` in its table of [models] (US dollars per million tokens; the \
+                    shipped ones are in configs/models.toml), or take the cost limit away";
+        Err(Fault::new(Layer::Model, what).mend(mend))
+    }
+
     fn line(&self, model: &ModelSpec, budget: &Budget) -> Result<Line, Fault> {
         request::check(model)?;
         let price = self.price(model);
-        if budget.cost_usd.is_some() && price.is_none() {
-            let what = format!("model {}: a cost limit, but no price is known", model.name);
-            let mend = "add its price to configs/models.toml, or take budget.cost_usd away";
-            return Err(Fault::new(Layer::Model, what).mend(mend));
-        }
+        self.check_price(model, budget)?;
         let endpoint = Endpoint::new(model, &*self.key_of)?;
         let http = if endpoint.is_near() { self.near.clone() } else { self.far()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
-        Ok(Line { model: model.clone(), endpoint, http, price, window, policy })
+        let limiters = self.rates.of(model);
+        Ok(Line { model: model.clone(), endpoint, http, price, window, limiters, policy })
     }
 
     /// The client for the world outside, with the system's certificates and proxy.

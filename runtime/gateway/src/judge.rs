@@ -31,6 +31,14 @@ pub(crate) enum Judgement {
     Unusable(Fault),
 }
 
+impl Judgement {
+    /// The endpoint has too many requests: a lesson for all that go to it. An empty account says 429
+    /// too, and teaches nothing.
+    pub(crate) fn is_throttled(&self, status: Option<u16>) -> bool {
+        matches!((self, status), (Self::Again { .. }, Some(429 | 529)))
+    }
+}
+
 /// Judges by the status and the bytes that our own service saw.
 pub(crate) fn judge(seen: &Exchanged, endpoint: &Endpoint, step: u64) -> Judgement {
     let again =

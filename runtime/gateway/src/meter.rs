@@ -1,66 +1,142 @@
 //! What a trial has spent, and the one place where limits are checked.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use proctor_types::{Budget, BudgetKind, BudgetScope, Spent};
+use proctor_types::{Budget, BudgetKind, BudgetScope, SharedLimits, Spent, Usage};
+use tokio::time::Instant;
 
 use crate::{
     Admission, AskError,
-    clock::{Clock, Waiting},
+    clock::Clock,
+    limiter::Limiter,
     retry::seconds,
     scope::{Hold, Need, Scope},
 };
 
-/// A trial's limits on counts (its own, then those it shares) and on time.
+/// A trial's limits: on counts (its own, then those it shares) and on time. The clock starts when it
+/// is made.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub struct Meter {
     budget: Budget,
-    clock: Clock,
-    /// The trial's own first. Everyone holds in this order, so nobody waits in a circle.
-    scopes: Vec<Arc<Scope>>,
+    pub(crate) clock: Clock,
+    own: Arc<Scope>,
+    /// Everyone holds in this order, so nobody waits in a circle.
+    shared: Vec<SharedMeter>,
+}
+
+/// Limits that trials share, of an arm or of a run. Clones are the same meter.
+#[derive(Clone)]
+pub struct SharedMeter(Arc<Scope>);
+
+impl fmt::Debug for SharedMeter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedMeter").field(&self.0.scope).field(&self.0.spent()).finish()
+    }
+}
+
+impl SharedMeter {
+    /// `spent` is what trials of earlier calls of the runtime have spent.
+    pub fn new(scope: BudgetScope, limits: &SharedLimits, spent: Spent) -> Self {
+        Self(Arc::new(Scope::new(scope, limits.budget(), spent)))
+    }
+
+    pub fn scope(&self) -> BudgetScope {
+        self.0.scope
+    }
+
+    pub fn spent(&self) -> Spent {
+        self.0.spent()
+    }
+
+    /// The limit that is reached, if one is: no trial's next request is admitted.
+    pub fn reached(&self) -> Option<BudgetKind> {
+        self.0.reached()
+    }
+}
+
+/// What a request asks of the meter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub need: Need,
+    /// What a scope of several trials holds.
+    pub shared: Need,
+    /// After the limit: the trial's own counts are not asked.
+    pub grace: bool,
 }
 
 impl Meter {
-    pub(crate) fn new(budget: Budget) -> Self {
-        let own = Scope::new(BudgetScope::Trial, budget.clone(), Spent::default());
-        Self { budget, clock: Clock::start(), scopes: vec![Arc::new(own)] }
+    pub fn new(budget: Budget) -> Self {
+        let own = Arc::new(Scope::new(BudgetScope::Trial, budget.clone(), Spent::default()));
+        Self { budget, clock: Clock::start(), own, shared: Vec::new() }
     }
 
-    fn own(&self) -> Option<&Arc<Scope>> {
-        self.scopes.first()
+    /// The trial also keeps limits that it shares.
+    #[must_use]
+    pub fn sharing(mut self, shared: impl IntoIterator<Item = SharedMeter>) -> Self {
+        self.shared.extend(shared);
+        self
     }
 
     pub(crate) fn restart(&self, spent: Spent) {
-        if let Some(own) = self.own() {
-            own.restart(spent);
-        }
+        self.own.restart(spent);
     }
 
-    pub(crate) fn spent(&self) -> Spent {
-        self.own().map(|own| own.spent()).unwrap_or_default()
+    /// The trial's own limits.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
-    /// Time in waits for the endpoint, a wait that goes on included.
-    pub(crate) fn waited(&self) -> Duration {
+    pub fn spent(&self) -> Spent {
+        self.own.spent()
+    }
+
+    /// Time in waits for the endpoint and for shared limits, a wait that goes on included.
+    pub fn waited(&self) -> Duration {
         self.clock.waited()
     }
 
-    pub(crate) fn wait(&self) -> Waiting<'_> {
-        self.clock.wait()
+    /// A tool begins to run; each begin has its end.
+    pub fn tool_began(&self) {
+        self.clock.tool_began();
     }
 
-    pub(crate) fn took_off(&self) {
-        self.clock.took_off();
+    pub fn tool_ended(&self) {
+        self.clock.tool_ended();
     }
 
-    pub(crate) fn landed(&self) {
-        self.clock.landed();
+    /// The sum of the time in tools.
+    pub fn tool_time(&self) -> Duration {
+        self.clock.in_tools()
     }
 
-    /// The first limit that is reached: those on the trial's counts and then those on its time, in
-    /// the order of [`BudgetKind`].
-    pub(crate) fn reached(&self) -> Option<BudgetKind> {
-        self.own().and_then(|own| own.reached()).or_else(|| self.time_reached())
+    /// Comes when a limit on time is reached that a running tool must not pass: wall, or the time
+    /// in tools. Working time is not among them: it is checked before the next request.
+    pub async fn time_up(&self) -> BudgetKind {
+        let tools = async {
+            match self.budget.tool_seconds.map(seconds) {
+                Some(limit) => self.clock.tools_reach(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = after(self.wall_left()) => BudgetKind::Wall,
+            () = tools => BudgetKind::Tools,
+        }
+    }
+
+    /// Counts a step of a scaffold that asks no model.
+    pub fn count_step(&self) {
+        self.own.count_step();
+    }
+
+    pub(crate) fn grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
+        self.own.grace(usage, cost_usd, delivered);
+    }
+
+    /// The first limit of the trial's own that is reached: those on counts and then those on time,
+    /// in the order of [`BudgetKind`].
+    pub fn reached(&self) -> Option<BudgetKind> {
+        self.own.reached().or_else(|| self.time_reached())
     }
 
     fn time_reached(&self) -> Option<BudgetKind> {
@@ -68,42 +144,65 @@ impl Meter {
         let checks = [
             (BudgetKind::Wall, gone(self.wall_left())),
             (BudgetKind::Working, gone(self.working_left())),
+            (BudgetKind::Tools, gone(self.tools_left())),
         ];
         checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
     }
 
-    /// Holds `need` in every scope, one after another. `shared` is what a scope of several trials
-    /// holds.
+    /// Holds what is wanted in every scope and then a place at the endpoint, one after another.
     pub(crate) async fn admit(
         self: &Arc<Self>,
-        need: Need,
-        shared: Need,
+        wanted: Wanted,
+        limiters: &[Arc<Limiter>],
     ) -> Result<Admission, AskError> {
-        let mut holds: Vec<Hold> = Vec::with_capacity(self.scopes.len());
-        for scope in &self.scopes {
-            let need = if scope.scope.is_trial() { need } else { shared };
-            let held = scope.hold(need.clamped()).await;
-            holds.push(held.map_err(|kind| match scope.scope {
-                BudgetScope::Trial => AskError::Budget(kind),
-                scope => AskError::SharedBudget { scope, kind },
-            })?);
+        let mut holds: Vec<Hold> = Vec::with_capacity(1 + self.shared.len());
+        if !wanted.grace {
+            holds.push(self.own.hold(wanted.need.clamped()).await.map_err(AskError::Budget)?);
         }
+        let (begun, waiting) = (Instant::now(), self.clock.wait());
+        for SharedMeter(scope) in &self.shared {
+            let held = scope.hold(wanted.shared.clamped()).await;
+            let scope = scope.scope;
+            holds.push(held.map_err(|kind| AskError::SharedBudget { scope, kind })?);
+        }
+        let need = wanted.need.clamped();
+        let mut slots = Vec::with_capacity(limiters.len());
+        for limiter in limiters {
+            slots.push(limiter.enter(need.input + need.output.unwrap_or_default()).await);
+        }
+        drop(waiting);
         match self.time_reached() {
             Some(kind) => Err(AskError::Budget(kind)),
-            None => Ok(Admission::new(Arc::clone(self), holds)),
+            None => {
+                let (meter, queued) = (Arc::clone(self), begun.elapsed());
+                Ok(Admission::new(meter, (holds, slots), wanted.grace, queued))
+            }
         }
     }
 
     /// Time to the wall limit.
-    pub(crate) fn wall_left(&self) -> Option<Duration> {
+    pub fn wall_left(&self) -> Option<Duration> {
         let limit = self.budget.wall_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.elapsed()))
     }
 
     /// Working time to the limit of it.
-    pub(crate) fn working_left(&self) -> Option<Duration> {
+    pub fn working_left(&self) -> Option<Duration> {
         let limit = self.budget.working_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.worked()))
+    }
+
+    /// Time in tools to the limit of it.
+    pub fn tools_left(&self) -> Option<Duration> {
+        let limit = self.budget.tool_seconds.map(seconds)?;
+        Some(limit.saturating_sub(self.clock.in_tools()))
+    }
+}
+
+pub(crate) async fn after(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -115,12 +214,15 @@ mod tests {
 
     use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
-    use super::Meter;
+    use super::{Meter, Wanted};
     use crate::scope::Need;
 
     async fn charge(meter: &Arc<Meter>) {
         let need = Need { class: RequestClass::Main, input: 10, output: Some(5), cost_usd: 0.25 };
-        let admission = meter.admit(need, need).await.expect("some is left");
+        let admission = meter
+            .admit(Wanted { need, shared: need, grace: false }, &[])
+            .await
+            .expect("some is left");
         let usage = Usage { input: 10, output: 5, ..Usage::default() };
         admission.settle(&usage, Some(0.25), true);
     }
@@ -152,7 +254,7 @@ mod tests {
         let budget =
             Budget { wall_seconds: Some(10.0), working_seconds: Some(5.0), ..Budget::default() };
         let meter = Meter::new(budget);
-        let waiting = meter.wait();
+        let waiting = meter.clock.wait();
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(meter.waited(), Duration::from_secs(4), "a wait that goes on counts");
         drop(waiting);

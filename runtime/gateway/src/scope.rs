@@ -52,8 +52,6 @@ struct State {
     held: Held,
     queue: VecDeque<u64>,
     next: u64,
-    /// An answer reported more than was held for it. From then on every request runs alone.
-    outgrown: bool,
     /// A main request was refused: the trial is over, and side requests are refused too.
     ended: Option<BudgetKind>,
 }
@@ -82,6 +80,15 @@ impl Scope {
 
     pub(crate) fn restart(&self, spent: Spent) {
         self.lock().spent = spent;
+    }
+
+    pub(crate) fn count_step(&self) {
+        self.lock().spent.steps += 1;
+    }
+
+    /// Counts an answer after the limit.
+    pub(crate) fn grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
+        self.lock().spent.add_grace(usage, cost_usd, delivered);
     }
 
     /// The first limit that what is spent has reached, in the order of [`BudgetKind`].
@@ -120,7 +127,7 @@ impl Scope {
         if state.queue.front() != Some(&ticket) || !self.fits(&state, need) {
             return Ok(false);
         }
-        let alone = state.outgrown || self.unbounded(need);
+        let alone = state.spent.outgrown || self.unbounded(need);
         let held = &mut state.held;
         held.requests += 1;
         held.steps += steps(need);
@@ -145,7 +152,7 @@ impl Scope {
         if held.requests == 0 {
             return true;
         }
-        if held.alone || state.outgrown || self.unbounded(need) {
+        if held.alone || state.spent.outgrown || self.unbounded(need) {
             return false;
         }
         let output = need.output.unwrap_or_default();
@@ -161,6 +168,12 @@ impl Scope {
                 spent.input_tokens + spent.output_tokens,
                 held.input + held.output,
                 need.input + output,
+            )
+            && within(
+                limits.uncached_input_tokens,
+                spent.uncached_input_tokens(),
+                held.input,
+                need.input,
             )
             && limits.cost_usd.is_none_or(|limit| cost <= limit)
     }
@@ -178,6 +191,10 @@ fn reached(limits: &Budget, spent: &Spent) -> Option<BudgetKind> {
         (BudgetKind::InputTokens, over(limits.input_tokens, spent.input_tokens)),
         (BudgetKind::OutputTokens, over(limits.output_tokens, spent.output_tokens)),
         (BudgetKind::TotalTokens, over(limits.total_tokens, total)),
+        (
+            BudgetKind::UncachedInputTokens,
+            over(limits.uncached_input_tokens, spent.uncached_input_tokens()),
+        ),
         (BudgetKind::Cost, limits.cost_usd.is_some_and(|limit| spent.cost_usd >= limit)),
     ];
     checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
@@ -219,7 +236,7 @@ impl Hold {
         let mut state = self.scope.lock();
         state.spent.add(self.need.class, usage, cost_usd, delivered);
         let output = self.need.output.unwrap_or(u64::MAX);
-        state.outgrown |= usage.input > self.need.input || usage.output > output;
+        state.spent.outgrown |= usage.input > self.need.input || usage.output > output;
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use proctor_types::{
-    Answer, Ask, Budget, BudgetKind, Fault, Layer, ModelSpec, Price, RequestClass, Spent, Usage,
+    Answer, Ask, BudgetKind, Fault, Layer, ModelSpec, Price, RequestClass, Spent, Usage,
 };
 use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
@@ -20,7 +20,8 @@ use crate::{
     endpoint::Endpoint,
     exchange::Exchange,
     judge::{Judgement, judge},
-    meter::Meter,
+    limiter::Limiter,
+    meter::{Meter, Wanted, after},
     request,
     retry::seconds,
     scope::Need,
@@ -36,6 +37,7 @@ pub(crate) struct Line {
     pub price: Option<Price>,
     /// Tokens: no answer is longer.
     pub window: Option<u64>,
+    pub limiters: Vec<Arc<Limiter>>,
     pub policy: RetryPolicy,
 }
 
@@ -58,6 +60,13 @@ impl fmt::Debug for TrialGateway {
             .field("meter", &self.meter)
             .finish_non_exhaustive()
     }
+}
+
+/// What an ask is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Step,
+    Grace,
 }
 
 /// The goes at one request so far.
@@ -96,8 +105,7 @@ impl Cut {
 }
 
 impl TrialGateway {
-    pub(crate) fn new(line: Line, budget: Budget, sink: Arc<dyn ExchangeSink>) -> Self {
-        let meter = Arc::new(Meter::new(budget));
+    pub(crate) fn new(line: Line, meter: Arc<Meter>, sink: Arc<dyn ExchangeSink>) -> Self {
         let (responsive, cancelled) = (AtomicBool::new(false), watch::Sender::new(false));
         Self { line, meter, sink, responsive, cancelled }
     }
@@ -107,6 +115,10 @@ impl TrialGateway {
     pub fn resume_from(self, spent: Spent) -> Self {
         self.meter.restart(spent);
         self
+    }
+
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.meter
     }
 
     pub fn spent(&self) -> Spent {
@@ -141,6 +153,10 @@ impl TrialGateway {
     /// answer is larger than what was held for it; after the first that is, requests run alone.
     /// The time limits and a cancellation end the wait.
     pub async fn admit(&self, reserve: Reserve) -> Result<Admission, AskError> {
+        self.admit_as(reserve, Purpose::Step).await
+    }
+
+    async fn admit_as(&self, reserve: Reserve, purpose: Purpose) -> Result<Admission, AskError> {
         if *self.cancelled.borrow() {
             return Err(AskError::Cancelled);
         }
@@ -153,9 +169,10 @@ impl TrialGateway {
         // In a scope of many trials a request that names no output limit would stop them all; what
         // its model can put out at all bounds it there.
         let shared = held(output.or(self.line.window));
+        let wanted = Wanted { need: held(output), shared, grace: purpose == Purpose::Grace };
         tokio::select! {
             biased;
-            admitted = self.meter.admit(held(output), shared) => admitted,
+            admitted = self.meter.admit(wanted, &self.line.limiters) => admitted,
             cut = self.cut(None) => Err(cut.error()),
         }
     }
@@ -165,17 +182,30 @@ impl TrialGateway {
     /// Limits on steps, tokens and cost are checked before each go, never during one: the first
     /// answer that reaches a limit is delivered. The time limits cut what is in flight.
     pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
+        self.ask_as(ask, Purpose::Step).await
+    }
+
+    /// One answer after a limit of the trial on counts: no step, counted apart. Limits on time and
+    /// limits that trials share hold as ever.
+    pub async fn grace(&self, ask: &Ask) -> Result<Answer, AskError> {
+        self.ask_as(ask, Purpose::Grace).await
+    }
+
+    async fn ask_as(&self, ask: &Ask, purpose: Purpose) -> Result<Answer, AskError> {
         let field = self.line.endpoint.output_limit_field();
         let body = request::body_for(&self.line.model, field, ask)?;
         let reserve = Reserve {
-            class: RequestClass::Main,
+            class: match purpose {
+                Purpose::Step => RequestClass::Main,
+                Purpose::Grace => RequestClass::Side,
+            },
             input_estimate: tokens::ceiling(body.to_string().len()),
             max_output: request::output_limit(self.line.model.api, &body),
         };
         let mut goes = Goes::default();
         loop {
             // Each go by itself: what waits before another go holds nothing.
-            let admission = self.admit(reserve).await?;
+            let admission = self.admit_as(reserve, purpose).await?;
             match self.go(admission, goes.number(), goes.pause, ask, &body).await? {
                 Judgement::Answered(answer) => {
                     self.responsive.store(true, Ordering::Relaxed);
@@ -263,7 +293,14 @@ impl TrialGateway {
                 Judgement::Again { why, wish: None, connecting: false, billed: None }
             }
         };
-        let usage = self.charge(admission, &mut judgement, ask).await;
+        let queued = admission.queued();
+        let usage = match &judgement {
+            Judgement::Again { wish, .. } if judgement.is_throttled(seen.status) => {
+                admission.throttled(*wish);
+                None
+            }
+            _ => self.charge(admission, &mut judgement, ask).await,
+        };
         let error = match &judgement {
             Judgement::Answered(_) => None,
             Judgement::Again { why, .. } => Some(why.clone()),
@@ -276,10 +313,12 @@ impl TrialGateway {
             status: seen.status,
             error: error.map(|error| endpoint.redact_text(&error)),
             wait_seconds: pause.as_secs_f64(),
+            queued_seconds: queued.as_secs_f64(),
             seconds,
             request_body: endpoint.redact(seen.request),
             response_body: endpoint.redact(seen.response.freeze()),
             usage,
+            cost_usd: usage.and_then(|usage| self.cost(&usage)),
         };
         self.sink.attempt(attempt).await?;
         match cut {
@@ -317,7 +356,7 @@ impl TrialGateway {
 
     /// Waits before the next go, which the wall limit and a cancellation cut.
     async fn wait(&self, pause: Duration) -> Result<(), AskError> {
-        let _waiting = self.meter.wait();
+        let _waiting = self.meter.clock.wait();
         tokio::select! {
             () = tokio::time::sleep(pause) => Ok(()),
             // The working limit cannot be reached in a wait, as a wait is not work.
@@ -349,13 +388,6 @@ impl TrialGateway {
         } else {
             "check that the endpoint is up, then `proctor resume` the run"
         })
-    }
-}
-
-async fn after(time: Option<Duration>) {
-    match time {
-        Some(time) => tokio::time::sleep(time).await,
-        None => std::future::pending().await,
     }
 }
 

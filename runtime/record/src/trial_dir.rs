@@ -145,6 +145,8 @@ mod tests {
             spent: Spent::default(),
             malformed_calls: 0,
             wall_seconds: 1.5,
+            waited_seconds: 0.0,
+            tool_seconds: 0.0,
             left_out: vec![],
             not_enforced: vec![],
         }

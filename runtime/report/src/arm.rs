@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// Rates are over all trials of the plan. Means are over the trials that ended otherwise than by
-/// an infrastructure fault, since a fault says nothing of how an arm works; totals, which are paid
-/// for, are over all that ended.
+/// a fault or a limit that trials share, since these say nothing of how an arm works; totals, which
+/// are paid for, are over all that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmReport {
     pub arm: ArmId,
@@ -58,6 +58,16 @@ pub struct ArmReport {
     /// US dollars, all trials together.
     pub cost_usd: f64,
     pub wall_seconds: Seconds,
+    /// In waits for the endpoint: no working time.
+    #[serde(default)]
+    pub waited_seconds: Seconds,
+    #[serde(default)]
+    pub tool_seconds: Seconds,
+    /// All trials together, like the one below.
+    #[serde(default)]
+    pub side: Side,
+    #[serde(default)]
+    pub grace: Grace,
     /// Tool calls whose arguments could not be read, all trials together.
     pub malformed_calls: u64,
     /// Verdicts by integrity.
@@ -83,15 +93,36 @@ pub struct Tokens {
     pub input: Count,
     pub output: Count,
     pub cached: Count,
+    /// Input that no cache served.
+    #[serde(default)]
+    pub uncached_input: Count,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Requests beside the main conversation. Their tokens and cost are in the arm's own counts too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    pub requests: u64,
+    pub input: u64,
+    pub output: u64,
+}
+
+/// Answers after the limit. They are in none of the arm's other counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Grace {
+    pub answers: u64,
+    pub input: u64,
+    pub output: u64,
+    /// US dollars.
+    pub cost_usd: f64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Count {
     pub total: u64,
     pub mean: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seconds {
     pub total: f64,
     pub mean: f64,
@@ -111,7 +142,7 @@ impl ArmReport {
         let ended: Vec<&Outcome> =
             trials.iter().filter_map(|trial| trial.outcome.as_ref()).collect();
         let measured: Vec<&Outcome> =
-            ended.iter().copied().filter(|outcome| !outcome.ending.is_fault()).collect();
+            ended.iter().copied().filter(|outcome| !outcome.ending.is_unfinished()).collect();
         let verdicts: Vec<&Verdict> =
             trials.iter().filter_map(|trial| trial.verdict.as_ref()).collect();
         let resolved = verdicts.iter().filter(|verdict| verdict.resolved).count();
@@ -140,6 +171,13 @@ impl ArmReport {
             *outcomes.entry(outcome.ending.name()).or_default() += 1;
         }
         let applied = trials.iter().filter(|trial| trial.applied()).count() as u64;
+        let seconds = |of: fn(&Outcome) -> f64| Seconds {
+            total: round(ended.iter().map(|outcome| of(outcome)).sum()),
+            mean: mean(&of),
+            max: round(ended.iter().map(|outcome| of(outcome)).fold(0.0, f64::max)),
+        };
+        let total = |of: fn(&Spent) -> u64| ended.iter().map(|one| of(&one.spent)).sum::<u64>();
+        let grace_cost: f64 = ended.iter().map(|outcome| outcome.spent.grace_cost_usd).sum();
         let cost: f64 = ended.iter().map(|outcome| outcome.spent.cost_usd).sum();
         Self {
             arm: arm.clone(),
@@ -158,7 +196,7 @@ impl ArmReport {
                 as u64,
             pass_at_k: pass_at_k(trials),
             groups: groups(trials),
-            infrastructure_faults: (ended.len() - measured.len()) as u64,
+            infrastructure_faults: ended.iter().filter(|one| one.ending.is_fault()).count() as u64,
             unfinished: (trials.len() - ended.len()) as u64,
             steps: Steps {
                 mean: mean(&|outcome| outcome.spent.steps as f64),
@@ -168,14 +206,24 @@ impl ArmReport {
                 input: count(|spent| spent.input_tokens),
                 output: count(|spent| spent.output_tokens),
                 cached: count(|spent| spent.cached_tokens),
+                uncached_input: count(Spent::uncached_input_tokens),
             },
             usage_estimated: ended.iter().any(|outcome| outcome.spent.estimated),
             // Micro-dollars: sums of floats else end in dust.
             cost_usd: (cost * 1e6).round() / 1e6,
-            wall_seconds: Seconds {
-                total: round(ended.iter().map(|outcome| outcome.wall_seconds).sum()),
-                mean: mean(&|outcome| outcome.wall_seconds),
-                max: round(ended.iter().map(|outcome| outcome.wall_seconds).fold(0.0, f64::max)),
+            wall_seconds: seconds(|outcome| outcome.wall_seconds),
+            waited_seconds: seconds(|outcome| outcome.waited_seconds),
+            tool_seconds: seconds(|outcome| outcome.tool_seconds),
+            side: Side {
+                requests: total(|spent| spent.side_requests),
+                input: total(|spent| spent.side_input_tokens),
+                output: total(|spent| spent.side_output_tokens),
+            },
+            grace: Grace {
+                answers: total(|spent| spent.grace_answers),
+                input: total(|spent| spent.grace_input_tokens),
+                output: total(|spent| spent.grace_output_tokens),
+                cost_usd: (grace_cost * 1e6).round() / 1e6,
             },
             malformed_calls: ended.iter().map(|outcome| outcome.malformed_calls).sum(),
             integrity,

@@ -9,7 +9,7 @@ mod groups;
 mod task;
 mod text;
 
-pub use arm::{ArmReport, Bounds, Count, IntegrityCounts, Seconds, Steps, Tokens};
+pub use arm::{ArmReport, Bounds, Count, Grace, IntegrityCounts, Seconds, Side, Steps, Tokens};
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
 pub use groups::{GroupReport, TaskFacts};
 pub use task::TaskReport;

@@ -155,6 +155,22 @@ fn notes(report: &Report, out: &mut String) {
     if report.arms.iter().any(|arm| arm.usage_estimated) {
         note("~: an endpoint gave no usage; tokens and cost are estimates.");
     }
+    for arm in report.arms.iter().filter(|arm| arm.side.requests > 0) {
+        let side = arm.side;
+        let tokens = format!("{} tokens in, {} out", side.input, side.output);
+        note(&format!("{}: {} side requests, {tokens}; no steps.", arm.name, side.requests));
+    }
+    for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
+        let grace = arm.grace;
+        let tokens =
+            format!("{} tokens in, {} out, ${:.4}", grace.input, grace.output, grace.cost_usd);
+        let answers = grace.answers;
+        note(&format!("{}: {answers} answers after the limit, counted apart: {tokens}.", arm.name));
+    }
+    for arm in report.arms.iter().filter(|arm| arm.waited_seconds.total >= 1.0) {
+        let waited = arm.waited_seconds.total;
+        note(&format!("{}: waited {waited:.0} s for the endpoint, no working time.", arm.name));
+    }
     for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
         let calls = if arm.malformed_calls == 1 { "call" } else { "calls" };
         note(&format!("{}: {} tool {calls} could not be read.", arm.name, arm.malformed_calls));

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use pretty_assertions::assert_eq;
 use proctor_report::{Report, TaskFacts, TrialResult, build, text};
 use proctor_types::{
-    ArmId, BudgetKind, Ending, Fault, Integrity, Layer, Outcome, Spent, TaskId, TestGroup, Verdict,
+    ArmId, BudgetKind, BudgetScope, Ending, Fault, Integrity, Layer, Outcome, Spent, TaskId,
+    TestGroup, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -26,10 +27,19 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
                 output_tokens: steps * 10,
                 cached_tokens: steps * 100,
                 cost_usd: steps as f64 * 0.1,
+                side_requests: steps / 5,
+                side_input_tokens: steps * 20,
+                side_output_tokens: steps,
+                grace_answers: steps / 10,
+                grace_input_tokens: steps * 3,
+                grace_output_tokens: steps * 2,
+                grace_cost_usd: steps as f64 * 0.01,
                 ..Spent::default()
             },
             malformed_calls: 1,
             wall_seconds: 2.5,
+            waited_seconds: if steps > 0 { 1.5 } else { 0.0 },
+            tool_seconds: 0.5,
             left_out: vec![],
             not_enforced: vec![],
         }),
@@ -51,7 +61,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
 }
 
 fn steps_reached() -> Option<Ending> {
-    Some(Ending::Budget { budget: BudgetKind::Steps })
+    Some(Ending::Budget { budget: BudgetKind::Steps, scope: Default::default() })
 }
 
 fn fault() -> Option<Ending> {
@@ -95,9 +105,14 @@ fn the_stable_part_is_as_the_design_says() {
                 "input": {"total": 30000, "mean": 10000.0},
                 "output": {"total": 300, "mean": 100.0},
                 "cached": {"total": 3000, "mean": 1000.0},
+                "uncached_input": {"total": 27000, "mean": 9000.0},
             },
             "usage_estimated": false, "cost_usd": 3.0,
             "wall_seconds": {"total": 7.5, "mean": 2.5, "max": 2.5},
+            "waited_seconds": {"total": 4.5, "mean": 1.5, "max": 1.5},
+            "tool_seconds": {"total": 1.5, "mean": 0.5, "max": 0.5},
+            "side": {"requests": 6, "input": 600, "output": 30},
+            "grace": {"answers": 3, "input": 90, "output": 60, "cost_usd": 0.3},
             "malformed_calls": 3,
             "integrity": {"clean": 2, "suspect": 0, "contaminated": 0},
             "outcomes": {"submitted": 1, "budget_steps": 1, "infrastructure_fault_model": 1},
@@ -222,4 +237,30 @@ fn a_patch_that_grading_rejected_is_not_applied() {
         steps: vec![],
     });
     assert_eq!(build(vec![one]).arms[0].applied, 0);
+}
+
+#[test]
+fn what_is_counted_apart_is_shown_apart() {
+    let text = text(&three_arms());
+    for line in [
+        "tools: 6 side requests, 600 tokens in, 30 out; no steps.",
+        "tools: 3 answers after the limit, counted apart: 90 tokens in, 60 out, $0.3000.",
+        "waited 4 s for the endpoint, no working time.",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("gold: 0"), "{text}");
+}
+
+#[test]
+fn a_limit_that_trials_share_says_nothing_of_an_arm() {
+    let shared = Ending::Budget { budget: BudgetKind::Cost, scope: BudgetScope::Run };
+    let report = build(vec![
+        trial("tools", "t1", Some(Ending::Submitted), Some(1.0)),
+        trial("tools", "t2", Some(shared), None),
+    ]);
+    let arm = &report.arms[0];
+    assert_eq!(arm.outcomes["budget_run_cost"], 1);
+    assert!(!arm.complete);
+    assert_eq!((arm.infrastructure_faults, arm.resolved_bounds.upper), (0, 1.0));
 }

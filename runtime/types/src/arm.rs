@@ -35,23 +35,25 @@ impl Arm {
         self
     }
 
-    /// All factors. The endpoint's address and the key's variable are recorded, not compared: the
-    /// same model behind two addresses is one arm.
+    /// All factors. The endpoint's address and the key's variable and the price are recorded, not
+    /// compared: the same model behind two addresses is one arm.
     pub fn factors(&self) -> Value {
         let mut model = serde_json::to_value(&self.model).unwrap_or_default();
         if let Some(model) = model.as_object_mut() {
             model.remove("base_url");
             model.remove("key_env");
+            model.remove("price");
         }
         let mut network = serde_json::to_value(&self.network).unwrap_or_default();
         if let Some(network) = network.as_object_mut() {
             network.remove("ca_file");
         }
+        let budget = Budget { arm: None, run: None, ..self.budget.clone() };
         json!({
             "factor_schema": FACTOR_SCHEMA,
             "scaffold": self.scaffold,
             "model": model,
-            "budget": self.budget,
+            "budget": budget,
             "sandbox": self.sandbox,
             "network": network,
             "prompts": self.prompts,

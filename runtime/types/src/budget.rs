@@ -19,6 +19,9 @@ pub struct Budget {
     pub output_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
+    /// Input tokens that no cache served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncached_input_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,11 +29,75 @@ pub struct Budget {
     /// Wall time less the time spent waiting for a model endpoint's rate limit or back-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_seconds: Option<f64>,
+    /// The sum of the time in tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_seconds: Option<f64>,
     /// The longest that one command of a tool may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_seconds: Option<f64>,
     #[serde(default)]
     pub disclosure: Disclosure,
+    #[serde(default, skip_serializing_if = "BudgetEnding::is_hard")]
+    pub ending: BudgetEnding,
+    /// What all trials of an arm may spend together. Not a factor, like the one below: it says when
+    /// an arm stops, not how it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arm: Option<SharedLimits>,
+    /// What all trials of the run may spend together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<SharedLimits>,
+}
+
+/// Limits that trials share. A trial that meets one ends without a verdict and can be resumed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedLimits {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncached_input_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}
+
+impl SharedLimits {
+    /// The same limits as a budget.
+    pub fn budget(&self) -> Budget {
+        let Self { steps, input_tokens, output_tokens, total_tokens, .. } = *self;
+        Budget {
+            steps,
+            input_tokens,
+            output_tokens,
+            total_tokens,
+            uncached_input_tokens: self.uncached_input_tokens,
+            cost_usd: self.cost_usd,
+            ..Budget::default()
+        }
+    }
+}
+
+/// What happens at a limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetEnding {
+    /// Nothing more is asked.
+    #[default]
+    Hard,
+    /// One more answer after a limit on steps, tokens or cost. It is recorded apart, is no step,
+    /// and none of its tool calls is run.
+    Grace,
+}
+
+impl BudgetEnding {
+    pub fn is_hard(&self) -> bool {
+        *self == Self::Hard
+    }
 }
 
 /// What the model is told of its budget.
@@ -41,6 +108,8 @@ pub enum Disclosure {
     Hidden,
     /// The limits are named in the first message.
     Announced,
+    /// The last message of every request ends with what is left.
+    Countdown,
 }
 
 /// The limit that ended a trial.
@@ -51,9 +120,18 @@ pub enum BudgetKind {
     InputTokens,
     OutputTokens,
     TotalTokens,
+    UncachedInputTokens,
     Cost,
     Wall,
     Working,
+    Tools,
+}
+
+impl BudgetKind {
+    /// A limit on time: it cuts what is in flight.
+    pub fn is_time(self) -> bool {
+        matches!(self, Self::Wall | Self::Working | Self::Tools)
+    }
 }
 
 impl fmt::Display for BudgetKind {
@@ -63,9 +141,11 @@ impl fmt::Display for BudgetKind {
             Self::InputTokens => "input_tokens",
             Self::OutputTokens => "output_tokens",
             Self::TotalTokens => "total_tokens",
+            Self::UncachedInputTokens => "uncached_input_tokens",
             Self::Cost => "cost",
             Self::Wall => "wall",
             Self::Working => "working",
+            Self::Tools => "tools",
         })
     }
 }
@@ -129,12 +209,34 @@ pub struct Spent {
     pub side_input_tokens: u64,
     #[serde(default)]
     pub side_output_tokens: u64,
+    /// Answers after the limit: in none of the counts above.
+    #[serde(default)]
+    pub grace_answers: u64,
+    #[serde(default)]
+    pub grace_input_tokens: u64,
+    #[serde(default)]
+    pub grace_output_tokens: u64,
+    #[serde(default)]
+    pub grace_cost_usd: f64,
+    /// Some answer was larger than what was reserved for its request: requests in flight with it
+    /// may have passed a limit together.
+    #[serde(default)]
+    pub outgrown: bool,
 }
 
 impl Spent {
     /// Input tokens that no cache served.
     pub fn uncached_input_tokens(&self) -> u64 {
         self.input_tokens.saturating_sub(self.cached_tokens)
+    }
+
+    /// Adds an answer after the limit.
+    pub fn add_grace(&mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
+        self.grace_answers += u64::from(delivered);
+        self.grace_input_tokens += usage.input;
+        self.grace_output_tokens += usage.output;
+        self.grace_cost_usd += cost_usd.unwrap_or_default();
+        self.estimated |= usage.estimated;
     }
 
     /// Adds what one go cost, of use or not, and the step or the side request if its answer was

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Answer, Api, Ask, BudgetKind, Fault, Loss, Outcome, RequestClass, TaskId, UrlRequest, Usage,
+    Answer, Api, Ask, BudgetKind, BudgetScope, Fault, Loss, Outcome, RequestClass, TaskId,
+    UrlRequest, Usage,
 };
 
 /// The version of the envelope and of the closed set of kinds.
@@ -55,7 +56,16 @@ pub enum Event {
         attempt: u32,
         status: Option<u16>,
         error: Option<String>,
+        /// Back-off before this go.
         wait_seconds: f64,
+        /// Then in the queue for the endpoint's rate limits and for limits that trials share.
+        #[serde(default)]
+        queued_seconds: f64,
+        /// What it was charged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<crate::Usage>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
         /// Content hashes of the exact bytes, among the blobs.
         request: Option<String>,
         body: Option<String>,
@@ -112,8 +122,14 @@ pub enum Event {
         bytes: u64,
         ms: f64,
     },
+    /// One answer after the limit, for the record: no step, and its calls are not run.
+    GraceAnswered {
+        answer: Answer,
+    },
     BudgetReached {
         budget: BudgetKind,
+        #[serde(default, skip_serializing_if = "BudgetScope::is_trial")]
+        scope: BudgetScope,
         spent: crate::Spent,
     },
     /// Why a try did not count.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// `[models."..."]` of a run configuration. All of it but the endpoint's address and the key's
-/// variable is a factor of the arm.
+/// `[models."..."]` of a run configuration. All of it but the endpoint's address, the key's
+/// variable and the price is a factor of the arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
@@ -21,6 +21,9 @@ pub struct ModelSpec {
     /// Tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
+    /// In the place of the one in `configs/models.toml`. Recorded, no factor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

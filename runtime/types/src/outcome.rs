@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BudgetKind, Fault, Spent};
+use crate::{BudgetKind, BudgetScope, Fault, Spent};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -10,6 +10,10 @@ pub enum Ending {
     Submitted,
     Budget {
         budget: BudgetKind,
+        /// Whose limit it was. That of an arm or a run says nothing of the trial: it has no verdict
+        /// and `resume` tries it again.
+        #[serde(default, skip_serializing_if = "BudgetScope::is_trial")]
+        scope: BudgetScope,
     },
     ModelRefused {
         why: String,
@@ -29,7 +33,8 @@ impl Ending {
     pub fn name(&self) -> String {
         match self {
             Self::Submitted => "submitted".into(),
-            Self::Budget { budget } => format!("budget_{budget}"),
+            Self::Budget { budget, scope: BudgetScope::Trial } => format!("budget_{budget}"),
+            Self::Budget { budget, scope } => format!("budget_{scope}_{budget}"),
             Self::ModelRefused { .. } => "model_refused".into(),
             Self::ScaffoldExited { .. } => "scaffold_exited".into(),
             Self::InfrastructureFault { fault } => format!("infrastructure_fault_{}", fault.layer),
@@ -39,6 +44,13 @@ impl Ending {
 
     pub fn is_fault(&self) -> bool {
         matches!(self, Self::InfrastructureFault { .. })
+    }
+
+    /// The trial was ended from outside, before it could show what it can do: it has no verdict, and
+    /// `resume` tries it again.
+    pub fn is_unfinished(&self) -> bool {
+        let shared = matches!(self, Self::Budget { scope, .. } if !scope.is_trial());
+        self.is_fault() || shared || *self == Self::Cancelled
     }
 }
 
@@ -56,6 +68,12 @@ pub struct Outcome {
     pub malformed_calls: u64,
     /// Seconds.
     pub wall_seconds: f64,
+    /// Seconds in waits for the endpoint: no working time.
+    #[serde(default)]
+    pub waited_seconds: f64,
+    /// Seconds in tools, all calls together.
+    #[serde(default)]
+    pub tool_seconds: f64,
     /// Paths that the patch policy left out.
     #[serde(default)]
     pub left_out: Vec<String>,

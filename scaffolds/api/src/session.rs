@@ -2,7 +2,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::Room;
-use proctor_types::{Answer, Ask, Budget, BudgetKind, Fault, Message};
+use proctor_types::{Answer, Ask, Budget, BudgetKind, BudgetScope, Fault, Message};
 use serde_json::{Map, Value};
 
 /// What the scaffold may know of its task. No hidden test, no gold, no mask.
@@ -40,6 +40,8 @@ pub struct ModelDoor {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
     Budget(BudgetKind),
+    /// A limit that the trial shares with others.
+    SharedBudget(BudgetScope, BudgetKind),
     Refused(String),
     Fault(Fault),
     Cancelled,

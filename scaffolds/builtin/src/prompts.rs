@@ -123,9 +123,11 @@ struct Limits {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     total_tokens: Option<u64>,
+    uncached_input_tokens: Option<u64>,
     cost_usd: Option<f64>,
     wall_seconds: Option<f64>,
     working_seconds: Option<f64>,
+    tool_seconds: Option<f64>,
 }
 
 impl<'a> Opening<'a> {
@@ -147,9 +149,11 @@ impl Limits {
             input_tokens: budget.input_tokens,
             output_tokens: budget.output_tokens,
             total_tokens: budget.total_tokens,
+            uncached_input_tokens: budget.uncached_input_tokens,
             cost_usd: budget.cost_usd,
             wall_seconds: budget.wall_seconds,
             working_seconds: budget.working_seconds,
+            tool_seconds: budget.tool_seconds,
         };
         let any = limits.steps.is_some()
             || limits.input_tokens.is_some()
@@ -157,7 +161,9 @@ impl Limits {
             || limits.total_tokens.is_some()
             || limits.cost_usd.is_some()
             || limits.wall_seconds.is_some()
-            || limits.working_seconds.is_some();
+            || limits.uncached_input_tokens.is_some()
+            || limits.working_seconds.is_some()
+            || limits.tool_seconds.is_some();
         any.then_some(limits)
     }
 }
@@ -169,6 +175,7 @@ fn sample(name: &str) -> Value {
             "statement": "s", "workdir": "/w", "command_seconds": 1,
             "limits": {
                 "steps": 1, "input_tokens": 1, "output_tokens": 1, "total_tokens": 1,
+                "uncached_input_tokens": 1, "tool_seconds": 1.0,
                 "cost_usd": 1.0, "wall_seconds": 1.0, "working_seconds": null,
             },
         }),

@@ -5,6 +5,7 @@ use std::{
 };
 
 use proctor_core::{Plan, dispatch};
+use proctor_gateway::EndpointRates;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_types::SandboxKind;
@@ -56,7 +57,9 @@ pub async fn carry_out(
     let trials = plan.trials();
     let done = trials.iter().filter(|(id, ..)| run.trial_path(id).verdict().exists()).count();
     let watcher = tokio::spawn(progress::watch(told, done, trials.len()));
-    let house = Arc::new(assemble::house(run, backends, &arms, cache, (grading, flakes), tell)?);
+    let endpoints = scripts.limited(&endpoints(&run)?);
+    let grading = (grading, flakes);
+    let house = Arc::new(assemble::house(run, &plan, endpoints, backends, cache, grading, tell)?);
     let mut run = pin!(dispatch(Arc::clone(&house), &plan, jobs));
     let ends = tokio::select! {
         ends = &mut run => ends,
@@ -82,4 +85,12 @@ pub async fn carry_out(
     report::print(&report, Format::Text)?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// The rate limits of the run's configuration.
+fn endpoints(run: &RunDir) -> Result<Vec<EndpointRates>, CommandError> {
+    let record = run.read_run()?;
+    let Some(tables) = record.config.get("endpoints") else { return Ok(Vec::new()) };
+    let tables: BTreeMap<String, EndpointRates> = serde_json::from_value(tables.clone())?;
+    Ok(tables.into_values().collect())
 }

@@ -51,7 +51,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
             }
         }
     }
-    resume(path, Grading::Anew).await
+    resume(path, &[], Grading::Anew).await
 }
 
 async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
@@ -78,6 +78,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
             certificate: args.certificate.clone(),
             flaky: args.flaky.into(),
         },
+        endpoints: BTreeMap::new(),
     };
     // `gold` and `noop` are scaffolds; anything else is a file of patches.
     if matches!(file, "gold" | "noop") {

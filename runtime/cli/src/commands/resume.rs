@@ -9,17 +9,27 @@ use proctor_types::{RUN_SCHEMA, RunRecord};
 use crate::{
     assemble::{self, Flakes, Grading},
     commands::carry_out::carry_out,
+    config,
     error::{CommandError, UserError},
     home,
 };
 
 /// Goes on with the plan that the run directory holds; nothing is read from the datasets again.
-pub async fn resume(path: &Path, grading: Grading) -> Result<ExitCode, CommandError> {
+/// `sets` may change what trials share and nothing else: `budget.run.*` and `budget.arm.*`.
+pub async fn resume(
+    path: &Path,
+    sets: &[String],
+    grading: Grading,
+) -> Result<ExitCode, CommandError> {
     let run = RunDir::open(path).map_err(CommandError::of_run)?;
-    let record: RunRecord = run.read_run()?;
+    let mut record: RunRecord = run.read_run()?;
     if record.schema_version != RUN_SCHEMA {
         let what = format!("{} was made by another version of Proctor", path.display());
         return Err(UserError::new(what).mend(format!("use proctor {}", record.proctor)).into());
+    }
+    if !sets.is_empty() {
+        raise(&mut record, sets)?;
+        run.write_run(&record)?;
     }
     let plan = plan_of(&run, &record)?;
     let flakes = Flakes::of(&record);
@@ -27,6 +37,35 @@ pub async fn resume(path: &Path, grading: Grading) -> Result<ExitCode, CommandEr
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;
     carry_out(run, plan, record.jobs, backends, &cache, grading, flakes).await
+}
+
+/// Lays new shared limits over every arm's. They are no factors, so the arms stay what they are.
+fn raise(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
+    for set in sets {
+        if !set.starts_with("budget.run.") && !set.starts_with("budget.arm.") {
+            let what = format!("--set {set}: a plan is not changed");
+            let mend = "only budget.run.* and budget.arm.* may be; for others start a new run";
+            return Err(UserError::new(what).mend(mend));
+        }
+        let unreadable = |error: String| UserError::new(format!("--set {set}: {error}"));
+        for arm in &mut record.arms {
+            let budget = toml::Value::try_from(&arm.budget);
+            let budget = budget.map_err(|error| unreadable(error.to_string()))?;
+            let mut table = toml::Table::from_iter([("budget".to_owned(), budget)]);
+            config::set(&mut table, set)?;
+            let budget = table.remove("budget").unwrap_or_else(|| toml::Table::new().into());
+            arm.budget = budget.try_into().map_err(|error: toml::de::Error| {
+                let why = error.message().trim();
+                match config::nearest_named_in(why) {
+                    Some(nearest) => {
+                        unreadable(why.into()).mend(format!("did you mean `{nearest}`?"))
+                    }
+                    None => unreadable(why.into()),
+                }
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn plan_of(run: &RunDir, record: &RunRecord) -> Result<Plan, CommandError> {

@@ -119,6 +119,7 @@ fn config_of(asked: &Validation) -> ConfigFile {
         network: NetworkPolicy::default(),
         budget: Budget::default(),
         models: BTreeMap::new(),
+        endpoints: BTreeMap::new(),
         grading: GradingFile::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! Values that have the right type and still cannot be meant.
 
-use proctor_types::{Budget, SandboxSpec};
+use proctor_gateway::EndpointRates;
+use proctor_types::{Budget, SandboxSpec, SharedLimits};
 
 use crate::{config::ConfigFile, error::UserError};
 
@@ -30,6 +31,14 @@ pub fn check(file: &ConfigFile) -> Result<(), UserError> {
                 return Err(UserError::new(format!("key `models.\"{name}\".{key}`: not a number")));
             }
         }
+        let prices = model.price.map(|price| [Some(price.input), Some(price.output), price.cached]);
+        if prices.into_iter().flatten().flatten().any(|price| !is_money(price)) {
+            let what = format!("key `models.\"{name}\".price`: not US dollars per million tokens");
+            return Err(UserError::new(what));
+        }
+    }
+    for (name, table) in &file.endpoints {
+        rates(name, table)?;
     }
     Ok(())
 }
@@ -38,6 +47,7 @@ fn budget(budget: &Budget, place: &str) -> Result<(), UserError> {
     for (key, seconds) in [
         ("wall_seconds", budget.wall_seconds),
         ("working_seconds", budget.working_seconds),
+        ("tool_seconds", budget.tool_seconds),
         ("command_seconds", budget.command_seconds),
     ] {
         if seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= MOST_SECONDS)) {
@@ -45,9 +55,35 @@ fn budget(budget: &Budget, place: &str) -> Result<(), UserError> {
                 .mend("leave the key out for no limit"));
         }
     }
-    if budget.cost_usd.is_some_and(|dollars| !(dollars >= 0.0 && dollars.is_finite())) {
-        return Err(UserError::new(format!("{place}.cost_usd`: not an amount of US dollars"))
-            .mend("leave the key out for no limit"));
+    let shared = |limits: Option<SharedLimits>| limits.and_then(|limits| limits.cost_usd);
+    for (key, dollars) in [
+        ("cost_usd", budget.cost_usd),
+        ("arm.cost_usd", shared(budget.arm)),
+        ("run.cost_usd", shared(budget.run)),
+    ] {
+        if dollars.is_some_and(|dollars| !is_money(dollars)) {
+            return Err(UserError::new(format!("{place}.{key}`: not an amount of US dollars"))
+                .mend("leave the key out for no limit"));
+        }
+    }
+    Ok(())
+}
+
+fn is_money(dollars: f64) -> bool {
+    dollars >= 0.0 && dollars.is_finite()
+}
+
+/// A rate of none would hold every request back for ever.
+fn rates(name: &str, rates: &EndpointRates) -> Result<(), UserError> {
+    for (key, rate) in [
+        ("max_concurrent", rates.max_concurrent),
+        ("requests_per_minute", rates.requests_per_minute),
+        ("tokens_per_minute", rates.tokens_per_minute),
+    ] {
+        if rate == Some(0) {
+            let what = format!("key `endpoints.{name}.{key}`: must be 1 or more");
+            return Err(UserError::new(what).mend("leave the key out for no limit"));
+        }
     }
     Ok(())
 }

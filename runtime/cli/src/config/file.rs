@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use proctor_gateway::EndpointRates;
 use proctor_types::{Budget, FlakePolicy, ModelSpec, NetworkPolicy, SandboxSpec};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,9 @@ pub struct ConfigFile {
     pub models: BTreeMap<String, ModelSpec>,
     #[serde(default)]
     pub grading: GradingFile,
+    /// Rate limits that all trials keep together, under names of the user's choice. Not a factor.
+    #[serde(default)]
+    pub endpoints: BTreeMap<String, EndpointRates>,
 }
 
 /// `[grading]`.
@@ -155,6 +159,23 @@ mod tests {
         let config = read_text(SMALL, &[]).unwrap();
         assert_eq!(config.arms[0].budget.steps, Some(9));
         assert_eq!(config.arms[0].budget.cost_usd, Some(1.5));
+    }
+
+    #[test]
+    fn shared_limits_and_endpoints_are_checked_like_all_keys() {
+        let small = SMALL.replace("[[arms]]", "[budget.run]\ncost_usd = 50\n[[arms]]");
+        let config = read_text(&small, &["budget.arm.steps=7"]).unwrap();
+        let limits = &config.arms[0].budget;
+        assert_eq!(limits.run.and_then(|run| run.cost_usd), Some(50.0));
+        assert_eq!(limits.arm.and_then(|arm| arm.steps), Some(7));
+        for (text, near) in [
+            ("[budget.run]\ncost = 1", "cost_usd"),
+            ("[endpoints.a]\nbase_url = 'x'\nmax_concurent = 1", "max_concurrent"),
+            ("[budget]\ndisclosure = 'count_down'", "countdown"),
+        ] {
+            let error = read_text(&format!("tasks = []\narms = []\n{text}\n"), &[]).unwrap_err();
+            assert_eq!(error.mend, Some(format!("did you mean `{near}`?")), "{}", error.what);
+        }
     }
 
     #[test]

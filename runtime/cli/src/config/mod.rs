@@ -9,3 +9,4 @@ mod set;
 pub use file::{ArmFile, ConfigFile, GradingFile, plain_arm, read};
 pub use model::put_model;
 pub use resolve::resolve;
+pub use set::{lay as set, nearest_named_in};

@@ -55,6 +55,7 @@ fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
         api: Default::default(),
         key_env: endpoint.key_env,
         context_window: prices.find(model).and_then(|listed| listed.context_window),
+        price: None,
         temperature: None,
         top_p: None,
         max_output_tokens: None,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, ArmId, ModelSpec};
+use proctor_types::{Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec};
 
 use crate::{
     config::{ConfigFile, check::check},
@@ -66,6 +66,21 @@ pub fn resolve(
             .map_err(|why| {
                 UserError::new(format!("{place}: {why}")).mend("docs/egress.md has the grammar")
             })?;
+        if arm.budget.run != file.budget.run {
+            let what = format!("{place}: budget.run: a run has one such limit, for all its arms");
+            return Err(UserError::new(what).mend("set it in [budget.run] at the top"));
+        }
+        if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_door()) {
+            let what = format!("{place}: budget.{key}: cannot be kept for `{}`", arm.scaffold);
+            return Err(UserError::new(what).mend(
+                "its loop runs inside the room, where nobody can tell it or hold its tools",
+            ));
+        }
+        let mut prompts = found.factors();
+        let notices = proctor_core::notices(&arm.budget);
+        if let (Some(prompts), false) = (prompts.as_object_mut(), notices.is_empty()) {
+            prompts.insert("budget".into(), notices.into());
+        }
         let resolved = Arm {
             id: ArmId::new(""),
             name: arm.name.clone(),
@@ -74,7 +89,7 @@ pub fn resolve(
             budget: arm.budget.clone(),
             sandbox: arm.sandbox.clone(),
             network: arm.network.clone(),
-            prompts: found.factors(),
+            prompts,
             settings: serde_json::json!({ "replay": arm.replay }),
         }
         .identified();
@@ -87,6 +102,16 @@ pub fn resolve(
         arms.push(resolved);
     }
     Ok(RunConfig { file, arms })
+}
+
+/// What only a loop in the runtime's own process can keep.
+fn inner(budget: &Budget) -> Option<&'static str> {
+    let kept = [
+        ("disclosure", budget.disclosure == Disclosure::Countdown),
+        ("ending", budget.ending == BudgetEnding::Grace),
+        ("tool_seconds", budget.tool_seconds.is_some()),
+    ];
+    kept.into_iter().find(|(_, asked)| *asked).map(|(key, _)| key)
 }
 
 fn model_named(

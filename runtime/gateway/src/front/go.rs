@@ -33,6 +33,7 @@ pub(super) enum Went {
 pub(super) struct Go {
     number: u32,
     pause: Duration,
+    queued: Duration,
     begun: Instant,
     pub status: Option<u16>,
     pub raw: BytesMut,
@@ -71,6 +72,7 @@ impl Call {
         let mut go = Go {
             number: goes.number(),
             pause: goes.pause,
+            queued: admission.queued(),
             begun,
             status: None,
             raw: BytesMut::new(),
@@ -121,6 +123,9 @@ impl Call {
             let (status, response) = (go.status, go.raw.clone());
             let seen = Exchanged { status, response, wish, ..Exchanged::default() };
             let judged = judge(&seen, &trial.line().endpoint, 0);
+            if judged.is_throttled(status) {
+                admission.throttled(wish);
+            }
             return self.refused(outgoing, go, judged).await;
         }
         self.whole(outgoing, admission, go, response.headers(), wish).await
@@ -280,10 +285,12 @@ impl Call {
             status: go.status,
             error: error.map(|error| endpoint.redact_text(&error)),
             wait_seconds: go.pause.as_secs_f64(),
+            queued_seconds: go.queued.as_secs_f64(),
             seconds: go.begun.elapsed().as_secs_f64(),
             request_body: endpoint.redact(outgoing.body.clone()),
             response_body: endpoint.redact(go.raw.freeze()),
             usage,
+            cost_usd: usage.and_then(|usage| self.shared.trial.cost(&usage)),
         };
         self.shared.trial.sink().attempt(attempt).await.map_err(AskError::Fault)
     }

@@ -56,6 +56,7 @@ async fn tokens_and_cost_stop_at_the_first_answer_that_reaches_the_limit() {
         (Budget { input_tokens: Some(21), ..none() }, BudgetKind::InputTokens, 3),
         (Budget { output_tokens: Some(14), ..none() }, BudgetKind::OutputTokens, 3),
         (Budget { total_tokens: Some(30), ..none() }, BudgetKind::TotalTokens, 2),
+        (Budget { uncached_input_tokens: Some(13), ..none() }, BudgetKind::UncachedInputTokens, 3),
         (Budget { cost_usd: Some(0.0359), ..none() }, BudgetKind::Cost, 2),
         (Budget { cost_usd: Some(0.0361), ..none() }, BudgetKind::Cost, 3),
     ] {
@@ -103,7 +104,7 @@ async fn a_cost_limit_without_a_price_is_refused() {
     let budget = Budget { cost_usd: Some(1.0), ..Budget::default() };
     let opened = gateway().open(&model, &budget, Arc::new(Kept::default()));
     let fault = opened.expect_err("no price");
-    assert!(fault.mend.is_some_and(|mend| mend.contains("configs/models.toml")));
+    assert!(fault.mend.is_some_and(|mend| mend.contains("`price`")));
 }
 
 #[tokio::test]

@@ -31,6 +31,12 @@ impl ExchangeSink for Kept {
     }
 }
 
+impl Kept {
+    pub fn attempts(&self) -> Vec<Attempt> {
+        self.0.lock().expect("no panic in a sink").clone()
+    }
+}
+
 pub struct Bench {
     pub server: FakeLlm,
     pub trial: Arc<TrialGateway>,
@@ -53,7 +59,7 @@ impl Bench {
     }
 
     pub fn attempts(&self) -> Vec<Attempt> {
-        self.kept.0.lock().expect("no panic in a sink").clone()
+        self.kept.attempts()
     }
 
     pub fn served(&self) -> Vec<Served> {
@@ -90,6 +96,7 @@ pub fn model(base_url: &str) -> ModelSpec {
         api: Default::default(),
         key_env: Some("TEST_KEY".into()),
         context_window: None,
+        price: None,
         temperature: None,
         top_p: None,
         max_output_tokens: None,

@@ -6,4 +6,5 @@ mod clients;
 mod common;
 mod front;
 mod parallel;
+mod rates;
 mod retries;

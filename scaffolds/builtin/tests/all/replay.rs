@@ -41,6 +41,8 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
             spent: Spent::default(),
             malformed_calls: 0,
             wall_seconds: 1.0,
+            waited_seconds: 0.0,
+            tool_seconds: 0.0,
             left_out: Vec::new(),
             not_enforced: Vec::new(),
         }),
@@ -98,7 +100,8 @@ async fn the_same_actions_make_the_same_files_and_no_difference() {
 async fn a_difference_is_noted_with_its_first_line() {
     let answers = vec![calls(&[("shell", r#"{"command":"echo same; cat f"}"#)])];
     let tools = builtin("tools").unwrap();
-    let ending = Ending::Budget { budget: proctor_types::BudgetKind::Steps };
+    let ending =
+        Ending::Budget { budget: proctor_types::BudgetKind::Steps, scope: Default::default() };
     let (_folder, path) = recorded(tools.as_ref(), answers, ending).await;
     let mut session = Scripted::new(Vec::new()).await;
     session.write("f", "other\n");

@@ -1,0 +1,325 @@
+//! One endpoint's rate limits, shared by all trials of a run.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    rates::{EndpointRates, RatePolicy},
+    retry::seconds,
+};
+
+/// Requests enter in the order in which they came, when the limits of the configuration and what
+/// the endpoint's refusals have taught allow it.
+///
+/// The number in flight follows AIMD: a refusal cuts it to a share, answers let it grow again by
+/// one at a time. It is not limited before the first refusal, so an endpoint that never refuses is
+/// never slowed.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    rates: EndpointRates,
+    policy: RatePolicy,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<u64>,
+    next: u64,
+    flying: usize,
+    /// Learnt. Absent: no refusal yet.
+    most: Option<f64>,
+    cut_at: Option<Instant>,
+    paused_until: Option<Instant>,
+    /// Requests of the last window with their tokens, in the order in which they left.
+    recent: VecDeque<Departure>,
+}
+
+#[derive(Debug)]
+struct Departure {
+    ticket: u64,
+    at: Instant,
+    tokens: u64,
+}
+
+impl Limiter {
+    pub(crate) fn new(rates: EndpointRates, policy: RatePolicy) -> Arc<Self> {
+        let (state, changed) = (Mutex::default(), Notify::new());
+        Arc::new(Self { rates, policy, state, changed })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Comes when a request of at most `tokens` may leave. Dropping it leaves the queue.
+    pub(crate) async fn enter(self: &Arc<Self>, tokens: u64) -> Slot {
+        let place = Place::take(self);
+        loop {
+            let changed = self.changed.notified();
+            match self.look(place.ticket, tokens) {
+                Look::Enter(left_at) => {
+                    let (limiter, ticket) = (Arc::clone(self), place.ticket);
+                    return Slot { limiter, ticket, left_at, end: End::Dropped };
+                }
+                Look::Changed => changed.await,
+                Look::At(time) => tokio::select! {
+                    () = changed => {}
+                    () = tokio::time::sleep_until(time) => {}
+                },
+            }
+        }
+    }
+
+    fn look(&self, ticket: u64, tokens: u64) -> Look {
+        let mut state = self.lock();
+        let (now, window) = (Instant::now(), seconds(self.policy.window_seconds));
+        if state.queue.front() != Some(&ticket) {
+            return Look::Changed;
+        }
+        if let Some(until) = state.paused_until.filter(|until| *until > now) {
+            return Look::At(until);
+        }
+        let configured = self.rates.max_concurrent.map(|most| most.max(1) as f64);
+        let learnt = state.most.map(|most| most.max(1.0));
+        let most = configured.unwrap_or(f64::INFINITY).min(learnt.unwrap_or(f64::INFINITY));
+        if state.flying as f64 + 1.0 > most {
+            return Look::Changed;
+        }
+        while state.recent.front().is_some_and(|first| first.at + window <= now) {
+            state.recent.pop_front();
+        }
+        if let Some(first) = state.recent.front() {
+            let sum: u64 = state.recent.iter().map(|one| one.tokens).sum();
+            let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have > limit);
+            // A request that is larger than a whole window's tokens leaves into an empty one.
+            if over(self.rates.requests_per_minute, state.recent.len() as u64 + 1)
+                || over(self.rates.tokens_per_minute, sum.saturating_add(tokens))
+            {
+                return Look::At(first.at + window);
+            }
+        }
+        if self.rates.requests_per_minute.or(self.rates.tokens_per_minute).is_some() {
+            state.recent.push_back(Departure { ticket, at: now, tokens });
+        }
+        state.flying += 1;
+        Look::Enter(now)
+    }
+
+    fn leave(&self, slot: &Slot) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        state.flying = state.flying.saturating_sub(1);
+        match slot.end {
+            End::Dropped => {}
+            End::Answered { tokens } => {
+                if let Some(own) = state.recent.iter_mut().find(|one| one.ticket == slot.ticket) {
+                    own.tokens = tokens;
+                }
+                if let Some(most) = &mut state.most {
+                    *most += self.policy.increase / most.max(1.0);
+                }
+            }
+            End::Throttled { wish } => {
+                // Requests that left before the last cut met the old crowd: they say nothing new.
+                if state.cut_at.is_none_or(|cut| slot.left_at >= cut) {
+                    let flown = (state.flying + 1) as f64;
+                    let most = state.most.map_or(flown, |most| most.min(flown));
+                    state.most = Some((most * self.policy.decrease).max(1.0));
+                    state.cut_at = Some(now);
+                }
+                if let Some(wish) = wish {
+                    let pause = wish.min(seconds(self.policy.longest_pause_seconds));
+                    state.paused_until = state.paused_until.max(Some(now + pause));
+                }
+            }
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    #[cfg(test)]
+    fn most(&self) -> Option<f64> {
+        self.lock().most
+    }
+}
+
+enum Look {
+    Enter(Instant),
+    /// Look again when something changes.
+    Changed,
+    /// Or at this time.
+    At(Instant),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Dropped,
+    Answered { tokens: u64 },
+    Throttled { wish: Option<Duration> },
+}
+
+struct Place<'a> {
+    limiter: &'a Limiter,
+    ticket: u64,
+}
+
+impl<'a> Place<'a> {
+    fn take(limiter: &'a Limiter) -> Self {
+        let mut state = limiter.lock();
+        let ticket = state.next;
+        state.next += 1;
+        state.queue.push_back(ticket);
+        Self { limiter, ticket }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.limiter.lock().queue.retain(|ticket| *ticket != self.ticket);
+        self.limiter.changed.notify_waiters();
+    }
+}
+
+/// A request in flight at an endpoint. Dropping it ends it without a lesson.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    limiter: Arc<Limiter>,
+    ticket: u64,
+    left_at: Instant,
+    end: End,
+}
+
+impl Slot {
+    /// An answer came, of so many tokens in and out.
+    pub(crate) fn answered(mut self, tokens: u64) {
+        self.end = End::Answered { tokens };
+    }
+
+    /// The endpoint turned the request away, and wished for a pause or not.
+    pub(crate) fn throttled(mut self, wish: Option<Duration>) {
+        self.end = End::Throttled { wish };
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.limiter.leave(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use tokio::time::{Instant, timeout};
+
+    use super::Limiter;
+    use crate::rates::{EndpointRates, RatePolicy};
+
+    fn limiter(set: impl FnOnce(&mut EndpointRates)) -> Arc<Limiter> {
+        let mut rates = EndpointRates::default();
+        set(&mut rates);
+        Limiter::new(rates, RatePolicy::shipped().expect("a sound policy"))
+    }
+
+    /// Seconds until a request enters.
+    async fn wait(limiter: &Arc<Limiter>, tokens: u64) -> (f64, super::Slot) {
+        let begun = Instant::now();
+        let slot = limiter.enter(tokens).await;
+        (begun.elapsed().as_secs_f64(), slot)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_fly_than_are_allowed() {
+        let limiter = limiter(|rates| rates.max_concurrent = Some(2));
+        let (first, _second) = (limiter.enter(1).await, limiter.enter(1).await);
+        let third = limiter.enter(1);
+        tokio::pin!(third);
+        assert!(timeout(Duration::from_secs(1), &mut third).await.is_err());
+        first.answered(1);
+        timeout(Duration::from_secs(1), third).await.expect("the place of the first");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_minute_holds_so_many_requests() {
+        let limiter = limiter(|rates| rates.requests_per_minute = Some(3));
+        let begun = Instant::now();
+        let mut left = Vec::new();
+        for _ in 0..7 {
+            limiter.enter(1).await.answered(1);
+            left.push(begun.elapsed().as_secs());
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        for (early, late) in left.iter().zip(&left[3..]) {
+            assert!(late - early >= 60, "{left:?}");
+        }
+        assert!(left[6] < 125, "and no fewer: {left:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_minute_holds_so_many_tokens_as_they_came() {
+        let limiter = limiter(|rates| rates.tokens_per_minute = Some(1000));
+        // Held as 900, came as 100: the next 900 fit.
+        limiter.enter(900).await.answered(100);
+        let (waited, slot) = wait(&limiter, 900).await;
+        assert!(waited < 1.0, "{waited}");
+        slot.answered(900);
+        let (waited, slot) = wait(&limiter, 100).await;
+        assert!((59.0..61.0).contains(&waited), "{waited}");
+        slot.answered(100);
+        // More than a window's tokens leaves when the window is empty, not never.
+        let (waited, _slot) = wait(&limiter, 5000).await;
+        assert!((59.0..61.0).contains(&waited), "{waited}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_halve_the_crowd_once_and_answers_let_it_grow() {
+        let limiter = limiter(|_| {});
+        let mut crowd = Vec::new();
+        for _ in 0..8 {
+            crowd.push(limiter.enter(1).await);
+        }
+        assert_eq!(limiter.most(), None, "not limited before the first refusal");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        for slot in crowd.drain(..) {
+            slot.throttled(None);
+        }
+        assert_eq!(limiter.most(), Some(4.0), "eight refusals of one crowd are one lesson");
+        for _ in 0..4 {
+            limiter.enter(1).await.answered(1);
+        }
+        let most = limiter.most().expect("learnt");
+        assert!((4.8..5.1).contains(&most), "one more a window of answers: {most}");
+        for _ in 0..20 {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            limiter.enter(1).await.throttled(None);
+        }
+        assert_eq!(limiter.most(), Some(1.0), "never less than one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wish_holds_back_everyone_but_not_for_ever() {
+        let limiter = limiter(|_| {});
+        limiter.enter(1).await.throttled(Some(Duration::from_secs(20)));
+        let (waited, slot) = wait(&limiter, 1).await;
+        assert!((20.0..21.0).contains(&waited), "{waited}");
+        slot.throttled(Some(Duration::from_secs(3600)));
+        let (waited, _slot) = wait(&limiter, 1).await;
+        assert!((60.0..61.0).contains(&waited), "{waited}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_goes_away_leaves_the_queue() {
+        let limiter = limiter(|rates| rates.max_concurrent = Some(1));
+        let first = limiter.enter(1).await;
+        assert!(timeout(Duration::from_secs(1), limiter.enter(1)).await.is_err());
+        drop(first);
+        timeout(Duration::from_secs(1), limiter.enter(1)).await.expect("nobody is before it");
+    }
+}

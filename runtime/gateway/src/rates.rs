@@ -1,0 +1,146 @@
+//! What endpoints allow: `[endpoints]` of a run configuration, and `configs/rates.toml`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use proctor_types::{Fault, Layer, ModelSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::limiter::Limiter;
+
+/// One table of `[endpoints]`: limits that all trials of a run keep together. Not a factor.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointRates {
+    /// As the models name it.
+    pub base_url: String,
+    /// The endpoint's name of one model. Absent: all models at this address together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Requests in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u64>,
+    /// Input and output. A request in flight counts with what it reserves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_minute: Option<u64>,
+}
+
+impl EndpointRates {
+    fn holds_for(&self, model: &ModelSpec) -> bool {
+        address(&self.base_url) == address(&model.base_url)
+            && self.model.as_ref().is_none_or(|name| *name == model.name)
+    }
+}
+
+fn address(base_url: &str) -> &str {
+    base_url.trim().trim_end_matches('/')
+}
+
+/// How limits are kept and learnt. What each value is for is told in `configs/rates.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatePolicy {
+    pub window_seconds: f64,
+    pub decrease: f64,
+    pub increase: f64,
+    pub longest_pause_seconds: f64,
+}
+
+impl RatePolicy {
+    /// The policy that Proctor ships.
+    pub fn shipped() -> Result<Self, Fault> {
+        Self::parse(include_str!("../../../configs/rates.toml"))
+            .map_err(|fault| fault.context("configs/rates.toml"))
+    }
+
+    /// Reads TOML. An error names the key.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let fault = |what: &str| Fault::new(Layer::Model, what);
+        let policy: Self = toml::from_str(text).map_err(|error| fault(error.message()))?;
+        for seconds in [policy.window_seconds, policy.longest_pause_seconds] {
+            if Duration::try_from_secs_f64(seconds).is_err() {
+                return Err(fault("window_seconds, longest_pause_seconds: not a time in seconds"));
+            }
+        }
+        if !(0.0..1.0).contains(&policy.decrease)
+            || policy.increase.is_nan()
+            || policy.increase <= 0.0
+        {
+            return Err(fault("decrease is a share below 1, increase more than 0"));
+        }
+        Ok(policy)
+    }
+}
+
+/// The limiters of a run, one an endpoint and model that was asked for, or one a table.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    policy: RatePolicy,
+    configured: Vec<(EndpointRates, Arc<Limiter>)>,
+    others: Mutex<BTreeMap<(String, String), Arc<Limiter>>>,
+}
+
+impl Rates {
+    pub(crate) fn new(tables: Vec<EndpointRates>, policy: RatePolicy) -> Self {
+        let limited = |table: EndpointRates| {
+            let limiter = Limiter::new(table.clone(), policy);
+            (table, limiter)
+        };
+        let configured = tables.into_iter().map(limited).collect();
+        Self { policy, configured, others: Mutex::default() }
+    }
+
+    /// Every limiter that a request to the model passes, always in the same order. An endpoint that
+    /// no table names has one that only learns.
+    pub(crate) fn of(&self, model: &ModelSpec) -> Vec<Arc<Limiter>> {
+        let named = self.configured.iter().filter(|(table, _)| table.holds_for(model));
+        let named: Vec<_> = named.map(|(_, limiter)| Arc::clone(limiter)).collect();
+        if !named.is_empty() {
+            return named;
+        }
+        let key = (address(&model.base_url).to_owned(), model.name.clone());
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = || Limiter::new(EndpointRates::default(), self.policy);
+        vec![Arc::clone(others.entry(key).or_insert_with(fresh))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proctor_types::ModelSpec;
+
+    use super::{EndpointRates, RatePolicy, Rates};
+
+    fn model(base_url: &str, name: &str) -> ModelSpec {
+        let spec = serde_json::json!({"base_url": base_url, "name": name});
+        serde_json::from_value(spec).expect("a model")
+    }
+
+    #[test]
+    fn trials_at_one_endpoint_share_its_limiters() {
+        let whole = EndpointRates { base_url: "https://h/v1/".into(), ..Default::default() };
+        let one = EndpointRates { model: Some("m".into()), ..whole.clone() };
+        let rates = Rates::new(vec![whole, one], RatePolicy::shipped().expect("sound"));
+        let (m, n) = (rates.of(&model("https://h/v1", "m")), rates.of(&model("https://h/v1", "n")));
+        assert_eq!((m.len(), n.len()), (2, 1));
+        assert!(Arc::ptr_eq(&m[0], &n[0]));
+        let other = |name: &str| rates.of(&model("https://other/v1", name)).remove(0);
+        assert!(Arc::ptr_eq(&other("m"), &other("m")));
+        assert!(!Arc::ptr_eq(&other("m"), &other("n")));
+    }
+
+    #[test]
+    fn a_policy_that_could_not_end_is_refused() {
+        let text = include_str!("../../../configs/rates.toml");
+        for (from, to) in [("decrease = 0.5", "decrease = 1.0"), ("60.0", "-1.0")] {
+            assert!(RatePolicy::parse(&text.replace(from, to)).is_err(), "{to}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Trials at an endpoint that is never asked, and requests that come to an end in every way.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use proctor_gateway::{
+    AskError, Attempt, ExchangeSink, Gateway, Meter, PriceTable, Reserve, SharedMeter, TrialGateway,
+};
+use proctor_types::{Budget, Fault, ModelSpec, RequestClass, Usage};
+use serde_json::json;
+
+struct Nowhere;
+
+#[async_trait]
+impl ExchangeSink for Nowhere {
+    async fn attempt(&self, _: Attempt) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// Tokens of the longest answer there is.
+pub const WINDOW: u64 = 600;
+
+pub fn trial(budget: &Budget, shared: &[SharedMeter]) -> TrialGateway {
+    let prices = "[models.m]\ninput = 1000.0\noutput = 2000.0\ncached = 500.0\n";
+    let gateway = Gateway::new(PriceTable::parse(prices).expect("prices")).expect("a gateway");
+    let spec = json!({"base_url": "http://127.0.0.1:9/v1", "name": "m", "context_window": WINDOW});
+    let model: ModelSpec = serde_json::from_value(spec).expect("a model");
+    let meter = Meter::new(budget.clone()).sharing(shared.iter().cloned());
+    gateway.open_metered(&model, Arc::new(meter), Arc::new(Nowhere)).expect("a usable model")
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum End {
+    Delivered,
+    /// Billed and of no use.
+    Billed,
+    Dropped,
+}
+
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub class: RequestClass,
+    pub usage: Usage,
+    /// How much more than `usage` is reserved.
+    pub spare: (u64, u64),
+    pub named_limit: bool,
+    /// Turns of the other tasks before it leaves, and in which it flies.
+    pub turns: (u8, u8),
+    pub end: End,
+}
+
+impl Request {
+    pub fn reserve(&self) -> Reserve {
+        let max_output = self.named_limit.then_some(self.usage.output + self.spare.1);
+        Reserve { class: self.class, input_estimate: self.usage.input + self.spare.0, max_output }
+    }
+}
+
+/// What was admitted, in order.
+#[derive(Debug, Default)]
+pub struct Log(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Of those that are billed.
+    pub last: Usage,
+    pub flying: usize,
+    pub most: usize,
+}
+
+impl Log {
+    pub fn seen<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One client: every request in turn, until the first that is refused.
+pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Option<AskError> {
+    for request in requests {
+        turns(request.turns.0).await;
+        let admission = match trial.admit(request.reserve()).await {
+            Ok(admission) => admission,
+            Err(error) => return Some(error),
+        };
+        log.seen(|seen| {
+            if !matches!(request.end, End::Dropped) {
+                seen.last = request.usage;
+            }
+            seen.flying += 1;
+            seen.most = seen.most.max(seen.flying);
+        });
+        turns(request.turns.1).await;
+        log.seen(|seen| seen.flying -= 1);
+        let cost = trial.cost(&request.usage);
+        match request.end {
+            End::Delivered => admission.settle(&request.usage, cost, true),
+            End::Billed => admission.settle(&request.usage, cost, false),
+            End::Dropped => drop(admission),
+        }
+    }
+    None
+}
+
+async fn turns(count: u8) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
+    }
+}

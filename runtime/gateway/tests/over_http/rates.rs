@@ -1,0 +1,94 @@
+//! Rate limits are an endpoint's, so all trials keep them together; waiting for them is no work.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use fake_llm::{FakeLlm, Script};
+use futures_util::future::join_all;
+use proctor_gateway::{EndpointRates, Gateway, RatePolicy, TrialGateway};
+use proctor_types::Budget;
+
+use crate::common::{Kept, ask, gateway, model};
+
+struct Run {
+    server: FakeLlm,
+    gateway: Gateway,
+}
+
+impl Run {
+    async fn new(script: &str, set: impl FnOnce(&mut EndpointRates)) -> Self {
+        let script = Script::parse(script).expect("a sound script");
+        let server = FakeLlm::start(script).await.expect("a free port");
+        let mut table = EndpointRates { base_url: server.base_url(), ..Default::default() };
+        set(&mut table);
+        let policy = RatePolicy::shipped().expect("a sound policy");
+        Self { gateway: gateway().rates(vec![table], policy), server }
+    }
+
+    fn trial(&self, budget: &Budget) -> (TrialGateway, Arc<Kept>) {
+        let kept = Arc::new(Kept::default());
+        let model = model(&self.server.base_url());
+        (self.gateway.open(&model, budget, kept.clone()).expect("a model"), kept)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trials_share_the_places_at_an_endpoint() {
+    let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.25";
+    let run = Run::new(script, |table| table.max_concurrent = Some(2)).await;
+    let trials: Vec<_> = (0..6).map(|_| run.trial(&Budget::default())).collect();
+    let one = ask("hi");
+    let begun = Instant::now();
+    for answer in join_all(trials.iter().map(|(trial, _)| trial.ask(&one))).await {
+        answer.expect("an answer");
+    }
+    let took = begun.elapsed().as_secs_f64();
+    assert!((0.7..3.0).contains(&took), "three rounds of two: {took}");
+    let waits: Vec<f64> = trials.iter().map(|(trial, _)| trial.waited().as_secs_f64()).collect();
+    let most = waits.iter().copied().fold(0.0, f64::max);
+    assert!(most > 0.4, "the last waited for two rounds: {waits:?}");
+    // The record says how long, apart from back-off.
+    let queued: f64 = trials.iter().map(|(_, kept)| kept.attempts()[0].queued_seconds).sum();
+    assert!((queued - waits.iter().sum::<f64>()).abs() < 0.2, "{queued} {waits:?}");
+    assert!(trials.iter().all(|(_, kept)| kept.attempts()[0].wait_seconds == 0.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_trial_s_refusal_holds_the_others_back_and_is_no_work() {
+    // The fault is met once for each conversation: the second trial's own has none.
+    let script = "[[rule]]\nwhen = 'first'\nanswer = { content = 'x', fault = [\
+        { kind = 'status', status = 429, retry_after = '2' }] }\n[default]\ncontent = 'x'";
+    let run = Run::new(script, |_| {}).await;
+    let budget = Budget { working_seconds: Some(1.0), ..Budget::default() };
+    let (first, second) = (run.trial(&budget), run.trial(&budget));
+    let begun = Instant::now();
+    let (asked, other) = (ask("first"), ask("second"));
+    let (one, two) = tokio::join!(first.0.ask(&asked), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        second.0.ask(&other).await
+    });
+    one.expect("after the pause");
+    two.expect("two seconds are no work, so the working limit of one holds");
+    assert!(begun.elapsed() >= Duration::from_secs(2));
+    assert!(second.0.waited() >= Duration::from_millis(1500), "{:?}", second.0.waited());
+    assert_eq!(second.1.attempts().len(), 1, "it was held back and not turned away");
+    assert!(second.1.attempts()[0].queued_seconds >= 1.5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_that_is_turned_away_comes_back_smaller_and_all_are_answered() {
+    let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.02\n\
+        fault = [{ kind = 'status', status = 429, times = 12 }]";
+    let run = Run::new(script, |_| {}).await;
+    let trials: Vec<_> = (0..16).map(|_| run.trial(&Budget::default())).collect();
+    let one = ask("hi");
+    for answer in join_all(trials.iter().map(|(trial, _)| trial.ask(&one))).await {
+        answer.expect("an answer");
+    }
+    let goes: usize = trials.iter().map(|(_, kept)| kept.attempts().len()).sum();
+    assert_eq!(goes, 16 + 12);
+}

@@ -1,0 +1,270 @@
+//! Every kind of limit, for each built-in scaffold, as a user sets it: what was spent is never more
+//! than the limit and the last answer, and what is counted apart is shown apart.
+
+use std::{collections::BTreeMap, fs, path::Path, time::Instant};
+
+use fake_llm::{FakeLlm, Script};
+use serde_json::Value;
+
+use crate::stage::{Stage, arm, events, find};
+
+/// Never submits. 100 tokens in, 40 of them cached, 50 out; by the price below 0.0155 dollars.
+const RESTLESS: &str = r#"
+[[rule]]
+model = "calls"
+[rule.answer]
+usage = { input = 100, output = 50, cached = 40 }
+[[rule.answer.tool_calls]]
+name = "shell"
+arguments = { command = "echo step >> steps.txt" }
+
+[[rule]]
+model = "writes"
+[rule.answer]
+content = "```bash\necho step >> steps.txt\n```"
+usage = { input = 100, output = 50, cached = 40 }
+
+[[rule]]
+model = "sleeps"
+[rule.answer]
+usage = { input = 100, output = 50, cached = 40 }
+[[rule.answer.tool_calls]]
+name = "shell"
+arguments = { command = "sleep 1" }
+"#;
+
+/// Dollars of one answer: 60 fresh, 40 cached, 50 out.
+const ANSWER: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
+
+struct Bench {
+    stage: Stage,
+    fake: FakeLlm,
+    /// Keeps the server's tasks running.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let script: Script = toml::from_str(RESTLESS).unwrap();
+        let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+        Self { stage: Stage::new(), fake, _runtime: runtime }
+    }
+
+    /// A configuration with the three models, all priced.
+    fn config(&self, top: &str, arms: &str) -> std::path::PathBuf {
+        let mut text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\n{top}\n{arms}");
+        for model in ["calls", "writes", "sleeps"] {
+            text.push_str(&format!(
+                "[models.{model}]\nbase_url = \"{}\"\nname = \"{model}\"\n\
+                 price = {{ input = 50.0, output = 240.0, cached = 12.5 }}\n",
+                self.fake.base_url()
+            ));
+        }
+        self.stage.file("run.toml", &text)
+    }
+
+    fn run(&self, config: &Path, status: i32) -> std::path::PathBuf {
+        let out = self.stage.path("run");
+        self.stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], status);
+        out
+    }
+}
+
+/// One arm with its own limits, for `tools` or `bash`.
+fn one(name: &str, scaffold: &str, model: &str, budget: &str) -> String {
+    format!(
+        "[[arms]]\nname = \"{name}\"\nscaffold = \"{scaffold}\"\nmodel = \"{model}\"\n\
+         budget = {{ {budget} }}\n"
+    )
+}
+
+fn outcomes(out: &Path) -> BTreeMap<String, Value> {
+    let run: Value = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
+    let arms = run["arms"].as_array().unwrap().iter();
+    arms.map(|arm| {
+        let folder = out.join("trials").join(&arm["id"].as_str().unwrap()[..12]);
+        let path = find(&folder, "outcome.json").remove(0);
+        let outcome = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        (arm["name"].as_str().unwrap().to_owned(), outcome)
+    })
+    .collect()
+}
+
+#[test]
+fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
+    let bench = Bench::new();
+    // What each limit lets through: the answers up to the first that reaches it.
+    let kinds = [
+        ("steps", "3".to_owned(), 3),
+        ("input_tokens", "201".to_owned(), 3),
+        ("output_tokens", "100".to_owned(), 2),
+        ("total_tokens", "301".to_owned(), 3),
+        ("uncached_input_tokens", "119".to_owned(), 2),
+        ("cost_usd", format!("{}", ANSWER * 2.5), 3),
+    ];
+    let mut arms = String::new();
+    for (kind, limit, _) in &kinds {
+        for (scaffold, model) in [("tools", "calls"), ("bash", "writes")] {
+            let (name, budget) = (format!("{scaffold}/{kind}"), format!("{kind} = {limit}"));
+            arms.push_str(&one(&name, scaffold, model, &budget));
+        }
+    }
+    let out = bench.run(&bench.config("jobs = 4", &arms), 0);
+    let outcomes = outcomes(&out);
+    for (kind, _, answers) in &kinds {
+        for scaffold in ["tools", "bash"] {
+            let outcome = &outcomes[&format!("{scaffold}/{kind}")];
+            let named = kind.trim_end_matches("_usd");
+            assert_eq!(outcome["kind"], "budget", "{scaffold} {kind}: {outcome}");
+            assert_eq!(outcome["budget"], named);
+            let spent = &outcome["spent"];
+            assert_eq!(spent["steps"], *answers, "{scaffold} {kind}");
+            assert_eq!(spent["input_tokens"], answers * 100, "{scaffold} {kind}");
+            assert_eq!(spent["output_tokens"], answers * 50, "{scaffold} {kind}");
+            let cost = spent["cost_usd"].as_f64().unwrap();
+            assert!((cost - ANSWER * *answers as f64).abs() < 1e-9, "{scaffold} {kind}: {cost}");
+        }
+    }
+    // Every step's tools ran and their work is in the patch, whatever ended the trial.
+    for patch in find(&out, "patch.diff") {
+        let text = fs::read_to_string(&patch).unwrap();
+        let lines = text.lines().filter(|line| *line == "+step").count();
+        assert!((2..=3).contains(&lines), "{}:\n{text}", patch.display());
+    }
+    let report = bench.stage.report(&out);
+    assert_eq!(arm(&report, "tools/steps")["tokens"]["uncached_input"]["total"], 180);
+
+    // The recorded trajectory again, with a limit: a replay's steps are as exact.
+    let run = out.join("trials").join(&arm(&report, "tools/steps")["arm"].as_str().unwrap()[..12]);
+    let recorded = find(&run, "trajectory.jsonl").remove(0);
+    let arms: String = [1, 2].map(|steps| format!(
+        "[[arms]]\nname = \"replay/{steps}\"\nscaffold = \"replay\"\nreplay = {recorded:?}\n\
+         budget = {{ steps = {steps} }}\n"
+    )).concat();
+    fs::rename(&out, bench.stage.path("first")).unwrap();
+    let arms = arms.replace("/run/", "/first/");
+    let again = bench.run(&bench.config("", &arms), 0);
+    for (name, steps) in [("replay/1", 1), ("replay/2", 2)] {
+        let outcome = &self::outcomes(&again)[name];
+        assert_eq!(outcome["spent"]["steps"], steps);
+        assert_eq!((&outcome["kind"], &outcome["budget"]), (&"budget".into(), &"steps".into()));
+    }
+}
+
+#[test]
+fn grace_is_one_more_answer_and_no_step() {
+    let bench = Bench::new();
+    let grace = "steps = 2, ending = 'grace', disclosure = 'countdown'";
+    let arms = [
+        one("tools", "tools", "calls", grace),
+        one("bash", "bash", "writes", grace),
+        // Time that is up is up.
+        one("time", "tools", "sleeps", "tool_seconds = 1.5, ending = 'grace'"),
+    ];
+    let out = bench.run(&bench.config("", &arms.concat()), 0);
+    let report = bench.stage.report(&out);
+    let all = outcomes(&out);
+    for name in ["tools", "bash"] {
+        let (spent, arm) = (&all[name]["spent"], arm(&report, name));
+        assert_eq!((&all[name]["kind"], &spent["steps"]), (&"budget".into(), &2.into()));
+        assert_eq!(
+            (&spent["input_tokens"], &spent["grace_input_tokens"]),
+            (&200.into(), &100.into())
+        );
+        assert_eq!(arm["grace"]["answers"], 1);
+        assert_eq!(arm["tokens"]["output"]["total"], 100, "grace is counted apart");
+        let folder = out.join("trials").join(&arm["arm"].as_str().unwrap()[..12]);
+        let journal = find(&folder, "trajectory.jsonl").remove(0);
+        assert_eq!(events(&journal, "model_answered").len(), 2);
+        assert_eq!(events(&journal, "grace_answered").len(), 1);
+        assert_eq!(events(&journal, "budget_reached").len(), 1);
+        let patch = fs::read_to_string(&find(&folder, "patch.diff")[0]).unwrap();
+        assert_eq!(patch.matches("+step").count(), 2, "no tool ran after the limit:\n{patch}");
+    }
+    assert_eq!(arm(&report, "time")["grace"]["answers"], 0);
+    // Each request said what was left, in its last message alone; the last said that it is the last.
+    let requests = bench.fake.requests();
+    for model in ["calls", "writes"] {
+        let asked: Vec<Vec<String>> = requests
+            .iter()
+            .filter(|request| request.body["model"] == model)
+            .map(|request| {
+                let messages = request.body["messages"].as_array().unwrap().iter();
+                messages.map(|one| one["content"].as_str().unwrap_or_default().to_owned()).collect()
+            })
+            .collect();
+        let told = ["2 of 2 answers", "1 of 2 answers", "This is your last answer"];
+        assert_eq!(asked.len(), told.len());
+        for (messages, told) in asked.iter().zip(told) {
+            let (last, before) = messages.split_last().unwrap();
+            assert!(last.contains(told), "{told}: {last}");
+            assert!(!before.concat().contains("What is left"), "{before:?}");
+        }
+    }
+}
+
+#[test]
+fn time_in_tools_is_cut_in_the_middle_of_a_command() {
+    let bench = Bench::new();
+    let arms = one("sleeps", "tools", "sleeps", "tool_seconds = 2.5");
+    let begun = Instant::now();
+    let out = bench.run(&bench.config("", &arms), 0);
+    let outcome = &outcomes(&out)["sleeps"];
+    assert_eq!(outcome["budget"], "tools", "{outcome}");
+    assert_eq!(outcome["spent"]["steps"], 3, "the third call is cut");
+    let seconds = outcome["tool_seconds"].as_f64().unwrap();
+    assert!((2.5..3.0).contains(&seconds), "{seconds} after {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_run_that_is_spent_stops_and_goes_on_with_more() {
+    let bench = Bench::new();
+    let arms = one("tools", "tools", "calls", "steps = 4");
+    let top = format!("attempts = 3\njobs = 1\n[budget.run]\ncost_usd = {}", ANSWER * 5.5);
+    let out = bench.run(&bench.config(&top, &arms), 3);
+    // Four answers of the first trial, two of the second, none of the third.
+    assert_eq!(bench.fake.requests().len(), 6);
+    let report = bench.stage.report(&out);
+    let arm_now = arm(&report, "tools");
+    assert_eq!(arm_now["outcomes"]["budget_steps"], 1);
+    assert_eq!(arm_now["outcomes"]["budget_run_cost"], 1);
+    assert_eq!((&arm_now["unfinished"], &arm_now["graded"]), (&1.into(), &1.into()));
+    assert_eq!(report["tasks"][1]["resolved"], Value::Null, "no merit and no failure");
+
+    // Nothing is left: nothing is asked, and the run says what raises the limit.
+    let said = bench.stage.run(["resume", out.to_str().unwrap()], 3);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("--set budget.run"), "{said}");
+    assert_eq!(bench.fake.requests().len(), 6);
+
+    // What was spent counts; with the limit raised, the second trial starts anew.
+    let set = format!("budget.run.cost_usd={}", ANSWER * 100.0);
+    let other = "budget.steps=9";
+    bench.stage.run(["resume", out.to_str().unwrap(), "--set", other], 2);
+    bench.stage.run(["resume", out.to_str().unwrap(), "--set", &set], 0);
+    assert_eq!(bench.fake.requests().len(), 6 + 8);
+    let report = bench.stage.report(&out);
+    assert_eq!(arm(&report, "tools")["outcomes"]["budget_steps"], 3);
+    assert_eq!(arm(&report, "tools")["complete"], true);
+}
+
+#[test]
+fn a_cost_limit_on_a_model_without_a_price_is_told_before_anything_runs() {
+    let bench = Bench::new();
+    for limit in
+        ["[budget]\ncost_usd = 1", "[budget.arm]\ncost_usd = 1", "[budget.run]\ncost_usd = 1"]
+    {
+        let config = bench.config(limit, &one("tools", "tools", "calls", ""));
+        let text = fs::read_to_string(&config).unwrap();
+        let unpriced: Vec<&str> = text.lines().filter(|line| !line.starts_with("price")).collect();
+        fs::write(&config, unpriced.join("\n")).unwrap();
+        let out = bench.stage.path("never");
+        let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let said = String::from_utf8_lossy(&bench.stage.run(args, 2).stderr).into_owned();
+        for part in ["arm tools", "no price is known", "`price`"] {
+            assert!(said.contains(part), "{limit}: {part:?} is missing in {said}");
+        }
+        assert!(!out.exists(), "{limit}: nothing was begun");
+    }
+}
