@@ -57,6 +57,9 @@ pub struct ArmReport {
     pub usage_estimated: bool,
     /// US dollars, all trials together.
     pub cost_usd: f64,
+    /// No answer was without a price. Where false, `cost_usd` is that of the others.
+    #[serde(default)]
+    pub cost_known: bool,
     pub wall_seconds: Seconds,
     /// In waits for the endpoint: no working time.
     #[serde(default)]
@@ -210,7 +213,8 @@ impl ArmReport {
             },
             usage_estimated: ended.iter().any(|outcome| outcome.spent.estimated),
             // Micro-dollars: sums of floats else end in dust.
-            cost_usd: (cost * 1e6).round() / 1e6,
+            cost_usd: (cost * 1e6).round() / 1e6 + 0.0,
+            cost_known: !ended.iter().any(|outcome| outcome.spent.unpriced),
             wall_seconds: seconds(|outcome| outcome.wall_seconds),
             waited_seconds: seconds(|outcome| outcome.waited_seconds),
             tool_seconds: seconds(|outcome| outcome.tool_seconds),

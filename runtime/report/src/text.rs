@@ -52,7 +52,7 @@ fn arms(report: &Report) -> String {
             arm.steps.max.to_string(),
             format!("{about}{}", short(arm.tokens.input.mean)),
             format!("{about}{}", short(arm.tokens.output.mean)),
-            format!("{about}${:.4}", arm.cost_usd),
+            if arm.cost_known { format!("{about}${:.4}", arm.cost_usd) } else { "?".into() },
             format!("{:.1} s", arm.wall_seconds.mean),
             outcomes(arm),
         ]
@@ -170,6 +170,13 @@ fn notes(report: &Report, out: &mut String) {
     for arm in report.arms.iter().filter(|arm| arm.waited_seconds.total >= 1.0) {
         let waited = arm.waited_seconds.total;
         note(&format!("{}: waited {waited:.0} s for the endpoint, no working time.", arm.name));
+    }
+    for arm in report.arms.iter().filter(|arm| !arm.cost_known) {
+        let known = arm.cost_usd;
+        note(&format!(
+            "{}: some answers have no price (${known:.4} is known); set [models.NAME] price.",
+            arm.name
+        ));
     }
     for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
         let calls = if arm.malformed_calls == 1 { "call" } else { "calls" };

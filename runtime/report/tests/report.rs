@@ -107,7 +107,7 @@ fn the_stable_part_is_as_the_design_says() {
                 "cached": {"total": 3000, "mean": 1000.0},
                 "uncached_input": {"total": 27000, "mean": 9000.0},
             },
-            "usage_estimated": false, "cost_usd": 3.0,
+            "usage_estimated": false, "cost_usd": 3.0, "cost_known": true,
             "wall_seconds": {"total": 7.5, "mean": 2.5, "max": 2.5},
             "waited_seconds": {"total": 4.5, "mean": 1.5, "max": 1.5},
             "tool_seconds": {"total": 1.5, "mean": 0.5, "max": 0.5},

@@ -222,6 +222,9 @@ pub struct Spent {
     /// may have passed a limit together.
     #[serde(default)]
     pub outgrown: bool,
+    /// Some answer has no price: the cost is that of the others.
+    #[serde(default)]
+    pub unpriced: bool,
 }
 
 impl Spent {
@@ -236,6 +239,7 @@ impl Spent {
         self.grace_input_tokens += usage.input;
         self.grace_output_tokens += usage.output;
         self.grace_cost_usd += cost_usd.unwrap_or_default();
+        self.unpriced |= cost_usd.is_none();
         self.estimated |= usage.estimated;
     }
 
@@ -253,6 +257,7 @@ impl Spent {
         self.cached_tokens += usage.cached;
         self.estimated |= usage.estimated;
         self.cost_usd += cost_usd.unwrap_or_default();
+        self.unpriced |= cost_usd.is_none();
         match class {
             RequestClass::Main => self.steps += u64::from(delivered),
             RequestClass::Side => {
