@@ -9,6 +9,7 @@ mod demo;
 mod doors;
 mod faults;
 mod grade_log;
+mod fea_bench;
 mod limits;
 mod mistakes;
 mod resume;

@@ -42,10 +42,12 @@ pub(crate) struct Options {
     pub image: Option<String>,
     pub base: Option<String>,
     pub bin: Option<String>,
+    /// The file's shell lines, in place of the shape's.
+    pub setup: Option<Vec<String>>,
 }
 
-const KEYS: [&str; 9] =
-    ["shape", "split", "ids", "hints", "interfaces", "repos", "image", "base", "bin"];
+const KEYS: [&str; 10] =
+    ["shape", "split", "ids", "hints", "interfaces", "repos", "image", "base", "bin", "setup"];
 
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, DatasetError> {
@@ -88,6 +90,17 @@ impl Address {
         for path in [&mut address.options.ids, &mut address.options.repos].into_iter().flatten() {
             *path = base_dir.join(&*path);
         }
+        if let Some(setup) = &mut address.options.setup {
+            let file = base_dir.join(setup.concat());
+            let why = |error| bad(text, format!("`setup={}`: {error}", file.display()));
+            let lines = std::fs::read_to_string(&file).map_err(why)?;
+            *setup = lines
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty() && !line.starts_with('#'))
+                .map(str::to_owned)
+                .collect();
+        }
         if let Some(repos) = &mut address.options.repos {
             let why = |error| bad(text, format!("`repos={}`: {error}", repos.display()));
             *repos = repos.canonicalize().map_err(why)?;
@@ -118,6 +131,7 @@ impl Options {
                 "image" => out.image = text(),
                 "base" => out.base = text(),
                 "bin" => out.bin = text(),
+                "setup" => out.setup = Some(vec![value.to_owned()]),
                 _ => {
                     let mend = nearest(key, KEYS)
                         .map_or_else(|| KEYS.join(", "), |near| format!("did you mean `{near}`?"));

@@ -175,8 +175,8 @@ fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
     let environment = &mut draft.task.environment;
     let mut bin = shape.tests.bin.clone();
     if let Some(base) = &draft.options.base {
-        if shape.image.setup.is_empty() {
-            let what = format!("{} has no set-up lines for `base={base}`", shape.name);
+        if shape.image.setup.is_empty() && draft.options.setup.is_none() {
+            let what = format!("{} needs set-up lines for `base={base}`: `setup=FILE`", shape.name);
             return Err(Complaint::whole(what));
         }
         environment.base = Some(base.clone());
@@ -187,6 +187,9 @@ fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
         environment.image = Some(image::fill(template, &image::Names { id, repo, image }));
     } else {
         environment.image = Some(derived.ok_or_else(|| draft.fields.missing("image"))?);
+    }
+    if let Some(setup) = &draft.options.setup {
+        environment.setup.clone_from(setup);
     }
     let bin = draft.options.bin.clone().unwrap_or(bin);
     if !bin.is_empty() {
