@@ -14,7 +14,8 @@ pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<
             break;
         }
         let text = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| number == 1).unwrap_or(&line);
-        if text.trim_ascii().is_empty() {
+        let text = text.trim_ascii();
+        if text.is_empty() {
             continue;
         }
         let value = serde_json::from_slice(text).map_err(|error| not_json(text, &error));

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
 #![allow(dead_code, clippy::allow_attributes, reason = "each test file uses a part")]
 
+pub mod generate;
+
 use std::fs;
 
 use proctor_datasets::{Loaded, load};
