@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use proctor_grade::{GradeOptions, Graded};
+use proctor_grade::{
+    GradeOptions, Graded,
+    official::{has_official_run, run_official},
+};
 use proctor_sandbox_api::{Backend, Prepared, RoomSpec};
 use proctor_types::{Arm, Fault, FlakePolicy, SandboxSpec, Task, TrialId, Verdict};
 
@@ -17,7 +20,8 @@ pub struct GradeRoom<'a> {
     pub cancel: &'a Cancel,
 }
 
-/// Opens a room, grades, and closes it whatever came of it.
+/// Opens a room, grades, and closes it whatever came of it; then the same by the benchmark's own
+/// procedure, where the task has one. Two rooms: what one leaves would be there for the other.
 pub async fn grade_patch(
     room: GradeRoom<'_>,
     task: &Task,
@@ -37,7 +41,21 @@ pub async fn grade_patch(
     let closed = sandbox.close().await;
     let graded = graded?;
     closed?;
-    Ok(graded)
+    if !has_official_run(task) {
+        return Ok(graded);
+    }
+    let mut sandbox = room.backend.open(&spec).await?;
+    let official = tokio::select! {
+        run = run_official(sandbox.room(), task, patch, options.time_limit) => run,
+        () = room.cancel.told() => Err(Cancel::fault()),
+    };
+    let closed = sandbox.close().await;
+    let official = official?;
+    closed?;
+    Ok(match official {
+        Some(run) => graded.beside(run),
+        None => graded,
+    })
 }
 
 /// Grades a trial's patch, once for all: a verdict that is known is taken, and one that only

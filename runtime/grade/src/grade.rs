@@ -8,7 +8,7 @@ use std::{
 use proctor_record::patch::Current;
 use proctor_sandbox_api::{Room, wire::RawPath};
 use proctor_seat::{ApplyError, apply_patch};
-use proctor_types::{Evidence, Fault, Layer, Task, Verdict, sha256_hex};
+use proctor_types::{Evidence, Fault, Layer, Task, TestStatus, Verdict, sha256_hex};
 
 use crate::{
     Defences, TestPlan,
@@ -16,6 +16,7 @@ use crate::{
     evidence::{self, note},
     examine,
     launch::Launch,
+    official::OfficialPolicy,
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
     pristine::{Pristine, at, paths_of, read},
@@ -238,7 +239,10 @@ impl<'a> Grading<'a> {
             watch: expected.keys().cloned().collect(),
             defences,
         };
-        let (run, records) = session.run(self.room).await?;
+        let (mut run, records) = session.run(self.room).await?;
+        if OfficialPolicy::expects_files(task) {
+            whole_files(task, &mut run.tests);
+        }
         evidence.extend(run.evidence.iter().cloned());
         if defences.fingerprints {
             let trusted = |path: &str| paths.guard(path).is_some();
@@ -267,7 +271,8 @@ impl<'a> Grading<'a> {
             command: task.test_command.clone(),
             workdir: task.workdir.clone(),
             files: files.into_iter().map(str::to_owned).collect(),
-            ids: Some(ids),
+            // Where whole files are expected, all of their tests run.
+            ids: (!OfficialPolicy::expects_files(task)).then_some(ids),
             env: task.env.clone(),
             time_limit: self.options.time_limit.map_or(own, |limit| limit.min(own)),
             user: task.user.clone(),
@@ -309,4 +314,26 @@ impl<'a> Grading<'a> {
         let verdict = draw_up(self.task, &BTreeMap::new(), false, evidence, quarantine)?;
         Ok(Graded { verdict, log, raw: Vec::new() })
     }
+}
+
+/// A file's status out of its tests': one passed, none failed or went missing, and in a
+/// fail-to-pass file none was skipped.
+fn whole_files(task: &Task, tests: &mut BTreeMap<String, TestStatus>) {
+    let status = |file: &String, may_skip: bool| {
+        let of_file: Vec<TestStatus> = tests
+            .iter()
+            .filter(|(id, _)| file_of(id) == file && id.contains("::"))
+            .map(|(_, status)| *status)
+            .collect();
+        let bad = [TestStatus::Failed, TestStatus::Error, TestStatus::Missing, TestStatus::Skipped];
+        let counted = |status: &&TestStatus| !may_skip || **status != TestStatus::Skipped;
+        let found = bad.iter().filter(counted).find(|bad| of_file.contains(bad));
+        let passed = of_file.contains(&TestStatus::Passed);
+        let whole = if passed { TestStatus::Passed } else { TestStatus::Missing };
+        found.copied().unwrap_or(whole)
+    };
+    let f2p = task.fail_to_pass.iter().map(|file| (file.clone(), status(file, false)));
+    let p2p = task.pass_to_pass.iter().map(|file| (file.clone(), status(file, true)));
+    let files: Vec<(String, TestStatus)> = f2p.chain(p2p).collect();
+    tests.extend(files);
 }

@@ -95,7 +95,12 @@ async fn clear_ancestors(
     Ok(())
 }
 
-async fn put(room: &Room, workdir: &str, path: &str, was: Option<&Current>) -> Result<(), Fault> {
+pub(crate) async fn put(
+    room: &Room,
+    workdir: &str,
+    path: &str,
+    was: Option<&Current>,
+) -> Result<(), Fault> {
     let root = RawPath::from(workdir);
     let full = at(workdir, path);
     // Removed first: a link in its place is never written through, and a new file has a new age,

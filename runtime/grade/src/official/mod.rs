@@ -2,6 +2,7 @@
 
 mod by_file;
 mod by_id;
+mod live;
 mod log;
 mod policy;
 mod registry;
@@ -9,6 +10,7 @@ mod standing;
 mod verdict;
 
 pub use by_file::FileRun;
+pub use live::{OfficialRun, has_official_run, run_official};
 pub use policy::{ExitRule, LogRules, OfficialPolicy, ParserRules, Part, Subject};
 pub use registry::PolicyError;
 pub use standing::{Standing, Standings};

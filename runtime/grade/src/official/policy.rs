@@ -40,6 +40,29 @@ pub struct OfficialPolicy {
     /// For rows whose `eval_type` is `fail_only`; both groups.
     #[serde(default)]
     pub fail_only: Option<Standings>,
+    pub run: RunRules,
+}
+
+/// How the benchmark's harness lays a patch and its tests into a room.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRules {
+    /// Tried in order, with the patch's path behind each.
+    pub apply: Vec<String>,
+    /// Run in the work directory before each further try.
+    #[serde(default)]
+    pub between: Option<String>,
+    /// Where none applied, one that succeeds shows that the patch is there all the same.
+    #[serde(default)]
+    pub check_applied: Option<String>,
+    /// Whether a patch without a last line end gets one.
+    pub final_newline: bool,
+    /// Whether the tests' patch is laid before the model's.
+    pub tests_first: bool,
+    /// Whether files that the tests' patch adds are removed before it is applied.
+    pub remove_new_tests: bool,
+    /// A shell line before the tests.
+    pub prelude: String,
 }
 
 /// What an expectation is about.

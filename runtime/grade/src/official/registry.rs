@@ -5,7 +5,10 @@ use std::{fmt, sync::LazyLock};
 use proctor_types::{Benchmark, Task};
 use serde_json::Value;
 
-use crate::{official::OfficialPolicy, parsers::ParserName};
+use crate::{
+    official::{OfficialPolicy, Subject},
+    parsers::ParserName,
+};
 
 const TEXTS: [(&str, &str); 9] = [
     ("fea-bench", include_str!("../../../../configs/benchmarks/policies/fea-bench.toml")),
@@ -64,6 +67,12 @@ impl OfficialPolicy {
     pub fn of(task: &Task) -> Result<Option<&'static Self>, PolicyError> {
         let Some(benchmark) = &task.benchmark else { return Ok(None) };
         Self::named(benchmark).map(Some)
+    }
+
+    /// Whether a task's expectations are whole test files.
+    pub(crate) fn expects_files(task: &Task) -> bool {
+        Self::of(task)
+            .is_ok_and(|policy| policy.is_some_and(|policy| policy.subject == Subject::File))
     }
 
     fn named(benchmark: &Benchmark) -> Result<&'static Self, PolicyError> {

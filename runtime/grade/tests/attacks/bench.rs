@@ -135,7 +135,7 @@ pub fn gold() -> String {
 }
 
 /// An interpreter with pytest, made once for all tests.
-fn python() -> &'static Path {
+pub fn python() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
     VENV.get_or_init(|| {
         let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("grading-venv");
@@ -236,7 +236,7 @@ pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
 
 /// A room agent in a process of its own, over pipes. It gives no isolation, and needs none: what is
 /// tested here is what happens inside the room.
-async fn room(place: &Path) -> Arc<Room> {
+pub async fn room(place: &Path) -> Arc<Room> {
     let agent = place.join("agentd");
     fs::write(&agent, AGENT).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();

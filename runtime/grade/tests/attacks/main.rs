@@ -8,5 +8,6 @@ mod honest;
 mod inside;
 mod loading;
 mod native;
+mod official;
 mod results;
 mod tree;

@@ -1,0 +1,314 @@
+//! Grades a patch in a fresh room as the benchmark's own harness does.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proctor_record::patch::Current;
+use proctor_sandbox_api::{Command, Completed, Room, wire::RawPath};
+use proctor_seat::{ApplyError, apply_patch};
+use proctor_types::{Fault, Layer, Task};
+use serde_json::Value;
+
+use crate::{
+    Graded,
+    official::{with_official, FileRun, Official, OfficialPolicy, PolicyError, Subject, registry::detail},
+    pristine::{paths_of, read},
+    restore::{put, remove},
+};
+
+/// What the official procedure gives.
+#[derive(Debug, Clone)]
+pub struct OfficialRun {
+    pub official: Official,
+    /// What it printed, run after run.
+    pub log: Vec<u8>,
+}
+
+impl Graded {
+    /// The strict grading with the official one beside it, and both logs in one.
+    #[must_use]
+    pub fn beside(mut self, run: OfficialRun) -> Self {
+        let heading = format!(
+            "\n===== official: {} {} =====\n",
+            run.official.benchmark, run.official.version
+        );
+        self.log.extend_from_slice(heading.as_bytes());
+        self.log.extend_from_slice(&run.log);
+        self.verdict = with_official(self.verdict, run.official);
+        self
+    }
+}
+
+const PATCH: &str = "/tmp/patch.diff";
+const TEST_PATCH: &str = "/tmp/test_patch.diff";
+const SCRIPT: &str = "/tmp/eval.sh";
+/// Bytes of output that are kept of one run.
+const OUTPUT: usize = 64 << 20;
+const APPLY_LIMIT: Duration = Duration::from_secs(120);
+const NO_COMMAND: i32 = 127;
+
+/// Grades `patch` in a fresh room that holds the task's environment and its unmasked source, by the
+/// official policy of the task's benchmark. The room is used up.
+///
+/// Nothing for a task without a benchmark, without the benchmark's own test command, or one that
+/// starts from scratch: only the strict policy grades these.
+///
+/// # Errors
+///
+/// A fault of the seat where the mask does not fit, of the grade where the policy is unknown, of
+/// the sandbox where the room fails.
+pub async fn run_official(
+    room: &Room,
+    task: &Task,
+    patch: &[u8],
+    time_limit: Option<Duration>,
+) -> Result<Option<OfficialRun>, Fault> {
+    let Some(policy) = OfficialPolicy::of(task).map_err(fault)? else { return Ok(None) };
+    let test_command = detail(task, "test_cmd").and_then(command_line);
+    let Some(test_command) = test_command.filter(|_| task.from_scratch.is_none()) else {
+        return Ok(None);
+    };
+    let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
+    let time_limit = time_limit.map_or(own, |limit| limit.min(own));
+    Live { room, task, policy, test_command, time_limit }.grade(patch).await.map(Some)
+}
+
+/// Whether [`run_official`] has anything to do, so that no room is opened in vain.
+pub fn has_official_run(task: &Task) -> bool {
+    task.from_scratch.is_none() && detail(task, "test_cmd").and_then(command_line).is_some()
+}
+
+struct Live<'a> {
+    room: &'a Room,
+    task: &'a Task,
+    policy: &'static OfficialPolicy,
+    test_command: String,
+    /// Of the script; where files are run one by one, of each.
+    time_limit: Duration,
+}
+
+impl Live<'_> {
+    async fn grade(&self, patch: &[u8]) -> Result<OfficialRun, Fault> {
+        if patch.trim_ascii().is_empty() {
+            return Ok(self.not_run("the patch is empty: the harness does not run it", Vec::new()));
+        }
+        let tests = self.tests().await?;
+        self.mask().await?;
+        let rules = &self.policy.run;
+        let mut log = Vec::new();
+        if rules.tests_first {
+            log.extend(self.lay_tests(&tests).await?);
+        }
+        let applied = self.apply(patch).await?;
+        if !applied {
+            return Ok(self.not_run("the harness cannot apply the patch", log));
+        }
+        if !rules.tests_first {
+            log.extend(self.lay_tests(&tests).await?);
+        }
+        match self.policy.subject {
+            Subject::Id => self.script(log).await,
+            Subject::File => self.files(log).await,
+        }
+    }
+
+    fn not_run(&self, why: &str, log: Vec<u8>) -> OfficialRun {
+        OfficialRun { official: self.policy.not_run(self.task, why), log }
+    }
+
+    /// What stood at the paths of the tests before anything was done; nothing where a test is new.
+    async fn tests(&self) -> Result<BTreeMap<String, Option<Current>>, Fault> {
+        let task = self.task;
+        let mut paths: Vec<String> = task.hidden.clone();
+        if let Some(patch) = test_patch(task) {
+            let touched = paths_of(patch.as_bytes())
+                .map_err(|error| Fault::new(Layer::Seat, format!("{}: {error}", task.id)))?;
+            paths.extend(touched);
+        }
+        let mut tests = BTreeMap::new();
+        for path in paths {
+            let was = read(self.room, &task.workdir, &path).await?;
+            tests.insert(path, was);
+        }
+        Ok(tests)
+    }
+
+    async fn mask(&self) -> Result<(), Fault> {
+        let (room, task) = (self.room, self.task);
+        if let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) {
+            let root = RawPath::from(task.workdir.as_str());
+            apply_patch(room, &root, mask.as_bytes()).await.map_err(|error| match error {
+                ApplyError::Patch(error) => {
+                    Fault::new(Layer::Seat, format!("{}: the mask: {error}", task.id))
+                }
+                ApplyError::Room(error) => error.fault("applying the mask"),
+            })?;
+        }
+        for hidden in &task.hidden {
+            remove(room, &task.workdir, hidden).await?;
+        }
+        Ok(())
+    }
+
+    /// Tries the harness's commands. A room that has none of their programs has its patch laid by
+    /// us, exactly: the harness's own images have them.
+    async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
+        let rules = &self.policy.run;
+        let mut patch = patch.to_vec();
+        if rules.final_newline && !patch.ends_with(b"\n") {
+            patch.push(b'\n');
+        }
+        self.write(PATCH, &patch).await?;
+        let mut absent = true;
+        for (number, command) in rules.apply.iter().enumerate() {
+            if let Some(between) = rules.between.as_ref().filter(|_| number > 0) {
+                self.shell(between, APPLY_LIMIT).await?;
+            }
+            let done = self.shell(&format!("{command} {PATCH}"), APPLY_LIMIT).await?;
+            if done.success() {
+                return Ok(true);
+            }
+            absent &= done.exited.code == Some(NO_COMMAND);
+        }
+        if absent {
+            let root = RawPath::from(self.task.workdir.as_str());
+            return match apply_patch(self.room, &root, &patch).await {
+                Ok(_) => Ok(true),
+                Err(ApplyError::Patch(_)) => Ok(false),
+                Err(ApplyError::Room(error)) => Err(error.fault("applying the patch")),
+            };
+        }
+        let Some(check) = &rules.check_applied else { return Ok(false) };
+        Ok(self.shell(&format!("{check} {PATCH}"), APPLY_LIMIT).await?.success())
+    }
+
+    /// Puts the tests back as they were, and the tests' patch over them. A patch that does not fit
+    /// is only printed, as the harness's script goes on.
+    async fn lay_tests(&self, tests: &BTreeMap<String, Option<Current>>) -> Result<Vec<u8>, Fault> {
+        let (room, task) = (self.room, self.task);
+        for (path, was) in tests {
+            if was.is_some() || self.policy.run.remove_new_tests {
+                put(room, &task.workdir, path, was.as_ref()).await?;
+            }
+        }
+        let Some(patch) = test_patch(task) else { return Ok(Vec::new()) };
+        self.write(TEST_PATCH, patch.as_bytes()).await?;
+        let done = self.shell(&format!("git apply -v {TEST_PATCH} 2>&1"), APPLY_LIMIT).await?;
+        if done.exited.code != Some(NO_COMMAND) {
+            return Ok(done.stdout.head);
+        }
+        let root = RawPath::from(task.workdir.as_str());
+        match apply_patch(room, &root, patch.as_bytes()).await {
+            Ok(_) => Ok(b"Applied patch without git.\n".to_vec()),
+            Err(ApplyError::Patch(error)) => Ok(format!("error: {error}\n").into_bytes()),
+            Err(ApplyError::Room(error)) => Err(error.fault("applying the test patch")),
+        }
+    }
+
+    /// One run of all tests between the harness's markers.
+    async fn script(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
+        let directives = match detail(self.task, "test_directives") {
+            Some(Value::Array(list)) => {
+                let words: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
+                words.join(" ")
+            }
+            _ => String::new(),
+        };
+        let script = format!(
+            "exec 2>&1\n{}\ncd {}\nset -x\n: '>>>>> Start Test Output'\n{} {directives}\n\
+             PROCTOR_STATUS=$?\n: '>>>>> End Test Output'\n\
+             echo \">>>>> Test Exit Code: $PROCTOR_STATUS\"\n",
+            self.policy.run.prelude,
+            quoted(&self.task.workdir),
+            self.test_command
+        );
+        self.write(SCRIPT, script.as_bytes()).await?;
+        let done = self.shell(&format!("{} {SCRIPT}", self.bash().await?), self.time_limit).await?;
+        log.extend_from_slice(&done.stdout.head);
+        if done.exited.timed_out {
+            let why = format!("the tests did not end within {} s", self.time_limit.as_secs_f64());
+            return Ok(self.not_run(&why, log));
+        }
+        let official = self.policy.grade_log(self.task, &log).map_err(fault)?;
+        Ok(OfficialRun { official, log })
+    }
+
+    /// A run for each file, whose exit status counts.
+    async fn files(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
+        let per_test = detail(self.task, "timeout_one").and_then(|value| value.as_i64());
+        let per_test = per_test.filter(|seconds| *seconds > 0);
+        let option = per_test.map_or(String::new(), |seconds| format!(" --timeout={seconds}"));
+        let uv = detail(self.task, "use_uv").is_some_and(|value| value == true);
+        let command = format!("{}{}{option}", if uv { "uv run " } else { "" }, self.test_command);
+        let mut runs = Vec::new();
+        // Of several fail-to-pass files the harness runs the first.
+        let f2p = self.task.fail_to_pass.iter().take(1);
+        for file in f2p.chain(&self.task.pass_to_pass) {
+            let path = quoted(&format!("{}/{file}", self.task.workdir));
+            let line = format!("{}; {command} {path} 2>&1", self.policy.run.prelude);
+            let done = self.shell(&line, self.time_limit).await?;
+            let exit = if done.exited.timed_out { Some(124) } else { done.exited.code };
+            let said = exit.map_or("none".to_owned(), |exit| exit.to_string());
+            log.extend_from_slice(format!("+ {command} {path}\n").as_bytes());
+            log.extend_from_slice(&done.stdout.head);
+            log.extend_from_slice(format!("{file}: exit status {said}\n").as_bytes());
+            runs.push(FileRun { file: file.clone(), log: done.stdout.head, exit });
+        }
+        let Some((first, rest)) = runs.split_first() else {
+            return Ok(self.not_run("the task has no fail-to-pass file", log));
+        };
+        let official = self.policy.grade_files(self.task, first, rest).map_err(fault)?;
+        Ok(OfficialRun { official, log })
+    }
+
+    async fn bash(&self) -> Result<&'static str, Fault> {
+        let done = self.shell("command -v bash", APPLY_LIMIT).await?;
+        Ok(if done.success() { "bash" } else { "sh" })
+    }
+
+    async fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Fault> {
+        let what = || format!("writing {path}");
+        self.room.write(&path.into(), bytes, None).await.map_err(|error| error.fault(what()))
+    }
+
+    /// A line in the work directory, with the environment's programs before the room's.
+    async fn shell(&self, line: &str, limit: Duration) -> Result<Completed, Fault> {
+        let task = self.task;
+        let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
+        for (name, value) in &task.env {
+            command = command.env(name, value.as_str());
+        }
+        let programs = task.test_command.first().and_then(|first| first.rsplit_once('/'));
+        if let Some((folder, _)) = programs.filter(|(folder, _)| folder.starts_with('/')) {
+            let path = task.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+            command = command.env("PATH", format!("{folder}:{path}"));
+        }
+        command.user.clone_from(&task.user);
+        command.output_cap = OUTPUT;
+        command.reap_all = true;
+        self.room.run(command).await.map_err(|error| error.fault("grading officially"))
+    }
+}
+
+/// Of a list of commands each is run, as the harness joins them.
+fn command_line(value: Value) -> Option<String> {
+    match value {
+        Value::String(line) => Some(line),
+        Value::Array(lines) => {
+            let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
+            (!lines.is_empty()).then(|| lines.join(" ; "))
+        }
+        _ => None,
+    }
+}
+
+fn test_patch(task: &Task) -> Option<&str> {
+    task.test_patch.as_deref().filter(|text| !text.trim().is_empty())
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn fault(error: PolicyError) -> Fault {
+    Fault::new(Layer::Grade, error.what).mend(error.mend)
+}

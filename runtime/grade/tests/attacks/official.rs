@@ -1,0 +1,108 @@
+//! The official procedures in a room, beside the strict one: where they can be fooled, and agree.
+
+use proctor_grade::{GradeOptions, grade, official::run_official};
+use proctor_types::{Benchmark, Task, Verdict};
+use serde_json::{Value, json};
+
+use crate::bench::{F2P, P2P, gold, lay, package, patch, python, room, task};
+
+/// Both verdicts on a patch, each in its own room and tree.
+fn both(change: impl Fn(&mut Task), patch: &str) -> Verdict {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let in_a_room = |official: bool| {
+        let place = tempfile::tempdir().unwrap();
+        let workdir = place.path().join("testbed");
+        lay(&workdir);
+        let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
+        change(&mut task);
+        runtime.block_on(async {
+            let room = room(place.path()).await;
+            let options = GradeOptions::default();
+            let (mut graded, mut run) = (None, None);
+            if official {
+                run = run_official(&room, &task, patch.as_bytes(), None).await.unwrap();
+            } else {
+                graded = Some(grade(&room, &task, patch.as_bytes(), &options).await.unwrap());
+            }
+            let _ = room.shutdown().await;
+            (graded, run)
+        })
+    };
+    let (graded, run) = (in_a_room(false).0.unwrap(), in_a_room(true).1.unwrap());
+    graded.beside(run).verdict
+}
+
+fn benchmark(name: &str, details: Value) -> Option<Benchmark> {
+    serde_json::from_value(json!({"name": name, "details": details})).unwrap()
+}
+
+fn swe_bench(task: &mut Task) {
+    let details = json!({
+        "test_cmd": "pytest -rA -p no:cacheprovider", "log_parser": "parse_log_pytest",
+        "test_directives": ["tests/test_roman.py", "tests/test_kept.py"],
+    });
+    task.benchmark = benchmark("swe-bench", details);
+}
+
+fn featurebench(task: &mut Task) {
+    let details = json!({"test_cmd": "pytest -rA -p no:cacheprovider --color=no"});
+    task.benchmark = benchmark("featurebench", details);
+    task.fail_to_pass = vec!["tests/test_roman.py".into()];
+    task.pass_to_pass = vec!["tests/test_kept.py".into()];
+}
+
+fn resolved(verdict: &Verdict) -> (bool, bool) {
+    (verdict.policies["official"].resolved, verdict.policies["strict"].resolved)
+}
+
+#[test]
+fn gold_and_nothing_are_told_alike_by_both() {
+    for change in [swe_bench, featurebench] {
+        let verdict = both(change, &gold());
+        assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
+        assert_eq!(verdict.passed_rate, 1.0);
+        assert_eq!(verdict.fail_to_pass.passed.len(), F2P.len());
+        assert_eq!(verdict.pass_to_pass.passed.len(), P2P.len());
+        assert_eq!(resolved(&both(change, "")), (false, false));
+        // Applied, and wrong.
+        let wrong = patch(&[("roman/__init__.py", Some(&package("WRONG = 1")))]);
+        assert_eq!(resolved(&both(change, &wrong)), (false, false));
+    }
+}
+
+/// Forged lines, then an end with zero: resolved by the harnesses.
+#[test]
+fn a_process_that_ends_itself_is_resolved_officially_only() {
+    let lines: String = F2P.iter().chain(&P2P).map(|id| format!("PASSED {id}\\n")).collect();
+    let cheat = format!("import os\nos.write(1, b\"{lines}\")\nos._exit(0)\n");
+    let forged = patch(&[("roman/__init__.py", Some(&package(&cheat)))]);
+    // With capture on, pytest has taken descriptor 1 away: the harness for files does not care.
+    let verdict = both(featurebench, &forged);
+    assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+    let uncaptured = |task: &mut Task| {
+        swe_bench(task);
+        let details = &mut task.benchmark.as_mut().unwrap().details;
+        details.insert("test_cmd".into(), json!("pytest -rA -s"));
+    };
+    let verdict = both(uncaptured, &forged);
+    assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+}
+
+/// Regression tests are not restored by FeatureBench, and a conftest decides what runs.
+#[test]
+fn a_conftest_that_passes_everything_is_resolved_officially_only() {
+    let conftest = "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    report = out.get_result()\n    report.outcome = \"passed\"\n    report.longrepr = None\n\n\n@pytest.fixture\ndef given():\n    return 1\n";
+    let cheat = patch(&[("tests/conftest.py", Some(conftest))]);
+    let verdict = both(featurebench, &cheat);
+    assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+}
+
+#[test]
+fn a_patch_that_does_not_apply_is_not_resolved() {
+    let bad = gold().replace("Roman numerals", "Greek numerals");
+    for change in [swe_bench, featurebench] {
+        let verdict = both(change, &bad);
+        assert_eq!(resolved(&verdict), (false, false), "{verdict:#?}");
+        assert!(verdict.policies["official"].why.contains("cannot apply"), "{verdict:#?}");
+    }
+}
