@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use crate::{
     Graded,
-    official::{with_official, FileRun, Official, OfficialPolicy, PolicyError, Subject, registry::detail},
+    official::{
+        FileRun, Official, OfficialPolicy, PolicyError, Subject, registry::detail, with_official,
+    },
     pristine::{paths_of, read},
     restore::{put, remove},
 };

@@ -38,14 +38,14 @@ fn benchmark(name: &str, details: Value) -> Option<Benchmark> {
 
 fn swe_bench(task: &mut Task) {
     let details = json!({
-        "test_cmd": "pytest -rA -p no:cacheprovider", "log_parser": "parse_log_pytest",
+        "test_cmd": "python -m pytest -rA -p no:cacheprovider", "log_parser": "parse_log_pytest",
         "test_directives": ["tests/test_roman.py", "tests/test_kept.py"],
     });
     task.benchmark = benchmark("swe-bench", details);
 }
 
 fn featurebench(task: &mut Task) {
-    let details = json!({"test_cmd": "pytest -rA -p no:cacheprovider --color=no"});
+    let details = json!({"test_cmd": "python -m pytest -rA -p no:cacheprovider --color=no"});
     task.benchmark = benchmark("featurebench", details);
     task.fail_to_pass = vec!["tests/test_roman.py".into()];
     task.pass_to_pass = vec!["tests/test_kept.py".into()];
@@ -82,7 +82,7 @@ fn a_process_that_ends_itself_is_resolved_officially_only() {
     let uncaptured = |task: &mut Task| {
         swe_bench(task);
         let details = &mut task.benchmark.as_mut().unwrap().details;
-        details.insert("test_cmd".into(), json!("pytest -rA -s"));
+        details.insert("test_cmd".into(), json!("python -m pytest -rA -s"));
     };
     let verdict = both(uncaptured, &forged);
     assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
