@@ -1,6 +1,8 @@
 //! One trial's line in the report.
 
-use proctor_types::{ArmId, Ending, Integrity, TaskId};
+use std::collections::BTreeMap;
+
+use proctor_types::{ArmId, Ending, Integrity, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{TrialResult, build::round};
@@ -16,6 +18,9 @@ pub struct TaskReport {
     pub resolved: Option<bool>,
     pub passed_rate: Option<f64>,
     pub integrity: Option<Integrity>,
+    /// Why each policy says what it says, where they say different things of `resolved`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies_differ: BTreeMap<String, String>,
     pub steps: Option<u64>,
     pub cost_usd: Option<f64>,
     pub wall_seconds: Option<f64>,
@@ -38,6 +43,7 @@ impl TaskReport {
             resolved: verdict.map(|verdict| verdict.resolved),
             passed_rate: verdict.map(|verdict| round(verdict.passed_rate)),
             integrity: verdict.map(|verdict| verdict.integrity),
+            policies_differ: verdict.map(differing).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),
             cost_usd: outcome.map(|outcome| outcome.spent.cost_usd),
             wall_seconds: outcome.map(|outcome| round(outcome.wall_seconds)),
@@ -51,4 +57,16 @@ impl TaskReport {
             }),
         }
     }
+}
+
+/// The policies with their reasons, unless they agree.
+fn differing(verdict: &Verdict) -> BTreeMap<String, String> {
+    let all = || verdict.policies.iter();
+    if all().all(|(_, policy)| policy.resolved == verdict.resolved) {
+        return BTreeMap::new();
+    }
+    let said = |resolved| if resolved { "resolved" } else { "not resolved" };
+    all()
+        .map(|(name, policy)| (name.clone(), format!("{}, {}", said(policy.resolved), policy.why)))
+        .collect()
 }

@@ -193,6 +193,11 @@ fn notes(report: &Report, out: &mut String) {
             place(report, trial)
         ));
     }
+    for trial in report.tasks.iter().filter(|trial| !trial.policies_differ.is_empty()) {
+        let said: Vec<String> =
+            trial.policies_differ.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        note(&format!("{}: the policies differ. {}.", place(report, trial), said.join("; ")));
+    }
     for (trial, why) in report.tasks.iter().filter_map(|trial| Some((trial, trial.why.as_ref()?))) {
         let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
         note(&format!("{}: {outcome}: {why}", place(report, trial)));

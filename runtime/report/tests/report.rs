@@ -165,6 +165,31 @@ fn attempts_of_a_task_are_counted_together() {
     assert!(text(&build(trials)).contains("1/3, 1 open"));
 }
 
+/// Where the official policy and the strict one differ, both say why, in text and in JSON.
+#[test]
+fn policies_that_differ_are_listed_with_their_reasons() {
+    let policy = |resolved, why: &str| proctor_types::PolicyVerdict {
+        name: None,
+        version: None,
+        resolved,
+        why: why.to_owned(),
+    };
+    let with = |strict| {
+        let mut one = trial("tools", "t1", submitted(), Some(1.0));
+        one.verdict.as_mut().unwrap().policies = BTreeMap::from([
+            ("official".to_owned(), policy(true, "3 of 3 passed")),
+            ("strict".to_owned(), policy(strict, "1 of 3 passed")),
+        ]);
+        build(vec![one])
+    };
+    let differing = with(false);
+    assert_eq!(differing.tasks[0].policies_differ["strict"], "not resolved, 1 of 3 passed");
+    let said = text(&differing);
+    assert!(said.contains("the policies differ. official: resolved, 3 of 3 passed"), "{said}");
+    assert!(with(true).tasks[0].policies_differ.is_empty());
+    assert!(!text(&with(true)).contains("the policies differ"));
+}
+
 #[test]
 fn what_is_doubtful_is_said() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
