@@ -8,7 +8,8 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
-    Cancel, Environments, House, Plan, PlannedTask, Progress, RetryPolicy, SharedMeters, Verdicts,
+    Cancel, Environments, House, Plan, PlannedTask, Progress, RetryPolicy, Seals, SharedMeters,
+    Verdicts,
 };
 use proctor_egress::{Egress, Policy};
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
@@ -215,6 +216,7 @@ pub fn house(
         backends,
         scaffolds,
         environments: Environments::new(Sources::new(cache.join("sources"))),
+        seals: Seals::new(cache.join("seals")),
         gateway: Arc::new(gateway),
         egress,
         grading: GradeOptions::default(),

@@ -12,9 +12,11 @@ use proctor_record::{
 };
 use proctor_sandbox_api::{Prepared, RoomSpec, Sandbox, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
+use proctor_seat::LayerSeal;
 use proctor_types::{
     Arm, BudgetScope, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
 };
+use serde_json::{Map, json};
 
 use crate::{
     Cancel, House, Progress,
@@ -32,6 +34,8 @@ pub(crate) struct Try<'a> {
     pub(crate) dir: &'a TrialDir,
     pub(crate) number: u32,
     pub(crate) environment: &'a Prepared,
+    /// What the environment holds of the task's secrets.
+    pub(crate) seal: &'a LayerSeal,
 }
 
 impl Try<'_> {
@@ -64,11 +68,9 @@ impl Try<'_> {
 
     async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
         let backend = self.house.backend(self.arm.sandbox.kind)?;
-        let spec = RoomSpec {
-            environment: self.environment.clone(),
-            limits: self.limits(),
-            purpose: self.id.to_string(),
-        };
+        let mut environment = self.environment.clone();
+        environment.covers = self.seal.covers(self.task);
+        let spec = RoomSpec { environment, limits: self.limits(), purpose: self.id.to_string() };
         backend.open(&spec).await
     }
 
@@ -90,7 +92,11 @@ impl Try<'_> {
         begun: Instant,
     ) -> Result<Outcome, Fault> {
         let room = sandbox.room();
-        proctor_seat::prepare_for_driving(room, self.task).await?;
+        let sealed =
+            proctor_seat::prepare_for_driving(room, self.task, self.seal, self.arm.seal.on_finding)
+                .await?;
+        let note = Map::from_iter([("sealed".to_owned(), json!(sealed))]);
+        recorder.append(Event::Noted { note }).await?;
         let workdir = RawPath::from(self.task.workdir.as_str());
         let base = recorder.snapshot(room, &workdir, true).await?;
         let not_enforced = sandbox.enforcement().not_enforced.clone();

@@ -15,7 +15,7 @@ use proctor_scaffold_api::Scaffold;
 use proctor_types::{Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{Cancel, Environments, Progress, RetryPolicy, SharedMeters, Verdicts};
+use crate::{Cancel, Environments, Progress, RetryPolicy, Seals, SharedMeters, Verdicts};
 
 /// Shared by all trials of a run; assembled once by the command line.
 pub struct House {
@@ -24,6 +24,7 @@ pub struct House {
     pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     pub scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
     pub environments: Environments,
+    pub seals: Seals,
     pub gateway: Arc<Gateway>,
     pub egress: Egress,
     pub shared: SharedMeters,

@@ -141,7 +141,8 @@ async fn attempt(
     if let Some(seconds) = built {
         house.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
     }
-    Try { house, id, task, arm, dir, number, environment: &environment }.run().await
+    let seal = house.seals.get(backend.as_ref(), &environment, task, &arm.sandbox).await?;
+    Try { house, id, task, arm, dir, number, environment: &environment, seal: &seal }.run().await
 }
 
 /// Adds what the try itself could no longer say to its journal, which a try that failed before its

@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
-use proctor_core::{Environments, House, PlannedTask, RetryPolicy, run_trial};
+use proctor_core::{Environments, House, PlannedTask, RetryPolicy, Seals, run_trial};
 use proctor_egress::Egress;
 use proctor_gateway::{Gateway, PriceTable};
 use proctor_record::{RunDir, read_journal};
@@ -124,6 +124,7 @@ async fn model_door(kind: SandboxKind, backend: Arc<dyn Backend>) {
             Arc::clone(&scaffold) as Arc<dyn Scaffold>,
         )]),
         environments: Environments::new(Sources::new(cache.join("sources"))),
+        seals: Seals::new(cache.join("seals")),
         gateway: Arc::new(Gateway::new(PriceTable::shipped().unwrap()).unwrap()),
         egress: Egress::new().unwrap(),
         shared: proctor_core::SharedMeters::default(),

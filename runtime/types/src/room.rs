@@ -35,6 +35,25 @@ impl Default for SandboxSpec {
     }
 }
 
+/// `[seal]`: a factor of the arm, since what it removes the agent does not have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SealSpec {
+    pub on_finding: OnFinding,
+}
+
+/// What happens where a seat is found to hold what its task hides. The work directory's own
+/// history, caches and bytecode are removed in any case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFinding {
+    /// The trial is not run: an infrastructure fault that names the place.
+    #[default]
+    Refuse,
+    /// What was found is removed from the room; what cannot be is refused.
+    Remove,
+}
+
 /// `[network]`: a factor of the arm.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -52,6 +52,9 @@ pub struct Prepared {
     pub handle: String,
     /// The set-up lines ran now, rather than out of the cache.
     pub built: bool,
+    /// On a host base: further paths of the host that its rooms do not show, covered by something
+    /// empty. Missing ones are passed over. A back end returns none; whoever opens a room adds them.
+    pub covers: Vec<RawPath>,
 }
 
 /// One room to be opened.

@@ -12,7 +12,7 @@ use bollard::{
         StartContainerOptions,
     },
 };
-use proctor_sandbox_api::{Enforcement, Room, RoomSpec, host_base};
+use proctor_sandbox_api::{Enforcement, Room, RoomSpec, host_base, wire::RawPath};
 use proctor_types::{Fault, Layer, SandboxSpec};
 
 use crate::{
@@ -32,6 +32,9 @@ use crate::{
 /// Left out although engines give them by default: `NET_RAW` and `NET_BIND_SERVICE` (there is no
 /// network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
 const KEPT: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
+
+/// Options of an empty file system that covers a folder.
+const EMPTY: &str = "ro,nosuid,nodev,size=4k";
 
 /// Threads of the agent, which count as processes: not taken from what was promised to commands.
 const AGENT_THREADS: u64 = 16;
@@ -56,6 +59,9 @@ pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault
     }
     enforcement.not_enforced.extend(hardening::never_enforced());
     let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
+    if layer::stands_on_host(image) {
+        cover(&mut asked, &spec.environment.covers);
+    }
     if engine.has_quota() {
         let size = format!("{}m", spec.limits.disk_mb);
         asked.storage_opt = Some(HashMap::from([("size".to_owned(), size)]));
@@ -90,6 +96,23 @@ pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault
     };
     enforcement.not_enforced.extend(notes);
     Ok(Opened { room, enforcement, guard })
+}
+
+/// Lays something empty over paths of the host. One that an engine's words cannot name stays: whoever
+/// asked looks whether it is gone.
+fn cover(config: &mut HostConfig, paths: &[RawPath]) {
+    for path in paths.iter().filter_map(|path| std::str::from_utf8(path.as_bytes()).ok()) {
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => {
+                let empty = (path.to_owned(), EMPTY.to_owned());
+                config.tmpfs.get_or_insert_default().extend([empty]);
+            }
+            Ok(_) if !path.contains(':') => {
+                config.binds.get_or_insert_default().push(format!("/dev/null:{path}:ro"));
+            }
+            _ => {}
+        }
+    }
 }
 
 fn names_quota(error: &bollard::errors::Error) -> bool {
@@ -130,9 +153,7 @@ fn shared(image: &str) -> HostConfig {
         let bind = |path: &std::path::PathBuf| format!("{0}:{0}:ro", path.display());
         config.binds = Some(shown.iter().map(bind).collect());
         // An empty file system rather than an empty folder of the host: nothing to be made there.
-        let cover = |path: std::path::PathBuf| {
-            (path.display().to_string(), "ro,nosuid,nodev,size=4k".to_owned())
-        };
+        let cover = |path: std::path::PathBuf| (path.display().to_string(), EMPTY.to_owned());
         config.tmpfs = Some(host_base::hidden().into_iter().map(cover).collect());
     }
     config

@@ -61,7 +61,8 @@ pub async fn prepare(
 ) -> Result<Prepared, Fault> {
     let tag = &plan.digest[..32];
     let handle = format!("{}:{tag}", plan.repository);
-    let mut prepared = Prepared { digest: plan.digest.clone(), handle, built: false };
+    let mut prepared =
+        Prepared { digest: plan.digest.clone(), handle, built: false, covers: Vec::new() };
     if base::id_of(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);
     }

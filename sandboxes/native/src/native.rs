@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use proctor_sandbox_api::{Backend, Enforcement, LayerSpec, Prepared, Room, RoomSpec, Sandbox};
 use proctor_types::{Fault, Layer, SandboxSpec};
-use proctor_wire::{Defence, RoomPlan, Upper};
+use proctor_wire::{Defence, RawPath, RoomPlan, Upper};
 use rustix::process::geteuid;
 use tokio::task::spawn_blocking;
 
@@ -104,6 +104,7 @@ impl Backend for Native {
             digest: digest.clone(),
             handle: folder.display().to_string(),
             built,
+            covers: Vec::new(),
         };
         if layer::read(&folder).is_ok() {
             return Ok(prepared(false));
@@ -128,7 +129,10 @@ impl Backend for Native {
                 .mend("prepare the environment again")
         })?;
         let lower = vec![folder.join("tree"), record.ground.folder.clone()];
-        let sandbox = self.0.open(&record.ground, lower, Kind::Trial(&spec.limits)).await;
+        let sandbox = self
+            .0
+            .open(&record.ground, lower, Kind::Trial(&spec.limits, &spec.environment.covers))
+            .await;
         let sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
         Ok(Box::new(sandbox))
     }
@@ -141,7 +145,8 @@ impl Backend for Native {
 
 /// What a room is for.
 enum Kind<'a> {
-    Trial(&'a SandboxSpec),
+    /// With the paths that it covers beyond those of every host base.
+    Trial(&'a SandboxSpec, &'a [RawPath]),
     /// Set-up of a layer: with network, writing to the layer's own tree.
     Build(&'a Building, Vec<proctor_wire::Bind>),
 }
@@ -185,11 +190,15 @@ impl Inner {
     ) -> Result<NativeSandbox, Fault> {
         let number = self.rooms.fetch_add(1, Ordering::Relaxed);
         let limits = match &kind {
-            Kind::Trial(limits) => Some(*limits),
+            Kind::Trial(limits, _) => Some(*limits),
             Kind::Build(..) => None,
         };
         let mut group = self.groups.make(&format!("room-{number}"), limits);
-        let (mut binds, covers) = if ground.host { base::host_views() } else { Default::default() };
+        let (mut binds, mut covers) =
+            if ground.host { base::host_views() } else { Default::default() };
+        if let Kind::Trial(_, more) = &kind {
+            covers.extend(more.iter().filter(|_| ground.host).cloned());
+        }
         let mut enforcement = Enforcement::default();
         let mut process_limit = None;
         let (ids, upper, shm_bytes) = match &kind {
@@ -198,7 +207,7 @@ impl Inner {
                     Upper::Folder { upper: raw(&building.tree()), work: raw(&building.work()) };
                 (ids::of_build(), upper, 64 << 20)
             }
-            Kind::Trial(limits) => {
+            Kind::Trial(limits, _) => {
                 enforcement.not_enforced.append(&mut group.missing);
                 if !group.has_pids && !geteuid().is_root() {
                     // Counted per user namespace, so for this room alone; the machine's root is

@@ -20,7 +20,10 @@ mod defence;
 mod frame;
 mod path;
 mod plan;
+pub mod print;
 mod request;
+mod scan;
+pub mod whole;
 
 pub use defence::Defence;
 pub use frame::{
@@ -30,3 +33,4 @@ pub use frame::{
 pub use path::RawPath;
 pub use plan::{Bind, IdMap, PLAN_LIMIT, Range, RoomPlan, RoomReport, Upper};
 pub use request::*;
+pub use scan::*;

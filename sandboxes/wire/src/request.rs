@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::RawPath;
+use crate::{RawPath, ScanReply, ScanRequest};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
@@ -36,6 +36,9 @@ pub enum Request {
     /// Changes since the last snapshot of `root`; the blobs arrive on `STDOUT` as
     /// `hash:32 bytes, length:u64, bytes` each, once per hash and connection.
     Snapshot(SnapshotRequest),
+    /// Looks for hidden content; the [`crate::Secrets`] are sent on `STDIN` as JSON, ended by an
+    /// end frame.
+    Scan(ScanRequest),
     /// Listens on 127.0.0.1:`port` (0: any); each connection comes out as an accepted stream.
     /// Answered by [`Reply::Listening`]; the listener lives as long as the channel.
     Listen {
@@ -115,6 +118,7 @@ pub enum Reply {
     Stat { found: Option<DirEntry> },
     Matches { matches: Vec<Match>, more: bool },
     Snapshot(SnapshotReply),
+    Scan(ScanReply),
     Listening { port: u16 },
     Pong { processes: u64, agent_rss_kb: u64 },
 }

@@ -9,7 +9,7 @@ use std::{
 
 use proctor_core::Plan;
 use proctor_record::RunDir;
-use proctor_types::{Budget, NetworkPolicy, RunRecord, SandboxSpec, TrialId};
+use proctor_types::{Budget, NetworkPolicy, RunRecord, SandboxSpec, SealSpec, TrialId};
 
 use crate::{
     args::GradeArgs,
@@ -72,6 +72,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         arms: Vec::new(),
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
+        seal: SealSpec::default(),
         budget: Budget::default(),
         models: BTreeMap::new(),
         grading: config::GradingFile {

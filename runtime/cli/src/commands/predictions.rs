@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 use proctor_core::{PREDICTIONS, PlannedTask, Taken, record_prediction};
 use proctor_datasets::{Attempts, Predictions, read_predictions};
 use proctor_record::RunDir;
-use proctor_types::{Arm, ArmId, Budget, NetworkPolicy, SandboxSpec, TrialId, sha256_hex};
+use proctor_types::{
+    Arm, ArmId, Budget, NetworkPolicy, SandboxSpec, SealSpec, TrialId, sha256_hex,
+};
 use serde_json::{Value, json};
 
 use crate::error::{CommandError, UserError};
@@ -59,6 +61,7 @@ impl Given {
                 budget: Budget::default(),
                 sandbox: sandbox.clone(),
                 network: NetworkPolicy::default(),
+                seal: SealSpec::default(),
                 prompts: Value::Null,
                 settings: json!({
                     "predictions": digest(attempts),

@@ -9,7 +9,7 @@ use std::{
 
 use proctor_core::Plan;
 use proctor_report::Report;
-use proctor_types::{Budget, NetworkPolicy, SandboxKind, SandboxSpec};
+use proctor_types::{Budget, NetworkPolicy, SandboxKind, SandboxSpec, SealSpec};
 
 use crate::{
     args::Dataset,
@@ -117,6 +117,7 @@ fn config_of(asked: &Validation) -> ConfigFile {
         arms,
         sandbox,
         network: NetworkPolicy::default(),
+        seal: SealSpec::default(),
         budget: Budget::default(),
         models: BTreeMap::new(),
         endpoints: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use proctor_gateway::EndpointRates;
-use proctor_types::{Budget, FlakePolicy, ModelSpec, NetworkPolicy, SandboxSpec};
+use proctor_types::{Budget, FlakePolicy, ModelSpec, NetworkPolicy, SandboxSpec, SealSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::{config::set, error::UserError};
@@ -23,6 +23,8 @@ pub struct ConfigFile {
     pub sandbox: SandboxSpec,
     #[serde(default)]
     pub network: NetworkPolicy,
+    #[serde(default)]
+    pub seal: SealSpec,
     #[serde(default)]
     pub budget: Budget,
     pub arms: Vec<ArmFile>,
@@ -46,7 +48,8 @@ pub struct GradingFile {
     pub flaky: FlakePolicy,
 }
 
-/// One arm. Its `[sandbox]`, `[network]` and `[budget]` inherit every key that they do not name.
+/// One arm. Its `[sandbox]`, `[network]`, `[seal]` and `[budget]` inherit every key that
+/// they do not name.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArmFile {
@@ -58,6 +61,8 @@ pub struct ArmFile {
     pub sandbox: SandboxSpec,
     #[serde(default)]
     pub network: NetworkPolicy,
+    #[serde(default)]
+    pub seal: SealSpec,
     #[serde(default)]
     pub budget: Budget,
     /// For the scaffold `replay`: the `trajectory.jsonl` to re-run.
@@ -73,6 +78,7 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
         model: None,
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
+        seal: SealSpec::default(),
         budget: Budget::default(),
         replay: None,
     }
@@ -87,7 +93,7 @@ fn two() -> usize {
 }
 
 /// The tables that an arm inherits from the top of the file.
-const INHERITED: [&str; 3] = ["sandbox", "network", "budget"];
+const INHERITED: [&str; 4] = ["sandbox", "network", "seal", "budget"];
 
 /// Reads a file, lays the `--set` values over it, and checks every key.
 pub fn read(path: &Path, sets: &[String]) -> Result<ConfigFile, UserError> {

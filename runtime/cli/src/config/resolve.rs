@@ -89,6 +89,7 @@ pub fn resolve(
             budget: arm.budget.clone(),
             sandbox: arm.sandbox.clone(),
             network: arm.network.clone(),
+            seal: arm.seal,
             prompts,
             settings: serde_json::json!({ "replay": arm.replay }),
         }

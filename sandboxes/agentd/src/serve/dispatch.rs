@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::{
     entries, eviction, files, forward, outbox::Outbox, processes, reaper::Reaper, refusal, remove,
-    run, search, snapshot, stream::Stream,
+    run, scan, search, snapshot, stream::Stream,
 };
 
 /// Virtual memory for the stack of a thread that answers, in bytes.
@@ -177,6 +177,7 @@ impl Server {
             Request::Remove { path, beneath } => remove::remove(stream, &path, beneath.as_ref()),
             Request::Search(request) => search::search(stream, &request),
             Request::Snapshot(request) => snapshot::snapshot(self, stream, &request),
+            Request::Scan(request) => scan::scan(self, stream, &request),
             Request::Listen { port } => forward::listen(self, port),
             Request::Ping => Ok(Reply::Pong {
                 processes: processes::inhabitants().len() as u64,

@@ -12,6 +12,7 @@ mod reaper;
 mod refusal;
 mod remove;
 mod run;
+mod scan;
 mod search;
 mod snapshot;
 mod spawn;

@@ -8,6 +8,7 @@ mod forward;
 mod link;
 mod look;
 mod run;
+mod scan;
 mod snapshot;
 mod stream;
 #[cfg(test)]

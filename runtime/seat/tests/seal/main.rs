@@ -1,0 +1,280 @@
+//! The seal on real rooms: what is planted is found, what is clean is seated.
+
+#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+#![expect(clippy::print_stdout, reason = "the list of findings is what these tests show")]
+
+mod bench;
+
+use proctor_docker::Docker;
+use proctor_native::Native;
+use proctor_sandbox_api::{Backend, Base};
+use proctor_seat::{LayerSeal, LeakKind};
+use proctor_types::{Layer, OnFinding};
+
+use bench::{layer, look, seat, task};
+
+/// Hiding places: how, where, and the kind of finding that each must be.
+const PLACES: [(&str, &str, LeakKind); 16] = [
+    ("exact", "/root/backup/thesis.txt", LeakKind::Copy),
+    ("exact", "/srv/deploy/numerals.py~", LeakKind::Copy),
+    ("exact", "/root/.cache/uv/archive-v0/Xk2/numerals/roman.py", LeakKind::Copy),
+    ("reindented", "/var/lib/notes/tidy.py", LeakKind::Copy),
+    ("patch", "/tmp/fix.patch", LeakKind::Copy),
+    ("wheel", "/root/.cache/pip/wheels/ab/any-1.0-py3-none-any.whl", LeakKind::ArchivedCopy),
+    ("sdist_without_a_name", "/root/.cache/pip/http-v2/0/1/body", LeakKind::Copy),
+    ("conda_package", "/var/conda/pkgs/numerals-1.0-py_0.tar.bz2", LeakKind::ArchivedCopy),
+    ("nested", "/root/.npm/_cacache/content-v2/sha512/0a", LeakKind::ArchivedCopy),
+    (
+        "other_version_importable",
+        "/venv2/lib/python3/site-packages/numerals/roman.py",
+        LeakKind::ImportableCopy,
+    ),
+    ("bytecode", "/var/spool/__pycache__/x.pyc", LeakKind::Bytecode),
+    ("loose_object", "/srv/mirror.git", LeakKind::History),
+    ("swap_file", "/root/.roman.py.swp", LeakKind::Copy),
+    ("editor_history", "/root/.config/Code/User/History/1f/Ab.json", LeakKind::Copy),
+    ("hidden_test", "/var/tmp/scratch.py", LeakKind::Copy),
+    ("hidden_test", "/home/dev/.local/test_roman.py.orig", LeakKind::Copy),
+];
+
+fn lines(places: &[(&str, &str, LeakKind)]) -> String {
+    places.iter().map(|(kind, path, _)| format!("{kind} {path}\n")).collect()
+}
+
+fn print(seal: &LayerSeal) {
+    for leak in &seal.leaks {
+        println!("  {leak}");
+    }
+    println!("  {:?}", seal.unseen);
+}
+
+/// Every place has its finding of its kind, and nothing else has one.
+fn assert_found(seal: &LayerSeal, places: &[(&str, &str, LeakKind)]) {
+    for (how, path, kind) in places {
+        let found: Vec<_> = seal.leaks.iter().filter(|leak| leak.place.starts_with(path)).collect();
+        assert!(!found.is_empty(), "{how} at {path} was not found");
+        if *how != "sdist_without_a_name" {
+            assert!(found.iter().any(|leak| leak.kind == *kind), "{how}: {found:?}");
+        }
+    }
+    for leak in &seal.leaks {
+        let is_planted = places.iter().any(|(_, path, _)| leak.place.starts_with(path));
+        assert!(is_planted, "{leak} was not planted");
+    }
+}
+
+/// All of it on one back end: found, refused without a word of the gold, removed, and seated.
+async fn planted(backend: &dyn Backend, base: Base, places: &[(&str, &str, LeakKind)]) {
+    let folder = tempfile::tempdir().unwrap();
+    let task = task();
+    let environment = layer(backend, base, folder.path(), &lines(places)).await;
+    let seal = look(backend, &environment, &task).await;
+    print(&seal);
+    assert_found(&seal, places);
+
+    let refused = seat(backend, &environment, &task, &seal, OnFinding::Refuse).await.unwrap_err();
+    assert_eq!(refused.layer, Layer::Seat, "an infrastructure fault, never a zero");
+    let said = refused.to_string();
+    println!("{said}");
+    assert!(seal.leaks.iter().take(5).all(|leak| said.contains(&leak.place)), "{said}");
+    assert!(!said.contains("startswith") && !said.contains("pytest.raises"), "no gold: {said}");
+
+    let removed = seat(backend, &environment, &task, &seal, OnFinding::Remove).await.unwrap();
+    assert_eq!(removed.removed.len(), seal.leaks.len());
+}
+
+async fn clean(backend: &dyn Backend, base: Base) {
+    let folder = tempfile::tempdir().unwrap();
+    let task = task();
+    let environment = layer(backend, base, folder.path(), "").await;
+    let seal = look(backend, &environment, &task).await;
+    print(&seal);
+    assert_eq!(seal.leaks, [], "a clean image yields no finding");
+    assert!(seal.unseen.files > 100, "the whole room was looked through: {:?}", seal.unseen);
+    let sealed = seat(backend, &environment, &task, &seal, OnFinding::Refuse).await.unwrap();
+    assert_eq!(sealed.removed, [""; 0]);
+}
+
+fn native() -> (tempfile::TempDir, Native) {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    (cache, native)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_planted_in_a_native_room_is_found() {
+    let (_cache, native) = native();
+    let mut places = PLACES.to_vec();
+    // Real git packs the blob as a delta; the commit is only in the reflog.
+    places.push(("packed_by_git", "/root/work", LeakKind::History));
+    planted(&native, Base::Host, &places).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clean_native_room_is_seated() {
+    let (_cache, native) = native();
+    clean(&native, Base::Host).await;
+}
+
+const DEBIAN: &str = "proctor-test:bookworm";
+
+/// An engine, or the end of the test.
+async fn engine(test: &str) -> Option<Docker> {
+    match Docker::connect().await {
+        Ok(docker) => Some(docker),
+        Err(fault) if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() => {
+            panic!("{test}: {fault}")
+        }
+        Err(fault) => {
+            println!("{test}: NOT RUN: Docker is absent: {fault}");
+            None
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_planted_in_a_docker_image_is_found() {
+    let name = "everything_planted_in_a_docker_image_is_found";
+    let Some(docker) = engine(name).await else { return };
+    planted(&docker, Base::Image(DEBIAN.into()), &PLACES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clean_docker_image_is_seated() {
+    let Some(docker) = engine("a_clean_docker_image_is_seated").await else { return };
+    clean(&docker, Base::Image(DEBIAN.into())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_in_the_work_directory_are_found_after_the_mask() {
+    let (_cache, native) = native();
+    let folder = tempfile::tempdir().unwrap();
+    let task = task();
+    let places = "exact /testbed/build/lib/numerals/roman.py\nwheel /testbed/dist/any.whl\n\
+                  loose_object /testbed/.git\nbytecode /testbed/numerals/roman.pyc\n";
+    let environment = layer(&native, Base::Host, folder.path(), places).await;
+    let seal = look(&native, &environment, &task).await;
+    assert_eq!(seal.leaks, [], "the work directory is the trial's");
+    let fault = seat(&native, &environment, &task, &seal, OnFinding::Refuse).await.unwrap_err();
+    let said = fault.to_string();
+    assert!(said.contains("/testbed/build/lib/numerals/roman.py"), "{said}");
+    assert!(said.contains("/testbed/dist/any.whl"), "{said}");
+    assert!(!said.contains(".git") && !said.contains(".pyc"), "removed in any case: {said}");
+    let sealed = seat(&native, &environment, &task, &seal, OnFinding::Remove).await.unwrap();
+    assert_eq!(sealed.removed.len(), 2, "{:?}", sealed.removed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_around_the_files_are_found() {
+    let (_cache, native) = native();
+    let folder = tempfile::tempdir().unwrap();
+    let places = "exact /root/.netrc\n";
+    let environment = layer(&native, Base::Host, folder.path(), places).await;
+    let mut task = task();
+    task.env.insert("SERVICE_API_KEY".into(), "not to be told".into());
+    // Without a mask nothing is hidden; what is around the files counts all the same.
+    task.mask = None;
+    task.hidden.clear();
+    let seal = look(&native, &environment, &task).await;
+    assert_eq!(seal.leaks, []);
+    let fault = seat(&native, &environment, &task, &seal, OnFinding::Refuse).await.unwrap_err();
+    let said = fault.to_string();
+    assert!(said.contains("SERVICE_API_KEY") && said.contains("/root/.netrc"), "{said}");
+    assert!(!said.contains("not to be told"), "{said}");
+}
+
+/// The whole source is hidden, the installed package is taken away, and its place starts as told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_from_scratch_cannot_import_the_original() {
+    let (_cache, native) = native();
+    let folder = tempfile::tempdir().unwrap();
+    let mut task = task();
+    (task.mask, task.hidden) = (None, Vec::new());
+    task.from_scratch = serde_json::from_value(serde_json::json!({
+        "files": {"README.md": "put all code here\n"}, "install": "pip install ."
+    }))
+    .unwrap();
+    let site = "/venv2/lib/python3/site-packages";
+    let places = format!(
+        "exact {site}/numerals/roman.py\nexact {site}/numerals/tally.py\nexact /root/copy.py\n"
+    );
+    let environment = layer(&native, Base::Host, folder.path(), &places).await;
+    let seal = look(&native, &environment, &task).await;
+    print(&seal);
+    let at = |place: &str| seal.leaks.iter().filter(|leak| leak.place.starts_with(place)).count();
+    assert_eq!((at(site), at("/root/copy.py")), (1, 1), "one finding a package");
+
+    let fault = seat(&native, &environment, &task, &seal, OnFinding::Refuse).await.unwrap_err();
+    let said = fault.to_string();
+    assert!(said.contains("/root/copy.py") && !said.contains(site), "{said}");
+    let mut sandbox = bench::open(&native, &environment).await;
+    let room = sandbox.room();
+    proctor_seat::prepare_for_driving(room, &task, &seal, OnFinding::Remove).await.unwrap();
+    let line = format!("ls -A /testbed; ls {site}; PYTHONPATH={site} python3 -c 'import numerals'");
+    let done = room.run(proctor_sandbox_api::Command::shell(&line).cwd("/testbed")).await.unwrap();
+    assert_eq!(done.stdout.text(), "README.md\n");
+    assert!(done.stderr.text().contains("No module named 'numerals'"), "{:?}", done.stderr);
+    sandbox.close().await.unwrap();
+}
+
+/// The host's own copy of what a task hides is covered in the task's rooms, and in no others.
+async fn host_copy(backend: &dyn Backend) {
+    use proctor_sandbox_api::{Command, Prepared};
+
+    let folder = tempfile::tempdir().unwrap();
+    let environment = layer(backend, Base::Host, folder.path(), "").await;
+    let mut sandbox = bench::open(backend, &environment).await;
+    let line = "python3 -c 'import textwrap; print(textwrap.__file__)'";
+    let done = sandbox.room().run(Command::shell(line)).await.unwrap();
+    let path = done.stdout.text().trim().to_owned();
+    sandbox.close().await.unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut task = task();
+    (task.mask, task.hidden) = (None, Vec::new());
+    let added: String = text.lines().map(|line| format!("+{line}\n")).collect();
+    let count = text.lines().count();
+    task.gold = Some(format!("--- /dev/null\n+++ b/wrapping.py\n@@ -0,0 +1,{count} @@\n{added}"));
+
+    let seal = look(backend, &environment, &task).await;
+    print(&seal);
+    assert!(seal.leaks.iter().any(|leak| leak.place == path), "{path}");
+    let sealed = seat(backend, &environment, &task, &seal, OnFinding::Refuse).await.unwrap();
+    assert!(sealed.removed.iter().any(|line| line.contains(&path)), "{:?}", sealed.removed);
+    // In a room that does not cover it, it is seen that it is there.
+    let mut open = bench::open(backend, &environment).await;
+    let room = open.room();
+    let refused = proctor_seat::prepare_for_driving(room, &task, &seal, OnFinding::Refuse).await;
+    assert!(refused.unwrap_err().what.contains(&path));
+    open.close().await.unwrap();
+    let covered = Prepared { covers: seal.covers(&task), ..environment };
+    let mut sandbox = bench::open(backend, &covered).await;
+    let done = sandbox.room().run(Command::shell(&format!("wc -c < {path}"))).await.unwrap();
+    assert_eq!(done.stdout.text().trim(), "0");
+    sandbox.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_on_the_host_is_covered_in_a_native_room() {
+    let (_cache, native) = native();
+    host_copy(&native).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_on_the_host_is_covered_in_a_docker_room() {
+    let Some(docker) = engine("a_copy_on_the_host_is_covered_in_a_docker_room").await else {
+        return;
+    };
+    host_copy(&docker).await;
+}
+
+#[test]
+fn what_was_found_is_kept_by_digest() {
+    let folder = tempfile::tempdir().unwrap();
+    let task = task();
+    let key = LayerSeal::key(&task, "an environment").unwrap();
+    assert_ne!(key, LayerSeal::key(&task, "another").unwrap());
+    let mut other = task.clone();
+    other.hidden.push("tests/more.py".into());
+    assert_ne!(key, LayerSeal::key(&other, "an environment").unwrap());
+    assert_eq!(LayerSeal::read(folder.path(), &key), None);
+}

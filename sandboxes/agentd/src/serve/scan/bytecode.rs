@@ -1,0 +1,93 @@
+//! Compiled Python: the strings that the marshal format keeps.
+
+use proctor_wire::{Found, print};
+
+use super::{
+    secrets::{Index, Tally},
+    text,
+};
+
+/// The longest string that can be a name, in bytes.
+const NAME: usize = 80;
+
+/// Whether these bytes begin as a `.pyc` file does: a magic number that ends in a line break.
+pub fn is(bytes: &[u8]) -> bool {
+    bytes.len() > 16 && bytes.get(2..4) == Some(b"\r\n")
+}
+
+/// Every string of the marshalled code is looked up as a name; those of several lines (docstrings)
+/// also as text.
+///
+/// The bytes are not parsed but tried at every place where a string could start. The format differs
+/// from version to version of Python; a string's own encoding does not.
+pub fn look(index: &Index, path: &[u8], bytes: &[u8], tally: &mut Tally) -> Option<Found> {
+    let mut carried = vec![stem(path).to_vec()];
+    let mut at = 0;
+    while at < bytes.len() {
+        let Some((string, next)) = string(bytes, at) else {
+            at += 1;
+            continue;
+        };
+        if string.contains(&b'\n') {
+            text::lines(index, string, false, tally);
+        }
+        if string.ends_with(b".py") {
+            carried.push(string[..string.len() - 3].to_vec());
+        }
+        if string.len() <= NAME && index.has_names() {
+            tally.name(index, print::bytes(string));
+        }
+        at = next;
+    }
+    let carries = |module: &str| {
+        let last = module.rsplit('/').next().unwrap_or(module);
+        carried.iter().any(|name| name == last.as_bytes() || ends_as_path(name, module.as_bytes()))
+    };
+    tally.text(index).or_else(|| tally.bytecode(index, &carries))
+}
+
+/// `module` of `__pycache__/module.cpython-311.opt-1.pyc`.
+fn stem(path: &[u8]) -> &[u8] {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    name.split(|&byte| byte == b'.').next().unwrap_or(name)
+}
+
+fn ends_as_path(path: &[u8], end: &[u8]) -> bool {
+    path.strip_suffix(end).is_some_and(|head| head.is_empty() || head.ends_with(b"/"))
+}
+
+/// The string that starts here, and where it ends. A type byte may carry the flag of a reference.
+fn string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let (start, length) = match bytes[at] & 0x7f {
+        // Short ASCII, interned or not.
+        b'z' | b'Z' => (at + 2, usize::from(*bytes.get(at + 1)?)),
+        // ASCII, Unicode, bytes.
+        b'a' | b'A' | b'u' | b't' | b's' => {
+            let length = bytes.get(at + 1..at + 5)?;
+            (at + 5, u32::from_le_bytes(length.try_into().ok()?) as usize)
+        }
+        _ => return None,
+    };
+    let string = bytes.get(start..start.checked_add(length)?)?;
+    // A name or a text; anything else was no string, and what is inside is tried by itself.
+    let is_text = length > 0
+        && string.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\t' | b'\r'));
+    is_text.then_some((string, start + length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_found_wherever_they_start() {
+        let mut bytes = b"\xa7\r\r\n____________".to_vec();
+        bytes.extend(b"\xda\x06to_man\xfa\x10/src/pkg/roman.pys\x04\0\0\0\x01\x02\x03\x04");
+        assert!(is(&bytes));
+        assert_eq!(string(&bytes, 16), Some((&b"to_man"[..], 24)));
+        assert_eq!(string(&bytes, bytes.len() - 9), None, "code is not a string");
+        assert_eq!(stem(b"/a/__pycache__/roman.cpython-311.pyc"), b"roman");
+        assert!(ends_as_path(b"/src/pkg/roman", b"pkg/roman"));
+        assert!(!ends_as_path(b"/src/mypkg/roman", b"pkg/roman"));
+    }
+}

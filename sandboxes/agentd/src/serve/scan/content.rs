@@ -1,0 +1,191 @@
+//! One file's content, whatever it turns out to be.
+
+use proctor_wire::{Finding, Found, RawPath, ScanLimits, ScanReply, whole};
+
+use super::{
+    bytecode,
+    expand::{Expanded, Method, expand},
+    modules, pack,
+    secrets::{Index, Tally},
+    tar, text, zip,
+};
+
+/// Looks into contents and keeps what it finds.
+pub struct Look<'a> {
+    pub index: &'a Index,
+    pub limits: ScanLimits,
+    pub reply: ScanReply,
+    /// Packages and repositories that have a finding: one is enough for each.
+    wholes: Vec<Vec<u8>>,
+}
+
+/// A content's place: the file, and the way through archives.
+#[derive(Clone)]
+pub struct Place {
+    pub path: RawPath,
+    pub inside: Vec<RawPath>,
+}
+
+impl Place {
+    fn name(&self) -> &[u8] {
+        self.inside.last().unwrap_or(&self.path).as_bytes()
+    }
+
+    fn within(&self, name: &[u8]) -> Self {
+        let mut inside = self.inside.clone();
+        inside.push(RawPath::new(name));
+        Self { path: self.path.clone(), inside }
+    }
+}
+
+impl<'a> Look<'a> {
+    pub fn new(index: &'a Index, limits: ScanLimits) -> Self {
+        Self { index, limits, reply: ScanReply::default(), wholes: Vec::new() }
+    }
+
+    /// Whether the path is part of something that has a finding already.
+    pub fn is_covered(&self, path: &[u8]) -> bool {
+        let below =
+            |whole: &Vec<u8>| path.strip_prefix(&whole[..]).is_some_and(|r| r.starts_with(b"/"));
+        self.wholes.iter().any(below)
+    }
+
+    /// By content alone: a copy may have any name.
+    pub fn content(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+        if bytes.starts_with(b"\x7fELF") && zip::end(bytes).is_none() {
+            return;
+        }
+        if let Some(end) = zip::end(bytes) {
+            return self.zip(place, bytes, end, depth);
+        }
+        if pack::is(bytes) {
+            return self.pack(place, bytes);
+        }
+        if let Some(method) = Method::of(bytes) {
+            return self.compressed(place, bytes, method, depth);
+        }
+        if tar::is(bytes) {
+            return self.tar(place, bytes, depth);
+        }
+        let mut tally = Tally::default();
+        if bytecode::is(bytes) {
+            let found = bytecode::look(self.index, place.name(), bytes, &mut tally);
+            return self.keep(place, found);
+        }
+        text::lines(self.index, bytes, false, &mut tally);
+        let name = place.name();
+        let suffix = name.rsplit(|&byte| byte == b'.').next().unwrap_or_default();
+        if bytes.starts_with(b"b0VIM") || matches!(suffix, b"swp" | b"swo" | b"swn") {
+            text::lines(self.index, bytes, true, &mut tally);
+        }
+        if matches!(suffix, b"json" | b"jsonl" | b"ipynb") {
+            text::json(self.index, bytes, &mut tally);
+        }
+        let found = tally.text(self.index);
+        self.keep(place, found);
+    }
+
+    /// A path that the package under test could be imported from.
+    pub fn path(&mut self, place: &Place) {
+        let module = modules::find(&self.index.secrets, place.name(), !place.inside.is_empty());
+        self.keep(place, module.map(|module| Found::Module { module }));
+    }
+
+    fn keep(&mut self, place: &Place, found: Option<Found>) {
+        let Some(what) = found else { return };
+        if self.reply.findings.len() >= self.limits.findings as usize {
+            self.reply.more = true;
+            return;
+        }
+        // One finding a file is enough, whatever else its archive holds.
+        if self.reply.findings.last().is_some_and(|last| last.path == place.path) {
+            return;
+        }
+        let path = place.path.as_bytes();
+        let roots = &self.index.secrets.import_roots;
+        let whole = match what {
+            Found::Module { .. } if place.inside.is_empty() => Some(whole::package(path, roots)),
+            _ => whole::repository(path),
+        };
+        self.wholes.extend(whole.filter(|whole| whole.len() < path.len()).map(<[u8]>::to_vec));
+        let Place { path, inside } = place.clone();
+        self.reply.findings.push(Finding { path, inside, what });
+    }
+
+    fn deeper(&mut self, depth: u32) -> Option<u32> {
+        if depth >= self.limits.depth {
+            self.reply.too_deep += 1;
+            return None;
+        }
+        Some(depth + 1)
+    }
+
+    fn compressed(&mut self, place: &Place, bytes: &[u8], method: Method, depth: u32) {
+        match expand(method, bytes, self.limits.expanded_bytes) {
+            Expanded::Damaged if method == Method::Zlib => {
+                // Two bytes are no proof: it was something else.
+                let mut tally = Tally::default();
+                text::lines(self.index, bytes, false, &mut tally);
+                let found = tally.text(self.index);
+                self.keep(place, found);
+            }
+            Expanded::Damaged => self.reply.unreadable += 1,
+            expanded => {
+                let Some(depth) = self.deeper(depth) else { return };
+                let bytes = self.opened(expanded);
+                self.content(place, &bytes, depth);
+            }
+        }
+    }
+
+    fn opened(&mut self, expanded: Expanded) -> Vec<u8> {
+        match expanded {
+            Expanded::Whole(bytes) => bytes,
+            Expanded::Cut(bytes) => {
+                self.reply.too_large += 1;
+                bytes
+            }
+            Expanded::Damaged => {
+                self.reply.unreadable += 1;
+                Vec::new()
+            }
+        }
+    }
+
+    fn zip(&mut self, place: &Place, bytes: &[u8], end: usize, depth: u32) {
+        let Some(depth) = self.deeper(depth) else { return };
+        let mut left = self.limits.expanded_bytes;
+        for entry in zip::entries(bytes, end) {
+            let inner = place.within(entry.name);
+            self.path(&inner);
+            let content = entry.content(left);
+            let content = self.opened(content);
+            left = left.saturating_sub(content.len() as u64);
+            self.content(&inner, &content, depth);
+            if left == 0 {
+                break;
+            }
+        }
+    }
+
+    fn tar(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+        let Some(depth) = self.deeper(depth) else { return };
+        for (name, content) in tar::entries(bytes) {
+            let inner = place.within(&name);
+            self.path(&inner);
+            self.content(&inner, content, depth);
+        }
+    }
+
+    fn pack(&mut self, place: &Place, bytes: &[u8]) {
+        let index = self.index;
+        let mut found = None;
+        let whole = pack::objects(bytes, self.limits.expanded_bytes, &mut |object| {
+            let mut tally = Tally::default();
+            text::lines(index, object, false, &mut tally);
+            found = found.take().max(tally.text(index));
+        });
+        self.reply.too_large += u64::from(!whole);
+        self.keep(place, found);
+    }
+}

@@ -1,0 +1,103 @@
+//! Compressed streams, each to a stated limit of bytes.
+
+use std::io::{self, Read, Write};
+
+use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+
+/// The way in which a stream is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Deflate,
+    Gzip,
+    Zlib,
+    Bzip2,
+    Xz,
+    Zstd,
+}
+
+/// What came of it.
+pub enum Expanded {
+    Whole(Vec<u8>),
+    /// The limit was reached: the head is still worth a look.
+    Cut(Vec<u8>),
+    Damaged,
+}
+
+impl Method {
+    /// By the first bytes. A zlib stream has no more than a checked header, so it is asked for last
+    /// and only where repositories keep such streams.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Some(Self::Bzip2),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
+            [first, second, ..]
+                if first & 0x8f == 8
+                    && (u16::from(*first) << 8 | u16::from(*second)).is_multiple_of(31) =>
+            {
+                Some(Self::Zlib)
+            }
+            _ => None,
+        }
+    }
+}
+
+pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expanded {
+    match method {
+        Method::Deflate => take(DeflateDecoder::new(bytes), limit),
+        Method::Gzip => take(MultiGzDecoder::new(bytes), limit),
+        Method::Zlib => take(ZlibDecoder::new(bytes), limit),
+        Method::Bzip2 => take(bzip2_rs::DecoderReader::new(bytes), limit),
+        Method::Zstd => match ruzstd::decoding::StreamingDecoder::new(bytes) {
+            Ok(decoder) => take(decoder, limit),
+            Err(_) => Expanded::Damaged,
+        },
+        Method::Xz => {
+            let mut sink = Sink { bytes: Vec::new(), limit, is_full: false };
+            let done = lzma_rs::xz_decompress(&mut &bytes[..], &mut sink);
+            match done {
+                Ok(()) => Expanded::Whole(sink.bytes),
+                Err(_) if sink.is_full => Expanded::Cut(sink.bytes),
+                Err(_) => Expanded::Damaged,
+            }
+        }
+    }
+}
+
+fn take(reader: impl Read, limit: u64) -> Expanded {
+    let mut bytes = Vec::new();
+    let done = reader.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+    if bytes.len() as u64 > limit {
+        bytes.truncate(limit as usize);
+        return Expanded::Cut(bytes);
+    }
+    match done {
+        Ok(_) => Expanded::Whole(bytes),
+        // A stream whose end is missing has a head.
+        Err(_) if !bytes.is_empty() => Expanded::Cut(bytes),
+        Err(_) => Expanded::Damaged,
+    }
+}
+
+struct Sink {
+    bytes: Vec<u8>,
+    limit: u64,
+    is_full: bool,
+}
+
+impl Write for Sink {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let room = (self.limit as usize).saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            self.is_full = true;
+            return Err(io::Error::other("the limit of expansion"));
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! Git packs: every object's content, deltas resolved.
+
+use std::collections::HashMap;
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+/// Bytes of resolved objects that are kept as bases of later ones. A delta whose base is gone is
+/// looked at as it is: it holds the lines that it adds.
+const KEPT: usize = 48 << 20;
+
+/// Objects larger than this are cut, in bytes.
+const OBJECT: usize = 16 << 20;
+
+pub fn is(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PACK\0\0\0")
+}
+
+/// Calls `look` with each object's content; returns false where the pack is damaged, or `limit`
+/// bytes were expanded.
+pub fn objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
+    let mut kept: HashMap<usize, Vec<u8>> = HashMap::new();
+    let (mut kept_bytes, mut expanded) = (0, 0);
+    let mut at = 12;
+    let count = bytes.get(8..12).map_or(0, be);
+    for _ in 0..count {
+        let start = at;
+        let Some((kind, mut body)) = header(bytes, at) else { return false };
+        let base = match kind {
+            6 => {
+                let Some((distance, next)) = offset(bytes, body) else { return false };
+                body = next;
+                start.checked_sub(distance)
+            }
+            7 => {
+                body += 20;
+                None
+            }
+            _ => None,
+        };
+        let Some((content, used)) = inflate(bytes.get(body..).unwrap_or_default()) else {
+            return false;
+        };
+        at = body + used;
+        expanded += content.len() as u64;
+        let whole = match base.and_then(|base| kept.get(&base)) {
+            Some(base) => apply(base, &content).unwrap_or(content),
+            None => content,
+        };
+        look(&whole);
+        if expanded > limit {
+            return false;
+        }
+        if kept_bytes + whole.len() <= KEPT {
+            kept_bytes += whole.len();
+            kept.insert(start, whole);
+        }
+    }
+    true
+}
+
+fn be(field: &[u8]) -> usize {
+    field.iter().fold(0, |value, &byte| value << 8 | usize::from(byte))
+}
+
+/// Kind of the object at `at`, and where what follows its size begins.
+fn header(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
+    let first = *bytes.get(at)?;
+    let mut next = at + 1;
+    let mut more = first & 0x80 != 0;
+    while more {
+        more = bytes.get(next)? & 0x80 != 0;
+        next += 1;
+    }
+    Some((first >> 4 & 7, next))
+}
+
+/// The distance back to a delta's base.
+fn offset(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+    let mut byte = *bytes.get(at)?;
+    let mut value = usize::from(byte & 0x7f);
+    let mut next = at + 1;
+    while byte & 0x80 != 0 {
+        byte = *bytes.get(next)?;
+        value = value.checked_add(1)?.checked_mul(128)? | usize::from(byte & 0x7f);
+        next += 1;
+    }
+    Some((value, next))
+}
+
+/// The content, cut at [`OBJECT`], and the bytes that it took.
+fn inflate(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let mut inflater = Decompress::new(true);
+    let mut content = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        let (read, written) = (inflater.total_in() as usize, inflater.total_out());
+        let status =
+            inflater.decompress(bytes.get(read..)?, &mut piece, FlushDecompress::None).ok()?;
+        let got = (inflater.total_out() - written) as usize;
+        let room = OBJECT.saturating_sub(content.len());
+        content.extend_from_slice(&piece[..got.min(room)]);
+        if status == Status::StreamEnd {
+            return Some((content, inflater.total_in() as usize));
+        }
+        if got == 0 && inflater.total_in() as usize == read {
+            return None;
+        }
+    }
+}
+
+fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
+    let (_, at) = size(delta, 0)?;
+    let (length, mut at) = size(delta, at)?;
+    let mut out = Vec::with_capacity(length.min(OBJECT));
+    while let Some(&code) = delta.get(at) {
+        at += 1;
+        if code & 0x80 == 0 {
+            out.extend_from_slice(delta.get(at..at + usize::from(code))?);
+            at += usize::from(code);
+        } else {
+            let mut field = |bits: std::ops::Range<u8>| -> Option<usize> {
+                let mut value = 0;
+                for (shift, bit) in bits.enumerate() {
+                    if code >> bit & 1 == 1 {
+                        value |= usize::from(*delta.get(at)?) << (8 * shift);
+                        at += 1;
+                    }
+                }
+                Some(value)
+            };
+            let from = field(0..4)?;
+            let count = match field(4..7)? {
+                0 => 0x10000,
+                count => count,
+            };
+            out.extend_from_slice(base.get(from..from.checked_add(count)?)?);
+        }
+        if out.len() > OBJECT {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+fn size(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let byte = *bytes.get(at)?;
+        value |= usize::from(byte & 0x7f).checked_shl(shift)?;
+        at += 1;
+        if byte & 0x80 == 0 {
+            return Some((value, at));
+        }
+        shift += 7;
+    }
+}

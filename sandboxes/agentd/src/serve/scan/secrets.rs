@@ -1,0 +1,113 @@
+//! The fingerprints, ready to be looked up, and the tally of one file.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    hash::{BuildHasherDefault, Hasher},
+};
+
+use proctor_wire::{Found, Secrets, WINDOW_LINES};
+
+/// The keys are hashes already.
+#[derive(Default)]
+pub struct Same(u64);
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key ^ (key >> 29);
+    }
+}
+
+type Table = HashMap<u64, Vec<(u32, u32)>, BuildHasherDefault<Same>>;
+
+pub struct Index {
+    pub secrets: Secrets,
+    /// Windows, to (block, number) each.
+    windows: Table,
+    /// Names, to (set, number) each.
+    names: Table,
+    /// Which lengths of window are in use.
+    pub lengths: [bool; WINDOW_LINES + 1],
+}
+
+impl Index {
+    pub fn new(secrets: Secrets) -> Self {
+        let (mut windows, mut names) = (Table::default(), Table::default());
+        let mut lengths = [false; WINDOW_LINES + 1];
+        for (block, of) in secrets.blocks.iter().enumerate() {
+            if let Some(used) = lengths.get_mut(usize::from(of.lines)) {
+                *used = true;
+            }
+            for (number, window) in of.windows.iter().enumerate() {
+                windows.entry(*window).or_default().push((block as u32, number as u32));
+            }
+        }
+        for (set, of) in secrets.names.iter().enumerate() {
+            for (number, name) in of.names.iter().enumerate() {
+                names.entry(*name).or_default().push((set as u32, number as u32));
+            }
+        }
+        Self { secrets, windows, names, lengths }
+    }
+
+    pub fn has_names(&self) -> bool {
+        !self.names.is_empty()
+    }
+}
+
+/// What one file holds of the secrets: distinct windows and names, by block and set.
+#[derive(Default)]
+pub struct Tally {
+    windows: BTreeMap<u32, HashSet<u32>>,
+    names: BTreeMap<u32, HashSet<u32>>,
+}
+
+impl Tally {
+    pub fn window(&mut self, index: &Index, window: u64) {
+        for &(block, number) in index.windows.get(&window).into_iter().flatten() {
+            self.windows.entry(block).or_default().insert(number);
+        }
+    }
+
+    pub fn name(&mut self, index: &Index, name: u64) {
+        for &(set, number) in index.names.get(&name).into_iter().flatten() {
+            self.names.entry(set).or_default().insert(number);
+        }
+    }
+
+    /// The block that most is found of, where any is found; one finding a file is enough.
+    pub fn text(&self, index: &Index) -> Option<Found> {
+        self.windows
+            .iter()
+            .filter_map(|(block, seen)| {
+                let of = index.secrets.blocks.get(*block as usize)?;
+                let matched = seen.len() as u32;
+                (matched >= of.need.max(1)).then_some((matched, *block))
+            })
+            .max()
+            .map(|(matched, block)| Found::Text { block, matched })
+    }
+
+    /// As [`Tally::text`], for names; `carries` says whether the bytecode names the set's module.
+    pub fn bytecode(&self, index: &Index, carries: &dyn Fn(&str) -> bool) -> Option<Found> {
+        self.names
+            .iter()
+            .filter_map(|(set, seen)| {
+                let of = index.secrets.names.get(*set as usize)?;
+                let matched = seen.len() as u32;
+                let need = if carries(&of.module) { of.need } else { of.need_elsewhere };
+                (matched >= need.max(1)).then_some((matched, *set))
+            })
+            .max()
+            .map(|(matched, set)| Found::Bytecode { set, matched })
+    }
+}

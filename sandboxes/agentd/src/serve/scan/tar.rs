@@ -1,0 +1,86 @@
+//! Tape archives: names and contents, no more. Attributes, links and sparse files do not matter to a
+//! search.
+
+const BLOCK: usize = 512;
+
+/// Whether these bytes begin as a tape archive does: by its magic, or by a header's checksum.
+pub fn is(bytes: &[u8]) -> bool {
+    bytes.get(..BLOCK).is_some_and(|header| {
+        header[257..262] == *b"ustar"
+            || (header[0] != 0 && octal(&header[148..156]) == Some(sum(header)))
+    })
+}
+
+/// The files of an archive. A damaged header ends it.
+pub struct Entries<'a> {
+    rest: &'a [u8],
+    /// From a GNU long name, for the entry that follows.
+    long: Option<Vec<u8>>,
+}
+
+pub fn entries(bytes: &[u8]) -> Entries<'_> {
+    Entries { rest: bytes, long: None }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (Vec<u8>, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let header = self.rest.get(..BLOCK)?;
+            if header.iter().all(|&byte| byte == 0) {
+                // Archives may be joined; what lies between is empty.
+                self.rest = &self.rest[BLOCK..];
+                continue;
+            }
+            let size = octal(&header[124..136])? as usize;
+            let body = &self.rest[BLOCK..];
+            // A cut archive still has its head.
+            let content = &body[..size.min(body.len())];
+            let padded = size.checked_next_multiple_of(BLOCK)?;
+            self.rest = body.get(padded..).unwrap_or_default();
+            match header[156] {
+                b'L' => self.long = Some(until_nul(content).to_vec()),
+                b'0' | 0 | b'7' => {
+                    let name = self.long.take().unwrap_or_else(|| name(header));
+                    return Some((name, content));
+                }
+                // Global and extended headers, folders, links.
+                b'x' | b'g' => {}
+                _ => self.long = None,
+            }
+        }
+    }
+}
+
+fn name(header: &[u8]) -> Vec<u8> {
+    let name = until_nul(&header[..100]);
+    let prefix = if header[257..263] == *b"ustar\0" { until_nul(&header[345..500]) } else { &[] };
+    if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+fn octal(field: &[u8]) -> Option<u64> {
+    // Sizes past 8 GiB are written in binary; no file of a scan is that large.
+    let text = field.trim_ascii_start();
+    let digits = text.iter().take_while(|byte| (b'0'..=b'7').contains(byte));
+    let mut value: u64 = 0;
+    let mut any = false;
+    for digit in digits {
+        value = value.checked_mul(8)?.checked_add(u64::from(digit - b'0'))?;
+        any = true;
+    }
+    any.then_some(value)
+}
+
+fn sum(header: &[u8]) -> u64 {
+    let field = |at: usize| (148..156).contains(&at);
+    header
+        .iter()
+        .enumerate()
+        .map(|(at, &byte)| if field(at) { u64::from(b' ') } else { u64::from(byte) })
+        .sum()
+}

@@ -1,0 +1,151 @@
+//! The walk over whole folders: no link followed, no special file opened.
+
+use std::{
+    fs::{self, File, Metadata},
+    io::Read,
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use proctor_wire::{RawPath, Refusal, RefusalKind, ScanReply, ScanRequest};
+use rustix::fs::OFlags;
+
+use super::{
+    content::{Look, Place},
+    secrets::Index,
+};
+use crate::serve::{
+    refusal::{cancelled, refuse},
+    stream::Stream,
+};
+
+/// Bytes that tell a program or a library, which are not looked into.
+const HEAD: usize = 4;
+
+pub struct Walk<'a> {
+    stream: &'a Stream,
+    request: &'a ScanRequest,
+    look: Look<'a>,
+    entries: u64,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(stream: &'a Stream, request: &'a ScanRequest, index: &'a Index) -> Self {
+        Self { stream, request, look: Look::new(index, request.limits), entries: 0 }
+    }
+
+    pub fn finish(self) -> ScanReply {
+        self.look.reply
+    }
+
+    pub fn root(&mut self, root: &RawPath) -> Result<(), Refusal> {
+        let mut left = vec![PathBuf::from(std::ffi::OsStr::from_bytes(root.as_bytes()))];
+        while let Some(path) = left.pop() {
+            let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+            self.entries += 1;
+            if self.entries > self.request.limits.entries {
+                let what = format!("{root}: more than {} entries", self.request.limits.entries);
+                return Err(refuse(RefusalKind::TooLarge, what));
+            }
+            if self.stream.is_cancelled() {
+                return Err(cancelled());
+            }
+            if meta.is_dir() {
+                self.folder(&path, &mut left);
+            } else if meta.is_file() {
+                self.file(&path, &meta);
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(&mut self, path: &Path, left: &mut Vec<PathBuf>) {
+        let bytes = path.as_os_str().as_bytes();
+        if self.request.skip.iter().any(|skip| skip.as_bytes() == bytes) {
+            return;
+        }
+        let Ok(entries) = fs::read_dir(path) else {
+            self.look.reply.unreadable += 1;
+            return;
+        };
+        let mut inner: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        // Popped from the end: the first name first.
+        inner.sort_unstable_by(|a, b| b.cmp(a));
+        left.append(&mut inner);
+    }
+
+    fn file(&mut self, path: &Path, meta: &Metadata) {
+        let bytes = path.as_os_str().as_bytes();
+        if self.request.skip.iter().any(|skip| skip.as_bytes() == bytes) {
+            return;
+        }
+        if self.look.is_covered(bytes) {
+            return;
+        }
+        let place = Place { path: RawPath::new(bytes), inside: Vec::new() };
+        self.look.path(&place);
+        if meta.len() == 0 || !self.wanted(path) {
+            return;
+        }
+        match read(path, self.request.limits.file_bytes) {
+            Ok(Content::Bytes(content)) => {
+                self.look.reply.files += 1;
+                self.look.reply.bytes += content.len() as u64;
+                self.look.content(&place, &content, 0);
+            }
+            Ok(Content::Program) => {}
+            Ok(Content::TooLarge) => self.look.reply.too_large += 1,
+            Err(_) => self.look.reply.unreadable += 1,
+        }
+    }
+
+    fn wanted(&self, path: &Path) -> bool {
+        let Some(suffixes) = &self.request.suffixes else { return true };
+        let suffix = path.extension().map(OsStrExt::as_bytes).unwrap_or_default();
+        suffixes.iter().any(|wanted| wanted.as_bytes() == suffix)
+    }
+}
+
+enum Content {
+    Bytes(Vec<u8>),
+    /// Machine code, with nothing packed behind it.
+    Program,
+    TooLarge,
+}
+
+fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
+    // Whatever the name has become since it was listed, a pipe would block.
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let mut file = File::options().read(true).custom_flags(flags).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Ok(Content::Program);
+    }
+    let mut bytes = vec![0; HEAD];
+    let mut filled = 0;
+    while filled < HEAD {
+        match file.read(&mut bytes[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    bytes.truncate(filled);
+    if (bytes == b"\x7fELF" || bytes == b"!<ar") && !ends_as_zip(&file, meta.len()) {
+        return Ok(Content::Program);
+    }
+    if meta.len() > limit {
+        return Ok(Content::TooLarge);
+    }
+    bytes.reserve(meta.len() as usize);
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(if bytes.len() as u64 > limit { Content::TooLarge } else { Content::Bytes(bytes) })
+}
+
+/// A program may carry an archive behind itself, and Python reads it.
+fn ends_as_zip(file: &File, length: u64) -> bool {
+    use std::os::unix::fs::FileExt;
+    let mut end = [0; 4];
+    length.checked_sub(22).is_some_and(|at| file.read_exact_at(&mut end, at).is_ok())
+        && end == *b"PK\x05\x06"
+}

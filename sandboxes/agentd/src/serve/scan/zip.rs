@@ -1,0 +1,84 @@
+//! Zip archives (wheels, eggs, conda packages), by their central directory.
+
+use super::expand::{Expanded, Method, expand};
+
+const END: &[u8] = b"PK\x05\x06";
+
+/// How far from the end the end record may lie: its own size and the longest comment.
+const END_REACH: usize = 22 + 0xffff;
+
+/// Where the end record is, which also tells that this is a zip archive, whatever it begins with.
+pub fn end(bytes: &[u8]) -> Option<usize> {
+    let exact = bytes.len().checked_sub(22)?;
+    if bytes[exact..].starts_with(END) {
+        return Some(exact);
+    }
+    // A comment follows only in what begins as an archive: looking for one in every file would
+    // cost more than all the rest.
+    if !bytes.starts_with(b"PK") {
+        return None;
+    }
+    let from = bytes.len().saturating_sub(END_REACH);
+    bytes[from..].windows(4).rposition(|four| four == END).map(|at| from + at)
+}
+
+/// One file of an archive.
+pub struct Entry<'a> {
+    pub name: &'a [u8],
+    method: u16,
+    body: &'a [u8],
+}
+
+impl Entry<'_> {
+    pub fn content(&self, limit: u64) -> Expanded {
+        match self.method {
+            0 if self.body.len() as u64 > limit => {
+                Expanded::Cut(self.body[..limit as usize].to_vec())
+            }
+            0 => Expanded::Whole(self.body.to_vec()),
+            8 => expand(Method::Deflate, self.body, limit),
+            12 => expand(Method::Bzip2, self.body, limit),
+            93 => expand(Method::Zstd, self.body, limit),
+            95 => expand(Method::Xz, self.body, limit),
+            _ => Expanded::Damaged,
+        }
+    }
+}
+
+/// The entries; a damaged directory ends them.
+pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
+    read(bytes, end).unwrap_or_default()
+}
+
+fn read(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
+    let size = number(bytes, end + 12, 4)?;
+    let claimed = number(bytes, end + 16, 4)?;
+    // What stands before an archive (a shebang line, a program) moves all offsets.
+    let directory = end.checked_sub(size).filter(|at| number(bytes, *at, 4) == Some(0x0201_4b50));
+    let directory = directory.unwrap_or(claimed);
+    let shift = directory.saturating_sub(claimed);
+    let mut entries = Vec::new();
+    let mut at = directory;
+    while number(bytes, at, 4) == Some(0x0201_4b50) {
+        let field = |offset, length| number(bytes, at + offset, length);
+        let (name, extra, comment) = (field(28, 2)?, field(30, 2)?, field(32, 2)?);
+        let entry = (|| {
+            let (method, size) = (field(10, 2)?, field(20, 4)?);
+            let local = field(42, 4)?.checked_add(shift)?;
+            let start = local + 30 + number(bytes, local + 26, 2)? + number(bytes, local + 28, 2)?;
+            Some(Entry {
+                name: bytes.get(at + 46..at + 46 + name)?,
+                method: method as u16,
+                body: bytes.get(start..start.checked_add(size)?)?,
+            })
+        })();
+        entries.extend(entry);
+        at += 46 + name + extra + comment;
+    }
+    Some(entries)
+}
+
+fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
+    let field = bytes.get(at..at.checked_add(length)?)?;
+    Some(field.iter().rev().fold(0, |value, &byte| value << 8 | usize::from(byte)))
+}
