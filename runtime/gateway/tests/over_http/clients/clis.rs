@@ -1,0 +1,173 @@
+//! Two real programs, each on an endpoint that speaks only Chat Completions: a call of a tool that
+//! writes a file, then the end. They run on the host, with a home of their own and nothing of the
+//! environment but what they are given.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::Duration,
+};
+
+use proctor_gateway::{Front, RequestRules};
+use proctor_types::{Api, Budget};
+
+use super::install::{made, or_not_run, run};
+use crate::common::{Bench, KEY};
+
+const TASK: &str = "Create a file hello.txt containing hello.";
+
+/// Pinned: newer ones may want another Node than is there, and npm would take an older one silently.
+const PACKAGES: [&str; 2] = ["@openai/codex@0.169.0", "@anthropic-ai/claude-code@2.1.329"];
+
+const CODEX_CONFIG: &str = include_str!("codex.toml");
+
+fn packages() -> &'static Result<PathBuf, String> {
+    static PACKAGES_AT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PACKAGES_AT.get_or_init(|| {
+        let home = made("clis-1", |home| {
+            std::fs::create_dir_all(home).map_err(|error| error.to_string())?;
+            // Both are single programs in a package of the platform; their scripts only move them.
+            let quiet = ["--no-audit", "--no-fund", "--ignore-scripts"];
+            let mut npm = Command::new("npm");
+            run(npm.args(["install", "--prefix"]).arg(home).args(quiet).args(PACKAGES))
+        })?;
+        Ok(home.join("node_modules"))
+    })
+}
+
+/// The program of a platform's package.
+fn program(modules: &Path, scope: &str, name: &str) -> PathBuf {
+    let pattern = format!("{}/{scope}/**/{name}", modules.display());
+    let found = glob::glob(&pattern).expect("a pattern").filter_map(Result::ok);
+    let mut found = found.filter(|path| {
+        let size = path.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
+        size > 50_000_000
+    });
+    found.next().expect("the package holds its program")
+}
+
+struct Ran {
+    bench: Bench,
+    success: bool,
+    told: String,
+    file: Option<String>,
+    seconds: f64,
+}
+
+/// Runs a program to its end over an endpoint that calls `tool` and then is done.
+async fn ran(
+    steps: u64,
+    call: &str,
+    command: impl FnOnce(&Path, &str, &str) -> tokio::process::Command,
+) -> Ran {
+    let script = format!(
+        "[[conversation]]\nwhen = \"hello.txt\"\n\
+         [[conversation.turn]]\ncontent = \"I write it.\"\ntool_calls = [{call}]\n\
+         [[conversation.turn]]\ncontent = \"Done.\"\n"
+    );
+    let budget = Budget { steps: Some(steps), ..Budget::default() };
+    let bench = Bench::new(&script, budget).await;
+    let front = Front::new(bench.trial.clone(), RequestRules::default()).expect("a front");
+    let listening = front.listen().await.expect("a free port");
+    let room = tempfile::tempdir().expect("a folder");
+    for folder in ["home", "work"] {
+        std::fs::create_dir(room.path().join(folder)).expect("a folder");
+    }
+    let mut command = command(room.path(), &listening.url(), front.token());
+    let begun = std::time::Instant::now();
+    let output = command
+        .current_dir(room.path().join("work"))
+        .env("HOME", room.path().join("home"))
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("SHELL", "/bin/bash")
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(Duration::from_secs(120), output).await;
+    let output = output.expect("it ends in time").expect("it starts");
+    let told = [output.stdout, output.stderr].concat();
+    Ran {
+        success: output.status.success(),
+        told: String::from_utf8_lossy(&told).into_owned(),
+        file: std::fs::read_to_string(room.path().join("work/hello.txt")).ok(),
+        seconds: begun.elapsed().as_secs_f64(),
+        bench,
+    }
+}
+
+fn codex(program: &Path, room: &Path, url: &str, token: &str) -> tokio::process::Command {
+    let home = room.join("codex");
+    std::fs::create_dir(&home).expect("a folder");
+    std::fs::write(home.join("config.toml"), CODEX_CONFIG.replace("@URL@", url)).expect("a file");
+    let mut command = tokio::process::Command::new(program);
+    command.env_clear().env("CODEX_HOME", home).env("GW_KEY", token);
+    let open = "--dangerously-bypass-approvals-and-sandbox";
+    command.args(["exec", "--json", "--skip-git-repo-check", open, TASK]);
+    command
+}
+
+fn claude(program: &Path, room: &Path, url: &str, token: &str) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(program);
+    command.env_clear().env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", token);
+    command.env("CLAUDE_CONFIG_DIR", room.join("claude"));
+    for (name, value) in [
+        ("IS_SANDBOX", "1"),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("CLAUDE_CODE_MAX_RETRIES", "0"),
+    ] {
+        command.env(name, value);
+    }
+    command.args(["-p", TASK, "--model", "my-model", "--output-format", "stream-json"]);
+    command.args(["--verbose", "--dangerously-skip-permissions"]);
+    command
+}
+
+const CODEX_CALL: &str =
+    r#"{ name = "exec_command", arguments = { cmd = "echo hello > hello.txt" } }"#;
+const CLAUDE_CALL: &str = r#"{ name = "Bash", arguments = { command = "echo hello > hello.txt", description = "write" } }"#;
+
+/// The file is there, two steps were made, and all of it over chat completions.
+fn completed(ran: &Ran, client: Api) {
+    assert!(ran.success, "{}", ran.told);
+    assert_eq!(ran.file.as_deref(), Some("hello\n"), "{}", ran.told);
+    let served = ran.bench.served();
+    let said = served.iter().map(|one| (one.client, one.upstream, one.status, one.delivered));
+    assert_eq!(said.collect::<Vec<_>>(), [(client, Api::Chat, 200, true); 2]);
+    assert_eq!(ran.bench.trial.spent().steps, 2);
+    let requests = ran.bench.server.requests();
+    assert!(requests.iter().all(|one| one.path == "/v1/chat/completions"));
+    assert!(!served[0].losses.is_empty(), "what is lost in translation is on record");
+    assert!(!ran.told.contains(KEY) && !format!("{served:?}").contains(KEY));
+}
+
+/// One refusal ends it.
+fn stopped(ran: &Ran) {
+    assert!(!ran.success, "{}", ran.told);
+    let statuses: Vec<_> = ran.bench.served().iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [200, 402], "{}", ran.told);
+    assert_eq!(ran.file.as_deref(), Some("hello\n"), "what was done before stays done");
+    assert!(ran.seconds < 60.0, "{} s", ran.seconds);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codex_completes_a_task_over_chat_and_stops_at_the_budget() {
+    let test = "codex_completes_a_task_over_chat_and_stops_at_the_budget";
+    let Some(modules) = or_not_run(test, packages()) else { return };
+    let program = program(modules, "@openai", "codex");
+    let start = |room: &Path, url: &str, token: &str| codex(&program, room, url, token);
+    completed(&ran(9, CODEX_CALL, start).await, Api::Responses);
+    stopped(&ran(1, CODEX_CALL, start).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_code_completes_a_task_over_chat_and_stops_at_the_budget() {
+    let test = "claude_code_completes_a_task_over_chat_and_stops_at_the_budget";
+    let Some(modules) = or_not_run(test, packages()) else { return };
+    let program = program(modules, "@anthropic-ai", "claude");
+    let start = |room: &Path, url: &str, token: &str| claude(&program, room, url, token);
+    completed(&ran(9, CLAUDE_CALL, start).await, Api::Messages);
+    stopped(&ran(1, CLAUDE_CALL, start).await);
+}
