@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Default)]
 pub struct Figures {
     samples: BTreeMap<String, Vec<Duration>>,
-    ratios: Vec<(String, String, String)>,
+    ratios: Vec<(String, String, String, f64)>,
 }
 
 impl Figures {
@@ -16,32 +16,43 @@ impl Figures {
 
     /// A line of the table: how many times `over` is longer than `under`, by their medians.
     pub fn ratio(&mut self, label: &str, over: &str, under: &str) {
-        self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned()));
+        self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned(), 0.5));
+    }
+
+    /// The same by what 99 of 100 samples stay below.
+    pub fn ratio_p99(&mut self, label: &str, over: &str, under: &str) {
+        self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned(), 0.99));
     }
 
     pub fn print(&self) {
-        println!("\n{:<34} {:>9} {:>9} {:>9} {:>5}", "milliseconds", "min", "median", "max", "n");
+        println!(
+            "\n{:<34} {:>9} {:>9} {:>9} {:>9} {:>5}",
+            "milliseconds", "min", "median", "p99", "max", "n"
+        );
         for (name, samples) in &self.samples {
             let sorted = sorted(samples);
             let ms = |index: usize| sorted[index].as_secs_f64() * 1e3;
             println!(
-                "{name:<34} {:>9.3} {:>9.3} {:>9.3} {:>5}",
+                "{name:<34} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>5}",
                 ms(0),
                 ms(sorted.len() / 2),
+                ms(sorted.len() * 99 / 100),
                 ms(sorted.len() - 1),
                 sorted.len()
             );
         }
         println!();
-        for (label, over, under) in &self.ratios {
-            println!("{label:<50} {:>8.2}x", self.median(over) / self.median(under));
+        for (label, over, under, share) in &self.ratios {
+            println!("{label:<50} {:>8.2}x", self.at(over, *share) / self.at(under, *share));
         }
     }
 
-    fn median(&self, name: &str) -> f64 {
-        self.samples
-            .get(name)
-            .map_or(f64::NAN, |samples| sorted(samples)[samples.len() / 2].as_secs_f64())
+    /// The sample below which a share of all others lies, in seconds.
+    fn at(&self, name: &str, share: f64) -> f64 {
+        self.samples.get(name).map_or(f64::NAN, |samples| {
+            let index = (samples.len() as f64 * share) as usize;
+            sorted(samples)[index.min(samples.len() - 1)].as_secs_f64()
+        })
     }
 }
 

@@ -1,0 +1,272 @@
+//! What the gateway's front costs: `cargo bench -p proctor-gateway --bench gateway`.
+//!
+//! The same client asks the same scripted model directly, through the front in the same format, and
+//! through the front with translation, in turn (A B C A B C), so that the ratios hold when the
+//! machine's speed drifts. The scripted model and the client of the load are processes of their own.
+//! Nothing is written to a disk, as the record's cost is not the front's. Nothing here asserts a time.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench prints, and stops at the first thing that is not there"
+)]
+
+mod figures;
+
+use std::{
+    process::Stdio,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use fake_llm::{FakeLlm, Script};
+use figures::Figures;
+use proctor_gateway::{Attempt, ExchangeSink, Front, Gateway, Listening, PriceTable, RequestRules};
+use proctor_types::{Budget, Fault, ModelSpec};
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    process::{Child, Command},
+    task::JoinSet,
+};
+
+/// Streams at once.
+const STREAMS: usize = 200;
+
+/// Tokens of a coding agent's request, about: what has to be read and checked of each.
+const PROMPT_BYTES: usize = 50_000;
+
+const SCRIPT: &str = r#"
+[[conversation]]
+when = "held"
+repeat_last = true
+[[conversation.turn]]
+content = "one piece and then one more, so that it stays open for a while"
+chunk_delay_seconds = 1.0
+
+[default]
+content = "An answer of a few hundred bytes, as most are that hold a call. An answer of a few hundred bytes, as most are that hold a call. An answer of a few hundred bytes."
+tool_calls = [{ name = "shell", arguments = { command = "ls -la /testbed" } }]
+"#;
+
+struct Forgets;
+
+#[async_trait]
+impl ExchangeSink for Forgets {
+    async fn attempt(&self, _: Attempt) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// One way to the model.
+#[derive(Clone)]
+struct Way {
+    name: &'static str,
+    url: String,
+    key: String,
+    messages: bool,
+}
+
+impl Way {
+    async fn ask(&self, http: &reqwest::Client, text: &str, stream: bool) -> reqwest::Response {
+        let filler = "x ".repeat(PROMPT_BYTES / 2);
+        let talk = json!([{"role": "user", "content": format!("{text} {filler}")}]);
+        let body = json!({"model": "m", "max_tokens": 500, "stream": stream, "messages": talk});
+        let path = if self.messages { "/v1/messages" } else { "/v1/chat/completions" };
+        let url = format!("{}{path}", self.url);
+        let sent = http.post(url).bearer_auth(&self.key).body(body.to_string()).send().await;
+        let response = sent.expect("a response");
+        assert_eq!(response.status(), 200);
+        response
+    }
+
+    async fn whole(&self, http: &reqwest::Client) -> Duration {
+        let begun = Instant::now();
+        self.ask(http, "hi", false).await.bytes().await.expect("a whole answer");
+        begun.elapsed()
+    }
+
+    async fn first_byte(&self, http: &reqwest::Client) -> Duration {
+        let begun = Instant::now();
+        let mut response = self.ask(http, "hi", true).await;
+        response.chunk().await.expect("a stream").expect("a piece");
+        let took = begun.elapsed();
+        while response.chunk().await.expect("a stream").is_some() {}
+        took
+    }
+}
+
+/// This very program in another part.
+async fn part(arguments: &[&str]) -> (Child, String) {
+    let program = std::env::current_exe().expect("this program");
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("another part");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("a pipe");
+    BufReader::new(out).read_line(&mut line).await.expect("a line");
+    (child, line.trim().to_owned())
+}
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    // Installs the TLS provider that HTTP clients ask for.
+    let gateway = Gateway::new(PriceTable::default()).expect("a gateway");
+    runtime.block_on(async {
+        match arguments.as_slice() {
+            ["model"] => {
+                let script = Script::parse(SCRIPT).expect("a sound script");
+                let server = FakeLlm::start(script).await.expect("a free port");
+                println!("{}", server.base_url());
+                server.served().await;
+            }
+            ["hold", url, key] => hold(url, key).await,
+            _ => measure(&gateway).await,
+        }
+    });
+}
+
+fn http() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().build().expect("a client")
+}
+
+/// Opens all streams, says so, and keeps them open until its input ends.
+async fn hold(url: &str, key: &str) {
+    let way = Way { name: "", url: url.into(), key: key.into(), messages: false };
+    let http = http();
+    let mut open = JoinSet::new();
+    for _ in 0..STREAMS {
+        let (way, http) = (way.clone(), http.clone());
+        open.spawn(async move {
+            let mut response = way.ask(&http, "held", true).await;
+            response.chunk().await.expect("a stream").expect("a piece");
+            response
+        });
+    }
+    let responses = open.join_all().await;
+    println!("open");
+    let ended = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
+    let _ = ended.await;
+    drop(responses);
+}
+
+async fn front(gateway: &Gateway, base_url: &str) -> (Front, Listening) {
+    let model: ModelSpec =
+        serde_json::from_value(json!({"base_url": base_url, "name": "m"})).expect("a model");
+    let trial = gateway.open(&model, &Budget::default(), Arc::new(Forgets)).expect("a trial");
+    let front = Front::new(Arc::new(trial), RequestRules::default()).expect("a front");
+    let listening = front.listen().await.expect("a free port");
+    (front, listening)
+}
+
+async fn measure(gateway: &Gateway) {
+    let (_model, base_url) = part(&["model"]).await;
+    let (front, listening) = front(gateway, &base_url).await;
+    let to_front = |name, messages| Way {
+        name,
+        url: listening.url(),
+        key: front.token().to_owned(),
+        messages,
+    };
+    let ways = [
+        Way {
+            name: "direct",
+            url: base_url.trim_end_matches("/v1").to_owned(),
+            key: "k".into(),
+            messages: false,
+        },
+        to_front("front", false),
+        to_front("translated", true),
+    ];
+    let http = http();
+    // First, because memory that was in use once is used again and would not show.
+    ways[1].whole(&http).await;
+    memory(&ways[1]).await;
+    let mut figures = Figures::default();
+    for round in 0..320 {
+        for way in &ways {
+            let whole = way.whole(&http).await;
+            let first = way.first_byte(&http).await;
+            // The first ones open connections.
+            if round >= 20 {
+                figures.add(&format!("{}, whole answer", way.name), whole);
+                figures.add(&format!("{}, first byte of stream", way.name), first);
+            }
+        }
+    }
+    for way in &ways[1..] {
+        for what in ["whole answer", "first byte of stream"] {
+            let (over, under) = (format!("{}, {what}", way.name), format!("direct, {what}"));
+            figures.ratio(&format!("{over} / direct, median"), &over, &under);
+            figures.ratio_p99(&format!("{over} / direct, p99"), &over, &under);
+        }
+    }
+    figures.print();
+    throughput(&ways, &http).await;
+}
+
+/// Streams to their end, so many at once, three rounds in turn.
+async fn throughput(ways: &[Way], http: &reqwest::Client) {
+    let mut took = vec![Duration::ZERO; ways.len()];
+    for _ in 0..3 {
+        for (way, took) in ways.iter().zip(&mut took) {
+            let mut streams = JoinSet::new();
+            let begun = Instant::now();
+            for _ in 0..STREAMS {
+                let (way, http) = (way.clone(), http.clone());
+                streams.spawn(async move {
+                    let mut response = way.ask(&http, "hi", true).await;
+                    while response.chunk().await.expect("a stream").is_some() {}
+                });
+            }
+            streams.join_all().await;
+            *took += begun.elapsed();
+        }
+    }
+    println!();
+    let per_second = |took: &Duration| 3.0 * STREAMS as f64 / took.as_secs_f64();
+    for (way, took) in ways.iter().zip(&took) {
+        let label = format!("{STREAMS} streams at once, {}", way.name);
+        println!("{label:<50} {:>8.0}/s", per_second(took));
+    }
+    for (way, took_by) in ways.iter().zip(&took).skip(1) {
+        let label = format!("{STREAMS} streams at once, {} / direct", way.name);
+        println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
+    }
+}
+
+/// Resident memory of this process, which is the gateway's, in bytes.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());
+    kilobytes.unwrap_or(f64::NAN) * 1024.0
+}
+
+async fn memory(way: &Way) {
+    let before = resident();
+    let (mut holder, line) = part(&["hold", &way.url, &way.key]).await;
+    assert_eq!(line, "open");
+    let each = (resident() - before) / STREAMS as f64;
+    println!(
+        "memory for each of {STREAMS} open streams: {:.0} KB, {:.1} of its request",
+        each / 1024.0,
+        each / PROMPT_BYTES as f64
+    );
+    if let Some(mut input) = holder.stdin.take() {
+        let _ = input.write_all(b"\n").await;
+    }
+    // Those that go in the middle are heard to their end by the gateway, which takes a while.
+    let _ = holder.wait().await;
+}
