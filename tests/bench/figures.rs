@@ -16,12 +16,12 @@ impl Figures {
 
     /// A line of the table: how many times `over` is longer than `under`, by their medians.
     pub fn ratio(&mut self, label: &str, over: &str, under: &str) {
-        self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned(), 0.5));
+        self.ratio_at(0.5, label, over, under);
     }
 
-    /// The same by what 99 of 100 samples stay below.
-    pub fn ratio_p99(&mut self, label: &str, over: &str, under: &str) {
-        self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned(), 0.99));
+    /// The same by the sample that has `share` of all below it.
+    pub fn ratio_at(&mut self, share: f64, label: &str, over: &str, under: &str) {
+        self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned(), share));
     }
 
     pub fn print(&self) {

@@ -209,7 +209,7 @@ async fn measure(gateway: &Gateway) {
         for what in ["whole answer", "first byte of stream"] {
             let (over, under) = (format!("{}, {what}", way.name), format!("direct, {what}"));
             figures.ratio(&format!("{over} / direct, median"), &over, &under);
-            figures.ratio_p99(&format!("{over} / direct, p99"), &over, &under);
+            figures.ratio_at(0.99, &format!("{over} / direct, p99"), &over, &under);
         }
     }
     figures.print();

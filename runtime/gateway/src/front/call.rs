@@ -165,7 +165,9 @@ impl Call {
         let max_output = codec::output_limit(model.api, &fields);
         // What an answer repeats of its request is small; the conversation is not, and a stream may
         // stay open for long.
-        asked.retain(|field, _| !["messages", "input", "contents", "system"].contains(&field.as_str()));
+        asked.retain(|field, _| {
+            !["messages", "input", "contents", "system"].contains(&field.as_str())
+        });
         Ok(Outgoing { class, asked, body, hides_usage, max_output, losses })
     }
 

