@@ -35,8 +35,15 @@ fn a_scaffold_without_its_model_is_told() {
 
 #[test]
 fn a_network_that_cannot_be_kept_is_refused() {
-    let said = mistake(NOOP, &["--set", "network.mode=allow"]);
-    assert!(said.contains("network.mode"), "{said}");
+    for (set, key) in [
+        ("network.allow=[\"pypi.org\"]", "network.allow"),
+        ("network.deny=[\"https://a/?q\"]", "network.deny"),
+        ("network.private=[\"localhost\"]", "network.private"),
+        ("network.ca_file=missing.pem", "network.ca_file"),
+    ] {
+        let said = mistake(NOOP, &["--set", "network.mode=allow", "--set", set]);
+        assert!(said.contains(key) && said.contains("docs/egress.md"), "{said}");
+    }
 }
 
 #[test]
