@@ -1,7 +1,7 @@
 //! What an answer carries: usage, vendor fields, calls, refusals; and how it goes back.
 
 use crate::common::{Bench, ask};
-use proctor_types::{Ask, Budget, Message, ToolSpec};
+use proctor_types::{Api, Ask, Budget, Message, ToolSpec};
 use serde_json::json;
 
 #[tokio::test]
@@ -91,4 +91,38 @@ async fn a_refusal_is_an_answer_that_says_so() {
     assert!(answer.refused);
     assert_eq!(answer.extra["refusal"], "I will not.");
     assert_eq!(bench.trial.spent().steps, 1);
+}
+
+#[tokio::test]
+async fn a_built_in_scaffold_talks_to_an_endpoint_of_any_format() {
+    let script = r#"
+[[conversation]]
+[[conversation.turn]]
+content = "I look."
+reasoning_content = "First think."
+tool_calls = [{ name = "shell", arguments = { command = "ls" } }]
+usage = { input = 100, output = 20, cached = 80 }
+[[conversation.turn]]
+content = "Done."
+"#;
+    for api in [Api::Responses, Api::Messages, Api::Gemini] {
+        let bench = Bench::with(script, Budget::default(), |model| model.api = api).await;
+        let tool = ToolSpec {
+            name: "shell".into(),
+            description: "Runs a command.".into(),
+            parameters: json!({"type": "object"}),
+        };
+        let mut asked = Ask { tools: vec![tool], ..ask("go") };
+        let answer = bench.trial.ask(&asked).await.expect("an answer");
+        assert_eq!(answer.content, "I look.", "{api}");
+        assert_eq!(answer.tool_calls[0].arguments, r#"{"command":"ls"}"#);
+        assert_eq!(answer.extra["reasoning_content"], "First think.");
+        assert_eq!((answer.usage.input, answer.usage.output, answer.usage.cached), (100, 20, 80));
+        asked.messages.push(answer.message());
+        let call_id = answer.tool_calls[0].id.clone();
+        asked.messages.push(Message::Tool { call_id, content: "done".into() });
+        // The script refuses a signature that did not come back as it was given.
+        let answer = bench.trial.ask(&asked).await.expect("the conversation fits together");
+        assert_eq!(answer.content, "Done.", "{api}");
+    }
 }

@@ -321,3 +321,18 @@ async fn what_cannot_be_read_is_refused_before_it_is_paid() {
     assert_eq!(served.bench.served()[0].client, Api::Chat);
     assert!(served.bench.server.requests().is_empty());
 }
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_not_asked_for_again_and_is_charged() {
+    let script = "[default]\ncontent = 'one piece after another, and then no more of it'\n\
+        fault = [{ kind = 'truncate', times = 0 }]";
+    let served = Served::new(script, Budget::default()).await;
+    let mut body = user("hi");
+    body["stream"] = true.into();
+    let (status, told) = served.chat(body).await;
+    assert_eq!(status, 200, "the head had gone out");
+    assert!(told.contains("broken off") && !told.contains("[DONE]"), "{told}");
+    assert_eq!(served.bench.goes(), [(Some(200), true)], "one go");
+    let spent = served.bench.trial.spent();
+    assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
+}
