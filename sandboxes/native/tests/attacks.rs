@@ -4,7 +4,10 @@
 
 use std::{
     fs,
+    io::Write,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
+    process::Command,
     time::Duration,
 };
 
@@ -89,4 +92,46 @@ async fn native_attacks_succeed_without_their_defences() {
         }
     }
     assert!(withstood.is_empty(), "{withstood:#?}");
+}
+
+/// What the next test runs as a common user.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by native_attacks_are_withstood_without_root in a process of its own"]
+async fn as_a_common_user() {
+    withstood("native rootless attack").await;
+}
+
+/// As `nobody`: one user namespace with one id, no control group, and the gaps are said.
+#[test]
+fn native_attacks_are_withstood_without_root() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    // Where this binary lies may be closed to others.
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let binary = folder.path().join("attacks");
+    fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
+    let done = Command::new(&binary)
+        .args(["as_a_common_user", "--exact", "--ignored", "--nocapture"])
+        .env("TMPDIR", folder.path())
+        .current_dir("/")
+        .uid(65_534)
+        .gid(65_534)
+        .output()
+        .unwrap();
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
+    if said.contains("max_user_namespaces") {
+        // Past the harness's capture, like the list itself.
+        let line = "\nconformance native rootless attack NOT RUN: no user namespaces here\n";
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+        return;
+    }
+    let list: Vec<_> = said.lines().filter(|line| line.starts_with("conformance")).collect();
+    std::io::stderr().write_all(format!("\n{}\n", list.join("\n")).as_bytes()).unwrap();
+    assert!(done.status.success(), "{said}");
 }
