@@ -16,6 +16,6 @@ mod room;
 pub use agent::{AGENT, agent_digest};
 pub use backend::{Backend, Base, LayerSpec, Prepared, RoomSpec, Sandbox, SourceTree};
 pub use command::{Captured, Command, Completed};
-pub use enforcement::Enforcement;
+pub use enforcement::{Enforcement, mend_of};
 pub use proctor_wire as wire;
 pub use room::{Incoming, Room, RoomError, RoomStream};

@@ -2,8 +2,10 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use proctor_sandbox_api::{Base, LayerSpec, conformance, wire::RawPath};
-use proctor_types::SandboxKind;
+use proctor_sandbox_api::{
+    Backend, Base, LayerSpec, Prepared, RoomSpec, conformance, mend_of, wire::RawPath,
+};
+use proctor_types::{SandboxKind, SandboxSpec};
 
 use crate::{assemble, error::CommandError, home};
 
@@ -39,9 +41,36 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         };
         let results = conformance::run_kit(backend.as_ref(), &prepared, !full).await;
         println!("{name}:\n{}", conformance::render(&results));
-        let well = results.iter().all(|result| result.passed);
+        print!("{}", gaps(backend.as_ref(), &prepared).await);
+        // What is skipped is a gap of the machine, which was just named.
+        let well = results.iter().all(|result| result.passed || result.skipped_reason.is_some());
         works |= well;
         fails |= !well;
     }
     Ok(if works && !fails { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What a room of usual limits does not enforce here, each with its mend.
+async fn gaps(backend: &dyn Backend, prepared: &Prepared) -> String {
+    let (environment, limits) = (prepared.clone(), SandboxSpec::default());
+    let spec = RoomSpec { environment, limits, purpose: "doctor".to_owned() };
+    let mut sandbox = match backend.open(&spec).await {
+        Ok(sandbox) => sandbox,
+        Err(fault) => return format!("no room: {fault}\n\n"),
+    };
+    let mut text = String::new();
+    for entry in &sandbox.enforcement().not_enforced {
+        text.push_str(&format!("not enforced: {entry}\n"));
+        if let Some(mend) = mend_of(entry) {
+            text.push_str(&format!("        mend: {mend}\n"));
+        }
+    }
+    if text.is_empty() {
+        text.push_str("everything that was asked for is enforced\n");
+    }
+    if let Err(fault) = sandbox.close().await {
+        text.push_str(&format!("the room does not close: {fault}\n"));
+    }
+    text.push('\n');
+    text
 }
