@@ -4,7 +4,11 @@ use futures_util::future::join_all;
 use proctor_gateway::{AskError, Reserve};
 use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
-use crate::common::{Bench, ask};
+use crate::{
+    common::{Bench, ask},
+    front::Served,
+};
+use serde_json::json;
 
 const AT_ONCE: usize = 16;
 
@@ -80,4 +84,60 @@ async fn side_requests_cost_and_are_no_step() {
     // The trial is over, for side requests too.
     let refused = bench.trial.admit(side).await.expect_err("over");
     assert_eq!(refused, AskError::Budget(BudgetKind::Steps));
+}
+
+/// Sixteen raw connections to the front, each asking until it is refused; `stream` every other one.
+/// Returns how many were answered.
+async fn hammer_front(served: &Served, max_tokens: Option<u64>) -> u64 {
+    let client = |at: usize| async move {
+        let mut came = 0;
+        loop {
+            let body = json!({
+                "model": "m", "messages": [{"role": "user", "content": "hi"}],
+                "max_tokens": max_tokens, "stream": at % 2 == 0,
+            });
+            match served.chat(body).await {
+                (200, body) if !body.contains("budget_") => came += 1,
+                (status, body) => {
+                    assert!(status == 402 || body.contains("budget_"), "{status}: {body}");
+                    return came;
+                }
+            }
+        }
+    };
+    join_all((0..AT_ONCE).map(client)).await.into_iter().sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_raw_connections_get_exactly_the_steps() {
+    for max_tokens in [None, Some(5)] {
+        let served = Served::new(PAID, Budget { steps: Some(40), ..Budget::default() }).await;
+        assert_eq!(hammer_front(&served, max_tokens).await, 40);
+        assert_eq!(served.bench.trial.spent().steps, 40);
+        assert_eq!(served.bench.server.requests().len(), 40, "no request is wasted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_raw_connections_pass_no_limit_by_more_than_an_answer() {
+    let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.02\n\
+        usage = { input = 500, output = 100, cached = 0 }";
+    for budget in [
+        Budget { total_tokens: Some(20_100), ..Budget::default() },
+        Budget { input_tokens: Some(17_001), ..Budget::default() },
+        Budget { output_tokens: Some(3_333), ..Budget::default() },
+        // 0.7 dollars an answer.
+        Budget { cost_usd: Some(23.05), ..Budget::default() },
+    ] {
+        let served = Served::new(script, budget.clone()).await;
+        hammer_front(&served, Some(100)).await;
+        let spent = served.bench.trial.spent();
+        // The first answer that reaches the limit is the last: as one client alone would have it.
+        let limits = [budget.total_tokens, budget.input_tokens, budget.output_tokens];
+        let reach = limits.into_iter().zip([600, 500, 100]);
+        let reach = reach.filter_map(|(limit, one)| Some(limit?.div_ceil(one))).next();
+        let reach = reach.unwrap_or(33);
+        assert_eq!(spent.steps, reach, "{budget:?}");
+        assert!(!spent.outgrown);
+    }
 }
