@@ -94,7 +94,7 @@ async fn hammer_front(served: &Served, max_tokens: Option<u64>) -> u64 {
         loop {
             let body = json!({
                 "model": "m", "messages": [{"role": "user", "content": "hi"}],
-                "max_tokens": max_tokens, "stream": at % 2 == 0,
+                "max_tokens": max_tokens, "stream": at.is_multiple_of(2),
             });
             match served.chat(body).await {
                 (200, body) if !body.contains("budget_") => came += 1,
