@@ -7,7 +7,7 @@ use proctor_grade::{
     official::{has_official_run, run_official},
 };
 use proctor_sandbox_api::{Backend, Prepared, RoomSpec};
-use proctor_types::{Arm, Fault, FlakePolicy, SandboxSpec, Task, TrialId, Verdict};
+use proctor_types::{Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict};
 
 use crate::{Cancel, House, PlannedTask, Verdicts};
 
@@ -28,6 +28,12 @@ pub async fn grade_patch(
     patch: &[u8],
     options: &GradeOptions,
 ) -> Result<Graded, Fault> {
+    // Laying such a patch over the source would grade something else, and a wrong verdict is worse
+    // than none.
+    if task.from_scratch.is_some() {
+        let what = format!("{}: a task from scratch is not graded yet", task.id);
+        return Err(Fault::new(Layer::Grade, what).mend("leave level 2 out of the dataset"));
+    }
     let spec = RoomSpec {
         environment: room.environment.clone(),
         limits: room.limits.clone(),

@@ -2,6 +2,7 @@
 
 mod apply;
 mod environment;
+mod from_scratch;
 mod seal;
 mod source;
 mod workdir;

@@ -11,7 +11,7 @@ use proctor_types::{Fault, Layer, OnFinding, Task};
 use crate::{
     ApplyError,
     apply::join,
-    apply_patch,
+    apply_patch, from_scratch,
     seal::{LayerSeal, SealPolicy, Sealed, verify},
 };
 
@@ -45,6 +45,9 @@ pub async fn prepare_for_driving(
     on_finding: OnFinding,
 ) -> Result<Sealed, Fault> {
     let workdir = RawPath::from(task.workdir.as_str());
+    if let Some(start) = &task.from_scratch {
+        from_scratch::empty(room, &workdir, start).await?;
+    }
     if let Some(mask) = &task.mask {
         apply_patch(room, &workdir, mask.as_bytes()).await.map_err(|error| match error {
             ApplyError::Patch(error) => {
