@@ -1,0 +1,141 @@
+//! What grading costs over the tests alone: `cargo bench -p proctor --bench grading`.
+//!
+//! For each recipe, in turn (A B A B): plain pytest on the task's tests in a room of its environment,
+//! and the whole grading of gold, from opening the room to closing it. Nothing here asserts a time.
+//! The first run builds the recipes' environments, which takes minutes and needs PyPI;
+//! `PROCTOR_BENCH_RECIPES` narrows the glob.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench prints, and stops at the first thing that is not there"
+)]
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use proctor_core::{Cancel, Environments, GradeRoom, grade_patch};
+use proctor_grade::GradeOptions;
+use proctor_sandbox_api::{Backend, Command, Prepared, RoomSpec};
+use proctor_seat::Sources;
+use proctor_types::{SandboxSpec, Task};
+
+const ROUNDS: usize = 3;
+
+#[tokio::main]
+async fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let given = std::env::var("PROCTOR_BENCH_RECIPES");
+    let recipes = given.unwrap_or_else(|_| "configs/recipes/*.toml".into());
+    let cache = cache();
+    let native = proctor_native::Native::new(cache.join("native")).expect("a native back end");
+    let environments = Environments::new(Sources::new(cache.join("sources")));
+    let loaded = proctor_datasets::load(&[recipes], &root).expect("recipes");
+    println!(
+        "{:<28} {:>7} {:>12} {:>12} {:>8}",
+        "milliseconds, medians", "tests", "pytest", "grading", "ratio"
+    );
+    let (mut plain_all, mut graded_all) = (0.0, 0.0);
+    for located in &loaded.recipes {
+        let tasks = cache.join("tasks");
+        let tell = |what: &str| eprintln!("{}: {what}", located.recipe.id);
+        let sources = environments.sources();
+        let task = proctor_recipes::build_cached(&located.recipe, &native, sources, &tasks, &tell)
+            .await
+            .expect("a task");
+        let (environment, _) =
+            environments.get(&native, &task, Path::new(".")).await.expect("an environment");
+        let gold =
+            proctor_record::patch::reverse(task.mask.as_deref().unwrap_or_default().as_bytes())
+                .expect("a mask");
+        let (mut plain, mut graded) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            plain.push(pytest(&native, &environment, &task).await);
+            graded.push(grading(&native, &environment, &task, &gold).await);
+        }
+        let (plain, graded) = (median(plain), median(graded));
+        plain_all += plain;
+        graded_all += graded;
+        let tests = task.fail_to_pass.len() + task.pass_to_pass.len();
+        println!(
+            "{:<28} {tests:>7} {plain:>12.0} {graded:>12.0} {:>7.2}x",
+            task.id.as_str(),
+            graded / plain
+        );
+    }
+    println!(
+        "{:<28} {:>7} {plain_all:>12.0} {graded_all:>12.0} {:>7.2}x",
+        "all",
+        "",
+        graded_all / plain_all
+    );
+}
+
+/// The command alone, in a room that is open already.
+async fn pytest(backend: &dyn Backend, environment: &Prepared, task: &Task) -> Duration {
+    let mut sandbox = backend.open(&spec(environment)).await.expect("a room");
+    let mut files: Vec<&str> = task
+        .fail_to_pass
+        .iter()
+        .chain(&task.pass_to_pass)
+        .filter_map(|id| Some(id.split_once("::")?.0))
+        .collect();
+    files.sort_unstable();
+    files.dedup();
+    let argv = task.test_command.iter().map(String::as_str).chain(files);
+    let mut command = Command::new(argv).cwd(task.workdir.as_str());
+    for (name, value) in &task.env {
+        command = command.env(name, value.as_str());
+    }
+    let begun = Instant::now();
+    let done = sandbox.room().run(command).await.expect("a test run");
+    let took = begun.elapsed();
+    assert!(done.exited.code.is_some_and(|code| code <= 1), "{}", done.stdout.text());
+    sandbox.close().await.expect("a closed room");
+    took
+}
+
+/// All of it: the room, the mask, the patch, the restored tests, the run, the verdict.
+async fn grading(
+    backend: &dyn Backend,
+    environment: &Prepared,
+    task: &Task,
+    gold: &[u8],
+) -> Duration {
+    let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
+    let room = GradeRoom {
+        backend,
+        environment,
+        limits: &limits,
+        purpose: "bench".into(),
+        cancel: &cancel,
+    };
+    let begun = Instant::now();
+    let graded = grade_patch(room, task, gold, &GradeOptions::default()).await.expect("a grading");
+    assert!(graded.verdict.resolved, "{}: {:?}", task.id, graded.verdict.evidence);
+    begun.elapsed()
+}
+
+fn spec(environment: &Prepared) -> RoomSpec {
+    RoomSpec {
+        environment: environment.clone(),
+        limits: SandboxSpec::default(),
+        purpose: "bench".into(),
+    }
+}
+
+/// The cache of the command line, so that environments are built once for both.
+fn cache() -> PathBuf {
+    if let Some(given) = std::env::var_os("PROCTOR_CACHE") {
+        return given.into();
+    }
+    PathBuf::from(std::env::var_os("HOME").expect("HOME")).join(".cache/proctor")
+}
+
+/// Milliseconds.
+fn median(mut samples: Vec<Duration>) -> f64 {
+    samples.sort();
+    samples[samples.len() / 2].as_secs_f64() * 1e3
+}
