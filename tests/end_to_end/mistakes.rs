@@ -99,6 +99,34 @@ fn a_replay_of_nothing_is_told() {
 }
 
 #[test]
+fn predictions_for_another_dataset_are_told() {
+    let stage = Stage::new();
+    let row = r#"{"instance_id": "elsewhere-1", "model_name_or_path": "m", "model_patch": ""}"#;
+    let (file, out) = (stage.file("preds.jsonl", row), stage.path("run"));
+    let tasks = ["--tasks", "configs/tasks/demo.jsonl", "--out", out.to_str().unwrap()];
+    let said =
+        stage.run([&["grade", "--predictions", file.to_str().unwrap()], &tasks[..]].concat(), 2);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("no prediction is for a task of the dataset (elsewhere-1"), "{said}");
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_dry_run_builds_nothing() {
+    let stage = Stage::new();
+    let cache = stage.path("cache");
+    let mut command = stage.proctor(["run", "configs/demo.toml", "--dry-run"]);
+    let done = command.env("PROCTOR_CACHE", &cache).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    for part in
+        ["tools, scripted-demo, ", "task boltons__intlists-1", "6 trials: 2 tasks x 3 arms x 1"]
+    {
+        assert!(said.contains(part), "{part:?} is missing in {said}");
+    }
+    assert!(!cache.exists(), "nothing was built or fetched");
+}
+
+#[test]
 fn a_missing_script_leaves_no_run_behind() {
     let text = "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\n\
                 scaffold = \"tools\"\nmodel = \"m\"\n\

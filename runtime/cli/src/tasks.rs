@@ -32,16 +32,25 @@ pub async fn load(
     cache: &Path,
     backend: &Arc<dyn Backend>,
 ) -> Result<Vec<PlannedTask>, CommandError> {
+    built(whole(patterns, beside, cache).await?, cache, backend).await
+}
+
+/// Reads what some patterns name, where it is whole and not empty; nothing is built.
+pub async fn whole(patterns: &[String], beside: &Path, cache: &Path) -> Result<Loaded, UserError> {
+    if patterns.is_empty() {
+        return Err(
+            UserError::new("key `tasks`: is empty").mend("name a file, a glob or a dataset")
+        );
+    }
     let loaded = read(patterns, beside, cache).await?;
     if !loaded.bad.is_empty() {
         let rows: Vec<_> = loaded.bad.iter().map(ToString::to_string).collect();
-        return Err(UserError::new(rows.join("\n")).mend("correct or remove these rows").into());
+        return Err(UserError::new(rows.join("\n")).mend("correct or remove these rows"));
     }
-    let tasks = built(loaded, cache, backend).await?;
-    if tasks.is_empty() {
-        return Err(UserError::new(format!("no task in {}", patterns.join(", "))).into());
+    if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
+        return Err(UserError::new(format!("no task in {}", patterns.join(", "))));
     }
-    Ok(tasks)
+    Ok(loaded)
 }
 
 /// The tasks of what was read, recipes among them built.

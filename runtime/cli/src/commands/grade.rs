@@ -93,7 +93,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         return carry_out(run, plan, args.jobs, backends, &cache, Grading::Once, flakes).await;
     }
     let taken = predictions::read(Path::new(file), args.include_failed)?;
-    taken.tell_strangers(&planned);
+    taken.tell_strangers(&planned)?;
     let arms: Vec<_> = taken.arms(&sandbox).into_iter().map(Arc::new).collect();
     let attempts = taken.attempts();
     let config = ConfigFile { attempts, ..config };

@@ -38,15 +38,27 @@ impl Given {
     }
 
     /// Names predictions for tasks that the dataset does not have.
-    pub fn tell_strangers(&self, planned: &[PlannedTask]) {
+    ///
+    /// # Errors
+    ///
+    /// Where no prediction is for any task: a report of zeros would hide a wrong file.
+    pub fn tell_strangers(&self, planned: &[PlannedTask]) -> Result<(), UserError> {
         let known: BTreeSet<&str> =
             planned.iter().map(|planned| planned.task.id.as_str()).collect();
-        let all = self.predictions.makers.values().flat_map(|attempts| attempts.keys());
+        let all = || self.predictions.makers.values().flat_map(|attempts| attempts.keys());
         let strangers: BTreeSet<&str> =
-            all.map(|(id, _)| id.as_str()).filter(|id| !known.contains(id)).collect();
+            all().map(|(id, _)| id.as_str()).filter(|id| !known.contains(id)).collect();
+        if all().all(|(id, _)| !known.contains(id.as_str())) {
+            let theirs = all().next().map_or("nothing", |(id, _)| id.as_str());
+            let ours = planned.first().map_or("nothing", |planned| planned.task.id.as_str());
+            let what =
+                format!("no prediction is for a task of the dataset ({theirs}, {ours}, ...)");
+            return Err(UserError::new(what).mend("name the dataset that they were made for"));
+        }
         for id in strangers {
             eprintln!("note: a prediction for {id}, which is not in the dataset, is left out");
         }
+        Ok(())
     }
 
     /// One arm an author: its factor is what the author's predictions say.

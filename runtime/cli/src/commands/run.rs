@@ -31,21 +31,27 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         &|name| proctor_scaffolds::builtin(name),
         proctor_scaffolds::names(),
     )?;
-    if !args.dry_run {
-        assemble::check_models(&resolved.arms)?;
-    }
     let cache = home::cache()?;
+    let beside = args.config.parent().unwrap_or(Path::new("."));
+    if args.dry_run {
+        // Recipes are named, not built: a look at a plan starts nothing.
+        let loaded = tasks::whole(&resolved.file.tasks, beside, &cache).await?;
+        let named = loaded.tasks.iter().map(|task| task.id.to_string());
+        let recipes = loaded.recipes.iter().map(|located| located.recipe.id.clone());
+        show_plan(
+            &resolved.arms,
+            &named.chain(recipes).collect::<Vec<_>>(),
+            resolved.file.attempts,
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    assemble::check_models(&resolved.arms)?;
     let backends = assemble::backends(&resolved.arms, &cache).await?;
     let Some(first) = backends.values().next() else {
         return Err(UserError::new("no arm names a sandbox").into());
     };
-    let beside = args.config.parent().unwrap_or(Path::new("."));
     let tasks = tasks::load(&resolved.file.tasks, beside, &cache, first).await?;
     assemble::check_doors(&resolved.arms, &tasks)?;
-    if args.dry_run {
-        show_plan(&resolved.arms, &tasks, resolved.file.attempts);
-        return Ok(ExitCode::SUCCESS);
-    }
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
     let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks)?;
     let plan = Plan {
@@ -120,12 +126,17 @@ fn run_task(planned: &PlannedTask) -> RunTask {
 }
 
 #[expect(clippy::print_stdout, reason = "the plan is this command's result")]
-fn show_plan(arms: &[Arm], tasks: &[PlannedTask], attempts: u32) {
+fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) {
     for arm in arms {
-        println!("arm  {:.12}  {}", arm.id.as_str(), arm.name);
+        let kind = format!("{:?}", arm.sandbox.kind).to_lowercase();
+        let model = arm.model.as_ref().map_or("no model", |model| &model.name);
+        let steps =
+            arm.budget.steps.map_or("no step limit".into(), |steps| format!("{steps} steps"));
+        let (id, name, scaffold) = (arm.id.as_str(), &arm.name, &arm.scaffold);
+        println!("arm  {id:.12}  {name}: {scaffold}, {model}, {steps}, {kind}");
     }
-    for planned in tasks {
-        println!("task {}", planned.task.id);
+    for task in tasks {
+        println!("task {task}");
     }
     let trials = arms.len() * tasks.len() * attempts as usize;
     println!("{trials} trials: {} tasks x {} arms x {attempts}", tasks.len(), arms.len());
