@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     thread::sleep,
     time::{Duration, Instant, SystemTime},
 };
@@ -26,6 +27,14 @@ delay_seconds = 3.0
 name = "submit"
 arguments = {}
 "#;
+
+/// The script, and the command line of the process that it leaves behind: another in each test, as
+/// they run side by side.
+fn slow() -> (Script, String) {
+    static NEXT: AtomicU32 = AtomicU32::new(301);
+    let sleeper = format!("sleep {}", NEXT.fetch_add(1, Ordering::Relaxed));
+    (toml::from_str(&SLOW.replace("sleep 300", &sleeper)).unwrap(), sleeper)
+}
 
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -60,7 +69,7 @@ fn processes(marker: &str) -> Vec<String> {
 
 fn killed_and_resumed(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let script: Script = toml::from_str(SLOW).unwrap();
+    let (script, sleeper) = slow();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
     let config = stage.file(
@@ -88,11 +97,21 @@ fn killed_and_resumed(kind: &str) {
     let before = finished(&out);
     assert_eq!(before.len(), 1);
     wait_for("the room's processes to end with the runtime", || {
-        (kind == "docker" || processes("sleep 300").is_empty()).then_some(())
+        (kind == "docker" || processes(&sleeper).is_empty()).then_some(())
     });
 
     let asked = fake.requests().len();
-    stage.run(["resume", out.to_str().unwrap()], 0);
+    let mut resume = stage.proctor(["resume", out.to_str().unwrap()]);
+    let resumed = resume.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let runtimes = [child.id().to_string(), resumed.id().to_string()];
+    let resumed = resumed.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert_eq!(resumed.status.code(), Some(0), "{said}");
+    if kind == "docker" {
+        for pid in runtimes {
+            assert_eq!(containers(&pid), 0, "containers left");
+        }
+    }
     let after = finished(&out);
     assert_eq!(after.len(), 3);
     for (path, written) in &before {
@@ -110,7 +129,7 @@ fn killed_and_resumed(kind: &str) {
     let report = stage.report(&out);
     assert_eq!(report["arms"][0]["graded"], 3);
     assert_eq!(report["arms"][0]["complete"], true);
-    assert!(processes("sleep 300").is_empty(), "{:?}", processes("sleep 300"));
+    assert!(processes(&sleeper).is_empty(), "{:?}", processes(&sleeper));
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let home = stage.dir.path().to_str().unwrap();
     assert!(!mounts.contains(home), "{mounts}");
@@ -127,7 +146,7 @@ fn containers(pid: &str) -> usize {
 /// ^C closes the rooms, says how to go on, and leaves no outcome behind.
 fn interrupted(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let script: Script = toml::from_str(SLOW).unwrap();
+    let (script, _) = slow();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
     let config = stage.file(
@@ -184,8 +203,4 @@ fn docker_a_killed_run_is_resumed_and_nothing_is_left() {
         return;
     }
     killed_and_resumed("docker");
-    let left =
-        Command::new("docker").args(["ps", "-aq", "--filter", "label=proctor"]).output().unwrap();
-    let left = String::from_utf8_lossy(&left.stdout).into_owned();
-    assert!(left.trim().is_empty(), "containers left: {left}");
 }
