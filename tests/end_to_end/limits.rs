@@ -60,3 +60,52 @@ fn two_steps_are_two_answers() {
 fn seven_steps_are_seven_answers() {
     steps(7);
 }
+
+/// Does some work, then makes more paths than a snapshot may hold: 48 MiB of names.
+const FLOOD: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "echo kept > kept.txt" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "d=$(printf 'x%.0s' $(seq 200)); p=$d/$d/$d/$d/$d/$d/$d/$d/$d/$d/$d/$d/$d/$d/$d/$d/$d/$d; mkdir -p $p && cd $p && seq 15000 | xargs touch && ls | wc -l" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+#[test]
+fn what_is_too_much_to_look_at_does_not_keep_a_trial_from_its_verdict() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(FLOOD).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n\
+             [[arms]]\nname = \"flood\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let journal = &find(&out.join("trials"), "trajectory.jsonl")[0];
+    let flooded = &events(journal, "tool_returned")[1];
+    assert!(flooded["shown"].as_str().unwrap().contains("15000"), "{flooded}");
+    let refused = events(journal, "noted");
+    assert!(
+        refused.iter().any(|event| event["note"]["snapshot_refused"].is_string()),
+        "{refused:?}"
+    );
+    let patch = std::fs::read_to_string(&find(&out, "patch.diff")[0]).unwrap();
+    assert!(patch.contains("+kept") && !patch.contains("xxx"), "{patch}");
+    let report = stage.report(&out);
+    assert_eq!(report["tasks"][0]["outcome"], "submitted");
+    assert_eq!(report["tasks"][0]["resolved"], false);
+}

@@ -5,8 +5,12 @@ use std::{sync::Arc, time::Instant};
 use async_trait::async_trait;
 use proctor_gateway::{Attempt, ExchangeSink, Served};
 use proctor_record::{Blobs, Journal, Tree};
-use proctor_sandbox_api::{Room, wire::RawPath};
+use proctor_sandbox_api::{
+    Room,
+    wire::{RawPath, RefusalKind},
+};
 use proctor_types::{Ask, AskRecord, Event, Fault, Layer, Message, RequestClass};
+use serde_json::json;
 use tokio::sync::Mutex;
 
 /// Shared by the session and the gateway's sink, which both write to the same journal.
@@ -95,7 +99,19 @@ impl Recorder {
         fresh: bool,
     ) -> Result<Tree, Fault> {
         let begun = Instant::now();
-        let (reply, contents) = proctor_seat::snapshot(room, workdir, fresh).await?;
+        let request = proctor_seat::snapshot_request(workdir, fresh);
+        let (reply, contents) = match room.snapshot(request).await {
+            Ok(taken) => taken,
+            // What the agent made is too much to look at: the last tree that was not is its work. A
+            // fault here would let it keep a trial from being scored.
+            Err(error) if !fresh && error.refusal() == Some(RefusalKind::TooLarge) => {
+                let note = json!({ "snapshot_refused": error.to_string() });
+                self.append(Event::Noted { note: note.as_object().cloned().unwrap_or_default() })
+                    .await?;
+                return Ok(self.state.lock().await.tree.clone());
+            }
+            Err(error) => return Err(error.fault("taking a snapshot")),
+        };
         let mut bytes = 0;
         for (hash, content) in &contents {
             bytes += content.len() as u64;

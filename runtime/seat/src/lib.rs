@@ -11,4 +11,4 @@ pub use apply::{ApplyError, apply_patch};
 pub use environment::layer_spec;
 pub use seal::{LayerSeal, Leak, LeakKind, Sealed, Unseen};
 pub use source::Sources;
-pub use workdir::{prepare_for_driving, snapshot, snapshot_request};
+pub use workdir::{prepare_for_driving, snapshot_request};

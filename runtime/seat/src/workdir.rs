@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proctor_sandbox_api::{
     Room,
-    wire::{EntryKind, RawPath, SnapshotReply, SnapshotRequest},
+    wire::{EntryKind, RawPath, SnapshotRequest},
 };
 use proctor_types::{Fault, Layer, OnFinding, Task};
 
@@ -122,15 +122,4 @@ async fn hidden_are_gone(room: &Room, task: &Task, workdir: &RawPath) -> Result<
 
 fn seat_fault(task: &Task, what: String) -> Fault {
     Fault::new(Layer::Seat, what).context(&task.id)
-}
-
-/// Takes a snapshot of the work directory.
-pub async fn snapshot(
-    room: &Room,
-    workdir: &RawPath,
-    fresh: bool,
-) -> Result<(SnapshotReply, Vec<(String, Vec<u8>)>), Fault> {
-    room.snapshot(snapshot_request(workdir, fresh))
-        .await
-        .map_err(|error| error.fault("taking a snapshot"))
 }
