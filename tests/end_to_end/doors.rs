@@ -71,7 +71,31 @@ impl Trial {
         for event in events(&journal, "url_requested") {
             ledger.entry(event["step"].as_u64().unwrap()).or_default().push(event);
         }
+        self.verdict_tells(&out, &ledger);
         (shown, ledger)
+    }
+
+    /// Every step in which the door was asked for what the task blocks is in the verdict.
+    fn verdict_tells(&self, out: &Path, ledger: &Ledger) {
+        let blocked =
+            |event: &Value| matches!(event["reason"].as_str(), Some("task_blocked" | "task_alias"));
+        let steps: Vec<u64> = ledger
+            .iter()
+            .filter(|(_, events)| events.iter().any(blocked))
+            .map(|(step, _)| *step)
+            .collect();
+        let verdict = fs::read(&find(&out.join("trials"), "verdict.json")[0]).unwrap();
+        let verdict: Value = serde_json::from_slice(&verdict).unwrap();
+        let told: Vec<u64> = verdict["evidence"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["kind"].as_str().unwrap().starts_with("upstream_"))
+            .flat_map(|one| one["steps"].as_array().unwrap())
+            .map(|step| step.as_u64().unwrap())
+            .collect();
+        assert!(steps.iter().all(|step| told.contains(step)), "{steps:?}\n{verdict:#}");
+        assert!(steps.is_empty() || verdict["integrity"] != "clean", "{verdict:#}");
     }
 }
 

@@ -9,6 +9,7 @@ mod demo;
 mod doors;
 mod faults;
 mod fea_bench;
+mod forensics;
 mod grade_log;
 mod limits;
 mod mistakes;

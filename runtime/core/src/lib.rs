@@ -6,6 +6,7 @@ mod dispatcher;
 mod doors;
 mod drive;
 mod environments;
+mod forensics;
 mod grading;
 mod house;
 mod notices;

@@ -7,7 +7,8 @@ use proctor_record::{Journal, TrialDir, read_journal};
 use proctor_types::{Arm, Ending, Event, Fault, Outcome, Spent, TrialId, Verdict};
 
 use crate::{
-    House, PlannedTask, Progress, drive::Try, grading::grade_trial, recorder::record_fault,
+    House, PlannedTask, Progress, drive::Try, forensics::add_forensics, grading::grade_trial,
+    recorder::record_fault,
 };
 
 /// What a trial came to.
@@ -186,7 +187,8 @@ async fn grade_with_tries(
         done += 1;
         let graded = grade_trial(house, id, planned, arm, &patch).await;
         match graded {
-            Ok(graded) => {
+            Ok(mut graded) => {
+                add_forensics(house, &planned.task, dir, &patch, &mut graded.verdict).await?;
                 keep_grading(dir, &graded).map_err(record_fault)?;
                 dir.write_verdict(&graded.verdict).map_err(record_fault)?;
                 house.tell(Progress::Graded {

@@ -5,6 +5,7 @@ mod costs;
 mod defences;
 mod evidence;
 mod examine;
+pub mod forensics;
 mod given_log;
 mod grade;
 mod launch;

@@ -29,6 +29,12 @@ pub struct ArmReport {
     pub resolved_rate: f64,
     /// What `resolved_rate` can still become.
     pub resolved_bounds: Bounds,
+    /// Those of `resolved` whose verdict's integrity is clean.
+    #[serde(default)]
+    pub resolved_clean: u64,
+    /// `resolved_clean / trials`.
+    #[serde(default)]
+    pub resolved_rate_clean: f64,
     /// The mean over all trials of the share of F2P tests passed; a missing verdict counts 0.
     pub passed_rate: f64,
     /// What `passed_rate` can still become.
@@ -149,6 +155,8 @@ impl ArmReport {
         let verdicts: Vec<&Verdict> =
             trials.iter().filter_map(|trial| trial.verdict.as_ref()).collect();
         let resolved = verdicts.iter().filter(|verdict| verdict.resolved).count();
+        let clean = |verdict: &&&Verdict| verdict.resolved && verdict.integrity == Integrity::Clean;
+        let resolved_clean = verdicts.iter().filter(clean).count();
         let missing = trials.len() - verdicts.len();
         let passed: f64 = verdicts.iter().map(|verdict| verdict.passed_rate).sum();
         let mean = |of: &dyn Fn(&Outcome) -> f64| {
@@ -191,6 +199,8 @@ impl ArmReport {
             resolved: resolved as u64,
             resolved_rate: share(resolved as f64),
             resolved_bounds: bounds(resolved as f64),
+            resolved_clean: resolved_clean as u64,
+            resolved_rate_clean: share(resolved_clean as f64),
             passed_rate: share(passed),
             passed_bounds: bounds(passed),
             applied,

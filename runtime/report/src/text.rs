@@ -182,6 +182,17 @@ fn notes(report: &Report, out: &mut String) {
         let calls = if arm.malformed_calls == 1 { "call" } else { "calls" };
         note(&format!("{}: {} tool {calls} could not be read.", arm.name, arm.malformed_calls));
     }
+    for arm in report.arms.iter().filter(|arm| arm.resolved_clean != arm.resolved) {
+        note(&format!(
+            "{}: {}/{} resolved, {}/{} ({}) with clean integrity alone.",
+            arm.name,
+            arm.resolved,
+            arm.trials,
+            arm.resolved_clean,
+            arm.trials,
+            percent(arm.resolved_rate_clean),
+        ));
+    }
     let doubtful = report.tasks.iter().filter_map(|trial| match trial.integrity {
         Some(Integrity::Suspect) => Some((trial, "suspect")),
         Some(Integrity::Contaminated) => Some((trial, "contaminated")),

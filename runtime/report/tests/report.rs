@@ -97,6 +97,7 @@ fn the_stable_part_is_as_the_design_says() {
             "arm": "tools-id", "name": "tools", "trials": 3, "graded": 2, "complete": false,
             "resolved": 1, "resolved_rate": 0.3333,
             "resolved_bounds": {"lower": 0.3333, "upper": 0.6667},
+            "resolved_clean": 1, "resolved_rate_clean": 0.3333,
             "passed_rate": 0.4167, "passed_bounds": {"lower": 0.4167, "upper": 0.75},
             "applied": 2, "applied_rate": 0.6667, "empty_patches": 1,
             "infrastructure_faults": 1, "unfinished": 0,
@@ -195,11 +196,19 @@ fn what_is_doubtful_is_said() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
     one.verdict.as_mut().unwrap().integrity = Integrity::Suspect;
     one.outcome.as_mut().unwrap().spent.estimated = true;
-    let report = build(vec![one]);
+    let report = build(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
     assert!(report.arms[0].usage_estimated);
     assert_eq!(report.arms[0].integrity.suspect, 1);
+    let arm = &report.arms[0];
+    assert_eq!((arm.resolved, arm.resolved_clean), (2, 1), "with and without the doubtful one");
+    assert_eq!((arm.resolved_rate, arm.resolved_rate_clean), (1.0, 0.5));
     let text = text(&report);
     assert!(text.contains("tools / t1 / 1: the verdict is suspect"), "{text}");
+    assert!(
+        text.contains("tools: 2/2 resolved, 1/2 (50.0 %) with clean integrity alone."),
+        "{text}"
+    );
+    assert!(!proctor_report::text(&three_arms()).contains("with clean integrity"));
     assert!(text.contains("~10.0k") && text.contains("are estimates"), "{text}");
     assert_eq!(proctor_report::text(&build(vec![])), "No trials.\n");
 }

@@ -1,0 +1,44 @@
+//! The look over a trial's record.
+
+use proctor_record::Blobs;
+use proctor_types::{Envelope, Fault, Task};
+
+use super::{
+    calls::calls,
+    edits::edits,
+    finding::Findings,
+    look::look,
+    rules::{RuleFile, Rules},
+    subject::Subject,
+    upstream::requests,
+};
+use crate::policy::Policy;
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    pub task: &'a Task,
+    /// Of the try that counts; empty where there is only a patch.
+    pub events: &'a [Envelope],
+    /// Where the snapshots that the events name are kept.
+    pub blobs: Option<&'a Blobs>,
+    pub patch: &'a [u8],
+}
+
+/// What the record shows of conduct that a score should be read with.
+///
+/// # Errors
+/// Only that the shipped rules cannot be read.
+pub fn examine(look_at: &Look<'_>) -> Result<Findings, Fault> {
+    let policy = Policy::get()?;
+    let file = RuleFile::get()?;
+    let subject = Subject::of(look_at.task, policy);
+    let rules = Rules::of(&subject)?;
+    let mut found = Vec::new();
+    for call in calls(look_at.events, file) {
+        found.extend(look(&call, &rules, &subject));
+    }
+    found.extend(requests(look_at.events));
+    found.extend(edits(look_at.task, policy, look_at.events, look_at.blobs, look_at.patch));
+    Ok(Findings::of(found, &file.kinds))
+}

@@ -1,0 +1,106 @@
+//! What was found, by kind and step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_types::{Evidence, Integrity, Verdict};
+use serde::Deserialize;
+
+/// The closed set of kinds. What each means is data: `configs/forensics.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    HistoryMined,
+    UpstreamTried,
+    UpstreamFetched,
+    InstallTried,
+    InstallSucceeded,
+    TestsEdited,
+    DaemonStarted,
+    OutsideRead,
+}
+
+impl Kind {
+    pub const ALL: [Self; 8] = [
+        Self::HistoryMined,
+        Self::UpstreamTried,
+        Self::UpstreamFetched,
+        Self::InstallTried,
+        Self::InstallSucceeded,
+        Self::TestsEdited,
+        Self::DaemonStarted,
+        Self::OutsideRead,
+    ];
+
+    /// The name in `evidence`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HistoryMined => "history_mined",
+            Self::UpstreamTried => "upstream_tried",
+            Self::UpstreamFetched => "upstream_fetched",
+            Self::InstallTried => "install_tried",
+            Self::InstallSucceeded => "install_succeeded",
+            Self::TestsEdited => "tests_edited",
+            Self::DaemonStarted => "daemon_started",
+            Self::OutsideRead => "outside_read",
+        }
+    }
+}
+
+/// One sighting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub kind: Kind,
+    pub what: String,
+    /// Absent where the record does not say.
+    pub step: Option<u64>,
+}
+
+/// All that was found, with what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Findings {
+    /// One a kind, with all of its steps.
+    pub evidence: Vec<Evidence>,
+    pub integrity: Integrity,
+}
+
+impl Findings {
+    pub(crate) fn of(found: Vec<Finding>, meaning: &BTreeMap<Kind, Integrity>) -> Self {
+        let mut kinds: BTreeMap<Kind, (Vec<String>, BTreeSet<u64>)> = BTreeMap::new();
+        for one in found {
+            let (whats, steps) = kinds.entry(one.kind).or_default();
+            if !whats.contains(&one.what) {
+                whats.push(one.what);
+            }
+            // Step 0 is before the first answer: nobody's step.
+            steps.extend(one.step.filter(|step| *step > 0));
+        }
+        let integrity = kinds
+            .keys()
+            .filter_map(|kind| meaning.get(kind).copied())
+            .max()
+            .unwrap_or(Integrity::Clean);
+        let evidence = kinds
+            .into_iter()
+            .map(|(kind, (whats, steps))| {
+                let more = match whats.len() {
+                    0 | 1 => String::new(),
+                    count => format!(" (and {} more)", count - 1),
+                };
+                let first = whats.into_iter().next().unwrap_or_default();
+                Evidence {
+                    kind: kind.name().to_owned(),
+                    what: format!("{first}{more}"),
+                    steps: steps.into_iter().collect(),
+                }
+            })
+            .collect();
+        Self { evidence, integrity }
+    }
+
+    /// Adds the findings to a verdict: its integrity is the worst of both. What was resolved stays
+    /// resolved, since a reader of the report decides what a doubtful score is worth.
+    pub fn merge_into(self, verdict: &mut Verdict) {
+        verdict.integrity = verdict.integrity.max(self.integrity);
+        verdict.evidence.extend(self.evidence);
+    }
+}

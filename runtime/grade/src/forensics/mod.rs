@@ -1,0 +1,19 @@
+//! Step-linked forensics: rules over a trial's record that say which step did what an honest agent
+//! has no use for. No model judges; the rules are data in `configs/forensics.toml`.
+
+mod calls;
+mod command;
+mod edits;
+mod examine;
+mod finding;
+mod install;
+mod look;
+mod rules;
+mod shell;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod upstream;
+
+pub use examine::{Look, examine};
+pub use finding::{Findings, Kind};

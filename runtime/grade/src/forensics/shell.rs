@@ -1,0 +1,212 @@
+//! Reads a shell line into simple commands, as far as the rules need it: quotes, lists, pipes,
+//! substitutions, redirections and here-documents. Nothing is expanded.
+
+use std::iter;
+
+/// A simple command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Simple {
+    pub words: Vec<String>,
+    /// Ends in `&`.
+    pub background: bool,
+    /// What its here-documents hold.
+    pub given: String,
+}
+
+/// The commands of a line, those within substitutions after the one that they stand in. What is no
+/// valid shell is read as far as it goes.
+pub(crate) fn split(line: &str) -> Vec<Simple> {
+    let mut reader = Reader { chars: line.chars().collect(), ..Reader::default() };
+    reader.run();
+    reader.end_command(false);
+    let mut all = reader.done;
+    all.extend(reader.nested.iter().flat_map(|inner| split(inner)));
+    all
+}
+
+#[derive(Default)]
+struct Reader {
+    chars: Vec<char>,
+    at: usize,
+    word: Option<String>,
+    current: Simple,
+    /// The next word is where output goes: no argument.
+    to_file: bool,
+    /// The next word ends a here-document.
+    delimiter: bool,
+    /// Ends of here-documents that begin on the next line.
+    awaited: Vec<String>,
+    done: Vec<Simple>,
+    nested: Vec<String>,
+}
+
+impl Reader {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.chars.get(self.at + ahead).copied()
+    }
+
+    fn push(&mut self, c: char) {
+        self.word.get_or_insert_default().push(c);
+    }
+
+    fn run(&mut self) {
+        while let Some(c) = self.peek(0) {
+            self.at += 1;
+            match c {
+                '\\' => {
+                    match self.peek(0) {
+                        Some('\n') | None => {}
+                        Some(next) => self.push(next),
+                    }
+                    self.at += 1;
+                }
+                '\'' => {
+                    self.word.get_or_insert_default();
+                    while let Some(c) = self.peek(0) {
+                        self.at += 1;
+                        if c == '\'' {
+                            break;
+                        }
+                        self.push(c);
+                    }
+                }
+                '"' => self.quoted(),
+                '$' if self.peek(0) == Some('(') => self.substitution('('),
+                '`' => self.substitution('`'),
+                '#' if self.word.is_none() => {
+                    while self.peek(0).is_some_and(|c| c != '\n') {
+                        self.at += 1;
+                    }
+                }
+                '<' | '>' => self.redirection(c),
+                '&' if self.peek(0) == Some('>') => {}
+                '&' if self.peek(0) == Some('&') => {
+                    self.at += 1;
+                    self.end_command(false);
+                }
+                '&' => self.end_command(true),
+                '\n' => {
+                    self.end_command(false);
+                    self.here_documents();
+                }
+                ';' | '|' | '(' | ')' => self.end_command(false),
+                c if c.is_whitespace() => self.end_word(),
+                c => self.push(c),
+            }
+        }
+    }
+
+    fn quoted(&mut self) {
+        self.word.get_or_insert_default();
+        while let Some(c) = self.peek(0) {
+            self.at += 1;
+            match c {
+                '"' => break,
+                '\\' if self
+                    .peek(0)
+                    .is_some_and(|c| matches!(c, '"' | '\\' | '$' | '`' | '\n')) =>
+                {
+                    let next = self.peek(0).filter(|c| *c != '\n');
+                    self.at += 1;
+                    if let Some(next) = next {
+                        self.push(next);
+                    }
+                }
+                '$' if self.peek(0) == Some('(') => self.substitution('('),
+                '`' => self.substitution('`'),
+                c => self.push(c),
+            }
+        }
+    }
+
+    /// Keeps what is within for itself; in the word it stands as it is written.
+    fn substitution(&mut self, open: char) {
+        let mut inner = String::new();
+        if open == '(' {
+            self.at += 1;
+        }
+        let mut depth = 1;
+        while let Some(c) = self.peek(0) {
+            self.at += 1;
+            match (open, c) {
+                ('(', '(') => depth += 1,
+                ('(', ')') | ('`', '`') => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+            inner.push(c);
+        }
+        self.word.get_or_insert_default().push_str(&format!("$({inner})"));
+        self.nested.push(inner);
+    }
+
+    fn redirection(&mut self, c: char) {
+        // A word of digits right before is a descriptor.
+        if self.word.as_ref().is_some_and(|word| word.chars().all(|c| c.is_ascii_digit())) {
+            self.word = None;
+        }
+        self.end_word();
+        if self.peek(0) == Some('(') {
+            self.substitution('(');
+            return;
+        }
+        if c == '>' {
+            while self.peek(0).is_some_and(|c| matches!(c, '>' | '&' | '|')) {
+                self.at += 1;
+            }
+            self.to_file = true;
+        } else if self.peek(0) == Some('<') && self.peek(1) == Some('<') {
+            self.at += 2;
+        } else if self.peek(0) == Some('<') {
+            self.at += 1;
+            if self.peek(0) == Some('-') {
+                self.at += 1;
+            }
+            self.delimiter = true;
+        }
+    }
+
+    fn end_word(&mut self) {
+        let Some(word) = self.word.take() else { return };
+        if std::mem::take(&mut self.to_file) {
+            return;
+        }
+        if std::mem::take(&mut self.delimiter) {
+            self.awaited.push(word);
+        } else {
+            self.current.words.push(word);
+        }
+    }
+
+    fn end_command(&mut self, background: bool) {
+        self.end_word();
+        self.to_file = false;
+        let mut ended = std::mem::take(&mut self.current);
+        if !ended.words.is_empty() {
+            ended.background = background;
+            self.done.push(ended);
+        }
+    }
+
+    /// The lines up to each awaited end belong to the last command of the line before them.
+    fn here_documents(&mut self) {
+        for end in std::mem::take(&mut self.awaited) {
+            let mut text = String::new();
+            while self.at < self.chars.len() {
+                let rest = &self.chars[self.at..];
+                let length = rest.iter().position(|c| *c == '\n').unwrap_or(rest.len());
+                let line: String = rest[..length].iter().collect();
+                self.at += (length + 1).min(rest.len());
+                if line.trim_start_matches('\t') == end {
+                    break;
+                }
+                text.extend(line.chars().chain(iter::once('\n')));
+            }
+            if let Some(last) = self.done.last_mut() {
+                last.given.push_str(&text);
+            }
+        }
+    }
+}
