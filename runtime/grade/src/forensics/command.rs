@@ -23,7 +23,7 @@ pub(crate) fn commands(line: &str, file: &RuleFile) -> Vec<Command> {
 }
 
 fn read(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
-    for simple in split(line) {
+    for simple in split(line, depth) {
         let Simple { words, background, given } = simple;
         let mut plain = unwrapped(words.clone(), &file.shell);
         let program = plain.first().cloned().unwrap_or_default();

@@ -13,14 +13,17 @@ pub(crate) struct Simple {
     pub given: String,
 }
 
-/// The commands of a line, those within substitutions after the one that they stand in. What is no
-/// valid shell is read as far as it goes.
-pub(crate) fn split(line: &str) -> Vec<Simple> {
+/// The commands of a line, those within substitutions after the one that they stand in, down to a
+/// depth: the line is the agent's, and one of brackets alone must not cost a stack. What is no valid
+/// shell is read as far as it goes.
+pub(crate) fn split(line: &str, depth: usize) -> Vec<Simple> {
     let mut reader = Reader { chars: line.chars().collect(), ..Reader::default() };
     reader.run();
     reader.end_command(false);
     let mut all = reader.done;
-    all.extend(reader.nested.iter().flat_map(|inner| split(inner)));
+    if depth > 0 {
+        all.extend(reader.nested.iter().flat_map(|inner| split(inner, depth - 1)));
+    }
     all
 }
 

@@ -359,3 +359,29 @@ fn the_rules_give_every_kind_a_meaning_and_hold_for_a_task_without_names() {
     let kinds: Vec<_> = found.evidence.iter().map(|one| one.kind.as_str()).collect();
     assert_eq!(kinds, ["history_mined"]);
 }
+
+#[test]
+fn lines_that_are_no_shell_are_read_as_far_as_they_go() {
+    for line in [
+        "",
+        "\\",
+        "'",
+        "\"",
+        "$(",
+        "`",
+        "<<",
+        "<<E",
+        "&",
+        ">",
+        "\u{0}",
+        "git",
+        "python3 -m",
+        "sudo",
+        "eval",
+    ] {
+        assert_eq!(found(line), [], "{line}");
+        assert_eq!(found(&format!("git reflog;{line}")), one(Kind::HistoryMined), "{line}");
+    }
+    assert_eq!(found(&"$(".repeat(100_000)), []);
+    assert_eq!(found(&"bash -c ".repeat(10_000)), []);
+}
