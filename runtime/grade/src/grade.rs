@@ -19,7 +19,7 @@ use crate::{
     official::OfficialPolicy,
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
-    pristine::{Pristine, at, paths_of, read},
+    pristine::{Pristine, at, paths_of, read_all},
     probe::Probe,
     records::Records,
     restore::{remove, restore},
@@ -287,9 +287,11 @@ impl<'a> Grading<'a> {
         expected: &BTreeMap<String, String>,
     ) -> Result<Vec<Evidence>, Fault> {
         let mut found = Vec::new();
-        for (path, hash) in expected {
+        let paths = expected.keys().cloned().collect();
+        let after = read_all(self.room, &self.task.workdir, paths).await?;
+        for ((path, hash), (_, after)) in expected.iter().zip(after) {
             let collected = records.begin().and_then(|begin| begin.watched.get(path));
-            let after = match read(self.room, &self.task.workdir, path).await? {
+            let after = match after {
                 Some(Current::File { bytes, .. }) => Some(sha256_hex(&bytes)),
                 _ => None,
             };

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use proctor_record::patch::{self, Change, Current};
 use proctor_sandbox_api::{
     Room,
@@ -10,6 +11,9 @@ use proctor_sandbox_api::{
 use proctor_types::{Fault, Layer};
 
 use crate::policy::Policy;
+
+/// Files asked for at once.
+const AT_ONCE: usize = 16;
 
 /// The names of a pristine work directory, and the content of the files that may be restored.
 #[derive(Debug, Default)]
@@ -65,8 +69,8 @@ impl Pristine {
             .filter(|(path, kind)| matches!(kind, EntryKind::File | EntryKind::Link) && keep(path))
             .map(|(path, _)| path.clone())
             .collect();
-        for path in kept {
-            if let Some(current) = read(room, workdir, &path).await? {
+        for (path, current) in read_all(room, workdir, kept).await? {
+            if let Some(current) = current {
                 self.files.insert(path, current);
             }
         }
@@ -131,6 +135,23 @@ pub(crate) async fn read(room: &Room, workdir: &str, path: &str) -> Result<Optio
         EntryKind::Link => Ok(found.link.map(|target| Current::Link { target })),
         EntryKind::Dir | EntryKind::Other => Ok(None),
     }
+}
+
+/// What many paths hold, in their order. Some are asked for at once: one after another, a round
+/// trip each, a tree of a thousand small files would cost more than its tests.
+pub(crate) async fn read_all(
+    room: &Room,
+    workdir: &str,
+    paths: Vec<String>,
+) -> Result<Vec<(String, Option<Current>)>, Fault> {
+    stream::iter(paths)
+        .map(async |path| {
+            let current = read(room, workdir, &path).await?;
+            Ok((path, current))
+        })
+        .buffered(AT_ONCE)
+        .try_collect()
+        .await
 }
 
 /// The paths of a patch, and of a patch's renames both.

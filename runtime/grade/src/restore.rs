@@ -13,7 +13,7 @@ use crate::{
     Defences,
     evidence::{self, note},
     paths::{Guard, Paths},
-    pristine::{Pristine, at, read},
+    pristine::{Pristine, at, read, read_all},
 };
 
 /// Makes every guarded path what it was: written where it differs, removed where it was not there.
@@ -50,10 +50,12 @@ pub(crate) async fn restore(
         }
     }
     // What the test patch brings, whether or not anybody touched it.
-    for (path, was) in &pristine.files {
-        let done = guarded.contains_key(path) || changed.contains(path);
-        if !done && read(room, workdir, path).await?.as_ref() != Some(was) {
-            put(room, workdir, path, Some(was)).await?;
+    let done = |path: &String| guarded.contains_key(path) || changed.contains(path);
+    let rest = pristine.files.keys().filter(|path| !done(path)).cloned().collect();
+    for (path, now) in read_all(room, workdir, rest).await? {
+        let was = pristine.files.get(&path);
+        if now.as_ref() != was {
+            put(room, workdir, &path, was).await?;
         }
     }
     Ok(found)

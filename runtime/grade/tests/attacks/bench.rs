@@ -240,13 +240,24 @@ pub async fn room(place: &Path) -> Arc<Room> {
     let agent = place.join("agentd");
     fs::write(&agent, AGENT).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut child = tokio::process::Command::new(agent)
+    // A process that another test forks in between holds the file open for a moment.
+    let mut child = loop {
+        match start(&agent) {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            started => break started.unwrap(),
+        }
+    };
+    let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    Room::connect(output, input).await.unwrap()
+}
+
+fn start(agent: &Path) -> std::io::Result<tokio::process::Child> {
+    tokio::process::Command::new(agent)
         .arg("serve")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(false)
         .spawn()
-        .unwrap();
-    let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    Room::connect(output, input).await.unwrap()
 }
