@@ -175,12 +175,17 @@ impl Scope {
                 held.input,
                 need.input,
             )
-            && limits.cost_usd.is_none_or(|limit| cost <= limit)
+            && limits.cost_usd.is_none_or(|limit| nano(cost) <= nano(limit))
     }
 }
 
 fn steps(need: &Need) -> u64 {
     u64::from(need.class == RequestClass::Main)
+}
+
+/// Whole billionths of a dollar: three times $0.15 is $0.45, though the sum of the floats is less.
+fn nano(dollars: f64) -> f64 {
+    (dollars * 1e9).round()
 }
 
 fn reached(limits: &Budget, spent: &Spent) -> Option<BudgetKind> {
@@ -195,7 +200,10 @@ fn reached(limits: &Budget, spent: &Spent) -> Option<BudgetKind> {
             BudgetKind::UncachedInputTokens,
             over(limits.uncached_input_tokens, spent.uncached_input_tokens()),
         ),
-        (BudgetKind::Cost, limits.cost_usd.is_some_and(|limit| spent.cost_usd >= limit)),
+        (
+            BudgetKind::Cost,
+            limits.cost_usd.is_some_and(|limit| nano(spent.cost_usd) >= nano(limit)),
+        ),
     ];
     checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
 }
@@ -255,5 +263,23 @@ impl Drop for Hold {
         }
         drop(state);
         self.scope.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_of_cents_reaches_its_limit() {
+        for (each, times) in [(0.15, 3), (0.1, 10), (0.07, 7)] {
+            let limits = Budget { cost_usd: Some(each * f64::from(times)), ..Budget::default() };
+            let mut spent = Spent::default();
+            for answer in 1..=times {
+                spent.cost_usd += each;
+                let expected = (answer == times).then_some(BudgetKind::Cost);
+                assert_eq!(reached(&limits, &spent), expected, "{each} x {answer}");
+            }
+        }
     }
 }
