@@ -77,9 +77,8 @@ async fn a_commit_is_checked_out_without_its_history() {
     assert!(sources.fetch(&absent, dir.path()).await.is_err());
 }
 
-/// Needs a package index: run with `--ignored` where one can be reached.
+/// Needs a package index, as the demo does.
 #[tokio::test]
-#[ignore = "needs a package index"]
 async fn an_sdist_comes_from_the_index_and_stays_in_the_cache() {
     let dir = TempDir::new().unwrap();
     let sources = Sources::new(dir.path().join("cache"));
