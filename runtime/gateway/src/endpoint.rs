@@ -9,6 +9,8 @@ use proctor_types::{Api, Fault, Layer, ModelSpec};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::secret::redacted;
+
 /// A shorter key is not looked for in recorded bytes: `x` would black out half of every body.
 const SHORTEST_SECRET: usize = 8;
 
@@ -121,18 +123,14 @@ impl Endpoint {
         if openai { "max_completion_tokens" } else { "max_tokens" }
     }
 
-    /// `bytes` with the key, should it be there, replaced by `[key]`: some endpoints repeat a key
-    /// in their error message.
+    /// `bytes` with the key, should it be there in any spelling, replaced by `[key]`: some endpoints
+    /// repeat a key in their error message.
     pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
-        let key = self.key.expose_secret();
-        let found = key.len() >= SHORTEST_SECRET
-            && bytes.windows(key.len()).any(|window| window == key.as_bytes());
-        if !found {
+        let key = self.key.expose_secret().as_bytes();
+        if key.len() < SHORTEST_SECRET {
             return bytes;
         }
-        // A key is ASCII, so the bytes around it keep their meaning; invalid ones are lost, which
-        // is the lesser harm.
-        String::from_utf8_lossy(&bytes).replace(key, "[key]").into_bytes().into()
+        redacted(&bytes, key).map_or(bytes, Into::into)
     }
 
     pub(crate) fn redact_text(&self, text: &str) -> String {

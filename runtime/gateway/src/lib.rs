@@ -32,6 +32,7 @@ mod request;
 mod retry;
 mod rules;
 mod scope;
+mod secret;
 pub mod tokens;
 mod trial;
 

@@ -1,0 +1,85 @@
+//! A key as others may spell it: a record that holds `sk-a\/b` holds `sk-a/b`.
+
+/// What stands in a record in the place of a key.
+const REDACTED: &[u8] = b"[key]";
+
+/// `bytes` without the key, as it is or with any of its characters escaped as JSON (`\/`, `\u002f`)
+/// or as a URL (`%2F`) escapes them. `None`: it is not there.
+///
+/// By hand, for a regular expression of a key would be one more place that shows it.
+pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
+    let mut out: Option<Vec<u8>> = None;
+    let (mut at, mut kept) = (0, 0);
+    while at < bytes.len() {
+        match spelled(&bytes[at..], key) {
+            Some(length) if length > 0 => {
+                let out = out.get_or_insert_default();
+                out.extend_from_slice(&bytes[kept..at]);
+                out.extend_from_slice(REDACTED);
+                at += length;
+                kept = at;
+            }
+            _ => at += 1,
+        }
+    }
+    let mut out = out?;
+    out.extend_from_slice(&bytes[kept..]);
+    Some(out)
+}
+
+/// How many bytes spell the key at the head of some text, if they do.
+fn spelled(text: &[u8], key: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for &byte in key {
+        let rest = &text[at..];
+        let hex = |from: usize| {
+            let digits = std::str::from_utf8(rest.get(from..from + 2)?).ok()?;
+            u8::from_str_radix(digits, 16).ok()
+        };
+        at += match rest {
+            [first, ..] if *first == byte => 1,
+            [b'\\', second, ..] if *second == byte => 2,
+            [b'%', ..] if hex(1) == Some(byte) => 3,
+            [b'\\', b'u', b'0', b'0', ..] if hex(4) == Some(byte) => 6,
+            _ => return None,
+        };
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redacted;
+
+    const KEY: &[u8] = b"sk-MARKED/KEY+123==";
+
+    fn shown(text: &str) -> Option<String> {
+        redacted(text.as_bytes(), KEY).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    #[test]
+    fn every_spelling_goes() {
+        for spelling in [
+            "sk-MARKED/KEY+123==",
+            r"sk-MARKED\/KEY+123==",
+            "sk-MARKED%2FKEY%2b123%3D%3d",
+            r"sk-MARKED\u002FKEY\u002b123\u003d\u003D",
+            r"sk\u002dMARKED\/KEY%2B123=%3D",
+        ] {
+            let text = format!("{{\"a\": \"no {spelling}, twice {spelling}\"}}");
+            let without = shown(&text).unwrap();
+            assert_eq!(without, "{\"a\": \"no [key], twice [key]\"}", "{spelling}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_key_stays() {
+        for text in
+            ["", "sk-MARKED", "sk-MARKED/KEY+123=", r"sk-MARKED\u002GKEY+123==", "%", r"\u00"]
+        {
+            assert_eq!(shown(text), None, "{text}");
+        }
+        assert_eq!(redacted(b"\xff sk-MARKED/KEY+123==", KEY).unwrap(), b"\xff [key]");
+        assert_eq!(shown("ssk-MARKED/KEY+123==").unwrap(), "s[key]");
+    }
+}
