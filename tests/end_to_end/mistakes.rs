@@ -76,6 +76,9 @@ fn a_value_that_cannot_be_meant_is_told_by_its_key() {
         ("sandbox.memory_mb=0", "sandbox.memory_mb"),
         ("sandbox.memory_mb=99999999999999", "sandbox.memory_mb"),
         ("jobs=0", "jobs"),
+        ("budget=[5]", "budget"),
+        ("arms.0.seal=[\"remove\"]", "arms.0.seal"),
+        ("budget.run=[3]", "budget.run"),
     ] {
         let said = mistake(NOOP, &["--set", set]);
         assert!(said.contains(&format!("`{key}`")), "{set}: {said}");

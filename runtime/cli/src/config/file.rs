@@ -105,6 +105,7 @@ pub fn read(path: &Path, sets: &[String]) -> Result<ConfigFile, UserError> {
     for set in sets {
         set::lay(&mut table, set)?;
     }
+    no_lists(&table, "").map_err(|what| UserError::new(format!("{shown}: {what}")))?;
     inherit(&mut table);
     let read: Result<ConfigFile, _> = serde_path_to_error::deserialize(toml::Value::Table(table));
     let mut file = read.map_err(|error| {
@@ -124,6 +125,35 @@ pub fn read(path: &Path, sets: &[String]) -> Result<ConfigFile, UserError> {
         *ca_file = std::path::absolute(beside.join(&ca_file)).unwrap_or(beside.join(&ca_file));
     }
     Ok(file)
+}
+
+/// Keys that hold lists. A list anywhere else would be read as a table's values in their order.
+const LISTS: [&str; 5] = ["tasks", "arms", "allow", "deny", "private"];
+
+/// The first key that holds a list and should not.
+fn no_lists(table: &toml::Table, place: &str) -> Result<(), String> {
+    for (key, value) in table {
+        let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+        match value {
+            // A vendor's own fields are the vendor's.
+            _ if key == "extra_body" => {}
+            toml::Value::Table(table) => no_lists(table, &place)?,
+            toml::Value::Array(_) if !LISTS.contains(&key.as_str()) => {
+                return Err(format!(
+                    "key `{place}`: holds a list, where a table or a value belongs"
+                ));
+            }
+            toml::Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    if let toml::Value::Table(table) = item {
+                        no_lists(table, &format!("{place}.{index}"))?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Lays each arm's tables over the file's own.
