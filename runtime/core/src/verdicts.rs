@@ -6,14 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_grade::{GRADER, Graded};
+use proctor_grade::{GRADER, Graded, TIMED_OUT};
 use proctor_types::{Fault, SandboxSpec, Task, Verdict, canonical, sha256_hex};
 use serde_json::json;
 
 use crate::recorder::record_fault;
-
-/// Evidence of a verdict that another grading may not repeat: it is not kept.
-const PASSING: &str = "timed_out";
 
 /// A folder of verdicts, each under the SHA-256 of task, patch, environment, room and grader.
 ///
@@ -61,7 +58,7 @@ impl Verdicts {
     }
 
     pub(crate) fn keep(&self, key: &str, graded: &Graded) {
-        if graded.verdict.evidence.iter().any(|evidence| evidence.kind == PASSING) {
+        if graded.verdict.evidence.iter().any(|evidence| evidence.kind == TIMED_OUT) {
             return;
         }
         let _ = self.write(&self.folder.join(key), graded);

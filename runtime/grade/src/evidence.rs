@@ -25,7 +25,8 @@ pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
 pub(crate) const SELF_LOADING_REMOVED: &str = "self_loading_removed";
 pub(crate) const SHADOWING_REMOVED: &str = "shadowing_removed";
 pub(crate) const TEST_RESTORED: &str = "test_restored";
-pub(crate) const TIMED_OUT: &str = "timed_out";
+/// The test run reached its time limit: another grading may not.
+pub const TIMED_OUT: &str = "timed_out";
 pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ pub const GRADER: &str = env!("GRADER");
 
 pub use costs::Costs;
 pub use defences::Defences;
+pub use evidence::TIMED_OUT;
 pub use given_log::{GivenLog, LogError, grade_log};
 pub use grade::{GradeOptions, Graded, grade};
 pub use plan::{TestPlan, TestRun};
