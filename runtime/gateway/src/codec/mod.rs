@@ -19,6 +19,7 @@ pub(crate) mod overlay;
 mod responses;
 pub(crate) mod splice;
 pub(crate) mod sse;
+mod tool;
 
 /// Seconds since the Unix epoch, for answers that carry their time.
 fn now() -> u64 {

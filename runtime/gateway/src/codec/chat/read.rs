@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use crate::codec::{
     Losses,
     neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
+    tool::functions,
 };
 
 /// What is read or rightly needs no translation.
@@ -189,63 +190,26 @@ pub(crate) fn plain(parts: &[Part]) -> String {
 }
 
 fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
-    let mut out = Vec::new();
-    for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
-        let kind = tool["type"].as_str().unwrap_or("function");
-        if kind != "function" {
-            losses.dropped(format!("tools[{index}] {kind}"));
-            continue;
-        }
-        let function = &tool["function"];
-        let name = function["name"].as_str();
-        let name = name.ok_or_else(|| format!("tools[{index}].function.name: missing"))?;
-        let parameters = match &function["parameters"] {
-            Value::Null => serde_json::json!({"type": "object", "properties": {}}),
-            given => given.clone(),
-        };
-        out.push(Tool {
-            name: name.to_owned(),
-            description: function["description"].as_str().unwrap_or_default().to_owned(),
-            parameters,
-            strict: function["strict"].as_bool(),
-        });
-    }
-    Ok(out)
+    functions(tools, "function", losses)
+        .into_iter()
+        .map(|(index, tool)| {
+            Tool::read(&tool["function"], "parameters", &format!("tools[{index}].function"))
+        })
+        .collect()
 }
 
 fn choice(choice: &Value, losses: &mut Losses) -> Option<Choice> {
-    match choice {
-        Value::Null => None,
-        Value::String(word) => match word.as_str() {
-            "auto" => Some(Choice::Auto),
-            "none" => Some(Choice::Never),
-            "required" => Some(Choice::Any),
-            _ => {
-                losses.dropped("tool_choice");
-                None
-            }
-        },
-        other => match other["function"]["name"].as_str() {
-            Some(name) => Some(Choice::Named(name.to_owned())),
-            None => {
-                losses.dropped("tool_choice");
-                None
-            }
-        },
+    if choice.is_null() {
+        return None;
     }
+    let named = || Some(Choice::Named(choice["function"]["name"].as_str()?.to_owned()));
+    let read = choice.as_str().and_then(Choice::of_word).or_else(named);
+    if read.is_none() {
+        losses.dropped("tool_choice");
+    }
+    read
 }
 
 fn shape(format: &Value) -> Option<Shape> {
-    match format["type"].as_str()? {
-        "json_object" => Some(Shape::Json),
-        "json_schema" => {
-            let given = &format["json_schema"];
-            Some(Shape::Schema {
-                name: given["name"].as_str().unwrap_or("answer").to_owned(),
-                schema: given["schema"].clone(),
-                strict: given["strict"].as_bool(),
-            })
-        }
-        _ => None,
-    }
+    Shape::read(format["type"].as_str()?, &format["json_schema"])
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use crate::codec::{
     Losses,
     neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
+    tool::functions,
 };
 
 /// What is read or rightly needs no translation.
@@ -123,16 +124,8 @@ fn blocks(
 }
 
 fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
-    let mut out = Vec::new();
-    for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
-        let kind = tool["type"].as_str().unwrap_or("custom");
-        if kind != "custom" {
-            // The client runs it, but only Anthropic's models know what it takes.
-            losses.dropped(format!("tools[{index}] {kind}"));
-            continue;
-        }
-        let name = tool["name"].as_str();
-        let name = name.ok_or_else(|| format!("tools[{index}].name: missing"))?;
+    let mut read = Vec::new();
+    for (index, tool) in functions(tools, "custom", losses) {
         if let Some(tool) = tool.as_object() {
             let known = ["type", "name", "description", "input_schema", "strict", "cache_control"];
             losses.unknown("tools[].", tool, &known);
@@ -140,18 +133,9 @@ fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
                 losses.dropped("cache_control");
             }
         }
-        let parameters = match &tool["input_schema"] {
-            Value::Null => serde_json::json!({"type": "object", "properties": {}}),
-            given => given.clone(),
-        };
-        out.push(Tool {
-            name: name.to_owned(),
-            description: tool["description"].as_str().unwrap_or_default().to_owned(),
-            parameters,
-            strict: tool["strict"].as_bool(),
-        });
+        read.push(Tool::read(tool, "input_schema", &format!("tools[{index}]"))?);
     }
-    Ok(out)
+    Ok(read)
 }
 
 fn choice(choice: &Value, losses: &mut Losses) -> (Option<Choice>, Option<bool>) {

@@ -5,6 +5,7 @@ use crate::codec::{
     Losses,
     chat::plain,
     neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
+    tool::functions,
 };
 
 /// What is read or rightly needs no translation: nothing is stored here, and what `include` asks for
@@ -138,43 +139,23 @@ fn content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
 }
 
 fn tools(tools: &Value, losses: &mut Losses) -> Result<Vec<Tool>, String> {
-    let mut out = Vec::new();
-    for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
-        let kind = tool["type"].as_str().unwrap_or("function");
-        if kind != "function" {
-            losses.dropped(format!("tools[{index}] {kind}"));
-            continue;
-        }
-        let name = tool["name"].as_str();
-        let name = name.ok_or_else(|| format!("tools[{index}].name: missing"))?;
-        let parameters = match &tool["parameters"] {
-            Value::Null => serde_json::json!({"type": "object", "properties": {}}),
-            given => given.clone(),
-        };
-        out.push(Tool {
-            name: name.to_owned(),
-            description: tool["description"].as_str().unwrap_or_default().to_owned(),
-            parameters,
-            strict: tool["strict"].as_bool(),
-        });
-    }
-    Ok(out)
+    functions(tools, "function", losses)
+        .into_iter()
+        .map(|(index, tool)| Tool::read(tool, "parameters", &format!("tools[{index}]")))
+        .collect()
 }
 
 fn choice(choice: &Value, losses: &mut Losses) -> Option<Choice> {
-    match (choice.as_str(), choice["type"].as_str()) {
-        (Some("auto"), _) => Some(Choice::Auto),
-        (Some("none"), _) => Some(Choice::Never),
-        (Some("required"), _) => Some(Choice::Any),
-        (None, Some("function")) => {
-            Some(Choice::Named(choice["name"].as_str().unwrap_or_default().to_owned()))
-        }
-        _ if choice.is_null() => None,
-        _ => {
-            losses.dropped("tool_choice");
-            None
-        }
+    if choice.is_null() {
+        return None;
     }
+    let named = (choice["type"] == "function")
+        .then(|| Choice::Named(choice["name"].as_str().unwrap_or_default().to_owned()));
+    let read = choice.as_str().and_then(Choice::of_word).or(named);
+    if read.is_none() {
+        losses.dropped("tool_choice");
+    }
+    read
 }
 
 fn shape(text: &Value, losses: &mut Losses) -> Option<Shape> {
@@ -182,13 +163,5 @@ fn shape(text: &Value, losses: &mut Losses) -> Option<Shape> {
         losses.unknown("text.", text, &["format"]);
     }
     let format = &text["format"];
-    match format["type"].as_str()? {
-        "json_object" => Some(Shape::Json),
-        "json_schema" => Some(Shape::Schema {
-            name: format["name"].as_str().unwrap_or("answer").to_owned(),
-            schema: format["schema"].clone(),
-            strict: format["strict"].as_bool(),
-        }),
-        _ => None,
-    }
+    Shape::read(format["type"].as_str()?, format)
 }
