@@ -25,7 +25,7 @@ mod grammar;
 use crate::{
     PromptError,
     command::{ShellSettings, run_line},
-    prompts::{Opening, Prompts},
+    prompts::Prompts,
     talk::{Talk, was_cut},
     tools::{Called, Output, Place, SUBMIT, ToolError},
 };
@@ -142,10 +142,7 @@ impl Scaffold for Bash {
 
     /// Ask, run, observe, repeat.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
-        let opening = Opening::of(session.brief());
-        let system = self.prompts.render("system", &opening)?;
-        let task = self.prompts.render("task", &opening)?;
-        let mut talk = Talk::open(system, task, Vec::new());
+        let mut talk = Talk::open(&self.prompts, session.brief(), Vec::new())?;
         let mut unread = 0;
         for step in 1_u64.. {
             if let Some(why) = talk.overflow(session) {

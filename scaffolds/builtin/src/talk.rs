@@ -1,5 +1,7 @@
-use proctor_scaffold_api::{Session, Stop};
+use proctor_scaffold_api::{Brief, Session, Stop};
 use proctor_types::{Answer, Ask, Message, ToolSpec};
+
+use crate::prompts::{Opening, Prompts};
 
 /// The conversation so far. It only ever grows at its end, so that endpoints can cache its head.
 #[derive(Debug)]
@@ -13,9 +15,18 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    pub(crate) fn open(system: String, task: String, tools: Vec<ToolSpec>) -> Self {
-        let messages = vec![Message::System { content: system }, Message::User { content: task }];
-        Self { messages, tools, counted: 0, covered: 0 }
+    /// Opens with the prompts `system` and `task`.
+    pub(crate) fn open(
+        prompts: &Prompts,
+        brief: &Brief,
+        tools: Vec<ToolSpec>,
+    ) -> Result<Self, Stop> {
+        let opening = Opening::of(brief);
+        let messages = vec![
+            Message::System { content: prompts.render("system", &opening)? },
+            Message::User { content: prompts.render("task", &opening)? },
+        ];
+        Ok(Self { messages, tools, counted: 0, covered: 0 })
     }
 
     /// One step. A refusal that the session delivered as an answer ends the loop like any other.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Place, Toolbox, ToolsSettings, specs};
 use crate::{
     PromptError,
-    prompts::{Opening, Prompts},
+    prompts::Prompts,
     talk::{Talk, was_cut},
 };
 
@@ -79,10 +79,7 @@ impl Scaffold for Tools {
 
     /// Ask, act, observe, repeat.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
-        let opening = Opening::of(session.brief());
-        let system = self.prompts.render("system", &opening)?;
-        let task = self.prompts.render("task", &opening)?;
-        let mut talk = Talk::open(system, task, specs(&self.prompts));
+        let mut talk = Talk::open(&self.prompts, session.brief(), specs(&self.prompts))?;
         let mut toolbox = self.toolbox(session);
         let mut idle = 0;
         loop {
