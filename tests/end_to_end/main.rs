@@ -13,6 +13,7 @@ mod forensics;
 mod grade_log;
 mod limits;
 mod mistakes;
+mod paid;
 mod resume;
 mod stage;
 mod upstream;

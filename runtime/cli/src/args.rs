@@ -39,6 +39,9 @@ pub enum Command {
         runs: Vec<PathBuf>,
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
+        /// Shows every table of groups, also where each group is one task.
+        #[arg(long)]
+        groups: bool,
     },
     /// Checks this machine: the quick part of the conformance kit on every back end.
     Doctor {

@@ -12,6 +12,7 @@ mod tasks;
 use std::process::ExitCode;
 
 use clap::Parser;
+use proctor_report::Groups;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
@@ -47,7 +48,10 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Resume { run, set } => commands::resume(&run, &set, assemble::Grading::Once).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
-        Command::Report { runs, format } => commands::report(&runs, format),
+        Command::Report { runs, format, groups } => {
+            let groups = if groups { Groups::All } else { Groups::Telling };
+            commands::report(&runs, format, groups)
+        }
         Command::Doctor { full } => commands::doctor(full).await,
     }
 }

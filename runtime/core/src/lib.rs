@@ -18,6 +18,7 @@ mod retry;
 mod seals;
 mod session;
 mod shared;
+mod spending;
 mod trial;
 mod verdicts;
 
@@ -33,5 +34,6 @@ pub use progress::Progress;
 pub use retry::RetryPolicy;
 pub use seals::Seals;
 pub use shared::SharedMeters;
+pub use spending::earlier_tries;
 pub use trial::{TrialEnd, run_trial};
 pub use verdicts::Verdicts;

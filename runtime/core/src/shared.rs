@@ -1,12 +1,12 @@
 //! Limits that trials share, and what earlier calls of the runtime have spent of them.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use proctor_gateway::SharedMeter;
-use proctor_record::{RunDir, read_journal};
-use proctor_types::{ArmId, BudgetKind, BudgetScope, Event, Fault, RequestClass, Spent, TrialId};
+use proctor_record::RunDir;
+use proctor_types::{ArmId, BudgetKind, BudgetScope, Fault, Spent};
 
-use crate::{Plan, recorder::record_fault};
+use crate::{Plan, spending::spent_by};
 
 /// The meters of a run and of its arms, where there are such limits.
 #[derive(Debug, Default)]
@@ -27,17 +27,11 @@ impl SharedMeters {
         }
         let mut spent: BTreeMap<ArmId, Spent> = BTreeMap::new();
         for (id, _, arm) in plan.trials() {
-            add_trial(run, &id, spent.entry(arm.id.clone()).or_default())?;
+            let paid = spent_by(&run.trial_path(&id))?;
+            spent.entry(arm.id.clone()).or_default().merge(&paid);
         }
         let all = spent.values().fold(Spent::default(), |mut all, one| {
-            let usage = proctor_types::Usage {
-                input: one.input_tokens,
-                output: one.output_tokens,
-                cached: one.cached_tokens,
-                ..Default::default()
-            };
-            all.add(RequestClass::Main, &usage, Some(one.cost_usd), false);
-            all.steps += one.steps;
+            all.merge(one);
             all
         });
         let of_run = plan.arms.iter().find_map(|arm| arm.budget.run);
@@ -59,31 +53,4 @@ impl SharedMeters {
     pub fn reached(&self, arm: &ArmId) -> Option<(BudgetScope, BudgetKind)> {
         self.of_arm(arm).iter().find_map(|meter| Some((meter.scope(), meter.reached()?)))
     }
-}
-
-fn add_trial(run: &RunDir, id: &TrialId, spent: &mut Spent) -> Result<(), Fault> {
-    let dir = run.trial_path(id);
-    add_journal(&dir.trajectory(), spent)?;
-    let Ok(tries) = std::fs::read_dir(dir.tries()) else { return Ok(()) };
-    for entry in tries.flatten() {
-        add_journal(&entry.path().join("trajectory.jsonl"), spent)?;
-    }
-    Ok(())
-}
-
-fn add_journal(path: &Path, spent: &mut Spent) -> Result<(), Fault> {
-    if !path.exists() {
-        return Ok(());
-    }
-    for envelope in read_journal(path).map_err(record_fault)?.events {
-        match envelope.event {
-            // Steps are counted by the answers below; tokens and cost by every go that was billed.
-            Event::ModelAttempted { usage: Some(usage), cost_usd, .. } => {
-                spent.add(RequestClass::Main, &usage, cost_usd, false);
-            }
-            Event::ModelAnswered { .. } => spent.steps += 1,
-            _ => {}
-        }
-    }
-    Ok(())
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use proctor_grade::Graded;
 use proctor_record::{Journal, TrialDir, read_journal};
-use proctor_types::{Arm, Ending, Event, Fault, Outcome, Spent, TrialId, Verdict};
+use proctor_types::{Arm, Ending, Event, Fault, Outcome, TrialId, Verdict};
 
 use crate::{
     House, PlannedTask, Progress, drive::Try, forensics::add_forensics, grading::grade_trial,
-    recorder::record_fault,
+    recorder::record_fault, spending::spent_in,
 };
 
 /// What a trial came to.
@@ -155,13 +155,14 @@ fn append(dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The outcome of a trial that no try could carry through.
+/// The outcome of a trial that no try could carry through. What its last try spent was paid for.
 fn end_in_fault(dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
+    let spent = spent_in(&dir.trajectory())?;
     let outcome = Outcome {
         schema_version: 1,
         ending: Ending::InfrastructureFault { fault },
         try_number: number,
-        spent: Spent::default(),
+        spent,
         malformed_calls: 0,
         wall_seconds: 0.0,
         waited_seconds: 0.0,

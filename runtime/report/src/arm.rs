@@ -6,14 +6,15 @@ use proctor_types::{ArmId, Integrity, Outcome, Spent, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    GroupReport, TrialResult,
+    EarlierReport, GroupReport, Paid, TrialResult,
     build::round,
     groups::{groups, pass_at_k},
+    paid::micro,
 };
 
 /// Rates are over all trials of the plan. Means are over the trials that ended otherwise than by
-/// a fault or a limit that trials share, since these say nothing of how an arm works; totals, which
-/// are paid for, are over all that ended.
+/// a fault or a limit that trials share, since these say nothing of how an arm works; totals are over
+/// all that ended. Both are of the tries that count; `paid` is of all tries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmReport {
     pub arm: ArmId,
@@ -61,11 +62,16 @@ pub struct ArmReport {
     pub tokens: Tokens,
     /// Some of the tokens are local counts, not the endpoint's.
     pub usage_estimated: bool,
-    /// US dollars, all trials together.
+    /// US dollars, all trials together, of the tries that count.
     pub cost_usd: f64,
     /// No answer was without a price. Where false, `cost_usd` is that of the others.
     #[serde(default)]
     pub cost_known: bool,
+    /// All that was billed, earlier tries and answers after the limit included.
+    #[serde(default)]
+    pub paid: Paid,
+    #[serde(default)]
+    pub earlier_tries: EarlierReport,
     pub wall_seconds: Seconds,
     /// In waits for the endpoint: no working time.
     #[serde(default)]
@@ -79,6 +85,10 @@ pub struct ArmReport {
     pub grace: Grace,
     /// Tool calls whose arguments could not be read, all trials together.
     pub malformed_calls: u64,
+    /// Trials with an answer that was larger than what was held for its request: limits on tokens
+    /// and cost may have been passed by more than the last answer.
+    #[serde(default)]
+    pub outgrown: u64,
     /// Verdicts by integrity.
     pub integrity: IntegrityCounts,
     /// Trials by the name of their outcome.
@@ -221,10 +231,12 @@ impl ArmReport {
                 cached: count(|spent| spent.cached_tokens),
                 uncached_input: count(Spent::uncached_input_tokens),
             },
-            usage_estimated: ended.iter().any(|outcome| outcome.spent.estimated),
-            // Micro-dollars: sums of floats else end in dust.
-            cost_usd: (cost * 1e6).round() / 1e6 + 0.0,
+            usage_estimated: ended.iter().any(|outcome| outcome.spent.estimated)
+                || trials.iter().any(|trial| trial.earlier.spent.estimated),
+            cost_usd: micro(cost),
             cost_known: !ended.iter().any(|outcome| outcome.spent.unpriced),
+            paid: Paid::of(trials),
+            earlier_tries: EarlierReport::of(trials),
             wall_seconds: seconds(|outcome| outcome.wall_seconds),
             waited_seconds: seconds(|outcome| outcome.waited_seconds),
             tool_seconds: seconds(|outcome| outcome.tool_seconds),
@@ -237,9 +249,10 @@ impl ArmReport {
                 answers: total(|spent| spent.grace_answers),
                 input: total(|spent| spent.grace_input_tokens),
                 output: total(|spent| spent.grace_output_tokens),
-                cost_usd: (grace_cost * 1e6).round() / 1e6,
+                cost_usd: micro(grace_cost),
             },
             malformed_calls: ended.iter().map(|outcome| outcome.malformed_calls).sum(),
+            outgrown: ended.iter().filter(|outcome| outcome.spent.outgrown).count() as u64,
             integrity,
             outcomes,
         }

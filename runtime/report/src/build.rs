@@ -1,6 +1,6 @@
 //! From trials to a report.
 
-use proctor_types::{ArmId, Outcome, PATCH_REJECTED, TaskId, Verdict};
+use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{ArmReport, TaskFacts, TaskReport};
@@ -17,6 +17,8 @@ pub struct TrialResult {
     pub attempt: u32,
     /// Absent: it has not ended.
     pub outcome: Option<Outcome>,
+    /// What the tries that do not count have cost.
+    pub earlier: EarlierTries,
     /// Absent: it is not graded, or could not be.
     pub verdict: Option<Verdict>,
     /// Absent: no patch was collected.

@@ -1,6 +1,6 @@
 //! Breakdowns of an arm: by what its tasks are, and by attempt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::Task;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,9 @@ fn few(count: u64) -> String {
 /// One group's numbers; rates are over all its trials of the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {
+    /// Tasks that its trials are of.
+    #[serde(default)]
+    pub tasks: u64,
     pub trials: u64,
     pub graded: u64,
     pub resolved: u64,
@@ -85,7 +88,9 @@ fn numbers(trials: &[&TrialResult]) -> GroupReport {
     let verdicts = || trials.iter().filter_map(|trial| trial.verdict.as_ref());
     let share = |sum: f64| round(sum / trials.len().max(1) as f64);
     let resolved = verdicts().filter(|verdict| verdict.resolved).count();
+    let tasks: BTreeSet<&str> = trials.iter().map(|trial| trial.task.as_str()).collect();
     GroupReport {
+        tasks: tasks.len() as u64,
         trials: trials.len() as u64,
         graded: verdicts().count() as u64,
         resolved: resolved as u64,

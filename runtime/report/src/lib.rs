@@ -6,11 +6,14 @@
 mod arm;
 mod build;
 mod groups;
+mod notes;
+mod paid;
 mod task;
 mod text;
 
 pub use arm::{ArmReport, Bounds, Count, Grace, IntegrityCounts, Seconds, Side, Steps, Tokens};
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
 pub use groups::{GroupReport, TaskFacts};
+pub use paid::{EarlierReport, Paid};
 pub use task::TaskReport;
-pub use text::text;
+pub use text::{Groups, text};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proctor_types::{ArmId, Ending, Integrity, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::{TrialResult, build::round};
+use crate::{EarlierReport, Paid, TrialResult, build::round};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
@@ -22,8 +22,20 @@ pub struct TaskReport {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies_differ: BTreeMap<String, String>,
     pub steps: Option<u64>,
+    /// US dollars, of the try that counts, without an answer after the limit.
     pub cost_usd: Option<f64>,
+    /// US dollars, of all tries and all answers. Null where nothing was begun.
+    #[serde(default)]
+    pub paid_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "EarlierReport::is_none")]
+    pub earlier_tries: EarlierReport,
     pub wall_seconds: Option<f64>,
+    /// In waits for the endpoint: no working time.
+    #[serde(default)]
+    pub waited_seconds: Option<f64>,
+    /// Some answer was larger than what was held for its request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outgrown: bool,
     /// The infrastructure fault that ended it, as a sentence with its mend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
@@ -46,7 +58,12 @@ impl TaskReport {
             policies_differ: verdict.map(differing).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),
             cost_usd: outcome.map(|outcome| outcome.spent.cost_usd),
+            paid_usd: (outcome.is_some() || trial.earlier.tries > 0)
+                .then(|| Paid::of(&[trial]).cost_usd),
+            earlier_tries: EarlierReport::of(&[trial]),
             wall_seconds: outcome.map(|outcome| round(outcome.wall_seconds)),
+            waited_seconds: outcome.map(|outcome| round(outcome.waited_seconds)),
+            outgrown: outcome.is_some_and(|outcome| outcome.spent.outgrown),
             why: outcome.and_then(|outcome| match &outcome.ending {
                 Ending::ModelRefused { why } | Ending::ScaffoldExited { why } => Some(why.clone()),
                 _ => None,

@@ -6,20 +6,40 @@ use std::{
 };
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
-use proctor_types::{ArmId, Integrity, TaskId};
+use proctor_types::TaskId;
 
-use crate::{ArmReport, Report, TaskReport};
+use crate::{ArmReport, GroupReport, Report, TaskReport, notes::notes};
 
-/// A table of arms, one of tasks by arms, and then, apart, what is missing, broken or suspect.
-/// Plain text without colours; ends in a newline.
-pub fn text(report: &Report) -> String {
+/// So many tasks, and a table of groups is read even where each group is one task.
+const MANY_TASKS: usize = 10;
+
+/// Which tables of groups are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Groups {
+    /// Those that say more than the table of tasks: some group has several tasks, or there are ten
+    /// tasks or more.
+    #[default]
+    Telling,
+    All,
+}
+
+/// A table of arms, one of tasks by arms, and then, apart, what is missing, broken or suspect. The
+/// first line says so where a verdict is missing. Plain text without colours; ends in a newline.
+pub fn text(report: &Report, shown: Groups) -> String {
     if report.arms.is_empty() {
         return "No trials.\n".into();
     }
-    let mut out = arms(report);
+    let mut out = String::new();
+    if !report.complete() {
+        let sum = |of: fn(&ArmReport) -> u64| report.arms.iter().map(of).sum::<u64>();
+        let (graded, trials) = (sum(|arm| arm.graded), sum(|arm| arm.trials));
+        let _ = writeln!(out, "incomplete: {graded} of {trials} trials have a verdict");
+    }
+    out.push_str(&arms(report));
+    out.push_str(MEANINGS);
     out.push('\n');
     out.push_str(&tasks(report));
-    out.push_str(&groups(report));
+    out.push_str(&groups(report, shown));
     notes(report, &mut out);
     for remark in &report.remarks {
         let _ = writeln!(out, "{remark}");
@@ -27,22 +47,27 @@ pub fn text(report: &Report) -> String {
     out
 }
 
+/// What the heads mean.
+const MEANINGS: &str = "rate, F2P passed: of all trials; mean: of those that ended by themselves; \
+                        total: of all that was paid, earlier tries too.\n";
+
 fn arms(report: &Report) -> String {
     let headers = [
         "arm",
         "resolved",
         "rate",
         "F2P passed",
-        "steps mean",
-        "max",
-        "tokens in",
-        "out",
-        "cost",
-        "wall",
+        "steps\nmean",
+        "steps\nmax",
+        "tokens in\nmean",
+        "out\nmean",
+        "paid\ntotal",
+        "wall\nmean",
         "ended",
     ];
     let rows = report.arms.iter().map(|arm| {
         let about = if arm.usage_estimated { "~" } else { "" };
+        let paid = arm.paid;
         vec![
             arm.name.clone(),
             format!("{}/{}", arm.resolved, arm.trials),
@@ -52,7 +77,7 @@ fn arms(report: &Report) -> String {
             arm.steps.max.to_string(),
             format!("{about}{}", short(arm.tokens.input.mean)),
             format!("{about}{}", short(arm.tokens.output.mean)),
-            if arm.cost_known { format!("{about}${:.4}", arm.cost_usd) } else { "?".into() },
+            if paid.cost_known { format!("{about}${:.4}", paid.cost_usd) } else { "?".into() },
             format!("{:.1} s", arm.wall_seconds.mean),
             outcomes(arm),
         ]
@@ -80,10 +105,17 @@ fn tasks(report: &Report) -> String {
     table(&headers, rows, |_| false)
 }
 
-/// A table for each kind of group that any arm has, and one of pass@k.
-fn groups(report: &Report) -> String {
+/// A table for each kind of group that any arm has and that is worth one, and one of pass@k.
+fn groups(report: &Report, shown: Groups) -> String {
+    let tasks: BTreeSet<&TaskId> = report.tasks.iter().map(|trial| &trial.task).collect();
+    let all = shown == Groups::All || tasks.len() >= MANY_TASKS;
+    let telling =
+        |groups: &BTreeMap<String, GroupReport>| groups.values().any(|group| group.tasks > 1);
     let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (kind, groups) in report.arms.iter().flat_map(|arm| &arm.groups) {
+        if !all && !telling(groups) {
+            continue;
+        }
         kinds.entry(kind).or_default().extend(groups.keys().map(String::as_str));
     }
     let mut out = String::new();
@@ -138,99 +170,6 @@ fn cell(trials: &[&TaskReport]) -> String {
     }
 }
 
-fn notes(report: &Report, out: &mut String) {
-    let mut note = |text: &str| {
-        let _ = writeln!(out, "{text}");
-    };
-    for arm in report.arms.iter().filter(|arm| !arm.complete) {
-        note(&format!(
-            "{}: incomplete, {} of {} trials have no verdict; resolved is between {} and {}.",
-            arm.name,
-            arm.trials - arm.graded,
-            arm.trials,
-            percent(arm.resolved_bounds.lower),
-            percent(arm.resolved_bounds.upper),
-        ));
-    }
-    if report.arms.iter().any(|arm| arm.usage_estimated) {
-        note("~: an endpoint gave no usage; tokens and cost are estimates.");
-    }
-    for arm in report.arms.iter().filter(|arm| arm.side.requests > 0) {
-        let side = arm.side;
-        let tokens = format!("{} tokens in, {} out", side.input, side.output);
-        note(&format!("{}: {} side requests, {tokens}; no steps.", arm.name, side.requests));
-    }
-    for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
-        let grace = arm.grace;
-        let tokens =
-            format!("{} tokens in, {} out, ${:.4}", grace.input, grace.output, grace.cost_usd);
-        let answers = grace.answers;
-        note(&format!("{}: {answers} answers after the limit, counted apart: {tokens}.", arm.name));
-    }
-    for arm in report.arms.iter().filter(|arm| arm.waited_seconds.total >= 1.0) {
-        let waited = arm.waited_seconds.total;
-        note(&format!("{}: waited {waited:.0} s for the endpoint, no working time.", arm.name));
-    }
-    for arm in report.arms.iter().filter(|arm| !arm.cost_known) {
-        let known = arm.cost_usd;
-        note(&format!(
-            "{}: some answers have no price (${known:.4} is known); set [models.NAME] price.",
-            arm.name
-        ));
-    }
-    for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
-        let calls = if arm.malformed_calls == 1 { "call" } else { "calls" };
-        note(&format!("{}: {} tool {calls} could not be read.", arm.name, arm.malformed_calls));
-    }
-    for arm in report.arms.iter().filter(|arm| arm.resolved_clean != arm.resolved) {
-        note(&format!(
-            "{}: {}/{} resolved, {}/{} ({}) with clean integrity alone.",
-            arm.name,
-            arm.resolved,
-            arm.trials,
-            arm.resolved_clean,
-            arm.trials,
-            percent(arm.resolved_rate_clean),
-        ));
-    }
-    let doubtful = report.tasks.iter().filter_map(|trial| match trial.integrity {
-        Some(Integrity::Suspect) => Some((trial, "suspect")),
-        Some(Integrity::Contaminated) => Some((trial, "contaminated")),
-        Some(Integrity::Clean) | None => None,
-    });
-    for (trial, word) in doubtful {
-        note(&format!(
-            "{}: the verdict is {word}; its evidence is in verdict.json.",
-            place(report, trial)
-        ));
-    }
-    for trial in report.tasks.iter().filter(|trial| !trial.policies_differ.is_empty()) {
-        let said: Vec<String> =
-            trial.policies_differ.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-        note(&format!("{}: the policies differ. {}.", place(report, trial), said.join("; ")));
-    }
-    for (trial, why) in report.tasks.iter().filter_map(|trial| Some((trial, trial.why.as_ref()?))) {
-        let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
-        note(&format!("{}: {outcome}: {why}", place(report, trial)));
-    }
-    let faults: Vec<_> =
-        report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?))).collect();
-    if !faults.is_empty() {
-        note("Infrastructure faults (no failure of an arm):");
-    }
-    for (trial, fault) in faults {
-        note(&format!("  {}: {fault}", place(report, trial)));
-    }
-}
-
-fn place(report: &Report, trial: &TaskReport) -> String {
-    format!("{} / {} / {}", name(report, &trial.arm), trial.task, trial.attempt)
-}
-
-fn name<'a>(report: &'a Report, id: &'a ArmId) -> &'a str {
-    report.arms.iter().find(|arm| arm.arm == *id).map_or(id.as_str(), |arm| &arm.name)
-}
-
 /// The rate, or its bounds while they are apart.
 fn rate(arm: &ArmReport) -> String {
     if arm.complete {
@@ -251,7 +190,7 @@ fn outcomes(arm: &ArmReport) -> String {
 }
 
 /// `100 %`, `41.7 %`. What is not all never reads as all, nor what is something as nothing.
-fn percent(rate: f64) -> String {
+pub(crate) fn percent(rate: f64) -> String {
     let tenths = (rate * 1000.0).round() / 10.0;
     if rate <= 0.0 || rate >= 1.0 {
         format!("{:.0} %", rate * 100.0)

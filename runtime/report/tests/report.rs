@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
-use proctor_report::{Report, TaskFacts, TrialResult, build, text};
+use proctor_report::{Groups, Report, TaskFacts, TrialResult, build};
 use proctor_types::{
-    ArmId, BudgetKind, BudgetScope, Ending, Fault, Integrity, Layer, Outcome, Spent, TaskId,
-    TestGroup, Verdict,
+    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Fault, Integrity, Layer, Outcome, Spent,
+    TaskId, TestGroup, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -43,6 +43,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             left_out: vec![],
             not_enforced: vec![],
         }),
+        earlier: EarlierTries::default(),
         verdict: passed.map(|rate| Verdict {
             schema_version: 1,
             task: TaskId::new(task),
@@ -58,6 +59,10 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
         patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
         facts: TaskFacts::default(),
     }
+}
+
+fn text(report: &Report) -> String {
+    proctor_report::text(report, Groups::Telling)
 }
 
 fn steps_reached() -> Option<Ending> {
@@ -109,12 +114,14 @@ fn the_stable_part_is_as_the_design_says() {
                 "uncached_input": {"total": 27000, "mean": 9000.0},
             },
             "usage_estimated": false, "cost_usd": 3.0, "cost_known": true,
+            "paid": {"input": 30090, "output": 360, "cost_usd": 3.3, "cost_known": true},
+            "earlier_tries": {"tries": 0, "steps": 0, "input": 0, "output": 0, "cost_usd": 0.0},
             "wall_seconds": {"total": 7.5, "mean": 2.5, "max": 2.5},
             "waited_seconds": {"total": 4.5, "mean": 1.5, "max": 1.5},
             "tool_seconds": {"total": 1.5, "mean": 0.5, "max": 0.5},
             "side": {"requests": 6, "input": 600, "output": 30},
             "grace": {"answers": 3, "input": 90, "output": 60, "cost_usd": 0.3},
-            "malformed_calls": 3,
+            "malformed_calls": 3, "outgrown": 0,
             "integrity": {"clean": 2, "suspect": 0, "contaminated": 0},
             "outcomes": {"submitted": 1, "budget_steps": 1, "infrastructure_fault_model": 1},
         })
@@ -124,7 +131,8 @@ fn the_stable_part_is_as_the_design_says() {
         json!({
             "task": "t3", "arm": "tools-id", "attempt": 1,
             "outcome": "infrastructure_fault_model", "resolved": null, "passed_rate": null,
-            "integrity": null, "steps": 10, "cost_usd": 1.0, "wall_seconds": 2.5,
+            "integrity": null, "steps": 10, "cost_usd": 1.0, "paid_usd": 1.1,
+            "wall_seconds": 2.5, "waited_seconds": 1.5,
             "fault": "model fault: 503 from the endpoint (is it up?)",
         })
     );
@@ -146,6 +154,7 @@ fn a_trial_that_has_not_ended_is_in_the_denominator_and_in_no_mean() {
     assert_eq!(serde_json::to_value(&report.tasks[1]).unwrap()["outcome"], Value::Null);
     let text = text(&report);
     assert!(text.contains("50.0 % - 100 %") && text.contains("not ended"), "{text}");
+    assert!(text.starts_with("incomplete: 1 of 2 trials have a verdict\n"), "{text}");
 }
 
 #[test]
@@ -208,9 +217,9 @@ fn what_is_doubtful_is_said() {
         text.contains("tools: 2/2 resolved, 1/2 (50.0 %) with clean integrity alone."),
         "{text}"
     );
-    assert!(!proctor_report::text(&three_arms()).contains("with clean integrity"));
+    assert!(!self::text(&three_arms()).contains("with clean integrity"));
     assert!(text.contains("~10.0k") && text.contains("are estimates"), "{text}");
-    assert_eq!(proctor_report::text(&build(vec![])), "No trials.\n");
+    assert_eq!(self::text(&build(vec![])), "No trials.\n");
 }
 
 #[test]
@@ -254,7 +263,8 @@ fn groups_tell_levels_sizes_and_attempts_apart() {
     assert_eq!(arm.groups["functions_added"]["5+"].trials, 2);
     // One task of two resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
     assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
-    let shown = text(&report);
+    assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each say nothing new");
+    let shown = proctor_report::text(&report, Groups::All);
     assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
 
     trials[0].verdict = None;
@@ -297,4 +307,68 @@ fn a_limit_that_trials_share_says_nothing_of_an_arm() {
     assert_eq!(arm.outcomes["budget_run_cost"], 1);
     assert!(!arm.complete);
     assert_eq!((arm.infrastructure_faults, arm.resolved_bounds.upper), (0, 1.0));
+}
+
+/// Tries that a kill or a fault ended were paid for: the total has them, and no mean does.
+#[test]
+fn earlier_tries_are_paid_and_in_no_metric() {
+    let mut one = trial("tools", "t1", submitted(), Some(1.0));
+    let spent = Spent {
+        steps: 4,
+        input_tokens: 400,
+        output_tokens: 40,
+        cost_usd: 0.25,
+        ..Spent::default()
+    };
+    one.earlier = EarlierTries { tries: 2, spent };
+    let plain = build(vec![trial("tools", "t1", submitted(), Some(1.0))]);
+    let report = build(vec![one]);
+    let (arm, without) = (&report.arms[0], &plain.arms[0]);
+    assert_eq!((arm.tokens, arm.steps, arm.cost_usd), (without.tokens, without.steps, 1.0));
+    assert_eq!((arm.paid.input, arm.paid.output), (10_030 + 400, 120 + 40));
+    assert_eq!((arm.paid.cost_usd, without.paid.cost_usd), (1.35, 1.1), "0.1 after the limit");
+    assert_eq!((arm.earlier_tries.tries, arm.earlier_tries.steps), (2, 4));
+    assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (Some(1.0), Some(1.35)));
+    assert_eq!(report.tasks[0].earlier_tries.cost_usd, 0.25);
+    let said = text(&report);
+    for part in
+        ["$1.3500", "tools: earlier tries: $0.2500 (400 tokens in, 40 out) for 2 tries that do not"]
+    {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    assert!(!text(&plain).contains("earlier tries:"));
+
+    // A trial that was killed and not yet resumed has no outcome, and was paid for.
+    let mut open = trial("tools", "t1", None, None);
+    open.earlier = EarlierTries { tries: 1, spent };
+    let report = build(vec![open]);
+    assert_eq!((report.arms[0].paid.cost_usd, report.arms[0].cost_usd), (0.25, 0.0));
+    assert_eq!((report.tasks[0].cost_usd, report.tasks[0].paid_usd), (None, Some(0.25)));
+}
+
+#[test]
+fn an_answer_that_outgrew_its_request_is_told() {
+    let mut one = trial("tools", "t1", submitted(), Some(1.0));
+    one.outcome.as_mut().unwrap().spent.outgrown = true;
+    let report = build(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
+    assert_eq!((report.arms[0].outgrown, report.tasks[0].outgrown), (1, true));
+    let said = text(&report);
+    assert!(said.contains("tools: outgrown in 1 trial: an answer was larger"), "{said}");
+    assert!(!text(&three_arms()).contains("outgrown"));
+}
+
+#[test]
+fn groups_are_shown_where_they_tell_more_than_the_tasks() {
+    let of = |tasks: u32, levels: u32| {
+        let trials = (0..tasks).map(|at| {
+            let mut one = described(at % levels, 1, 1.0);
+            one.task = TaskId::new(format!("t{at}"));
+            one.facts.functions_added = None;
+            one
+        });
+        text(&build(trials.collect()))
+    };
+    assert!(!of(2, 2).contains("│ level"), "{}", of(2, 2));
+    assert!(of(3, 2).contains("│ level"), "one level has two tasks: {}", of(3, 2));
+    assert!(!of(9, 9).contains("│ level") && of(10, 10).contains("│ level"));
 }

@@ -233,6 +233,25 @@ impl Spent {
         self.input_tokens.saturating_sub(self.cached_tokens)
     }
 
+    /// Adds what another try or trial spent.
+    pub fn merge(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.cost_usd += other.cost_usd;
+        self.estimated |= other.estimated;
+        self.side_requests += other.side_requests;
+        self.side_input_tokens += other.side_input_tokens;
+        self.side_output_tokens += other.side_output_tokens;
+        self.grace_answers += other.grace_answers;
+        self.grace_input_tokens += other.grace_input_tokens;
+        self.grace_output_tokens += other.grace_output_tokens;
+        self.grace_cost_usd += other.grace_cost_usd;
+        self.outgrown |= other.outgrown;
+        self.unpriced |= other.unpriced;
+    }
+
     /// Adds an answer after the limit.
     pub fn add_grace(&mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
         self.grace_answers += u64::from(delivered);

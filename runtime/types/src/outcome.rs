@@ -81,3 +81,11 @@ pub struct Outcome {
     #[serde(default)]
     pub not_enforced: Vec<String>,
 }
+
+/// What the tries of a trial that do not count have cost: those that a fault, a kill or a shared
+/// limit ended, and one that has not ended. They are in no metric of the trial, and were paid for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct EarlierTries {
+    pub tries: u64,
+    pub spent: Spent,
+}

@@ -7,6 +7,7 @@ use std::{
 use proctor_core::{Plan, dispatch};
 use proctor_gateway::EndpointRates;
 use proctor_record::RunDir;
+use proctor_report::Groups;
 use proctor_sandbox_api::Backend;
 use proctor_types::SandboxKind;
 use tokio::{
@@ -82,7 +83,7 @@ pub async fn carry_out(
 
     let report = report::of_run(&out)?;
     report::write(&out, &report)?;
-    report::print(&report, Format::Text)?;
+    report::print(&report, Format::Text, Groups::Telling)?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }

@@ -7,8 +7,9 @@ use std::{
     process::ExitCode,
 };
 
+use proctor_core::earlier_tries;
 use proctor_record::RunDir;
-use proctor_report::{Report, TaskFacts, TrialResult};
+use proctor_report::{Groups, Report, TaskFacts, TrialResult};
 use proctor_types::{FlakePolicy, RunRecord, RunTask, TrialId};
 
 use crate::{
@@ -17,7 +18,9 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-pub fn report(runs: &[PathBuf], format: Format) -> Result<ExitCode, CommandError> {
+/// Reports what there is: an incomplete run is no error of whoever asks how far it is, and its report
+/// says so in the first line.
+pub fn report(runs: &[PathBuf], format: Format, groups: Groups) -> Result<ExitCode, CommandError> {
     let mut results = Vec::new();
     let mut remarks = BTreeSet::new();
     let mut seen = BTreeSet::new();
@@ -29,7 +32,7 @@ pub fn report(runs: &[PathBuf], format: Format) -> Result<ExitCode, CommandError
         results.extend(results_of(run)?);
         remarks.extend(remarks_of(run)?);
     }
-    print(&with(proctor_report::build(results), remarks), format)?;
+    print(&with(proctor_report::build(results), remarks), format, groups)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,9 +88,9 @@ fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
 }
 
 #[expect(clippy::print_stdout, reason = "the report is this command's result")]
-pub fn print(report: &Report, format: Format) -> Result<(), CommandError> {
+pub fn print(report: &Report, format: Format, groups: Groups) -> Result<(), CommandError> {
     match format {
-        Format::Text => print!("{}", proctor_report::text(report)),
+        Format::Text => print!("{}", proctor_report::text(report, groups)),
         Format::Json => println!("{}", serde_json::to_string_pretty(report)?),
     }
     Ok(())
@@ -108,6 +111,7 @@ fn results_of(path: &Path) -> Result<Vec<TrialResult>, CommandError> {
                     task: task.task.id.clone(),
                     attempt,
                     outcome: trial.read_outcome()?,
+                    earlier: earlier_tries(&trial)?,
                     verdict: trial.read_verdict()?,
                     patch_bytes: fs::metadata(trial.patch()).ok().map(|patch| patch.len()),
                     facts: TaskFacts::of(&task.task),

@@ -1,0 +1,78 @@
+//! What was paid, as the journals say it: of every try, also of those that do not count.
+
+use std::path::Path;
+
+use proctor_record::{TrialDir, read_journal};
+use proctor_types::{EarlierTries, Event, Fault, RequestClass, Spent};
+
+use crate::recorder::record_fault;
+
+/// What one try was billed. Its answers after a limit are among the tokens and the cost here: a
+/// provider bills them like any other.
+///
+/// # Errors
+/// A journal that cannot be read. A damaged one counts as far as it can be; one that was never
+/// begun is nothing.
+pub(crate) fn spent_in(journal: &Path) -> Result<Spent, Fault> {
+    let mut spent = Spent::default();
+    if !journal.exists() {
+        return Ok(spent);
+    }
+    for envelope in read_journal(journal).map_err(record_fault)?.events {
+        match envelope.event {
+            // Steps are counted by the answers below; tokens and cost by every go that was billed.
+            Event::ModelAttempted { usage: Some(usage), cost_usd, .. } => {
+                spent.add(RequestClass::Main, &usage, cost_usd, false);
+            }
+            Event::ModelAnswered { .. } => spent.steps += 1,
+            Event::RequestServed {
+                class: RequestClass::Side,
+                delivered,
+                usage: Some(usage),
+                ..
+            } => {
+                spent.side_requests += u64::from(delivered);
+                spent.side_input_tokens += usage.input;
+                spent.side_output_tokens += usage.output;
+            }
+            _ => {}
+        }
+    }
+    Ok(spent)
+}
+
+/// The tries of a trial that do not count: those that were put aside, and the latest one while it
+/// has no outcome (it is under way, or was killed and will be put aside).
+///
+/// # Errors
+/// A journal or a folder that cannot be read.
+pub fn earlier_tries(dir: &TrialDir) -> Result<EarlierTries, Fault> {
+    let mut earlier = EarlierTries::default();
+    let mut journals = Vec::new();
+    if !dir.outcome().exists() {
+        journals.push(dir.trajectory());
+    }
+    match std::fs::read_dir(dir.tries()) {
+        Ok(tries) => {
+            for entry in tries {
+                journals.push(entry.map_err(record_fault)?.path().join("trajectory.jsonl"));
+            }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(record_fault(error)),
+    }
+    for journal in journals.iter().filter(|journal| journal.exists()) {
+        earlier.tries += 1;
+        earlier.spent.merge(&spent_in(journal)?);
+    }
+    Ok(earlier)
+}
+
+/// What every try of a trial was billed together.
+pub(crate) fn spent_by(dir: &TrialDir) -> Result<Spent, Fault> {
+    let mut spent = earlier_tries(dir)?.spent;
+    if dir.outcome().exists() {
+        spent.merge(&spent_in(&dir.trajectory())?);
+    }
+    Ok(spent)
+}

@@ -1,0 +1,118 @@
+//! What a table of numbers cannot say: what is missing, broken, doubtful, or counted apart.
+
+use std::fmt::Write as _;
+
+use proctor_types::{ArmId, Integrity};
+
+use crate::{Report, TaskReport, text::percent};
+
+/// One sentence a line, below the tables.
+pub(crate) fn notes(report: &Report, out: &mut String) {
+    let mut note = |text: &str| {
+        let _ = writeln!(out, "{text}");
+    };
+    for arm in report.arms.iter().filter(|arm| !arm.complete) {
+        note(&format!(
+            "{}: incomplete, {} of {} trials have no verdict; resolved is between {} and {}.",
+            arm.name,
+            arm.trials - arm.graded,
+            arm.trials,
+            percent(arm.resolved_bounds.lower),
+            percent(arm.resolved_bounds.upper),
+        ));
+    }
+    if report.arms.iter().any(|arm| arm.usage_estimated) {
+        note("~: an endpoint gave no usage; tokens and cost are estimates.");
+    }
+    for arm in report.arms.iter().filter(|arm| arm.earlier_tries.is_paid()) {
+        let earlier = arm.earlier_tries;
+        let tokens = format!("{} tokens in, {} out", earlier.input, earlier.output);
+        let tries = if earlier.tries == 1 { "try" } else { "tries" };
+        note(&format!(
+            "{}: earlier tries: ${:.4} ({tokens}) for {} {tries} that do not count; paid, and in no mean.",
+            arm.name, earlier.cost_usd, earlier.tries
+        ));
+    }
+    for arm in report.arms.iter().filter(|arm| arm.side.requests > 0) {
+        let side = arm.side;
+        let tokens = format!("{} tokens in, {} out", side.input, side.output);
+        note(&format!("{}: {} side requests, {tokens}; no steps.", arm.name, side.requests));
+    }
+    for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
+        let grace = arm.grace;
+        let tokens =
+            format!("{} tokens in, {} out, ${:.4}", grace.input, grace.output, grace.cost_usd);
+        let answers = grace.answers;
+        note(&format!("{}: {answers} answers after the limit, counted apart: {tokens}.", arm.name));
+    }
+    for arm in report.arms.iter().filter(|arm| arm.waited_seconds.total >= 1.0) {
+        let waited = arm.waited_seconds.total;
+        note(&format!("{}: waited {waited:.0} s for the endpoint, no working time.", arm.name));
+    }
+    for arm in report.arms.iter().filter(|arm| arm.outgrown > 0) {
+        let trials = if arm.outgrown == 1 { "trial" } else { "trials" };
+        note(&format!(
+            "{}: outgrown in {} {trials}: an answer was larger than its request allowed; limits on \
+             tokens and cost may be passed by more than the last answer.",
+            arm.name, arm.outgrown
+        ));
+    }
+    for arm in report.arms.iter().filter(|arm| !arm.paid.cost_known) {
+        let known = arm.paid.cost_usd;
+        note(&format!(
+            "{}: some answers have no price (${known:.4} is known); set [models.NAME] price.",
+            arm.name
+        ));
+    }
+    for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
+        let calls = if arm.malformed_calls == 1 { "call" } else { "calls" };
+        note(&format!("{}: {} tool {calls} could not be read.", arm.name, arm.malformed_calls));
+    }
+    for arm in report.arms.iter().filter(|arm| arm.resolved_clean != arm.resolved) {
+        note(&format!(
+            "{}: {}/{} resolved, {}/{} ({}) with clean integrity alone.",
+            arm.name,
+            arm.resolved,
+            arm.trials,
+            arm.resolved_clean,
+            arm.trials,
+            percent(arm.resolved_rate_clean),
+        ));
+    }
+    let doubtful = report.tasks.iter().filter_map(|trial| match trial.integrity {
+        Some(Integrity::Suspect) => Some((trial, "suspect")),
+        Some(Integrity::Contaminated) => Some((trial, "contaminated")),
+        Some(Integrity::Clean) | None => None,
+    });
+    for (trial, word) in doubtful {
+        note(&format!(
+            "{}: the verdict is {word}; its evidence is in verdict.json.",
+            place(report, trial)
+        ));
+    }
+    for trial in report.tasks.iter().filter(|trial| !trial.policies_differ.is_empty()) {
+        let said: Vec<String> =
+            trial.policies_differ.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        note(&format!("{}: the policies differ. {}.", place(report, trial), said.join("; ")));
+    }
+    for (trial, why) in report.tasks.iter().filter_map(|trial| Some((trial, trial.why.as_ref()?))) {
+        let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
+        note(&format!("{}: {outcome}: {why}", place(report, trial)));
+    }
+    let faults: Vec<_> =
+        report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?))).collect();
+    if !faults.is_empty() {
+        note("Infrastructure faults (no failure of an arm):");
+    }
+    for (trial, fault) in faults {
+        note(&format!("  {}: {fault}", place(report, trial)));
+    }
+}
+
+fn place(report: &Report, trial: &TaskReport) -> String {
+    format!("{} / {} / {}", name(report, &trial.arm), trial.task, trial.attempt)
+}
+
+fn name<'a>(report: &'a Report, id: &'a ArmId) -> &'a str {
+    report.arms.iter().find(|arm| arm.arm == *id).map_or(id.as_str(), |arm| &arm.name)
+}

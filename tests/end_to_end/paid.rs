@@ -1,0 +1,130 @@
+//! What was paid is in the report, to the token: tries that did not count included.
+
+use std::{path::Path, process::Stdio};
+
+use fake_llm::{FakeLlm, Script};
+use serde_json::Value;
+
+use crate::{
+    resume::wait_for,
+    stage::{Stage, arm, events, find},
+};
+
+/// Each answer is 100 tokens in, 40 of them cached, and 50 out. The first one's command is slow: a
+/// kill in it finds nothing in flight at the endpoint.
+const SCRIPT: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+usage = { input = 100, output = 50, cached = 40 }
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "echo one > one.txt; sleep 2" }
+[[conversation.turn]]
+usage = { input = 100, output = 50, cached = 40 }
+FAULT
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+/// Dollars of one answer: 60 fresh, 40 cached, 50 out.
+const ANSWER: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
+
+fn script(fault: &str) -> Script {
+    toml::from_str(&SCRIPT.replace("FAULT", fault)).unwrap()
+}
+
+fn config(fake: &FakeLlm, budget: &str) -> String {
+    format!(
+        "tasks = [\"configs/tasks/demo.jsonl\"]\n{budget}\n\
+         [[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+         [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n\
+         price = {{ input = 50.0, output = 240.0, cached = 12.5 }}\n",
+        fake.base_url()
+    )
+}
+
+/// Answers by the server's own ledger: what it was asked less what it turned away (`place: fault`).
+fn billed(fake: &FakeLlm) -> u64 {
+    fake.requests().iter().filter(|seen| !seen.answered.contains(": ")).count() as u64
+}
+
+/// The report's figures against so many answers, `earlier` of them in tries that do not count.
+fn adds_up(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
+    let report = stage.report(out);
+    let (arm, task) = (arm(&report, "asks"), &report["tasks"][0]);
+    let near = |found: &Value, answers: u64| {
+        let (found, expected) = (found.as_f64().unwrap(), ANSWER * answers as f64);
+        assert!((found - expected).abs() < 1e-6, "{found} is not {expected}\n{arm:#}");
+    };
+    assert_eq!(arm["paid"]["input"], answers * 100, "{arm:#}");
+    assert_eq!(arm["paid"]["output"], answers * 50);
+    near(&arm["paid"]["cost_usd"], answers);
+    near(&task["paid_usd"], answers);
+    assert_eq!(arm["earlier_tries"]["input"], earlier * 100);
+    assert_eq!(arm["earlier_tries"]["steps"], earlier);
+    near(&arm["earlier_tries"]["cost_usd"], earlier);
+    // The try that counts stands alone in everything that compares arms.
+    let counted = answers - earlier;
+    assert_eq!(arm["tokens"]["input"]["total"], counted * 100);
+    near(&arm["cost_usd"], counted);
+    let said = stage.run(["report", out.to_str().unwrap()], 0);
+    let said = String::from_utf8(said.stdout).unwrap();
+    let total = format!("${:.4}", ANSWER * answers as f64);
+    let before = format!("asks: earlier tries: ${:.4} (", ANSWER * earlier as f64);
+    assert!(said.contains(&total), "{total}\n{said}");
+    assert_eq!(said.contains(&before), earlier > 0, "{before}\n{said}");
+}
+
+#[test]
+fn a_killed_try_is_paid_for_and_counts_for_nothing_else() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script(""))).unwrap();
+    let stage = Stage::new();
+    // The shared limit lets all three answers through and no more: it counts what the report does.
+    let budget = format!("[budget.run]\ncost_usd = {}", ANSWER * 2.5);
+    let config = stage.file("run.toml", &config(&fake, &budget));
+    let out = stage.path("run");
+    let mut command =
+        stage.proctor(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the first answer's tool", || {
+        let journal = find(&out.join("trials"), "trajectory.jsonl").pop()?;
+        let text = std::fs::read_to_string(journal).unwrap();
+        text.contains("\"kind\":\"tool_called\"").then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(billed(&fake), 1);
+    let said = stage.run(["report", out.to_str().unwrap()], 0);
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.starts_with("incomplete: 0 of 1 trials have a verdict\n"), "{said}");
+    assert!(said.contains(&format!("${ANSWER:.4}")), "paid, though it has not ended: {said}");
+
+    stage.run(["resume", out.to_str().unwrap()], 0);
+    assert_eq!(billed(&fake), 3);
+    adds_up(&stage, &out, 3, 1);
+}
+
+#[test]
+fn a_try_that_a_fault_ended_is_paid_for() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // The key is refused in mid-trial, once: what came before is paid for.
+    let fault = "fault = [{ kind = \"status\", status = 401 }]";
+    let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
+    let stage = Stage::new();
+    let config = stage.file("run.toml", &config(&fake, ""));
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
+    assert_eq!(billed(&fake), 1);
+    // The try that a fault ended is the trial's last and only one: its outcome has the cost.
+    adds_up(&stage, &out, 1, 0);
+
+    stage.run(["resume", out.to_str().unwrap()], 0);
+    assert_eq!(billed(&fake), 3);
+    adds_up(&stage, &out, 3, 1);
+    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    let answers: usize =
+        journals.iter().map(|journal| events(journal, "model_answered").len()).sum();
+    assert_eq!(answers, 3);
+}
