@@ -2,153 +2,19 @@
 //! not, and what of the run's keys it can see.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use fake_llm::{FakeLlm, Script};
-use serde_json::{Value, json};
+use fake_llm::FakeLlm;
+use serde_json::Value;
 
 use crate::{
-    stage::{Stage, docker, events, find, root},
+    scripted::{Trial, key, script},
+    site::{numerals, site},
+    stage::{Stage, docker},
     upstream::Upstream,
 };
-
-/// A trial of these commands, a step each, in a room whose task is about the package `widget` of
-/// `acme/widget`; then the events of its journal.
-struct Trial {
-    stage: Stage,
-    fake: FakeLlm,
-    commands: Vec<String>,
-    network: String,
-    extra: String,
-}
-
-impl Trial {
-    /// The outputs of the commands by step, and the ledger by step.
-    fn run(&self, runtime: &tokio::runtime::Runtime, kind: &str) -> (Vec<String>, Ledger) {
-        let _inside = runtime.enter();
-        let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
-        let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
-        task["repo"] = "acme/widget".into();
-        task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
-        task["blocked_urls"] = json!(["https://docs.test/widget/**"]);
-        self.stage.file("task.jsonl", &format!("{task}\n"));
-        let config = self.stage.file(
-            "run.toml",
-            &format!(
-                "tasks = [\"{}\"]\n[sandbox]\nkind = \"{kind}\"\n[network]\n{}\n\
-                 [[arms]]\nname = \"scripted\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
-                 [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n{}\n",
-                self.stage.path("task.jsonl").display(),
-                self.network,
-                self.fake.base_url(),
-                self.extra,
-            ),
-        );
-        let out = self.stage.path("run");
-        let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
-        let output = self
-            .stage
-            .proctor(args)
-            .env("PROCTOR_LOG", "debug")
-            .env("PLANTED_KEY", key())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        self.stage.file("stderr", &said);
-        assert_eq!(output.status.code(), Some(0), "{said}");
-        let journal = find(&out.join("trials"), "trajectory.jsonl").remove(0);
-        let shown: Vec<_> = events(&journal, "tool_returned")
-            .iter()
-            .filter(|event| event["name"] == "shell")
-            .map(|event| event["shown"].as_str().unwrap().to_owned())
-            .collect();
-        assert_eq!(shown.len(), self.commands.len(), "{shown:#?}");
-        let mut ledger = Ledger::new();
-        for event in events(&journal, "url_requested") {
-            ledger.entry(event["step"].as_u64().unwrap()).or_default().push(event);
-        }
-        self.verdict_tells(&out, &ledger);
-        (shown, ledger)
-    }
-
-    /// Every step in which the door was asked for what the task blocks is in the verdict.
-    fn verdict_tells(&self, out: &Path, ledger: &Ledger) {
-        let blocked =
-            |event: &Value| matches!(event["reason"].as_str(), Some("task_blocked" | "task_alias"));
-        let steps: Vec<u64> = ledger
-            .iter()
-            .filter(|(_, events)| events.iter().any(blocked))
-            .map(|(step, _)| *step)
-            .collect();
-        let verdict = fs::read(&find(&out.join("trials"), "verdict.json")[0]).unwrap();
-        let verdict: Value = serde_json::from_slice(&verdict).unwrap();
-        let told: Vec<u64> = verdict["evidence"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|one| one["kind"].as_str().unwrap().starts_with("upstream_"))
-            .flat_map(|one| one["steps"].as_array().unwrap())
-            .map(|step| step.as_u64().unwrap())
-            .collect();
-        assert!(steps.iter().all(|step| told.contains(step)), "{steps:?}\n{verdict:#}");
-        assert!(steps.is_empty() || verdict["integrity"] != "clean", "{verdict:#}");
-    }
-}
-
-type Ledger = BTreeMap<u64, Vec<Value>>;
-
-/// The steps' commands as the script of a model that then submits.
-fn script(commands: &[String]) -> Script {
-    let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
-    let mut turns: Vec<_> =
-        commands.iter().map(|command| call("shell", json!({"command": command}))).collect();
-    turns.push(call("submit", json!({})));
-    serde_json::from_value(json!({"conversation": [{"turn": turns}]})).unwrap()
-}
-
-fn sh(folder: &Path, line: &str) {
-    let output = Command::new("sh").args(["-c", line]).current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// A folder that is a package index, a file host and a git server: two packages, two repositories.
-fn site(folder: &Path) -> PathBuf {
-    let www = folder.join("www");
-    fs::create_dir_all(www.join("files")).unwrap();
-    fs::write(
-        folder.join("wheel.py"),
-        "import sys, zipfile\n\
-         name, path = sys.argv[1:]\n\
-         info = f'{name}-1.0.dist-info'\n\
-         with zipfile.ZipFile(f'{path}/{name}-1.0-py3-none-any.whl', 'w') as wheel:\n\
-         \x20   wheel.writestr(f'{name}.py', 'made = True\\n')\n\
-         \x20   wheel.writestr(f'{info}/METADATA', f'Metadata-Version: 2.1\\nName: {name}\\nVersion: 1.0\\n')\n\
-         \x20   wheel.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n\
-         \x20   wheel.writestr(f'{info}/RECORD', '')\n",
-    )
-    .unwrap();
-    for name in ["gadget", "widget"] {
-        fs::create_dir_all(www.join("simple").join(name)).unwrap();
-        fs::create_dir_all(www.join("acme").join(name).join("archive")).unwrap();
-        sh(folder, &format!("/usr/bin/python3 wheel.py {name} www/simple/{name}"));
-        fs::write(www.join("acme").join(name).join("archive/main.zip"), "PK").unwrap();
-        sh(
-            folder,
-            &format!(
-                "git init -q -b main {name} && cd {name} && echo {name} > file && git add file && \
-                 git -c user.name=t -c user.email=t@t commit -q -m {name} && \
-                 git clone -q --bare . ../www/acme/{name}.git && \
-                 git -C ../www/acme/{name}.git update-server-info"
-            ),
-        );
-    }
-    fs::write(www.join("files/widget-1.0.tar.gz"), "sdist").unwrap();
-    www
-}
 
 /// Must show 1 of the sealed room.
 fn doors(kind: &str) {
@@ -181,11 +47,19 @@ fn doors(kind: &str) {
     let fake = runtime.block_on(FakeLlm::start(script(&commands))).unwrap();
     let network = format!(
         "mode = \"allow\"\n\
-         allow = [\"GET,HEAD {index}/**\", \"{git}/**\", \"*://**.readthedocs.io\"]\n\
+         allow = [\"GET,HEAD {index}/**\", \"GET,POST {git}/**\", \"*://**.readthedocs.io\"]\n\
          private = [\"index.test=127.0.0.1:{port}\", \"git.test=127.0.0.1:{port}\"]\n\
          ca_file = \"own-mirror.pem\""
     );
-    let trial = Trial { stage, fake, commands, network, extra: String::new() };
+    let trial = Trial {
+        stage,
+        fake,
+        commands,
+        network,
+        extra: String::new(),
+        setup: Vec::new(),
+        source: numerals(),
+    };
     let (shown, ledger) = trial.run(&runtime, kind);
 
     let wheel = "/tmp/gadget-1.0-py3-none-any.whl";
@@ -238,11 +112,6 @@ fn docker_a_sealed_room_reaches_what_is_allowed_and_not_its_own_package() {
     }
 }
 
-/// In two parts, so that no file of this repository holds it.
-fn key() -> String {
-    ["sk-planted-", "5f0c7d1e93"].concat()
-}
-
 /// Must show 2 of the sealed room.
 fn keys(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -265,6 +134,8 @@ fn keys(kind: &str) {
         commands,
         network: "mode = \"allow\"\nallow = []".into(),
         extra: "key_env = \"PLANTED_KEY\"".into(),
+        setup: Vec::new(),
+        source: numerals(),
     };
     let (shown, ledger) = trial.run(&runtime, kind);
     let used = trial.fake.requests().into_iter().filter_map(|seen| seen.authorization).count();

@@ -4,6 +4,7 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    process::Stdio,
     sync::{Arc, Mutex},
 };
 
@@ -17,7 +18,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::{ServerConfig, pki_types::PrivateKeyDer};
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{io::AsyncWriteExt, net::TcpListener, process::Command, task::JoinHandle};
 use tokio_rustls::TlsAcceptor;
 
 pub struct Upstream {
@@ -115,9 +116,8 @@ async fn answer(
     let host = request.headers().get("host").map_or("-", |host| host.to_str().unwrap()).to_owned();
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     asked.lock().unwrap().push(format!("{method} {host} {path}"));
-    if method == "POST" {
-        let sent = request.into_body().collect().await?.to_bytes().len();
-        return Ok(Response::new(Full::from(format!("{sent} bytes"))));
+    if path.contains(".git/") {
+        return Ok(git(request, folder).await);
     }
     let place: PathBuf = folder.join(path.trim_start_matches('/'));
     let content = match place.is_dir() {
@@ -136,6 +136,44 @@ async fn answer(
         response.headers_mut().insert("content-type", "text/html".parse().unwrap());
     }
     Ok(response)
+}
+
+/// A repository by git's own server of the smart protocol, as forges speak it.
+async fn git(request: Request<Incoming>, folder: &Path) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let header =
+        |name: &str| head.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+    let mut backend = Command::new("git")
+        .arg("http-backend")
+        .env("GIT_PROJECT_ROOT", folder)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("PATH_INFO", head.uri.path())
+        .env("QUERY_STRING", head.uri.query().unwrap_or_default())
+        .env("REQUEST_METHOD", head.method.as_str())
+        .env("CONTENT_TYPE", header("content-type"))
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+        .env("GIT_PROTOCOL", header("git-protocol"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let sent = body.collect().await.unwrap().to_bytes();
+    let mut stdin = backend.stdin.take().unwrap();
+    stdin.write_all(&sent).await.unwrap();
+    drop(stdin);
+    let output = backend.wait_with_output().await.unwrap().stdout;
+    let end = output.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let mut response = Response::new(Full::from(output[end + 4..].to_vec()));
+    for line in std::str::from_utf8(&output[..end]).unwrap().lines() {
+        let (name, value) = line.split_once(": ").unwrap();
+        if name == "Status" {
+            *response.status_mut() = value[..3].parse().unwrap();
+        } else {
+            let name: hyper::header::HeaderName = name.parse().unwrap();
+            response.headers_mut().insert(name, value.parse().unwrap());
+        }
+    }
+    response
 }
 
 /// Links to what is in a folder, as a simple index of packages has them.

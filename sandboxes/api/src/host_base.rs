@@ -82,6 +82,10 @@ const COPIED: &[&str] = &[
     "etc/ssl/certs/ca-certificates.crt",
 ];
 
+/// Folders of `/etc` by the start of their names, copied in the same way: Debian keeps there what
+/// a Java needs to start.
+const COPIED_FOLDERS: &[&str] = &["java-"];
+
 /// Variables of the set-up's environment that say how this machine reaches its package registries.
 /// They are passed to the set-up lines and to nothing else.
 const SETUP_VARS: &[&str] = &[
@@ -157,6 +161,13 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
             out.push(Piece { path: path.into(), what: PieceKind::File(0o644, bytes) });
         }
     }
+    for entry in fs::read_dir("/etc").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if COPIED_FOLDERS.iter().any(|start| name.starts_with(start)) {
+            copy_folder(&Path::new("etc").join(name.as_ref()), &mut out)?;
+        }
+    }
     for link in ["etc/localtime", "etc/os-release"] {
         if let Ok(target) = fs::read_link(Path::new("/").join(link)) {
             out.push(Piece { path: link.into(), what: PieceKind::Link(target) });
@@ -173,6 +184,22 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
     }
     out.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(out)
+}
+
+/// A folder of the host's with what everybody may read of it.
+fn copy_folder(folder: &Path, out: &mut Vec<Piece>) -> io::Result<()> {
+    out.push(Piece { path: folder.into(), what: PieceKind::Dir(0o755) });
+    for entry in fs::read_dir(Path::new("/").join(folder))? {
+        let entry = entry?;
+        let (path, meta) = (folder.join(entry.file_name()), entry.metadata()?);
+        if meta.is_dir() {
+            copy_folder(&path, out)?;
+        } else if meta.is_file() && meta.permissions().mode() & 0o004 != 0 {
+            let what = PieceKind::File(0o644, fs::read(entry.path())?);
+            out.push(Piece { path, what });
+        }
+    }
+    Ok(())
 }
 
 /// Writes the skeleton below `root`, which must exist. What is there already is left.
@@ -290,6 +317,7 @@ mod tests {
         assert!(
             shown().iter().all(|path| !path.starts_with("/home") && !path.starts_with("/root"))
         );
+        assert!(!pieces.iter().any(|piece| piece.path.ends_with("jmxremote.password")));
     }
 
     #[test]
