@@ -16,9 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_core::{Cancel, Environments, GradeRoom, grade_patch};
+use proctor_core::{Cancel, Capacity, Environments, GradeRoom, grade_patch};
 use proctor_grade::GradeOptions;
-use proctor_sandbox_api::{Backend, Command, Prepared, RoomSpec};
+use proctor_sandbox_api::{Backend, Command, Machine, Prepared, RoomSpec};
 use proctor_seat::Sources;
 use proctor_types::{SandboxSpec, Task};
 
@@ -105,12 +105,14 @@ async fn grading(
     gold: &[u8],
 ) -> Duration {
     let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
+    let capacity = Capacity::of(&Machine::here());
     let room = GradeRoom {
         backend,
         environment,
         limits: &limits,
         purpose: "bench".into(),
         cancel: &cancel,
+        capacity: &capacity,
     };
     let begun = Instant::now();
     let graded = grade_patch(room, task, gold, &GradeOptions::default()).await.expect("a grading");

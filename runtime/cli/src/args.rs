@@ -96,15 +96,26 @@ pub struct GradeArgs {
     pub out: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = Kind::Native)]
     pub sandbox: Kind,
-    /// Gradings at once.
-    #[arg(long, default_value_t = 2)]
-    pub jobs: usize,
+    /// Gradings at once; they wait for CPU and memory besides. Default: as many as find both.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub jobs: Option<u64>,
+    /// CPUs that all gradings at once may use. Default: what the machine has.
+    #[arg(long, requires = "predictions", value_parser = above_zero)]
+    pub cpus: Option<f64>,
+    /// Memory that all gradings at once may use, in MiB. Default: what the machine has free.
+    #[arg(long, requires = "predictions", value_parser = clap::value_parser!(u64).range(1..))]
+    pub memory_mb: Option<u64>,
     /// A flake certificate of `proctor tasks validate`.
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
     /// What to do about the tests that the certificate calls unreliable.
     #[arg(long, value_enum, default_value_t = Flaky::Quarantine)]
     pub flaky: Flaky,
+}
+
+fn above_zero(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
+    found.ok_or_else(|| "not a number above 0".to_owned())
 }
 
 /// What grading does about unreliable tests.

@@ -8,21 +8,24 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
-    Cancel, Environments, House, Plan, PlannedTask, Progress, RetryPolicy, Seals, SharedMeters,
-    Verdicts,
+    Cancel, Capacity, Environments, House, Plan, PlannedTask, Progress, RetryPolicy, Seals,
+    SharedMeters, Verdicts,
 };
 use proctor_egress::{Egress, Policy};
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
-use proctor_sandbox_api::Backend;
+use proctor_sandbox_api::{Backend, Machine};
 use proctor_seat::Sources;
 use proctor_types::{
     Arm, Fault, FlakePolicy, Layer, ModelSpec, NetworkMode, RunRecord, SandboxKind,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::error::{CommandError, UserError};
+use crate::{
+    config::GradingFile,
+    error::{CommandError, UserError},
+};
 
 /// The prefix of a base URL that names a script instead of an endpoint.
 pub const SCRIPT: &str = "script:";
@@ -182,6 +185,20 @@ impl Flakes {
     }
 }
 
+/// What gradings may use together: what the configuration grants, else what the back ends have. Of
+/// several back ends the smaller counts, since they may well be the same machine.
+pub fn capacity(
+    granted: &GradingFile,
+    backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
+) -> Machine {
+    let machines = backends.values().map(|backend| backend.machine());
+    let there = machines.reduce(Machine::smaller).unwrap_or_else(Machine::here);
+    Machine {
+        cpus: granted.cpus.unwrap_or(there.cpus),
+        memory_mb: granted.memory_mb.unwrap_or(there.memory_mb),
+    }
+}
+
 /// Everything that the trials of a run share. `endpoints` are the rate limits of the configuration,
 /// as addressed as the plan is.
 pub fn house(
@@ -194,6 +211,11 @@ pub fn house(
     progress: UnboundedSender<Progress>,
 ) -> Result<House, CommandError> {
     let blobs = Arc::new(run.blobs());
+    let granted = match run.read_run()?.config.get("grading") {
+        Some(granted) => serde_json::from_value(granted.clone())?,
+        None => GradingFile::default(),
+    };
+    let capacity = Capacity::of(&capacity(&granted, &backends));
     let scaffolds = proctor_scaffolds::names()
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), proctor_scaffolds::builtin(name)?)))
@@ -220,6 +242,7 @@ pub fn house(
         gateway: Arc::new(gateway),
         egress,
         grading: GradeOptions::default(),
+        capacity,
         verdicts: match verdicts {
             Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),
             Grading::Anew => None,

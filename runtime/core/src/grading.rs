@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use proctor_grade::{
     GradeOptions, Graded,
-    official::{has_official_run, run_official},
+    official::{OfficialRun, has_official_run, run_official},
 };
-use proctor_sandbox_api::{Backend, Prepared, RoomSpec};
+use proctor_sandbox_api::{Backend, Prepared, RoomSpec, Sandbox};
 use proctor_types::{Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict};
 
-use crate::{Cancel, House, PlannedTask, Verdicts};
+use crate::{Cancel, Capacity, House, PlannedTask, Verdicts};
 
 /// The room that a grading is given: the same environment and limits as the trial's.
 pub struct GradeRoom<'a> {
@@ -18,10 +18,13 @@ pub struct GradeRoom<'a> {
     pub limits: &'a SandboxSpec,
     pub purpose: String,
     pub cancel: &'a Cancel,
+    /// What all gradings share.
+    pub capacity: &'a Capacity,
 }
 
-/// Opens a room, grades, and closes it whatever came of it; then the same by the benchmark's own
-/// procedure, where the task has one. Two rooms: what one leaves would be there for the other.
+/// Grades in a room of its own, and by the benchmark's own procedure in a second one where the task
+/// has one. Two rooms: what one leaves would be there for the other. Both are open at once where the
+/// machine has a share for the second, else one after the other.
 pub async fn grade_patch(
     room: GradeRoom<'_>,
     task: &Task,
@@ -34,34 +37,82 @@ pub async fn grade_patch(
         let what = format!("{}: a task from scratch is not graded yet", task.id);
         return Err(Fault::new(Layer::Grade, what).mend("leave level 2 out of the dataset"));
     }
-    let spec = RoomSpec {
-        environment: room.environment.clone(),
-        limits: room.limits.clone(),
-        purpose: room.purpose,
+    let share = tokio::select! {
+        share = room.capacity.take(room.limits) => share?,
+        () = room.cancel.told() => return Err(Cancel::fault()),
     };
-    let mut sandbox = room.backend.open(&spec).await?;
-    let graded = tokio::select! {
-        graded = proctor_grade::grade(sandbox.room(), task, patch, options) => graded,
-        () = room.cancel.told() => Err(Cancel::fault()),
-    };
-    let closed = sandbox.close().await;
-    let graded = graded?;
-    closed?;
+    let strict = room.strict(task, patch, options);
     if !has_official_run(task) {
-        return Ok(graded);
+        return strict.await;
     }
-    let mut sandbox = room.backend.open(&spec).await?;
-    let official = tokio::select! {
-        run = run_official(sandbox.room(), task, patch, options.time_limit) => run,
-        () = room.cancel.told() => Err(Cancel::fault()),
+    let official = room.official(task, patch, options);
+    let (graded, run) = match room.capacity.try_take(room.limits) {
+        Some(second) => {
+            // Each gives its share back as soon as it is done.
+            let strict = async move {
+                let _share = share;
+                strict.await
+            };
+            let official = async move {
+                let _share = second;
+                official.await
+            };
+            let (graded, run) = tokio::join!(strict, official);
+            (graded?, run?)
+        }
+        None => (strict.await?, official.await?),
     };
-    let closed = sandbox.close().await;
-    let official = official?;
-    closed?;
-    Ok(match official {
+    Ok(match run {
         Some(run) => graded.beside(run),
         None => graded,
     })
+}
+
+impl GradeRoom<'_> {
+    async fn strict(
+        &self,
+        task: &Task,
+        patch: &[u8],
+        options: &GradeOptions,
+    ) -> Result<Graded, Fault> {
+        let sandbox = self.open().await?;
+        let graded = tokio::select! {
+            graded = proctor_grade::grade(sandbox.room(), task, patch, options) => graded,
+            () = self.cancel.told() => Err(Cancel::fault()),
+        };
+        closed(sandbox, graded).await
+    }
+
+    async fn official(
+        &self,
+        task: &Task,
+        patch: &[u8],
+        options: &GradeOptions,
+    ) -> Result<Option<OfficialRun>, Fault> {
+        let sandbox = self.open().await?;
+        let run = tokio::select! {
+            run = run_official(sandbox.room(), task, patch, options.time_limit) => run,
+            () = self.cancel.told() => Err(Cancel::fault()),
+        };
+        closed(sandbox, run).await
+    }
+
+    async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
+        let spec = RoomSpec {
+            environment: self.environment.clone(),
+            limits: self.limits.clone(),
+            purpose: self.purpose.clone(),
+        };
+        self.backend.open(&spec).await
+    }
+}
+
+/// Closes a room whatever came of it; what came of it is the first to be told.
+async fn closed<T>(mut sandbox: Box<dyn Sandbox>, found: Result<T, Fault>) -> Result<T, Fault> {
+    let closed = sandbox.close().await;
+    let found = found?;
+    closed?;
+    Ok(found)
 }
 
 /// Grades a trial's patch, once for all: a verdict that is known is taken, and one that only
@@ -94,6 +145,7 @@ pub(crate) async fn grade_trial(
             limits: &arm.sandbox,
             purpose: format!("grading {id}"),
             cancel: &house.cancel,
+            capacity: &house.capacity,
         };
         grade_patch(room, task, patch, &options).await
     };

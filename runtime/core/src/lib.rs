@@ -2,6 +2,7 @@
 //! many of them and can be killed at any moment.
 
 mod cancel;
+mod capacity;
 mod dispatcher;
 mod doors;
 mod drive;
@@ -23,6 +24,7 @@ mod trial;
 mod verdicts;
 
 pub use cancel::Cancel;
+pub use capacity::{Capacity, Share};
 pub use dispatcher::{Dispatched, dispatch};
 pub use environments::Environments;
 pub use grading::{GradeRoom, grade_patch};

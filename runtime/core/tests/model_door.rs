@@ -129,6 +129,7 @@ async fn model_door(kind: SandboxKind, backend: Arc<dyn Backend>) {
         egress: Egress::new().unwrap(),
         shared: proctor_core::SharedMeters::default(),
         grading: proctor_grade::GradeOptions::default(),
+        capacity: proctor_core::Capacity::of(&proctor_sandbox_api::Machine::here()),
         verdicts: None,
         unreliable: BTreeMap::new(),
         flaky: proctor_types::FlakePolicy::default(),

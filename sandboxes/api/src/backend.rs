@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use proctor_types::{Fault, SandboxSpec};
 
-use crate::{Enforcement, Room, wire::RawPath};
+use crate::{Enforcement, Machine, Room, wire::RawPath};
 
 /// What a sandbox starts from, resolved: paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,11 @@ pub struct RoomSpec {
 pub trait Backend: Send + Sync {
     /// `native` or `docker`.
     fn name(&self) -> &'static str;
+
+    /// What there is for all of its rooms together.
+    fn machine(&self) -> Machine {
+        Machine::here()
+    }
 
     /// Builds the environment, or finds it in the cache. Two callers with the same spec build once.
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault>;

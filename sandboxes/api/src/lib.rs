@@ -11,11 +11,13 @@ mod command;
 pub mod conformance;
 mod enforcement;
 pub mod host_base;
+mod machine;
 mod room;
 
 pub use agent::{AGENT, agent_digest};
 pub use backend::{Backend, Base, LayerSpec, Prepared, RoomSpec, Sandbox, SourceTree};
 pub use command::{Captured, Command, Completed};
 pub use enforcement::{Enforcement, mend_of};
+pub use machine::Machine;
 pub use proctor_wire as wire;
 pub use room::{Incoming, Room, RoomError, RoomStream};

@@ -11,7 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use bollard::query_parameters::ListContainersOptionsBuilder;
-use proctor_sandbox_api::{AGENT, Backend, LayerSpec, Prepared, RoomSpec, Sandbox, wire::Defence};
+use proctor_sandbox_api::{
+    AGENT, Backend, LayerSpec, Machine, Prepared, RoomSpec, Sandbox, wire::Defence,
+};
 use proctor_types::{Fault, Layer};
 
 use crate::{create, fault, layer, owner, sandbox};
@@ -39,6 +41,8 @@ pub(crate) struct Engine {
     pub quota: AtomicBool,
     /// The engine labels containers by SELinux.
     pub selinux: bool,
+    /// As the engine counts itself.
+    pub machine: Machine,
     /// Defences that a test takes down.
     pub without: Vec<Defence>,
 }
@@ -89,9 +93,17 @@ impl Docker {
         let quota = AtomicBool::new(true);
         let options = info.security_options.unwrap_or_default();
         let selinux = options.iter().any(|option| option.contains("selinux"));
+        let counted = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok());
+        let mut machine = Machine {
+            cpus: counted(info.ncpu).map_or(1.0, |cpus| cpus as f64),
+            memory_mb: counted(info.mem_total).map_or(u64::from(u32::MAX), |bytes| bytes >> 20),
+        };
+        if local {
+            machine = machine.smaller(Machine::here());
+        }
         let without = Vec::new();
-        let engine =
-            Arc::new(Engine { client, slow, local, not_enforced, quota, selinux, without });
+        let engine = Engine { client, slow, local, not_enforced, quota, selinux, machine, without };
+        let engine = Arc::new(engine);
         Ok(Self { engine, building: Mutex::default() })
     }
 
@@ -125,6 +137,10 @@ impl Engine {
 impl Backend for Docker {
     fn name(&self) -> &'static str {
         "docker"
+    }
+
+    fn machine(&self) -> Machine {
+        self.engine.machine
     }
 
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::Plan;
+use proctor_core::{Capacity, Plan};
 use proctor_record::RunDir;
 use proctor_types::{Budget, NetworkPolicy, RunRecord, SandboxSpec, SealSpec, TrialId};
 
@@ -63,22 +63,29 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     let planned = tasks::load(&args.tasks, Path::new("."), &cache, &backend).await?;
     let sandbox = SandboxSpec { kind: args.sandbox.into(), ..SandboxSpec::default() };
     let backends = BTreeMap::from([(sandbox.kind, backend)]);
+    let grading = config::GradingFile {
+        certificate: args.certificate.clone(),
+        flaky: args.flaky.into(),
+        cpus: args.cpus,
+        memory_mb: args.memory_mb,
+    };
+    let jobs = args.jobs.map_or_else(
+        || Capacity::of(&assemble::capacity(&grading, &backends)).rooms(&sandbox),
+        |jobs| jobs as usize,
+    );
     let out =
         args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", run::now())));
     let config = ConfigFile {
         tasks: args.tasks.clone(),
         attempts: 1,
-        jobs: args.jobs,
+        jobs,
         arms: Vec::new(),
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
         seal: SealSpec::default(),
         budget: Budget::default(),
         models: BTreeMap::new(),
-        grading: config::GradingFile {
-            certificate: args.certificate.clone(),
-            flaky: args.flaky.into(),
-        },
+        grading,
         endpoints: BTreeMap::new(),
     };
     // `gold` and `noop` are scaffolds; anything else is a file of patches.
@@ -90,7 +97,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         let (run, flakes) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
         let plan = Plan { tasks: planned, arms, attempts: 1 };
-        return carry_out(run, plan, args.jobs, backends, &cache, Grading::Once, flakes).await;
+        return carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
     }
     let taken = predictions::read(Path::new(file), args.include_failed)?;
     taken.tell_strangers(&planned)?;
@@ -101,5 +108,5 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     let (run, flakes) = run::start(&out, &config, bare, &planned)?;
     taken.record(&run, &arms, &planned)?;
     let plan = Plan { tasks: planned, arms, attempts };
-    carry_out(run, plan, args.jobs, backends, &cache, Grading::Once, flakes).await
+    carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
 }

@@ -37,6 +37,14 @@ pub fn check(file: &ConfigFile) -> Result<(), UserError> {
             return Err(UserError::new(what));
         }
     }
+    if file.grading.cpus.is_some_and(|cpus| !(cpus > 0.0 && cpus.is_finite())) {
+        return Err(UserError::new("key `grading.cpus`: not a number of CPUs above 0")
+            .mend("leave the key out for what the machine has"));
+    }
+    if file.grading.memory_mb == Some(0) {
+        return Err(UserError::new("key `grading.memory_mb`: must be 1 or more")
+            .mend("leave the key out for what the machine has"));
+    }
     for (name, table) in &file.endpoints {
         rates(name, table)?;
     }

@@ -46,6 +46,11 @@ pub struct GradingFile {
     pub certificate: Option<std::path::PathBuf>,
     /// What to do about the tests that it calls unreliable.
     pub flaky: FlakePolicy,
+    /// What all gradings at once may use; absent: what the machine has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
 }
 
 /// One arm. Its `[sandbox]`, `[network]`, `[seal]` and `[budget]` inherit every key that

@@ -1,0 +1,124 @@
+//! The CPU and memory that a run's gradings share.
+
+use std::sync::Arc;
+
+use proctor_sandbox_api::Machine;
+use proctor_types::{Fault, Layer, SandboxSpec};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// CPUs are counted in thousandths.
+const WHOLE_CPU: f64 = 1000.0;
+
+/// What a machine has for grading rooms; each holds its limits' share while it is open.
+///
+/// `jobs` is no measure of it: a trial that is driven mostly waits for its model, so many of them
+/// fit on few CPUs. A grading computes all the time, and one more than the machine has CPUs for
+/// only takes the others towards their time limits. A room that asks for more than there is gets
+/// the whole, alone.
+#[derive(Debug)]
+pub struct Capacity {
+    cpus: (u32, Arc<Semaphore>),
+    memory: (u32, Arc<Semaphore>),
+}
+
+/// A share; it is given back when this is dropped.
+#[derive(Debug)]
+pub struct Share {
+    _cpus: OwnedSemaphorePermit,
+    _memory: OwnedSemaphorePermit,
+}
+
+impl Capacity {
+    pub fn of(machine: &Machine) -> Self {
+        let pool = |size: f64| {
+            let size = whole(size).min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
+            (size, Arc::new(Semaphore::new(size as usize)))
+        };
+        Self { cpus: pool(machine.cpus * WHOLE_CPU), memory: pool(machine.memory_mb as f64) }
+    }
+
+    /// How many rooms of these limits fit at once; at least one.
+    pub fn rooms(&self, limits: &SandboxSpec) -> usize {
+        let (cpus, memory) = self.wanted(limits);
+        (self.cpus.0 / cpus).min(self.memory.0 / memory) as usize
+    }
+
+    /// Waits for a share. Whoever holds one must not wait for another: two that did would wait for
+    /// each other; [`Self::try_take`] is for them.
+    ///
+    /// # Errors
+    ///
+    /// Never, as nothing closes the pools; a fault stands for it.
+    pub async fn take(&self, limits: &SandboxSpec) -> Result<Share, Fault> {
+        let (cpus, memory) = self.wanted(limits);
+        let gone = |_| Fault::new(Layer::Grade, "the machine's share was closed");
+        // CPUs first, always: whoever waits for memory is let through by those who have both.
+        let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;
+        let memory = Arc::clone(&self.memory.1).acquire_many_owned(memory).await.map_err(gone)?;
+        Ok(Share { _cpus: cpus, _memory: memory })
+    }
+
+    /// A share, if one is free and nobody waits for it.
+    pub fn try_take(&self, limits: &SandboxSpec) -> Option<Share> {
+        let (cpus, memory) = self.wanted(limits);
+        let cpus = Arc::clone(&self.cpus.1).try_acquire_many_owned(cpus).ok()?;
+        let memory = Arc::clone(&self.memory.1).try_acquire_many_owned(memory).ok()?;
+        Some(Share { _cpus: cpus, _memory: memory })
+    }
+
+    fn wanted(&self, limits: &SandboxSpec) -> (u32, u32) {
+        (
+            whole(limits.cpus * WHOLE_CPU).min(self.cpus.0),
+            whole(limits.memory_mb as f64).min(self.memory.0),
+        )
+    }
+}
+
+/// At least one, so that no room is free of charge.
+fn whole(size: f64) -> u32 {
+    size.clamp(1.0, f64::from(u32::MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(cpus: f64, memory_mb: u64) -> SandboxSpec {
+        SandboxSpec { cpus, memory_mb, ..SandboxSpec::default() }
+    }
+
+    #[test]
+    fn either_pool_can_be_what_is_full_and_a_dropped_share_is_back() {
+        let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 3000 });
+        let first = capacity.try_take(&room(0.5, 2000)).unwrap();
+        assert!(capacity.try_take(&room(0.5, 2000)).is_none(), "memory is full");
+        // What was taken of the CPUs meanwhile went back.
+        let second = capacity.try_take(&room(1.5, 500)).unwrap();
+        assert!(capacity.try_take(&room(0.1, 100)).is_none(), "the CPUs are full");
+        drop((first, second));
+        assert!(capacity.try_take(&room(2.0, 3000)).is_some());
+    }
+
+    #[tokio::test]
+    async fn what_is_larger_than_the_machine_gets_all_of_it_alone() {
+        let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 1000 });
+        assert_eq!(capacity.rooms(&room(64.0, 1 << 20)), 1);
+        assert_eq!(capacity.rooms(&room(0.5, 300)), 3, "the memory of three, the CPUs of four");
+        let all = capacity.take(&room(64.0, 1 << 20)).await.unwrap();
+        assert!(capacity.try_take(&room(0.1, 1)).is_none());
+        drop(all);
+        assert!(capacity.try_take(&room(0.1, 1)).is_some());
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_go_first() {
+        let capacity = Arc::new(Capacity::of(&Machine { cpus: 2.0, memory_mb: 1000 }));
+        let half = capacity.take(&room(1.0, 1)).await.unwrap();
+        let (waits, whole) = (Arc::clone(&capacity), room(2.0, 1));
+        let waiting = tokio::spawn(async move { waits.take(&whole).await });
+        tokio::task::yield_now().await;
+        assert!(capacity.try_take(&room(1.0, 1)).is_none(), "it is put aside for who waits");
+        drop(half);
+        waiting.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,47 @@
+//! What rooms are made of, all together.
+
+use std::thread::available_parallelism;
+
+/// The CPUs and the memory that a back end has for its rooms.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Machine {
+    pub cpus: f64,
+    /// In units of 2^20 bytes.
+    pub memory_mb: u64,
+}
+
+impl Machine {
+    /// This machine: the CPUs that this process may use, and the memory that is available now.
+    /// Where the kernel does not say, memory is not what limits.
+    pub fn here() -> Self {
+        let cpus = available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
+        let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        Self { cpus, memory_mb: available(&said).unwrap_or(u64::from(u32::MAX)) }
+    }
+
+    /// What fits into both.
+    #[must_use]
+    pub fn smaller(self, other: Self) -> Self {
+        Self { cpus: self.cpus.min(other.cpus), memory_mb: self.memory_mb.min(other.memory_mb) }
+    }
+}
+
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes >> 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_words_are_read_and_a_silent_one_is_no_limit() {
+        let said = "MemTotal:       24000000 kB\nMemAvailable:   2097152 kB\nSwapTotal: 0 kB\n";
+        assert_eq!(available(said), Some(2048));
+        assert_eq!(available("MemTotal: 1 kB\n"), None);
+        let here = Machine::here();
+        assert!(here.cpus >= 1.0 && here.memory_mb > 0, "{here:?}");
+    }
+}
