@@ -13,6 +13,7 @@ mod fea_bench;
 mod forensics;
 mod grade_log;
 mod limits;
+mod many_gradings;
 mod mistakes;
 mod paid;
 mod resume;

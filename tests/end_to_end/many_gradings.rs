@@ -1,0 +1,99 @@
+//! Many patches at once: as many rooms as one budget of CPU and memory has place for, and no more.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::stage::{Stage, arm, docker, find};
+
+const PATCHES: usize = 5;
+
+/// A task whose test says when it began and ended, by the one clock that all rooms share.
+fn napping(stage: &Stage) -> String {
+    let source = stage.path("nap");
+    fs::create_dir_all(source.join("tests")).unwrap();
+    fs::write(source.join("nap.py"), "def seconds():\n    return 2\n").unwrap();
+    let test = "import time\nimport nap\n\n\ndef test_nap():\n    print('from', time.monotonic())\n    \
+                time.sleep(nap.seconds())\n    print('to', time.monotonic())\n";
+    fs::write(source.join("tests/test_nap.py"), test).unwrap();
+    let row = json!({
+        "schema_version": 1, "id": "nap-1", "statement": "Write seconds().",
+        "environment": {"base": "host",
+            "setup": ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"]},
+        "source": {"path": source},
+        "mask": "diff --git a/nap.py b/nap.py\n--- a/nap.py\n+++ b/nap.py\n\
+                 @@ -1,2 +1,2 @@\n def seconds():\n-    return 2\n+    raise NotImplementedError\n",
+        "fail_to_pass": ["tests/test_nap.py::test_nap"], "pass_to_pass": [],
+        "test_command": ["/venv/bin/python", "-m", "pytest", "-q", "-s"]
+    });
+    stage.file("nap.jsonl", &row.to_string()).to_str().unwrap().to_owned()
+}
+
+/// Patches that are all right and all different, so that no verdict is known from another, nor from
+/// another run.
+fn predictions(stage: &Stage, run: &str) -> String {
+    let one = |number: usize| {
+        let patch = format!(
+            "diff --git a/nap.py b/nap.py\n--- a/nap.py\n+++ b/nap.py\n@@ -1,2 +1,2 @@\n \
+             def seconds():\n-    raise NotImplementedError\n+    return 2.0 + {number} * 0  # {run}\n"
+        );
+        json!({"instance_id": "nap-1", "model_name_or_path": format!("m{number}"),
+               "model_patch": patch})
+        .to_string()
+    };
+    let lines: Vec<String> = (0..PATCHES).map(one).collect();
+    stage.file(&format!("{run}.jsonl"), &lines.join("\n")).to_str().unwrap().to_owned()
+}
+
+/// The most tests that ran at one time, out of the gradings' logs.
+fn most_at_once(stage: &Stage, out: &str) -> usize {
+    let mut edges: Vec<(f64, i32)> = Vec::new();
+    let logs = find(&stage.path(out), "log.txt");
+    assert_eq!(logs.len(), PATCHES);
+    for log in logs {
+        let text = fs::read_to_string(log).unwrap();
+        let at = |word: &str| -> f64 {
+            let line = text.lines().find_map(|line| line.split_once(word)).unwrap().1;
+            line.split_whitespace().next().unwrap().parse().unwrap()
+        };
+        edges.extend([(at("from "), 1), (at("to "), -1)]);
+    }
+    edges.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    let mut open = 0;
+    let counts = edges.iter().map(|(_, change)| {
+        open += change;
+        open
+    });
+    counts.max().unwrap() as usize
+}
+
+fn gradings_share_one_budget(kind: &str) {
+    let stage = Stage::new();
+    let tasks = napping(&stage);
+    // A room has one CPU and 2048 MiB unless told otherwise: place for two by either.
+    for (out, budget) in [("cpus", ["--cpus", "2.5"]), ("memory", ["--memory-mb", "4100"])] {
+        let (folder, patches) = (stage.path(out), predictions(&stage, out));
+        let place = ["--tasks", &tasks, "--out", folder.to_str().unwrap(), "--sandbox", kind];
+        let start = ["grade", "--predictions", &patches, "--jobs", "5"];
+        // Memory alone must not be held back by the CPUs of a small machine.
+        let rest = if out == "memory" { ["--cpus", "64"].as_slice() } else { &[] };
+        stage.run([start.as_slice(), &place, &budget, rest].concat(), 0);
+        assert_eq!(most_at_once(&stage, out), 2, "{out}");
+        let report = stage.report(&folder);
+        for number in 0..PATCHES {
+            assert_eq!(arm(&report, &format!("m{number}"))["resolved"], 1, "{report:#}");
+        }
+    }
+}
+
+#[test]
+fn many_gradings_share_one_budget_in_native_rooms() {
+    gradings_share_one_budget("native");
+}
+
+#[test]
+fn many_gradings_share_one_budget_on_docker() {
+    if docker("many_gradings_share_one_budget_on_docker") {
+        gradings_share_one_budget("docker");
+    }
+}
