@@ -3,15 +3,18 @@
 mod address;
 mod bad;
 mod choose;
+mod files;
 mod hub;
 mod ids;
 mod load;
+mod loader;
 mod predictions;
 mod read;
 mod recipe;
 mod row;
 mod rules;
 mod shapes;
+mod splits;
 
 pub use bad::{BadRow, DatasetError};
 pub use hub::Hub;

@@ -1,0 +1,69 @@
+//! What a pattern or a folder leads to.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    DatasetError,
+    address::Options,
+    choose::{Choice, choose},
+};
+
+/// The files of a file's name, a folder or a glob, and the split they are of where that is known.
+pub(crate) fn expand(
+    pattern: &str,
+    base_dir: &Path,
+    options: &Options,
+    usual: Option<&str>,
+) -> Result<(Vec<PathBuf>, Option<String>), DatasetError> {
+    let no_match =
+        || DatasetError::NoMatch { pattern: pattern.to_owned(), base: base_dir.to_path_buf() };
+    let plain = base_dir.join(pattern);
+    if plain.is_file() {
+        return Ok((vec![plain], options.split.clone()));
+    }
+    if plain.is_dir() {
+        return folder(&plain, options, usual);
+    }
+    if !pattern.contains(['*', '?', '[']) {
+        return Err(no_match());
+    }
+    // The base is a path, not a pattern: its own brackets and stars are taken literally.
+    let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
+    let paths = glob::glob(&full.to_string_lossy()).map_err(|error| DatasetError::BadPattern {
+        pattern: pattern.to_owned(),
+        why: error.to_string(),
+    })?;
+    let files: Vec<PathBuf> = paths.filter_map(Result::ok).filter(|path| path.is_file()).collect();
+    if files.is_empty() { Err(no_match()) } else { Ok((files, options.split.clone())) }
+}
+
+/// A folder as the hub lays one out.
+fn folder(
+    folder: &Path,
+    options: &Options,
+    usual: Option<&str>,
+) -> Result<(Vec<PathBuf>, Option<String>), DatasetError> {
+    let fault = |why: String| DatasetError::Folder { folder: folder.to_path_buf(), why };
+    let pattern = format!("{}/**/*", glob::Pattern::escape(&folder.to_string_lossy()));
+    let found = glob::glob(&pattern).map_err(|error| fault(error.to_string()))?;
+    let paths: Vec<String> = found
+        .filter_map(Result::ok)
+        .filter(|path| path.is_file())
+        .filter_map(|path| Some(path.strip_prefix(folder).ok()?.to_str()?.to_owned()))
+        .collect();
+    match choose(&paths, options.split.as_deref(), usual) {
+        Choice::Files { split, files } => {
+            Ok((files.iter().map(|file| folder.join(file)).collect(), split))
+        }
+        Choice::Splits(splits) => {
+            let why = format!("holds the splits {}; say which with `#split=`", splits.join(", "));
+            Err(fault(why))
+        }
+        Choice::Nothing if paths.iter().any(|path| path.ends_with(".arrow")) => {
+            let mend = "holds Arrow files, which `save_to_disk` writes; write Parquet with \
+                        `load_from_disk(...).to_parquet(...)`";
+            Err(fault(mend.into()))
+        }
+        Choice::Nothing => Err(fault("holds no .parquet, .jsonl or .json".into())),
+    }
+}

@@ -1,0 +1,277 @@
+//! Files to tasks, row by row.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::Task;
+use serde_json::Value;
+
+use crate::{
+    BadRow, DatasetError, Hub, Loaded, Origin, RecipeFile,
+    address::{Address, HubName, Options, Where},
+    bad::Complaint,
+    files, ids,
+    read::{self, Place, RawRow},
+    recipe::{self, Recipe},
+    row,
+    shapes::{self, Provenance, Shape},
+    splits::Splits,
+};
+
+/// What a place gives: files, and what is known of their rows before they are read.
+struct Set<'a> {
+    files: Vec<PathBuf>,
+    options: &'a Options,
+    provenance: Provenance,
+    shape: Option<Shape>,
+}
+
+/// Reads files into what is [`Loaded`].
+pub(crate) struct Loader<'a> {
+    base_dir: &'a Path,
+    pub(crate) loaded: Loaded,
+    /// Where each id was seen first.
+    ids: BTreeMap<String, String>,
+    done: Vec<(PathBuf, Options)>,
+}
+
+impl<'a> Loader<'a> {
+    pub(crate) fn new(base_dir: &'a Path) -> Self {
+        Self { base_dir, loaded: Loaded::default(), ids: BTreeMap::new(), done: Vec::new() }
+    }
+
+    pub(crate) fn disk(&mut self, address: &Address) -> Result<(), DatasetError> {
+        let Where::Disk(pattern) = &address.place else { return Ok(()) };
+        let options = &address.options;
+        let shape = self.forced(options)?;
+        let usual = shape.as_ref().and_then(|shape| shape.hub.split.clone());
+        let (files, split) = files::expand(pattern, self.base_dir, options, usual.as_deref())?;
+        let provenance = Provenance { split, ..Provenance::default() };
+        self.set(Set { files, options, provenance, shape })
+    }
+
+    pub(crate) async fn hub(
+        &mut self,
+        address: &Address,
+        name: &HubName,
+        hub: &Hub,
+    ) -> Result<(), DatasetError> {
+        let options = &address.options;
+        let known = shapes::of_hub(&name.name)?;
+        let shape = match self.forced(options)? {
+            Some(shape) => Some(shape),
+            None => known.cloned(),
+        };
+        let usual = shape.as_ref().and_then(|shape| shape.hub.split.as_deref());
+        let mut name = name.clone();
+        if name.revision.is_none() {
+            name.revision = shape.as_ref().and_then(|shape| shape.hub.revision.clone());
+        }
+        let fetched = hub.fetch(&name, options.split.as_deref(), usual).await?;
+        let set = name.name.rsplit('/').next().and_then(|part| shape.as_ref()?.hub.sets.get(part));
+        let provenance = Provenance {
+            split: set.cloned().or(fetched.split),
+            revision: Some(fetched.commit),
+            key: None,
+        };
+        self.set(Set { files: fetched.files, options, provenance, shape })
+    }
+
+    fn forced(&self, options: &Options) -> Result<Option<Shape>, DatasetError> {
+        options.shape.as_deref().map(|name| shapes::named(name, self.base_dir)).transpose()
+    }
+
+    fn set(&mut self, set: Set<'_>) -> Result<(), DatasetError> {
+        let before = self.loaded.tasks.len();
+        let bad_before = self.loaded.bad.len();
+        for file in &set.files {
+            // Two patterns may meet in one file; its rows are not doubled by that.
+            let key = (file.clone(), set.options.clone());
+            if !self.done.contains(&key) {
+                self.file(file, &set)?;
+                self.done.push(key);
+            }
+        }
+        if let Some(ids) = &set.options.ids {
+            let tasks = self.loaded.tasks.split_off(before);
+            self.loaded.tasks.extend(ids::narrow(tasks, ids)?);
+            // All that were asked for are good: what is wrong with others is nobody's worry.
+            let others = self.loaded.bad.split_off(bad_before);
+            self.loaded.bad.extend(others.into_iter().filter(|bad| bad.id.is_none()));
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, file: &Path, set: &Set<'_>) -> Result<(), DatasetError> {
+        if read::kind(file) == "toml" {
+            return self.toml(file, set);
+        }
+        let mut splits = Splits::of(set.options.split.clone());
+        let mut failed = None;
+        read::rows(file, &mut |row| {
+            if failed.is_none()
+                && let Err(error) = self.row(file, row, set, &mut splits)
+            {
+                failed = Some(error);
+            }
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn row(
+        &mut self,
+        file: &Path,
+        row: RawRow,
+        set: &Set<'_>,
+        splits: &mut Splits,
+    ) -> Result<(), DatasetError> {
+        if let Some(split) = &row.split {
+            match splits.takes(split) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(complaint) => {
+                    self.loaded.bad.push(BadRow::new(file, None, None, complaint));
+                    return Ok(());
+                }
+            }
+        }
+        match row.value {
+            Ok(value) => {
+                let provenance = Provenance {
+                    split: row.split.or_else(|| set.provenance.split.clone()),
+                    revision: set.provenance.revision.clone(),
+                    key: row.key,
+                };
+                self.value(file, Some(row.place), value, set, &provenance)?;
+            }
+            Err(complaint) => {
+                self.loaded.bad.push(BadRow::new(file, Some(row.place), row.key, complaint));
+            }
+        }
+        Ok(())
+    }
+
+    /// A row of our own format, or of a benchmark's.
+    fn value(
+        &mut self,
+        file: &Path,
+        place: Option<Place>,
+        value: Value,
+        set: &Set<'_>,
+        provenance: &Provenance,
+    ) -> Result<(), DatasetError> {
+        let named = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let id = named("instance_id").or_else(|| named("id")).or_else(|| provenance.key.clone());
+        let foreign = set.shape.is_some()
+            || (value.get("schema_version").is_none()
+                && (value.get("instance_id").is_some() || provenance.key.is_some()));
+        let made = match value {
+            Value::Object(row) if foreign => {
+                let shape = match &set.shape {
+                    Some(shape) => Ok(shape),
+                    None => shapes::detect(&row, shapes::shipped()?),
+                };
+                shape
+                    .map_err(|complaint| vec![complaint])
+                    .and_then(|shape| shapes::build(row, shape, set.options, provenance))
+            }
+            value => row::task(value),
+        };
+        self.add(file, place, id, made);
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        file: &Path,
+        place: Option<Place>,
+        id: Option<String>,
+        made: Result<Task, Vec<Complaint>>,
+    ) {
+        let number = match place {
+            Some(Place::Line(number) | Place::Row(number)) => number,
+            None => 1,
+        };
+        let task = match made {
+            Ok(task) => task,
+            Err(complaints) => {
+                let rows = complaints.into_iter().map(|complaint| {
+                    BadRow::new(file, place.or(Some(Place::Line(1))), id.clone(), complaint)
+                });
+                self.loaded.bad.extend(rows);
+                return;
+            }
+        };
+        if let Some(first) = self.ids.get(task.id.as_str()) {
+            let what = format!("is taken already, in {first}");
+            self.loaded.bad.push(BadRow::new(file, place, id, Complaint::at("id", what)));
+            return;
+        }
+        self.ids.insert(task.id.0.clone(), format!("{}:{number}", file.display()));
+        let origin = Origin { file: file.to_path_buf(), line: number };
+        self.loaded.origins.insert(task.id.clone(), origin);
+        self.loaded.tasks.push(task);
+    }
+
+    fn toml(&mut self, file: &Path, set: &Set<'_>) -> Result<(), DatasetError> {
+        let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
+        let bytes = fs::read(file).map_err(|error| unreadable(error.to_string()))?;
+        let Ok(text) = String::from_utf8(bytes) else {
+            self.loaded.bad.push(BadRow::new(file, None, None, Complaint::whole("is not UTF-8")));
+            return Ok(());
+        };
+        let value: Value = match toml::from_str(&text) {
+            Ok(value) => value,
+            Err(error) => {
+                let line = error.span().map(|span| {
+                    text.get(..span.start).map_or(1, |head| head.matches('\n').count() + 1)
+                });
+                let what = format!("not TOML: {}", error.message());
+                let place = line.map(Place::Line);
+                self.loaded.bad.push(BadRow::new(file, place, None, Complaint::whole(what)));
+                return Ok(());
+            }
+        };
+        if value.get("recipe").is_some() {
+            self.recipe(file, value);
+            return Ok(());
+        }
+        self.value(file, Some(Place::Line(1)), value, set, &Provenance::default())
+    }
+
+    /// A file with `[recipe]` and nothing else.
+    fn recipe(&mut self, file: &Path, mut value: Value) {
+        let Self { loaded, ids, .. } = self;
+        let mut refuse = |id: Option<String>, complaint| {
+            loaded.bad.push(BadRow::new(file, None, id, complaint));
+        };
+        let Some(table) = value.as_object_mut() else { return };
+        let inner = table.remove("recipe").unwrap_or_default();
+        if let Some(key) = table.keys().next() {
+            let what = "stands beside `[recipe]`; a recipe has no other top-level key";
+            refuse(None, Complaint::at(key.as_str(), what));
+            return;
+        }
+        let id = inner.get("id").and_then(Value::as_str).map(str::to_owned);
+        let recipe: Recipe = match row::read(inner) {
+            Ok(recipe) => recipe,
+            Err(mut complaint) => {
+                complaint.field = complaint.field.map(|field| format!("recipe.{field}"));
+                refuse(id, complaint);
+                return;
+            }
+        };
+        let complaints = recipe::check(&recipe);
+        if !complaints.is_empty() {
+            complaints.into_iter().for_each(|complaint| refuse(id.clone(), complaint));
+        } else if let Some(first) = ids.get(&recipe.id) {
+            refuse(id, Complaint::at("recipe.id", format!("is taken already, in {first}")));
+        } else {
+            ids.insert(recipe.id.clone(), file.display().to_string());
+            loaded.recipes.push(RecipeFile { file: file.to_path_buf(), recipe });
+        }
+    }
+}
