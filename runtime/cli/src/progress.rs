@@ -6,6 +6,7 @@ use std::{
 };
 
 use proctor_core::Progress;
+use proctor_gateway::Waiting;
 use proctor_types::{Ending, PATCH_REJECTED, TrialId};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -37,6 +38,18 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut done: usize, tri
                     name(&trial, &arm)
                 )
             }
+            Progress::Waiting { trial, arm, waiting } => {
+                let why = match waiting {
+                    Waiting::Queued(so_far) => format!(
+                        "waits for its turn (a rate limit, or a limit that trials share), {:.0} s by now",
+                        so_far.as_secs_f64()
+                    ),
+                    Waiting::BackOff(left) => {
+                        format!("the endpoint is asked again in {:.0} s", left.as_secs_f64())
+                    }
+                };
+                format!("{}: {why}", name(&trial, &arm))
+            }
             Progress::Waited { trial, arm, seconds } => {
                 format!("{}: waited {seconds:.0} s for the endpoint", name(&trial, &arm))
             }
@@ -52,7 +65,11 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut done: usize, tri
                     }
                     _ => String::new(),
                 };
-                format!("{}: {ending} after {steps} steps{why}", name(&trial, &arm))
+                let waited = match outcome.waited_seconds {
+                    seconds if seconds >= 1.0 => format!(", {seconds:.0} s of waits"),
+                    _ => String::new(),
+                };
+                format!("{}: {ending} after {steps} steps{waited}{why}", name(&trial, &arm))
             }
             Progress::Graded { trial, arm, verdict } => {
                 done += 1;

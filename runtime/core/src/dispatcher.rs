@@ -10,7 +10,7 @@ use crate::{House, Plan, TrialEnd, run_trial};
 /// One trial of the plan and what it came to; `Err` where not even a fault could be recorded.
 pub struct Dispatched {
     pub trial: TrialId,
-    /// `None`: not started, since a limit that trials share is spent.
+    /// `None`: not started. A limit that trials share is spent, or its model cannot be asked.
     pub end: Result<Option<TrialEnd>, Fault>,
 }
 

@@ -21,7 +21,7 @@ use serde_json::{Map, json};
 use crate::{
     Cancel, House, Progress,
     doors::Doors,
-    recorder::{Recorder, record_fault},
+    recorder::{Recorder, Wait, record_fault},
     session::TrialSession,
 };
 
@@ -172,13 +172,18 @@ impl Try<'_> {
         })
     }
 
-    fn on_wait(&self) -> Box<dyn Fn(f64) + Send + Sync> {
+    fn on_wait(&self) -> Box<dyn Fn(Wait) + Send + Sync> {
         let house = Arc::clone(self.house);
         let (trial, arm) = (self.id.clone(), self.arm.name.clone());
-        Box::new(move |seconds| {
-            // Less is not worth a person's eyes; the record has it all the same.
-            if seconds >= 1.0 {
-                house.tell(Progress::Waited { trial: trial.clone(), arm: arm.clone(), seconds });
+        Box::new(move |wait| {
+            let (trial, arm) = (trial.clone(), arm.clone());
+            match wait {
+                Wait::Is(waiting) => house.tell(Progress::Waiting { trial, arm, waiting }),
+                // Less is not worth a person's eyes; the record has it all the same.
+                Wait::Was(seconds) if seconds >= 1.0 => {
+                    house.tell(Progress::Waited { trial, arm, seconds });
+                }
+                Wait::Was(_) => {}
             }
         })
     }

@@ -1,5 +1,6 @@
 //! What the dispatcher tells of a run while it goes on.
 
+use proctor_gateway::Waiting;
 use proctor_types::{BudgetKind, BudgetScope, Fault, Outcome, TrialId, Verdict};
 
 /// Past-tense events for the person who watches. The record does not depend on them.
@@ -24,6 +25,12 @@ pub enum Progress {
         arm: String,
         scope: BudgetScope,
         budget: BudgetKind,
+    },
+    /// A request waits.
+    Waiting {
+        trial: TrialId,
+        arm: String,
+        waiting: Waiting,
     },
     /// A request waited for so many seconds: for a limit that trials share, the endpoint's rate
     /// limits, or back-off.

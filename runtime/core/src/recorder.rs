@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use proctor_gateway::{Attempt, ExchangeSink, Served};
+use proctor_gateway::{Attempt, ExchangeSink, Served, Waiting};
 use proctor_record::{Blobs, Journal, Tree};
 use proctor_sandbox_api::{
     Room,
@@ -13,11 +13,18 @@ use proctor_types::{Ask, AskRecord, Event, Fault, Layer, Message, RequestClass};
 use serde_json::json;
 use tokio::sync::Mutex;
 
+/// What a recorder hears of a request's waits before a go.
+pub(crate) enum Wait {
+    /// It goes on.
+    Is(Waiting),
+    /// It is over, and was of so many seconds.
+    Was(f64),
+}
+
 /// Shared by the session and the gateway's sink, which both write to the same journal.
 pub(crate) struct Recorder {
     blobs: Arc<Blobs>,
-    /// Told of every wait before a go, in seconds.
-    waited: Box<dyn Fn(f64) + Send + Sync>,
+    on_wait: Box<dyn Fn(Wait) + Send + Sync>,
     state: Mutex<State>,
 }
 
@@ -32,10 +39,10 @@ impl Recorder {
     pub(crate) fn new(
         journal: Journal,
         blobs: Arc<Blobs>,
-        waited: Box<dyn Fn(f64) + Send + Sync>,
+        on_wait: Box<dyn Fn(Wait) + Send + Sync>,
     ) -> Arc<Self> {
         let state = State { journal, step: 0, tree: Tree::default(), last_messages: Vec::new() };
-        Arc::new(Self { blobs, waited, state: Mutex::new(state) })
+        Arc::new(Self { blobs, on_wait, state: Mutex::new(state) })
     }
 
     /// Appends one event and flushes it. Answers and endings are also synced to the disk: they
@@ -142,7 +149,7 @@ impl Recorder {
 #[async_trait]
 impl ExchangeSink for Recorder {
     async fn attempt(&self, attempt: Attempt) -> Result<(), Fault> {
-        (self.waited)(attempt.wait_seconds + attempt.queued_seconds);
+        (self.on_wait)(Wait::Was(attempt.wait_seconds + attempt.queued_seconds));
         let body = if attempt.response_body.is_empty() {
             None
         } else {
@@ -161,6 +168,10 @@ impl ExchangeSink for Recorder {
             body,
         })
         .await
+    }
+
+    fn waiting(&self, waiting: Waiting) {
+        (self.on_wait)(Wait::Is(waiting));
     }
 
     async fn served(&self, served: Served) -> Result<(), Fault> {

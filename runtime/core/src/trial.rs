@@ -20,7 +20,8 @@ pub struct TrialEnd {
 }
 
 /// Runs a trial, or only what is missing of it: a recorded outcome is kept, a recorded verdict is
-/// final. `None`: a limit that trials share is spent, and this one was not started.
+/// final. `None`: it was not started, since a limit that trials share is spent, or the endpoint turned
+/// the arm's key or model away in an earlier trial of this call of the runtime.
 pub async fn run_trial(
     house: &Arc<House>,
     id: &TrialId,
@@ -39,6 +40,12 @@ pub async fn run_trial(
         // Neither a room nor a record: it waits for a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
         house.tell(Progress::NotStarted { trial, arm, scope, budget });
+        return Ok(None);
+    }
+    // It would only end as the trial did that found out; so it waits for a `resume`.
+    if let (None, Some(model)) = (&finished, &arm.model)
+        && house.gateway.barred(model).is_some()
+    {
         return Ok(None);
     }
     house.tell(Progress::Started { trial: id.clone(), arm: arm.name.clone() });

@@ -25,6 +25,10 @@ pub(crate) struct Endpoint {
     base: String,
     host: String,
     key: SecretString,
+    /// The variable that holds it.
+    key_env: Option<String>,
+    /// What it calls the model.
+    model: String,
     /// Marked as sensitive. Absent: no `Authorization` header at all.
     bearer: Option<HeaderValue>,
 }
@@ -48,8 +52,10 @@ impl Endpoint {
             let mend = "put the key into an environment variable and name it in key_env";
             return Err(wrong("base_url: holds a user or password".into()).mend(mend));
         }
-        let Some(name) = &model.key_env else {
-            return Ok(Self { base, host, key: SecretString::default(), bearer: None });
+        let (key_env, model) = (model.key_env.clone(), model.name.clone());
+        let Some(name) = &key_env else {
+            let key = SecretString::default();
+            return Ok(Self { base, host, key, key_env, model, bearer: None });
         };
         let key = key_of(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let Some(key) = key else {
@@ -63,7 +69,7 @@ impl Endpoint {
                 .mend(format!("set {name} again, to the key alone"))
         })?;
         bearer.set_sensitive(true);
-        Ok(Self { base, host, key: key.into(), bearer: Some(bearer) })
+        Ok(Self { base, host, key: key.into(), key_env, model, bearer: Some(bearer) })
     }
 
     /// The key in the header that each API wants it in, in the place of any other.
@@ -99,6 +105,25 @@ impl Endpoint {
             Api::Responses => format!("{base}/responses"),
             Api::Messages => format!("{base}/messages"),
             Api::Gemini => format!("{base}/models/{model}:{action}"),
+        }
+    }
+
+    /// What the operator can do about a status that no wait mends.
+    pub(crate) fn mend(&self, status: u16) -> String {
+        let model = &self.model;
+        match (status, &self.key_env) {
+            (401, Some(key)) => format!("check the key in the variable {key}"),
+            (401, None) => "the endpoint asks for a key: put it into a variable and name that in \
+                            the model's `key_env`"
+                .into(),
+            (402 | 429, Some(key)) => format!("add credit to the account of the key in {key}"),
+            (402 | 429, None) => "add credit to the account".into(),
+            (403, Some(key)) => format!("check that the key in {key} may use the model `{model}`"),
+            (403, None) => format!("check that the model `{model}` may be used without a key"),
+            (300..=399, _) => "put the address it redirects to into base_url".into(),
+            _ => format!(
+                "check base_url (it ends before /chat/completions) and the model's name `{model}`"
+            ),
         }
     }
 

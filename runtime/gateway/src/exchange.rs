@@ -50,12 +50,28 @@ pub struct Attempt {
     pub cost_usd: Option<f64>,
 }
 
+/// A wait that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// For the endpoint's rate limits or a limit that trials share, for so long by now. Told after a
+    /// second, and then once a minute.
+    Queued(Duration),
+    /// A go failed: the next one is so far away. Told for a second and more.
+    BackOff(Duration),
+}
+
 /// Where goes are recorded.
 #[async_trait]
 pub trait ExchangeSink: Send + Sync {
     /// Called once for each go, failed ones included, in their order and before the answer is
     /// delivered. No record, no result: an error ends the ask.
     async fn attempt(&self, attempt: Attempt) -> Result<(), Fault>;
+
+    /// Told while a request waits, for whoever watches: a minute without a sign looks like a hang.
+    /// Nothing depends on it; the record has each wait with the go that follows.
+    fn waiting(&self, waiting: Waiting) {
+        let _ = waiting;
+    }
 
     /// Called once for each request of the HTTP front, after its goes and before the end of its
     /// answer is delivered. No record, no result, here too.

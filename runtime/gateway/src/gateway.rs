@@ -4,7 +4,8 @@ use proctor_types::{Budget, Fault, Layer, ModelSpec, Price};
 
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, TrialGateway,
-    endpoint::Endpoint, exchange::causes, rates::Rates, request, retry::seconds, trial::Line,
+    bars::Bars, endpoint::Endpoint, exchange::causes, rates::Rates, request, retry::seconds,
+    trial::Line,
 };
 
 type KeyOf = dyn Fn(&str) -> Option<String> + Send + Sync;
@@ -15,6 +16,7 @@ pub struct Gateway {
     prices: PriceTable,
     policy: RetryPolicy,
     rates: Rates,
+    bars: Arc<Bars>,
     key_of: Box<KeyOf>,
     /// For plain endpoints on this machine: no proxy, no certificates.
     near: reqwest::Client,
@@ -42,7 +44,8 @@ impl Gateway {
             .map_err(|error| Fault::new(Layer::Model, format!("no HTTP client: {error}")))?;
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
         let rates = Rates::new(Vec::new(), RatePolicy::shipped()?);
-        Ok(Self { prices, policy, rates, key_of, near, far: OnceLock::new() })
+        let bars = Arc::default();
+        Ok(Self { prices, policy, rates, bars, key_of, near, far: OnceLock::new() })
     }
 
     /// Keeps the rate limits of the endpoints that the tables name; those of others are learnt.
@@ -98,6 +101,17 @@ impl Gateway {
         self.line(model, budget).map(drop)
     }
 
+    /// Why no trial is to ask this model, once the endpoint has turned its key or its name away in
+    /// this run: the fault of the trial that found out.
+    pub fn barred(&self, model: &ModelSpec) -> Option<Fault> {
+        self.bars.of(model)
+    }
+
+    /// Every such fault, one for each key at an address and for each model.
+    pub fn bars(&self) -> Vec<Fault> {
+        self.bars.all()
+    }
+
     /// A limit on cost, be it a trial's or a shared one, could never be reached without a price.
     pub fn check_price(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
         let shared = [&budget.arm, &budget.run].into_iter().flatten();
@@ -118,8 +132,8 @@ impl Gateway {
         let endpoint = Endpoint::new(model, &*self.key_of)?;
         let http = if endpoint.is_near() { self.near.clone() } else { self.far()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
-        let limiters = self.rates.of(model);
-        Ok(Line { model: model.clone(), endpoint, http, price, window, limiters, policy })
+        let (limiters, bars) = (self.rates.of(model), Arc::clone(&self.bars));
+        Ok(Line { model: model.clone(), endpoint, http, price, window, limiters, bars, policy })
     }
 
     /// The client for the world outside, with the system's certificates and proxy.

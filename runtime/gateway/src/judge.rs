@@ -58,17 +58,9 @@ pub(crate) fn judge(seen: &Exchanged, endpoint: &Endpoint, step: u64) -> Judgeme
     let told = format!("status {status}: {}", quoted(&body));
     match status {
         200..=299 => answered(seen, step),
-        429 if is_out_of_quota(&body) => unusable(endpoint, told, "add credit to the account"),
+        429 if is_out_of_quota(&body) => unusable(endpoint, told, status),
         408 | 409 | 425 | 429 | 500..=599 => again(told),
-        401 => unusable(endpoint, told, "check the key in the variable that key_env names"),
-        402 => unusable(endpoint, told, "add credit to the account"),
-        403 => unusable(endpoint, told, "check that the key may use this model"),
-        404 | 405 => unusable(
-            endpoint,
-            told,
-            "check base_url (it ends before /chat/completions) and the model's name",
-        ),
-        300..=399 => unusable(endpoint, told, "put the address it redirects to into base_url"),
+        401..=405 | 300..=399 => unusable(endpoint, told, status),
         _ => Judgement::Rejected { status, body },
     }
 }
@@ -96,9 +88,9 @@ fn is_out_of_quota(body: &str) -> bool {
     matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached"))
 }
 
-fn unusable(endpoint: &Endpoint, told: String, mend: &str) -> Judgement {
+fn unusable(endpoint: &Endpoint, told: String, status: u16) -> Judgement {
     let fault = Fault::new(Layer::Model, format!("{}: {told}", endpoint.base()));
-    Judgement::Unusable(fault.mend(mend).lasting())
+    Judgement::Unusable(fault.mend(endpoint.mend(status)).lasting())
 }
 
 fn quoted(body: &str) -> String {

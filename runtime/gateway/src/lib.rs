@@ -16,6 +16,7 @@
 
 mod admission;
 mod answer;
+mod bars;
 mod clock;
 mod codec;
 mod endpoint;
@@ -38,7 +39,7 @@ mod trial;
 
 pub use admission::{Admission, Reserve};
 pub use error::AskError;
-pub use exchange::{Attempt, ExchangeSink};
+pub use exchange::{Attempt, ExchangeSink, Waiting};
 pub use front::{Front, Listening, Served};
 pub use gateway::Gateway;
 pub use meter::{Meter, SharedMeter};

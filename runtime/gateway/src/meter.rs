@@ -1,6 +1,6 @@
 //! What a trial has spent, and the one place where limits are checked.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use proctor_types::{Budget, BudgetKind, BudgetScope, SharedLimits, Spent, Usage};
 use tokio::time::Instant;
@@ -12,6 +12,10 @@ use crate::{
     retry::seconds,
     scope::{Hold, Need, Scope},
 };
+
+/// A shorter wait is not worth a person's eyes.
+pub(crate) const FIRST_NOTICE: Duration = Duration::from_secs(1);
+const NEXT_NOTICE: Duration = Duration::from_secs(60);
 
 /// A trial's limits: on counts (its own, then those it shares) and on time. The clock starts when it
 /// is made.
@@ -150,26 +154,36 @@ impl Meter {
     }
 
     /// Holds what is wanted in every scope and then a place at the endpoint, one after another.
+    /// `notice` is told how long it waits for what is not the trial's own.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         wanted: Wanted,
         limiters: &[Arc<Limiter>],
+        notice: &(dyn Fn(Duration) + Sync),
     ) -> Result<Admission, AskError> {
         let mut holds: Vec<Hold> = Vec::with_capacity(1 + self.shared.len());
         if !wanted.grace {
             holds.push(self.own.hold(wanted.need.clamped()).await.map_err(AskError::Budget)?);
         }
         let (begun, waiting) = (Instant::now(), self.clock.wait());
-        for SharedMeter(scope) in &self.shared {
-            let held = scope.hold(wanted.shared.clamped()).await;
-            let scope = scope.scope;
-            holds.push(held.map_err(|kind| AskError::SharedBudget { scope, kind })?);
-        }
-        let need = wanted.need.clamped();
-        let mut slots = Vec::with_capacity(limiters.len());
-        for limiter in limiters {
-            slots.push(limiter.enter(need.input + need.output.unwrap_or_default()).await);
-        }
+        let entering = async {
+            for SharedMeter(scope) in &self.shared {
+                let held = scope.hold(wanted.shared.clamped()).await;
+                let scope = scope.scope;
+                holds.push(held.map_err(|kind| AskError::SharedBudget { scope, kind })?);
+            }
+            let need = wanted.need.clamped();
+            let mut slots = Vec::with_capacity(limiters.len());
+            for limiter in limiters {
+                slots.push(limiter.enter(need.input + need.output.unwrap_or_default()).await);
+            }
+            Ok::<_, AskError>(slots)
+        };
+        let slots = tokio::select! {
+            biased;
+            slots = entering => slots?,
+            never = tell_of(begun, notice) => match never {},
+        };
         drop(waiting);
         match self.time_reached() {
             Some(kind) => Err(AskError::Budget(kind)),
@@ -199,6 +213,15 @@ impl Meter {
     }
 }
 
+/// Tells of a wait after a second, and then once a minute, for as long as it is polled.
+async fn tell_of(begun: Instant, notice: &(dyn Fn(Duration) + Sync)) -> Infallible {
+    tokio::time::sleep(FIRST_NOTICE).await;
+    loop {
+        notice(begun.elapsed());
+        tokio::time::sleep(NEXT_NOTICE).await;
+    }
+}
+
 pub(crate) async fn after(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,
@@ -220,7 +243,7 @@ mod tests {
     async fn charge(meter: &Arc<Meter>) {
         let need = Need { class: RequestClass::Main, input: 10, output: Some(5), cost_usd: 0.25 };
         let admission = meter
-            .admit(Wanted { need, shared: need, grace: false }, &[])
+            .admit(Wanted { need, shared: need, grace: false }, &[], &|_| {})
             .await
             .expect("some is left");
         let usage = Usage { input: 10, output: 5, ..Usage::default() };

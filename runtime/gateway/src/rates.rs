@@ -37,7 +37,8 @@ impl EndpointRates {
     }
 }
 
-fn address(base_url: &str) -> &str {
+/// As two spellings of an address have it in common.
+pub(crate) fn address(base_url: &str) -> &str {
     base_url.trim().trim_end_matches('/')
 }
 

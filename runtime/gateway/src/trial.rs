@@ -16,12 +16,13 @@ use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    Admission, AskError, Attempt, ExchangeSink, Reserve, RetryPolicy,
+    Admission, AskError, Attempt, ExchangeSink, Reserve, RetryPolicy, Waiting,
+    bars::Bars,
     endpoint::Endpoint,
     exchange::Exchange,
     judge::{Judgement, judge},
     limiter::Limiter,
-    meter::{Meter, Wanted, after},
+    meter::{FIRST_NOTICE, Meter, Wanted, after},
     request,
     retry::seconds,
     scope::Need,
@@ -38,6 +39,7 @@ pub(crate) struct Line {
     /// Tokens: no answer is longer.
     pub window: Option<u64>,
     pub limiters: Vec<Arc<Limiter>>,
+    pub bars: Arc<Bars>,
     pub policy: RetryPolicy,
 }
 
@@ -170,9 +172,10 @@ impl TrialGateway {
         // its model can put out at all bounds it there.
         let shared = held(output.or(self.line.window));
         let wanted = Wanted { need: held(output), shared, grace: purpose == Purpose::Grace };
+        let notice = |so_far| self.sink.waiting(Waiting::Queued(so_far));
         tokio::select! {
             biased;
-            admitted = self.meter.admit(wanted, &self.line.limiters) => admitted,
+            admitted = self.meter.admit(wanted, &self.line.limiters, &notice) => admitted,
             cut = self.cut(None) => Err(cut.error()),
         }
     }
@@ -205,10 +208,13 @@ impl TrialGateway {
         let mut goes = Goes::default();
         loop {
             // Each go by itself: what waits before another go holds nothing.
+            self.check_bars()?;
             let admission = self.admit_as(reserve, purpose).await?;
+            // It may have waited for long.
+            self.check_bars()?;
             match self.go(admission, goes.number(), goes.pause, ask, &body).await? {
                 Judgement::Answered(answer) => {
-                    self.responsive.store(true, Ordering::Relaxed);
+                    self.responded();
                     return Ok(*answer);
                 }
                 Judgement::Rejected { status, body } => {
@@ -252,6 +258,11 @@ impl TrialGateway {
         Ok(())
     }
 
+    /// Fails where another request of the run has found that this one would be turned away.
+    pub(crate) fn check_bars(&self) -> Result<(), AskError> {
+        self.line.bars.of(&self.line.model).map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
     pub(crate) fn line(&self) -> &Line {
         &self.line
     }
@@ -260,8 +271,10 @@ impl TrialGateway {
         &*self.sink
     }
 
+    /// An answer came.
     pub(crate) fn responded(&self) {
         self.responsive.store(true, Ordering::Relaxed);
+        self.line.bars.answered(&self.line.model);
     }
 
     /// One go: sent, judged, charged and recorded.
@@ -305,7 +318,10 @@ impl TrialGateway {
             Judgement::Answered(_) => None,
             Judgement::Again { why, .. } => Some(why.clone()),
             Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
-            Judgement::Unusable(fault) => Some(fault.what.clone()),
+            Judgement::Unusable(fault) => {
+                self.line.bars.note(&self.line.model, seen.status, fault);
+                Some(fault.what.clone())
+            }
         };
         let endpoint = &self.line.endpoint;
         let attempt = Attempt {
@@ -357,6 +373,9 @@ impl TrialGateway {
     /// Waits before the next go, which the wall limit and a cancellation cut.
     async fn wait(&self, pause: Duration) -> Result<(), AskError> {
         let _waiting = self.meter.clock.wait();
+        if pause >= FIRST_NOTICE {
+            self.sink.waiting(Waiting::BackOff(pause));
+        }
         tokio::select! {
             () = tokio::time::sleep(pause) => Ok(()),
             // The working limit cannot be reached in a wait, as a wait is not work.

@@ -4,12 +4,12 @@ use std::{
     collections::BTreeMap, future::pending, path::Path, pin::pin, process::ExitCode, sync::Arc,
 };
 
-use proctor_core::{Plan, dispatch};
-use proctor_gateway::EndpointRates;
+use proctor_core::{Dispatched, Plan, dispatch};
+use proctor_gateway::{EndpointRates, Gateway};
 use proctor_record::RunDir;
 use proctor_report::Groups;
 use proctor_sandbox_api::Backend;
-use proctor_types::SandboxKind;
+use proctor_types::{Arm, Fault, SandboxKind};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -77,15 +77,39 @@ pub async fn carry_out(
             eprintln!("{}: {fault}", end.trial);
         }
     }
+    let halted = halted(&house.gateway, &plan, &ends);
     // The watcher ends when the house, which holds the sender, is gone.
     drop(house);
     watcher.await?;
+    for line in halted {
+        eprintln!("{line}");
+    }
+    if ends.iter().any(|end| matches!(end.end, Ok(None))) {
+        eprintln!("`proctor resume {}` goes on from here", out.display());
+    }
 
     let report = report::of_run(&out)?;
     report::write(&out, &report)?;
     report::print(&report, Format::Text, Groups::Telling)?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// What an endpoint turned away, and how many trials were not started because of it.
+fn halted(gateway: &Gateway, plan: &Plan, ends: &[Dispatched]) -> Vec<String> {
+    let stopped = |fault: &Fault| {
+        let by = |arm: &&Arc<Arm>| {
+            arm.model.as_ref().is_some_and(|model| gateway.barred(model).as_ref() == Some(fault))
+        };
+        let arms: Vec<_> = plan.arms.iter().filter(by).map(|arm| &arm.id).collect();
+        let waits =
+            |end: &&Dispatched| matches!(end.end, Ok(None)) && arms.contains(&&end.trial.arm);
+        ends.iter().filter(waits).count()
+    };
+    let bars = gateway.bars();
+    bars.iter()
+        .map(|fault| format!("halted: {fault}; {} trials not started", stopped(fault)))
+        .collect()
 }
 
 /// The rate limits of the run's configuration.

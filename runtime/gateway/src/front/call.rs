@@ -89,7 +89,9 @@ impl Call {
         };
         let mut goes = Goes::default();
         loop {
+            trial.check_bars()?;
             let admission = self.client.wait_for(trial.admit(reserve)).await?;
+            trial.check_bars()?;
             match self.go(outgoing, admission, &goes).await? {
                 Went::Served => return Ok(()),
                 Went::Again { why, wish, connecting } => {

@@ -261,7 +261,11 @@ impl Call {
                 let why = format!("rejected with status {status}");
                 (why, Err(AskError::Rejected { status, body }))
             }
-            Judgement::Unusable(fault) => (fault.what.clone(), Err(fault.into())),
+            Judgement::Unusable(fault) => {
+                let line = self.shared.trial.line();
+                line.bars.note(&line.model, go.status, &fault);
+                (fault.what.clone(), Err(fault.into()))
+            }
             Judgement::Again { why, wish, connecting, .. } => {
                 (why.clone(), Ok(Went::Again { why, wish, connecting }))
             }

@@ -6,8 +6,9 @@ use std::{
 };
 
 use crate::common::{Bench, KEY, Kept, ask, gateway, model};
+use fake_llm::{FakeLlm, Script};
 use proctor_gateway::AskError;
-use proctor_types::{Budget, Fault, Layer};
+use proctor_types::{Budget, Fault, Layer, ModelSpec};
 
 fn faulty(faults: &str) -> String {
     format!("[default]\ncontent = 'At last.'\nfault = [{faults}]")
@@ -111,9 +112,13 @@ async fn a_dead_endpoint_is_told_soon() {
 
 #[tokio::test]
 async fn an_unusable_endpoint_is_a_fault_with_its_mend() {
-    for (status, mend) in
-        [(401, "key_env"), (402, "credit"), (403, "may use"), (404, "base_url"), (302, "redirects")]
-    {
+    for (status, mend) in [
+        (401, "TEST_KEY"),
+        (402, "credit"),
+        (403, "may use"),
+        (404, "base_url"),
+        (302, "redirects"),
+    ] {
         let bench = bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
         let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("unusable"));
         assert_eq!((fault.layer, bench.goes()), (Layer::Model, vec![(Some(status), true)]));
@@ -187,4 +192,36 @@ async fn cancelling_ends_the_ask_in_flight() {
     assert_eq!(answer, Err(AskError::Cancelled));
     assert_eq!(bench.attempts()[0].error.as_deref(), Some("cancelled"));
     assert_eq!(bench.trial.ask(&asked).await, Err(AskError::Cancelled));
+}
+
+/// What one trial finds out of a key or a model, no other trial of the gateway asks again.
+#[tokio::test]
+async fn a_refused_key_is_not_tried_by_another_trial() {
+    let script = "[[rule]]\nlast = \"hi\"\nanswer = { fault = [{ kind = \"status\", status = 401, times = 0 }] }\n[default]\n";
+    let server = FakeLlm::start(Script::parse(script).expect("sound")).await.expect("a port");
+    let (gateway, spec) = (gateway(), model(&server.base_url()));
+    let open = |spec: &ModelSpec| {
+        gateway.open(spec, &Budget::default(), Arc::new(Kept::default())).expect("usable")
+    };
+    let (first, second) = (open(&spec), open(&spec));
+    assert!(gateway.barred(&spec).is_none() && gateway.bars().is_empty());
+    let fault = first.ask(&ask("hi")).await.expect_err("no such key");
+    let again = second.ask(&ask("another")).await.expect_err("the same key");
+    assert_eq!(fault.to_string(), again.to_string());
+    assert_eq!(server.requests().len(), 1);
+    assert!(gateway.barred(&spec).is_some() && gateway.bars().len() == 1);
+    // Another key at the same address is another matter.
+    let keyless = ModelSpec { key_env: None, ..spec };
+    open(&keyless).ask(&ask("another")).await.expect("an answer");
+}
+
+/// Some endpoints say 403 of a text that they do not like: a key that has had answers stays in use.
+#[tokio::test]
+async fn a_403_after_an_answer_ends_one_trial_alone() {
+    let script = "[[rule]]\nlast = \"bad\"\nanswer = { fault = [{ kind = \"status\", status = 403, times = 0 }] }\n[default]\n";
+    let bench = Bench::new(script, Budget::default()).await;
+    bench.trial.ask(&ask("good")).await.expect("an answer");
+    bench.trial.ask(&ask("bad")).await.expect_err("a text that is not liked");
+    bench.trial.ask(&ask("good")).await.expect("an answer");
+    assert_eq!(bench.server.requests().len(), 3);
 }

@@ -1,0 +1,107 @@
+//! An endpoint that turns the key or the model away is asked once, not once a trial, and what is left
+//! waits for a `resume`.
+
+use fake_llm::{FakeLlm, Script};
+
+use crate::stage::{Stage, arm};
+
+const SUBMIT: &str = "tool_calls = [{ name = \"submit\", arguments = {} }]";
+
+struct Bench {
+    stage: Stage,
+    fake: FakeLlm,
+    /// Keeps the server's tasks running.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Bench {
+    fn new(script: &str) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let script: Script = toml::from_str(script).unwrap();
+        let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+        Self { stage: Stage::new(), fake, _runtime: runtime }
+    }
+
+    /// Four attempts of each arm, one after another.
+    fn run(&self, arms: &str, models: &[(&str, &str)]) -> (std::path::PathBuf, String) {
+        let mut text = format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 4\njobs = 1\n\
+             [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n{arms}"
+        );
+        for (model, key) in models {
+            let url = self.fake.base_url();
+            text.push_str(&format!(
+                "[models.{model}]\nbase_url = \"{url}\"\nname = \"{model}\"\nkey_env = \"{key}\"\n"
+            ));
+        }
+        let (config, out) = (self.stage.file("run.toml", &text), self.stage.path("run"));
+        let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        (out.clone(), self.called(&args, 3))
+    }
+
+    fn called(&self, args: &[&str], status: i32) -> String {
+        let mut command = self.stage.proctor(args);
+        let command = command.env("FIRST_KEY", "sk-first-key").env("OTHER_KEY", "sk-other-key");
+        let done = command.output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(status), "{said}");
+        said
+    }
+
+    fn asked(&self, model: &str) -> usize {
+        self.fake.requests().iter().filter(|seen| seen.body["model"] == model).count()
+    }
+}
+
+fn asks(model: &str) -> String {
+    format!("[[arms]]\nname = \"{model}\"\nscaffold = \"tools\"\nmodel = \"{model}\"\n")
+}
+
+#[test]
+fn a_key_that_is_refused_is_tried_once_and_the_rest_is_resumed() {
+    let bench = Bench::new(&format!(
+        "[default]\n{SUBMIT}\nfault = [{{ kind = \"status\", status = 401 }}]\n"
+    ));
+    let (out, said) = bench.run(&asks("asks"), &[("asks", "FIRST_KEY")]);
+    assert_eq!(bench.fake.requests().len(), 1, "the key is as wrong in every other trial");
+    for part in ["halted: model fault", "FIRST_KEY", "3 trials not started", "proctor resume"] {
+        assert!(said.contains(part), "{part:?} is missing in {said}");
+    }
+    assert!(!said.contains("sk-first"), "{said}");
+    let report = bench.stage.report(&out);
+    let asks = arm(&report, "asks");
+    assert_eq!((&asks["infrastructure_faults"], &asks["unfinished"]), (&1.into(), &3.into()));
+    assert_eq!(arm(&report, "gold")["resolved"], 4, "an arm that asks no model goes on");
+
+    bench.called(&["resume", out.to_str().unwrap()], 0);
+    assert_eq!(bench.fake.requests().len(), 1 + 4);
+    assert_eq!(arm(&bench.stage.report(&out), "asks")["outcomes"]["submitted"], 4);
+}
+
+#[test]
+fn a_model_that_is_not_there_takes_no_other_with_it() {
+    let script = format!(
+        "[[rule]]\nmodel = \"gone\"\nanswer = {{ fault = [{{ kind = \"status\", status = 404, times = 0 }}] }}\n\
+         [default]\n{SUBMIT}\n"
+    );
+    let bench = Bench::new(&script);
+    let models = [("gone", "FIRST_KEY"), ("here", "FIRST_KEY")];
+    let (out, said) = bench.run(&(asks("gone") + &asks("here")), &models);
+    assert_eq!((bench.asked("gone"), bench.asked("here")), (1, 4));
+    assert!(said.contains("the model's name `gone`") && said.contains("3 trials not"), "{said}");
+    assert_eq!(arm(&bench.stage.report(&out), "here")["complete"], true);
+}
+
+#[test]
+fn a_refused_key_halts_all_its_models_and_no_other_key() {
+    let script = format!(
+        "[[rule]]\nmodel = \"a\"\nanswer = {{ fault = [{{ kind = \"status\", status = 403, times = 0 }}] }}\n\
+         [default]\n{SUBMIT}\n"
+    );
+    let bench = Bench::new(&script);
+    let models = [("a", "FIRST_KEY"), ("b", "FIRST_KEY"), ("c", "OTHER_KEY")];
+    let (_, said) = bench.run(&(asks("a") + &asks("b") + &asks("c")), &models);
+    assert_eq!((bench.asked("a"), bench.asked("b"), bench.asked("c")), (1, 0, 4), "{said}");
+    assert!(said.contains("the key in FIRST_KEY may use the model `a`"), "{said}");
+    assert!(said.contains("7 trials not started"), "{said}");
+}
