@@ -21,5 +21,7 @@ mod resume;
 mod scripted;
 mod site;
 mod stage;
+mod swe_bench;
+mod swe_row;
 mod upstream;
 mod waits;

@@ -6,6 +6,7 @@ mod live;
 mod log;
 mod policy;
 mod registry;
+mod script;
 mod standing;
 mod verdict;
 

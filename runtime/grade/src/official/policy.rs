@@ -63,6 +63,19 @@ pub struct RunRules {
     pub remove_new_tests: bool,
     /// A shell line before the tests.
     pub prelude: String,
+    /// The key of `task.benchmark.details` that may hold the harness's whole script: it puts the tests
+    /// back, lays their patch and runs them, where the room has a shell and a history for it.
+    #[serde(default)]
+    pub script: Option<Script>,
+}
+
+/// A script of the harness in the row.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    pub detail: String,
+    /// The variable in which the harness keeps the exit status of the tests.
+    pub status: String,
 }
 
 /// What an expectation is about.

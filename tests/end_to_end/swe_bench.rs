@@ -1,0 +1,139 @@
+//! A row of SWE-bench 5.x, graded by its own harness's procedure beside the strict one, in rooms of
+//! both kinds, from a run and from predictions in every form that harnesses write.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::{
+    stage::{Stage, arm, cache, docker, find},
+    swe_row::{ID, Row},
+};
+
+const MODEL: &str = "acme/model";
+
+fn row(stage: &Stage) -> Row {
+    Row::make(&stage.path("testbed"), &cache().join("sources"))
+}
+
+/// Runs `proctor grade` and returns the report.
+fn grade(stage: &Stage, kind: &str, tasks: &str, predictions: &str, out: &str) -> Value {
+    let out = stage.path(out);
+    let place = ["--tasks", tasks, "--sandbox", kind, "--out", out.to_str().unwrap()];
+    stage.run([["grade", "--predictions", predictions].as_slice(), &place].concat(), 0);
+    stage.report(&out)
+}
+
+/// What the two policies say of the one trial below a folder.
+fn policies(out: &Path) -> [Value; 2] {
+    let found = find(out, "verdict.json");
+    assert_eq!(found.len(), 1, "{}", out.display());
+    let verdict: Value = serde_json::from_slice(&fs::read(&found[0]).unwrap()).unwrap();
+    let official = &verdict["policies"]["official"];
+    assert_eq!((&official["name"], &official["version"]), (&json!("swe-bench"), &json!("5.0.2")));
+    ["official", "strict"].map(|policy| verdict["policies"][policy]["resolved"].clone())
+}
+
+/// The official part of the one trial's log.
+fn official_log(out: &Path) -> String {
+    let log = fs::read_to_string(&find(out, "log.txt")[0]).unwrap();
+    let heading = "===== official: swe-bench 5.0.2 =====";
+    log.split_once(heading).unwrap_or_else(|| panic!("no official part:\n{log}")).1.to_owned()
+}
+
+/// `gold` and `noop` by `proctor run`; every form of predictions by `proctor grade`.
+fn end_to_end(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
+    let config = format!(
+        "tasks = [{tasks:?}]\n[sandbox]\nkind = \"{kind}\"\n[[arms]]\nname = \"gold\"\n\
+         scaffold = \"gold\"\n[[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n"
+    );
+    let config = stage.file("run.toml", &config);
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let report = stage.report(&out);
+    assert_eq!(arm(&report, "gold")["resolved"], 1, "{report:#}");
+    assert_eq!(arm(&report, "noop")["resolved"], 0, "{report:#}");
+
+    for (name, resolved) in [("gold", true), ("noop", false)] {
+        let report = grade(stage, kind, tasks, name, name);
+        assert_eq!(arm(&report, name)["resolved_rate"], f64::from(u8::from(resolved)));
+        assert_eq!(policies(&stage.path(name)), [json!(resolved), json!(resolved)]);
+    }
+
+    // One wrong patch in every form: it applies, and one of the three tests still fails.
+    let wrong = without_copies(gold);
+    let answer =
+        |patch: &str| json!({"instance_id": ID, "model_name_or_path": MODEL, "model_patch": patch});
+    let right = answer(gold);
+    for (file, text, resolved) in [
+        ("preds.jsonl", format!("{right}\n"), true),
+        ("list.json", json!([right]).to_string(), true),
+        ("dict.json", json!({ID: right}).to_string(), true),
+        // mini-swe-agent's own file, from its `update_preds_file`.
+        ("preds.json", serde_json::to_string_pretty(&json!({ID: right})).unwrap(), true),
+        ("wrong.jsonl", format!("{}\n", answer(&wrong)), false),
+        ("unfit.jsonl", format!("{}\n", answer(&gold.replace("def research", "def found"))), false),
+    ] {
+        let predictions = stage.file(file, &text);
+        let out = format!("of-{file}");
+        let report = grade(stage, kind, tasks, predictions.to_str().unwrap(), &out);
+        assert_eq!(arm(&report, MODEL)["resolved_rate"], f64::from(u8::from(resolved)), "{file}");
+        assert_eq!(policies(&stage.path(&out)), [json!(resolved), json!(resolved)], "{file}");
+    }
+    let log = official_log(&stage.path("of-wrong.jsonl"));
+    assert!(log.contains("FAILED tests/test_typeutils.py::test_sentinel_copy"), "{log}");
+    assert!(log.contains("PASSED tests/test_iterutils.py::test_research_custom_enter"), "{log}");
+}
+
+/// The gold without its change of one file.
+fn without_copies(gold: &str) -> String {
+    let start = gold.find("diff --git a/boltons/typeutils.py").unwrap();
+    let end = gold[start + 1..].find("diff --git ").unwrap() + start + 1;
+    [&gold[..start], &gold[end..]].concat()
+}
+
+#[test]
+fn a_row_is_graded_officially_on_docker_by_its_own_script() {
+    if !docker("a_row_is_graded_officially_on_docker_by_its_own_script") {
+        return;
+    }
+    let stage = Stage::new();
+    let mut row = row(&stage);
+    row.build_image(&stage.path("scratch"));
+    let tasks = row.write(&stage.path("rows.jsonl"));
+    end_to_end(&stage, "docker", &tasks, &row.gold());
+    // The row's own script ran, in its own environment.
+    let log = official_log(&stage.path("gold"));
+    for sign in ["+ git -c core.fileMode=false diff", "+ SWEBENCH_TEST_EXIT_CODE=0"] {
+        assert!(log.contains(sign), "{sign}:\n{log}");
+    }
+}
+
+#[test]
+fn a_row_is_graded_officially_in_native_rooms() {
+    let stage = Stage::new();
+    let mut row = row(&stage);
+    // The classic form: neither a script nor a parser in the row.
+    for field in ["eval_script", "eval_type", "log_parser"] {
+        row.value.as_object_mut().unwrap().remove(field);
+    }
+    let rows = row.write(&stage.path("rows.jsonl"));
+    let args = ["tasks", "show", ID, "--json", "--gold", "--tasks"];
+    let named = format!("{rows}#image=none");
+    let shown = stage.run([args.as_slice(), &[&named]].concat(), 0);
+    let mut task: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    // Without an image: the host's programs, a folder of sources.
+    let setup = [
+        "python3 -m venv /venv",
+        "/venv/bin/pip install -q pytest==8.4.2",
+        "echo /testbed >$(/venv/bin/python -c 'import site; print(site.getsitepackages()[0])')/x.pth",
+    ];
+    task["environment"] = json!({"base": "host", "setup": setup});
+    task["source"] = json!({"path": row.repository});
+    task["test_command"] = json!(["/venv/bin/pytest", "-rA"]);
+    task["env"] = json!({"PATH": "/venv/bin:/usr/local/bin:/usr/bin:/bin"});
+    let tasks = stage.file("tasks.jsonl", &format!("{task}\n"));
+    end_to_end(&stage, "native", tasks.to_str().unwrap(), &row.gold());
+    let log = official_log(&stage.path("gold"));
+    assert!(log.contains("+ pytest -rA tests/test_fileutils.py tests/test_iterutils.py"), "{log}");
+}

@@ -1,0 +1,182 @@
+//! A row of SWE-bench 5.x out of two releases of a real library, with its script, and the image that
+//! it names: a Git history in `/testbed`, a `testbed` environment that a script activates.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use proctor_seat::Sources;
+use proctor_types::{Source, sha256_hex};
+use serde_json::{Value, json};
+
+/// As `tests/images/debian.sh` makes it.
+const BASE: &str = "proctor-test:git";
+pub const ID: &str = "mahmoud__boltons-357";
+const ENVIRONMENT: &str = "/opt/miniconda3/envs/testbed";
+const BEFORE: (&str, &str) =
+    ("24.0.0", "7153feccaea1ff2e1472f68d4b57fadb796a2ee49d29f638f1c9cd8fb5ebd916");
+const AFTER: (&str, &str) =
+    ("24.1.0", "4a49b7d57ee055b83a458c8682a2a6f199d263a8aa517098bda9bab813554b87");
+const TESTS: &str = "tests/test_fileutils.py tests/test_iterutils.py tests/test_tbutils.py \
+                     tests/test_typeutils.py";
+const FAIL_TO_PASS: [&str; 3] = [
+    "tests/test_fileutils.py::test_iter_find_files",
+    "tests/test_iterutils.py::test_research_custom_enter",
+    "tests/test_typeutils.py::test_sentinel_copy",
+];
+const PASS_TO_PASS: [&str; 6] = [
+    "tests/test_fileutils.py::test_fileperms",
+    "tests/test_iterutils.py::TestRemap::test_basic_clone",
+    "tests/test_iterutils.py::TestRemap::test_remap_file",
+    "tests/test_iterutils.py::test_chunked_bytes",
+    "tests/test_tbutils.py::test_exception_info",
+    "tests/test_typeutils.py::test_sentinel_pickle",
+];
+/// What `source activate && conda activate NAME` need of Conda.
+const ACTIVATE: &str = "conda() { . /opt/miniconda3/envs/\"$2\"/bin/activate; }\n";
+const PYTEST: &str = "pytest==8.4.2";
+
+/// The repository at the row's commit, and the row without an image.
+pub struct Row {
+    pub repository: PathBuf,
+    pub value: Value,
+}
+
+impl Row {
+    /// Makes the repository in a folder that is not there yet. Needs the package index once.
+    pub fn make(folder: &Path, sources: &Path) -> Self {
+        fs::create_dir_all(folder).unwrap();
+        git(folder, &["init", "-q", "-b", "main", "."]);
+        let commit = |of: (&str, &str)| {
+            lay(folder, of.0, of.1, sources);
+            git(folder, &["add", "-A"]);
+            git(folder, &["commit", "-q", "-m", of.0]);
+            git(folder, &["rev-parse", "HEAD"])
+        };
+        let (base, head) = (commit(BEFORE), commit(AFTER));
+        // A last line of context may be blank: nothing is trimmed.
+        let diff = |paths: &str| {
+            let file = folder.join(".git/diff");
+            let output = format!("--output={}", file.display());
+            git(folder, &["diff", "--binary", &output, &base, &head, "--", paths]);
+            fs::read_to_string(file).unwrap()
+        };
+        let (patch, test_patch) = (diff(":!tests"), diff("tests"));
+        git(folder, &["reset", "-q", "--hard", &base]);
+        fs::remove_file(folder.join(".git/diff")).unwrap();
+        git(folder, &["reflog", "expire", "--expire=now", "--all"]);
+        git(folder, &["gc", "-q", "--prune=now"]);
+        let value = json!({
+            "repo": "mahmoud/boltons", "instance_id": ID, "base_commit": base, "patch": patch,
+            "test_patch": test_patch, "problem_statement": "Search with a custom `enter`; ...",
+            "hints_text": "", "created_at": "2024-11-01T00:00:00Z", "version": "24.0",
+            "FAIL_TO_PASS": json!(FAIL_TO_PASS).to_string(),
+            "PASS_TO_PASS": json!(PASS_TO_PASS).to_string(),
+            "environment_setup_commit": base, "log_parser": "parse_log_pytest",
+            "eval_type": "pass_and_fail", "eval_script": script(&base, &test_patch),
+        });
+        Self { repository: folder.to_owned(), value }
+    }
+
+    pub fn gold(&self) -> String {
+        self.value["patch"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes the row's image on the Docker engine, if it is not there, and names it in the row.
+    pub fn build_image(&mut self, scratch: &Path) {
+        let setup = format!(
+            "set -e\npython3 -m venv {ENVIRONMENT}\n{ENVIRONMENT}/bin/pip install -q --no-index \
+             --find-links /wheels {PYTEST}\necho /testbed >{ENVIRONMENT}/lib/python3.11/site-packages/\
+             testbed.pth\nrm -rf /wheels\n"
+        );
+        let commit = self.value["base_commit"].as_str().unwrap();
+        let base = docker(&["image", "inspect", "-f", "{{.Id}}", BASE]);
+        let key = sha256_hex(format!("{base}{commit}{setup}{ACTIVATE}").as_bytes());
+        let image = format!("proctor-test-swe-bench:{}", &key[..16]);
+        self.value["image"] = image.as_str().into();
+        let there = Command::new("docker").args(["image", "inspect", &image]).output().unwrap();
+        if there.status.success() {
+            return;
+        }
+        let root = scratch.join("image");
+        wheels(scratch, &root.join("wheels"));
+        fs::create_dir_all(root.join("opt/miniconda3/bin")).unwrap();
+        fs::write(root.join("opt/miniconda3/bin/activate"), ACTIVATE).unwrap();
+        run(Command::new("cp").arg("-r").arg(&self.repository).arg(root.join("testbed")));
+        let id = docker(&["create", "--network", "none", BASE, "sh", "-c", &setup]);
+        let whole = format!("{}/.", root.display());
+        // As an archive, so that all of it is the container's root's.
+        let pack = "tar -C \"$1\" --owner=0 --group=0 -c . | docker cp - \"$2\":/";
+        run(Command::new("sh").args(["-c", pack, "sh", &whole, &id]));
+        docker(&["start", "-a", &id]);
+        docker(&["commit", &id, &image]);
+        docker(&["rm", &id]);
+    }
+
+    /// The row in a file of its own.
+    pub fn write(&self, file: &Path) -> String {
+        fs::write(file, format!("{}\n", self.value)).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+}
+
+/// As SWE-bench 5.x has it in the row, without installing the package anew.
+fn script(base: &str, test_patch: &str) -> String {
+    format!(
+        "#!/bin/bash\nset -uxo pipefail\nsource /opt/miniconda3/bin/activate\n\
+         conda activate testbed\ncd /testbed\ngit config --global --add safe.directory /testbed\n\
+         cd /testbed\ngit status\ngit show\ngit -c core.fileMode=false diff {base}\n\
+         source /opt/miniconda3/bin/activate\nconda activate testbed\n\
+         git checkout {base} {TESTS}\ngit apply -v - <<'EOF_114329324912'\n{test_patch}\n\
+         EOF_114329324912\n: '>>>>> Start Test Output'\npytest -rA {TESTS}\n\
+         : '>>>>> End Test Output'\ngit checkout {base} {TESTS}\n"
+    )
+}
+
+/// Pytest and what it needs, for an image without network.
+fn wheels(scratch: &Path, into: &Path) {
+    let venv = scratch.join("pip");
+    run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+    run(Command::new(venv.join("bin/pip"))
+        .args(["download", "-q", "--only-binary=:all:", "--python-version=3.11", PYTEST, "-d"])
+        .arg(into));
+}
+
+/// Makes a folder's content that of a release of the library.
+fn lay(folder: &Path, version: &str, sha256: &str, sources: &Path) {
+    let source =
+        Source::Pypi { pypi: "boltons".into(), version: version.into(), sha256: sha256.into() };
+    let sources = Sources::new(sources);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let tree = runtime.block_on(sources.fetch(&source, Path::new("."))).unwrap();
+    // The library's own configuration is older than today's pytest.
+    let script = "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} + && \
+                  cp -r \"$1\"/. . && rm -rf *.egg-info PKG-INFO .github pytest.ini tox.ini";
+    run(Command::new("sh").args(["-c", script, "sh"]).arg(&tree.folder).current_dir(folder));
+}
+
+fn git(folder: &Path, args: &[&str]) -> String {
+    let who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
+    let when = "2024-11-01T00:00:00Z";
+    run(Command::new("git")
+        .args(who)
+        .args(args)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_AUTHOR_DATE", when)
+        .env("GIT_COMMITTER_DATE", when))
+}
+
+fn docker(args: &[&str]) -> String {
+    run(Command::new("docker").args(args))
+}
+
+/// Runs to the end; what it printed, trimmed.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command:?}: {said}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
