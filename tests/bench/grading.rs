@@ -1,15 +1,23 @@
 //! What grading costs over the tests alone: `cargo bench -p proctor --bench grading`.
 //!
 //! For each recipe, in turn (A B A B): plain pytest on the task's tests in a room of its environment,
-//! and the whole grading of gold, from opening the room to closing it. Nothing here asserts a time.
-//! The first run builds the recipes' environments, which takes minutes and needs PyPI;
-//! `PROCTOR_BENCH_RECIPES` narrows the glob.
+//! and the whole grading of gold, from opening the room to closing it. Then, on Docker, one row of
+//! SWE-bench by Proctor and by `run_instance` of `swebench` 5.0.2, in turn. Nothing here asserts a
+//! time. The first run builds the recipes' environments, which takes minutes and needs PyPI;
+//! `PROCTOR_BENCH_RECIPES` narrows the glob (`none` leaves them out), `PROCTOR_BENCH_SWEBENCH` names a
+//! Python that has the package.
 
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
     reason = "a bench prints, and stops at the first thing that is not there"
 )]
+
+mod harness;
+mod official;
+#[path = "../end_to_end/swe_row.rs"]
+#[expect(clippy::unwrap_used, reason = "it is a test's")]
+mod swe_row;
 
 use std::{
     path::{Path, PathBuf},
@@ -26,6 +34,13 @@ const ROUNDS: usize = 3;
 
 #[tokio::main]
 async fn main() {
+    if std::env::var("PROCTOR_BENCH_RECIPES").as_deref() != Ok("none") {
+        against_pytest().await;
+    }
+    official::against_the_harness(&cache()).await;
+}
+
+async fn against_pytest() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let given = std::env::var("PROCTOR_BENCH_RECIPES");
     let recipes = given.unwrap_or_else(|_| "configs/recipes/*.toml".into());

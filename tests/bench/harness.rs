@@ -1,0 +1,89 @@
+//! The official harness itself, in a Python process that lives through the bench.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use serde::Deserialize;
+use serde_json::json;
+
+/// The package whose `run_instance` is called.
+const PACKAGE: &str = "swebench==5.0.2";
+const SCRIPT: &str = include_str!("swebench_harness.py");
+
+/// One call: its imports are done, its engine is connected.
+pub struct Harness {
+    child: Child,
+    asked: ChildStdin,
+    told: BufReader<ChildStdout>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    seconds: f64,
+    instances: Vec<(f64, f64, bool)>,
+}
+
+/// What one instance took.
+pub struct Instance {
+    pub whole: Duration,
+    /// Of it, stopping and removing the container.
+    pub cleanup: Duration,
+}
+
+impl Harness {
+    /// Installs the package below `scratch`, or takes the Python that `PROCTOR_BENCH_SWEBENCH` names.
+    pub fn start(scratch: &Path, row: &str) -> Self {
+        let python = match std::env::var_os("PROCTOR_BENCH_SWEBENCH") {
+            Some(python) => PathBuf::from(python),
+            None => install(scratch),
+        };
+        let mut child = Command::new(python)
+            .args(["-c", SCRIPT, row])
+            .current_dir(scratch)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the harness");
+        let asked = child.stdin.take().expect("its input");
+        let told = BufReader::new(child.stdout.take().expect("its output"));
+        Self { child, asked, told }
+    }
+
+    /// Grades patches by `run_instance`, so many at once; all must resolve.
+    pub fn grade(&mut self, patches: &[String], workers: usize) -> (Duration, Vec<Instance>) {
+        writeln!(self.asked, "{}", json!({"patches": patches, "workers": workers}))
+            .expect("the harness takes orders");
+        let mut line = String::new();
+        self.told.read_line(&mut line).expect("an answer");
+        let answer: Answer = serde_json::from_str(&line).expect("an answer in JSON");
+        assert_eq!(answer.instances.len(), patches.len());
+        let instances = answer.instances.into_iter().map(|(whole, cleanup, resolved)| {
+            assert!(resolved, "the harness does not resolve gold");
+            let of = Duration::from_secs_f64;
+            Instance { whole: of(whole), cleanup: of(cleanup) }
+        });
+        (Duration::from_secs_f64(answer.seconds), instances.collect())
+    }
+}
+
+impl Drop for Harness {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn install(scratch: &Path) -> PathBuf {
+    eprintln!("installing {PACKAGE} into a throw-away environment");
+    let venv = scratch.join("swebench");
+    let run = |command: &mut Command| {
+        assert!(command.status().expect("a program").success(), "{command:?}");
+    };
+    run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+    run(Command::new(venv.join("bin/pip")).args(["install", "--quiet", PACKAGE]));
+    venv.join("bin/python")
+}

@@ -1,0 +1,163 @@
+//! One row of SWE-bench on Docker: Proctor's grading against the harness's own `run_instance`.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use proctor_core::{Cancel, Capacity, Environments, GradeRoom, grade_patch};
+use proctor_docker::Docker;
+use proctor_grade::{GradeOptions, official::run_official};
+use proctor_sandbox_api::{Backend as _, Machine, Prepared, RoomSpec};
+use proctor_seat::Sources;
+use proctor_types::{SandboxSpec, Task};
+
+use crate::{harness::Harness, median, swe_row::Row};
+
+const ROUNDS: usize = 5;
+/// Graded at once, by both.
+const MANY: usize = 6;
+
+/// What all gradings of the bench stand on.
+struct Place {
+    docker: Docker,
+    environment: Prepared,
+    task: Task,
+}
+
+/// Prints medians and ratios. Says so where no engine answers.
+pub async fn against_the_harness(cache: &Path) {
+    let docker = match Docker::connect().await {
+        Ok(docker) => docker,
+        Err(fault) => return println!("\nagainst the harness: NOT RUN: {fault}"),
+    };
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (folder, sources) = (scratch.path().to_owned(), cache.join("sources"));
+    let made = move || {
+        let mut row = Row::make(&folder.join("testbed"), &sources);
+        row.build_image(&folder);
+        let file = row.write(&folder.join("row.jsonl"));
+        (row, file)
+    };
+    let (row, file) = tokio::task::spawn_blocking(made).await.expect("a row");
+    let loaded =
+        proctor_datasets::load(std::slice::from_ref(&file), scratch.path()).expect("a dataset");
+    let task = loaded.tasks.into_iter().next().expect("a task");
+    let environments = Environments::new(Sources::new(cache.join("sources")));
+    let (environment, _) =
+        environments.get(&docker, &task, Path::new(".")).await.expect("an environment");
+    let mut harness = Harness::start(scratch.path(), &file);
+    let place = Place { docker, environment, task };
+    let gold = row.gold();
+
+    // The harness's first instance pays for its engine's caches, and ours.
+    harness.grade(std::slice::from_ref(&gold), 1);
+    place.both(&gold, &place.machine()).await;
+    let [mut strict, mut official, mut both, mut after, mut whole, mut waiting] =
+        [const { Vec::new() }; 6];
+    for _ in 0..ROUNDS {
+        let (_, instances) = harness.grade(std::slice::from_ref(&gold), 1);
+        whole.push(instances[0].whole);
+        waiting.push(instances[0].whole - instances[0].cleanup);
+        official.push(place.official(&gold).await);
+        strict.push(place.strict(&gold).await);
+        both.push(place.both(&gold, &place.machine()).await);
+        // A share for one room only.
+        let one = Capacity::of(&Machine { cpus: 1.0, memory_mb: 1 << 20 });
+        after.push(place.both(&gold, &one).await);
+    }
+    let [strict, official, both, after, whole, waiting] =
+        [strict, official, both, after, whole, waiting].map(median);
+    println!(
+        "\n{:<58} {:>9} {:>10} {:>10}",
+        "one SWE-bench row on Docker", "ms", "harness /", "without"
+    );
+    println!("{:<58} {:>9} {:>10} {:>10}", "(medians of 5)", "", "this", "its stop /");
+    let line = |name: &str, took: f64| {
+        println!("{name:<58} {took:>9.0} {:>9.2}x {:>9.2}x", whole / took, waiting / took);
+    };
+    line("swebench 5.0.2, run_instance", whole);
+    line("  of it without stopping and removing its container", waiting);
+    line("Proctor, official only", official);
+    line("Proctor, strict only", strict);
+    line("Proctor, official and strict, one after the other", after);
+    line("Proctor, official and strict at once, as it grades", both);
+    println!("at once / one after the other: {:.2}", both / after);
+
+    let many: Vec<String> = (0..MANY).map(|number| variant(&gold, number)).collect();
+    let (theirs, _) = harness.grade(&many, MANY);
+    let ours = place.many(&many).await;
+    println!(
+        "\n{MANY} patches at once: swebench 5.0.2 with {MANY} workers {:.0} ms, Proctor (official and \
+         strict, under one budget of this machine) {:.0} ms: {:.2}x",
+        theirs.as_secs_f64() * 1e3,
+        ours.as_secs_f64() * 1e3,
+        theirs.as_secs_f64() / ours.as_secs_f64()
+    );
+}
+
+/// The same solution under another name, so that nothing can be remembered.
+fn variant(gold: &str, number: usize) -> String {
+    let added = format!(
+        "diff --git a/note{number}.txt b/note{number}.txt\nnew file mode 100644\n--- /dev/null\n\
+         +++ b/note{number}.txt\n@@ -0,0 +1 @@\n+{number}\n"
+    );
+    format!("{gold}{added}")
+}
+
+impl Place {
+    fn machine(&self) -> Capacity {
+        Capacity::of(&self.docker.machine())
+    }
+
+    /// As the runtime grades.
+    async fn both(&self, patch: &str, capacity: &Capacity) -> Duration {
+        self.grade(&self.task, patch, capacity).await
+    }
+
+    /// The same task, known to no benchmark.
+    async fn strict(&self, patch: &str) -> Duration {
+        let task = Task { benchmark: None, ..self.task.clone() };
+        self.grade(&task, patch, &self.machine()).await
+    }
+
+    async fn grade(&self, task: &Task, patch: &str, capacity: &Capacity) -> Duration {
+        let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
+        let room = GradeRoom {
+            backend: &self.docker,
+            environment: &self.environment,
+            limits: &limits,
+            purpose: "bench".into(),
+            cancel: &cancel,
+            capacity,
+        };
+        let (options, begun) = (GradeOptions::default(), Instant::now());
+        let graded = grade_patch(room, task, patch.as_bytes(), &options).await.expect("a grading");
+        let (took, verdict) = (begun.elapsed(), graded.verdict);
+        assert!(verdict.policies.values().all(|policy| policy.resolved), "{verdict:?}");
+        took
+    }
+
+    /// The official procedure alone, from opening its room to closing it.
+    async fn official(&self, patch: &str) -> Duration {
+        let spec = RoomSpec {
+            environment: self.environment.clone(),
+            limits: SandboxSpec::default(),
+            purpose: "bench".into(),
+        };
+        let begun = Instant::now();
+        let mut sandbox = self.docker.open(&spec).await.expect("a room");
+        let run = run_official(sandbox.room(), &self.task, patch.as_bytes(), None).await;
+        let run = run.expect("a run").expect("an official run");
+        assert!(run.official.resolved, "{}", String::from_utf8_lossy(&run.log));
+        sandbox.close().await.expect("a closed room");
+        begun.elapsed()
+    }
+
+    async fn many(&self, patches: &[String]) -> Duration {
+        let (capacity, begun) = (self.machine(), Instant::now());
+        join_all(patches.iter().map(|patch| self.both(patch, &capacity))).await;
+        begun.elapsed()
+    }
+}
