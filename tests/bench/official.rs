@@ -47,6 +47,8 @@ pub async fn against_the_harness(cache: &Path) {
     let environments = Environments::new(Sources::new(cache.join("sources")));
     let (environment, _) =
         environments.get(&docker, &task, Path::new(".")).await.expect("an environment");
+    let id = row.image_id();
+    assert_eq!(environment.base, id, "both must stand on the same image");
     let mut harness = Harness::start(scratch.path(), &file);
     let place = Place { docker, environment, task };
     let gold = row.gold();

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 
 use crate::{
-    stage::{Stage, arm, cache, docker, find},
+    stage::{Stage, arm, cache, docker, events, find},
     swe_row::{ID, Row},
 };
 
@@ -102,6 +102,20 @@ fn a_row_is_graded_officially_on_docker_by_its_own_script() {
     row.build_image(&stage.path("scratch"));
     let tasks = row.write(&stage.path("rows.jsonl"));
     end_to_end(&stage, "docker", &tasks, &row.gold());
+    // What it ran in is known by content, wherever a name moves to later.
+    let id = row.image_id();
+    let verdict = fs::read(&find(&stage.path("of-list.json"), "verdict.json")[0]).unwrap();
+    let verdict: Value = serde_json::from_slice(&verdict).unwrap();
+    assert_eq!(verdict["environment"]["base"], id.as_str());
+    let report = stage.report(&stage.path("run"));
+    for trial in report["tasks"].as_array().unwrap() {
+        assert_eq!(trial["environment"]["base"], id.as_str(), "{trial}");
+    }
+    let journals = find(&stage.path("run"), "trajectory.jsonl");
+    assert_eq!(journals.len(), 2);
+    for journal in journals {
+        assert_eq!(events(&journal, "seated")[0]["environment"]["base"], id.as_str());
+    }
     // The row's own script ran, in its own environment.
     let log = official_log(&stage.path("gold"));
     for sign in ["+ git -c core.fileMode=false diff", "+ SWEBENCH_TEST_EXIT_CODE=0"] {

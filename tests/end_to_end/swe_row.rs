@@ -115,6 +115,11 @@ impl Row {
         docker(&["rm", &id]);
     }
 
+    /// The content of the image that the row names.
+    pub fn image_id(&self) -> String {
+        docker(&["image", "inspect", "-f", "{{.Id}}", self.value["image"].as_str().unwrap()])
+    }
+
     /// The row in a file of its own.
     pub fn write(&self, file: &Path) -> String {
         fs::write(file, format!("{}\n", self.value)).unwrap();

@@ -106,6 +106,7 @@ impl Try<'_> {
                 start_ms: begun.elapsed().as_secs_f64() * 1e3,
                 base_snapshot: base.digest(),
                 not_enforced: not_enforced.clone(),
+                environment: Some(self.environment.record()),
             })
             .await?;
 

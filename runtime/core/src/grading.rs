@@ -42,12 +42,11 @@ pub async fn grade_patch(
         () = room.cancel.told() => return Err(Cancel::fault()),
     };
     let strict = room.strict(task, patch, options);
-    if !has_official_run(task) {
-        return strict.await;
-    }
+    let second = || room.capacity.try_take(room.limits);
     let official = room.official(task, patch, options);
-    let (graded, run) = match room.capacity.try_take(room.limits) {
-        Some(second) => {
+    let (graded, run) = match has_official_run(task).then(second) {
+        None => (strict.await?, None),
+        Some(Some(second)) => {
             // Each gives its share back as soon as it is done.
             let strict = async move {
                 let _share = share;
@@ -60,12 +59,14 @@ pub async fn grade_patch(
             let (graded, run) = tokio::join!(strict, official);
             (graded?, run?)
         }
-        None => (strict.await?, official.await?),
+        Some(None) => (strict.await?, official.await?),
     };
-    Ok(match run {
+    let mut graded = match run {
         Some(run) => graded.beside(run),
         None => graded,
-    })
+    };
+    graded.verdict.environment = Some(room.environment.record());
+    Ok(graded)
 }
 
 impl GradeRoom<'_> {

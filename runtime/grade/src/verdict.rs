@@ -59,6 +59,7 @@ pub(crate) fn draw_up(
         policies: BTreeMap::from([("strict".to_owned(), strict)]),
         integrity,
         evidence,
+        environment: None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{ArmId, Ending, Integrity, TaskId, Verdict};
+use proctor_types::{ArmId, Ending, EnvironmentRecord, Integrity, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{EarlierReport, Paid, TrialResult, build::round};
@@ -18,6 +18,9 @@ pub struct TaskReport {
     pub resolved: Option<bool>,
     pub passed_rate: Option<f64>,
     pub integrity: Option<Integrity>,
+    /// What it was graded in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<EnvironmentRecord>,
     /// Why each policy says what it says, where they say different things of `resolved`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies_differ: BTreeMap<String, String>,
@@ -55,6 +58,7 @@ impl TaskReport {
             resolved: verdict.map(|verdict| verdict.resolved),
             passed_rate: verdict.map(|verdict| round(verdict.passed_rate)),
             integrity: verdict.map(|verdict| verdict.integrity),
+            environment: verdict.and_then(|verdict| verdict.environment.clone()),
             policies_differ: verdict.map(differing).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),
             cost_usd: outcome.map(|outcome| outcome.spent.cost_usd),

@@ -55,6 +55,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             policies: BTreeMap::new(),
             integrity: Integrity::Clean,
             evidence: vec![],
+            environment: None,
         }),
         patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
         facts: TaskFacts::default(),

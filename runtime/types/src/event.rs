@@ -46,6 +46,9 @@ pub enum Event {
         start_ms: f64,
         base_snapshot: String,
         not_enforced: Vec<String>,
+        /// Absent in records of before it was kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<crate::EnvironmentRecord>,
     },
     /// A request is about to leave. `request` is the body's content hash among the blobs.
     ModelAsked {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::TaskId;
+use crate::{EnvironmentRecord, TaskId};
 
 pub const VERDICT_SCHEMA: u32 = 1;
 
@@ -74,4 +74,7 @@ pub struct Verdict {
     pub policies: BTreeMap<String, PolicyVerdict>,
     pub integrity: Integrity,
     pub evidence: Vec<Evidence>,
+    /// What the tests ran in; absent for a log that somebody else's run left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<EnvironmentRecord>,
 }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_types::{Fault, SandboxSpec};
+use proctor_types::{EnvironmentRecord, Fault, SandboxSpec};
 
 use crate::{Enforcement, Machine, Room, wire::RawPath};
 
@@ -48,6 +48,10 @@ pub struct LayerSpec {
 pub struct Prepared {
     /// Names base, source and lines.
     pub digest: String,
+    /// Names the base's content: an image's id, else a SHA-256.
+    pub base: String,
+    /// `repository@sha256:...`, where a registry gave the base's image.
+    pub image: Option<String>,
     /// The back end's own handle: a layer folder, an image id.
     pub handle: String,
     /// The set-up lines ran now, rather than out of the cache.
@@ -55,6 +59,17 @@ pub struct Prepared {
     /// On a host base: further paths of the host that its rooms do not show, covered by something
     /// empty. Missing ones are passed over. A back end returns none; whoever opens a room adds them.
     pub covers: Vec<RawPath>,
+}
+
+impl Prepared {
+    /// What a record says of it.
+    pub fn record(&self) -> EnvironmentRecord {
+        EnvironmentRecord {
+            digest: self.digest.clone(),
+            base: self.base.clone(),
+            image: self.image.clone(),
+        }
+    }
 }
 
 /// One room to be opened.

@@ -9,6 +9,7 @@ use std::{
 
 use bollard::{
     body_try_stream,
+    models::ImageInspect,
     query_parameters::{
         CreateImageOptionsBuilder, ImportImageOptionsBuilder, TagImageOptionsBuilder,
     },
@@ -32,6 +33,8 @@ pub struct Ground {
     pub image: String,
     /// Names its content.
     pub digest: String,
+    /// `repository@sha256:...`, where a registry gave it.
+    pub registered: Option<String>,
 }
 
 pub async fn resolve(engine: &Engine, base: &Base) -> Result<Ground, Fault> {
@@ -65,8 +68,8 @@ pub async fn resolve(engine: &Engine, base: &Base) -> Result<Ground, Fault> {
 
 /// An image by name, pulled where the engine does not have it.
 async fn image(engine: &Engine, name: &str) -> Result<Ground, Fault> {
-    if let Some(digest) = id_of(engine, name).await? {
-        return Ok(Ground { image: name.to_owned(), digest });
+    if let Some(ground) = by_name(engine, name).await? {
+        return Ok(ground);
     }
     // Without a tag an engine pulls all of them.
     let last = name.rsplit('/').next().unwrap_or(name);
@@ -77,12 +80,32 @@ async fn image(engine: &Engine, name: &str) -> Result<Ground, Fault> {
         fault::environment(&format!("image {name} is not here and cannot be pulled"), &error)
             .mend("load it into the engine, or name an archive of it")
     })?;
-    match id_of(engine, name).await? {
-        Some(digest) => Ok(Ground { image: name.to_owned(), digest }),
-        None => {
-            Err(Fault::new(Layer::Environment, format!("image {name} was pulled and is not here")))
+    by_name(engine, name).await?.ok_or_else(|| {
+        Fault::new(Layer::Environment, format!("image {name} was pulled and is not here"))
+    })
+}
+
+/// An image that the engine has. It is named by its id from here on: a tag that moves while a run
+/// goes on must not change what the run stands on.
+async fn by_name(engine: &Engine, name: &str) -> Result<Option<Ground>, Fault> {
+    let Some(found) = inspect(engine, name).await? else { return Ok(None) };
+    let Some(id) = found.id else { return Ok(None) };
+    let registered = registered(name, &found.repo_digests.unwrap_or_default());
+    Ok(Some(Ground { image: id.clone(), digest: id, registered }))
+}
+
+/// Of the names by which an image came, the one that was asked for.
+fn registered(name: &str, digests: &[String]) -> Option<String> {
+    let untagged = |name: &str| {
+        let name = name.split('@').next().unwrap_or(name);
+        match name.rsplit_once(':') {
+            // A colon before a slash is that of a port.
+            Some((repository, tag)) if !tag.contains('/') => repository.to_owned(),
+            _ => name.to_owned(),
         }
-    }
+    };
+    let asked = digests.iter().find(|digest| untagged(digest) == untagged(name));
+    asked.or(digests.first()).cloned()
 }
 
 /// The host's own programs: an image of the skeleton; the rest is bound when a container is made.
@@ -106,19 +129,23 @@ async fn host(engine: &Engine) -> Result<Ground, Fault> {
         }
     };
     let digest = sha256_hex(format!("{content} {}", host_base::host_digest()).as_bytes());
-    Ok(Ground { image: ground.image, digest })
+    Ok(Ground { digest, ..ground })
 }
 
 async fn known(engine: &Engine, digest: &str) -> Result<Option<Ground>, Fault> {
     let image = tag(digest);
     let found = id_of(engine, &image).await?;
-    Ok(found.map(|_| Ground { image, digest: digest.to_owned() }))
+    Ok(found.map(|_| Ground { image, digest: digest.to_owned(), registered: None }))
 }
 
 /// The image's id, `None` where the engine does not have it.
 pub async fn id_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
+    Ok(inspect(engine, name).await?.and_then(|found| found.id))
+}
+
+async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fault> {
     match engine.client.inspect_image(name).await {
-        Ok(found) => Ok(found.id),
+        Ok(found) => Ok(Some(found)),
         Err(error) if fault::is_missing(&error) => Ok(None),
         Err(error) => Err(fault::environment(&format!("look at image {name}"), &error)),
     }
@@ -131,7 +158,7 @@ async fn import(engine: &Engine, digest: &str, body: Body, from: &Path) -> Resul
     let imported =
         drain(engine.slow.create_image(Some(options), Some(body_try_stream(body)), None)).await;
     imported.map_err(|error| fault::environment(&format!("import {}", from.display()), &error))?;
-    Ok(Ground { image: tag(digest), digest: digest.to_owned() })
+    Ok(Ground { image: tag(digest), digest: digest.to_owned(), registered: None })
 }
 
 /// An archive that `docker save` wrote.
@@ -159,7 +186,7 @@ async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<Ground, Faul
     let options = TagImageOptionsBuilder::new().repo(REPOSITORY).tag(&digest[..32]).build();
     let tagged = engine.client.tag_image(name.trim(), Some(options)).await;
     tagged.map_err(|error| fault::environment(&doing, &error))?;
-    Ok(Ground { image: tag(digest), digest: digest.to_owned() })
+    Ok(Ground { image: tag(digest), digest: digest.to_owned(), registered: None })
 }
 
 fn tag(digest: &str) -> String {
@@ -240,4 +267,22 @@ fn holds_an_image(path: &Path) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_of_several_names_is_recorded_by_the_one_that_was_asked_for() {
+        let digests = ["mirror:5000/a/b@sha256:1", "a/b@sha256:1"].map(str::to_owned);
+        let of = |name: &str| registered(name, &digests).unwrap();
+        assert_eq!(of("a/b"), digests[1]);
+        assert_eq!(of("a/b:latest"), digests[1]);
+        assert_eq!(of("mirror:5000/a/b:v1"), digests[0]);
+        assert_eq!(of("mirror:5000/a/b"), digests[0]);
+        assert_eq!(of("a/b@sha256:1"), digests[1]);
+        assert_eq!(of("of/another:name"), digests[0]);
+        assert_eq!(registered("made/here:1", &[]), None);
+    }
 }

@@ -61,8 +61,14 @@ pub async fn prepare(
 ) -> Result<Prepared, Fault> {
     let tag = &plan.digest[..32];
     let handle = format!("{}:{tag}", plan.repository);
-    let mut prepared =
-        Prepared { digest: plan.digest.clone(), handle, built: false, covers: Vec::new() };
+    let mut prepared = Prepared {
+        digest: plan.digest.clone(),
+        base: plan.ground.digest.clone(),
+        image: plan.ground.registered.clone(),
+        handle,
+        built: false,
+        covers: Vec::new(),
+    };
     if base::id_of(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);
     }

@@ -102,6 +102,8 @@ impl Backend for Native {
         let folder = layer::folder(&inner.cache, &digest);
         let prepared = |built| Prepared {
             digest: digest.clone(),
+            base: ground.digest.clone(),
+            image: None,
             handle: folder.display().to_string(),
             built,
             covers: Vec::new(),

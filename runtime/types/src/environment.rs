@@ -1,0 +1,16 @@
+//! What a room really stood on.
+
+use serde::{Deserialize, Serialize};
+
+/// A prepared environment, as it was found: names move, these do not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvironmentRecord {
+    /// SHA-256 of base, source, set-up lines and room agent.
+    pub digest: String,
+    /// The content of the base: the id of an image, else a SHA-256.
+    pub base: String,
+    /// `repository@sha256:...`, by which a registry gives the very image again; absent where none
+    /// gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+}
