@@ -8,8 +8,8 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
-    Cancel, Capacity, Environments, House, Plan, PlannedTask, Progress, RetryPolicy, Seals,
-    SharedMeters, Verdicts,
+    Cancel, Capacity, Environments, FrozenTests, House, Plan, PlannedTask, Progress, RetryPolicy,
+    Seals, SharedMeters, Verdicts,
 };
 use proctor_egress::{Egress, Policy};
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
@@ -243,6 +243,7 @@ pub fn house(
         egress,
         grading: GradeOptions::default(),
         capacity,
+        frozen: FrozenTests::new((verdicts == Grading::Once).then(|| cache.join("frozen"))),
         verdicts: match verdicts {
             Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),
             Grading::Anew => None,

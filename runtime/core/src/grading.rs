@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use proctor_grade::{
-    GradeOptions, Graded,
+    Frozen, GradeOptions, Graded, freeze,
     official::{OfficialRun, has_official_run, run_official},
 };
 use proctor_sandbox_api::{Backend, Prepared, RoomSpec, Sandbox};
-use proctor_types::{Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict};
+use proctor_types::{Arm, Fault, FlakePolicy, SandboxSpec, Task, TrialId, Verdict};
 
 use crate::{Cancel, Capacity, House, PlannedTask, Verdicts};
 
@@ -31,12 +31,6 @@ pub async fn grade_patch(
     patch: &[u8],
     options: &GradeOptions,
 ) -> Result<Graded, Fault> {
-    // Laying such a patch over the source would grade something else, and a wrong verdict is worse
-    // than none.
-    if task.from_scratch.is_some() {
-        let what = format!("{}: a task from scratch is not graded yet", task.id);
-        return Err(Fault::new(Layer::Grade, what).mend("leave level 2 out of the dataset"));
-    }
     let share = tokio::select! {
         share = room.capacity.take(room.limits) => share?,
         () = room.cancel.told() => return Err(Cancel::fault()),
@@ -70,6 +64,20 @@ pub async fn grade_patch(
 }
 
 impl GradeRoom<'_> {
+    /// What the task's files hold, by running them on the unmasked source in a room of their own.
+    pub(crate) async fn freeze(&self, task: &Task) -> Result<Frozen, Fault> {
+        let _share = tokio::select! {
+            share = self.capacity.take(self.limits) => share?,
+            () = self.cancel.told() => return Err(Cancel::fault()),
+        };
+        let sandbox = self.open().await?;
+        let frozen = tokio::select! {
+            frozen = freeze(sandbox.room(), task, None) => frozen,
+            () = self.cancel.told() => Err(Cancel::fault()),
+        };
+        closed(sandbox, frozen).await
+    }
+
     async fn strict(
         &self,
         task: &Task,
@@ -139,17 +147,16 @@ pub(crate) async fn grade_trial(
     if let Some(graded) = house.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
         return Ok(graded);
     }
-    let grade = async || {
-        let room = GradeRoom {
-            backend: backend.as_ref(),
-            environment: &environment,
-            limits: &arm.sandbox,
-            purpose: format!("grading {id}"),
-            cancel: &house.cancel,
-            capacity: &house.capacity,
-        };
-        grade_patch(room, task, patch, &options).await
+    let room = || GradeRoom {
+        backend: backend.as_ref(),
+        environment: &environment,
+        limits: &arm.sandbox,
+        purpose: format!("grading {id}"),
+        cancel: &house.cancel,
+        capacity: &house.capacity,
     };
+    options.frozen = house.frozen.get(&room(), task).await?;
+    let grade = async || grade_patch(room(), task, patch, &options).await;
     let mut graded = grade().await?;
     if house.flaky == FlakePolicy::Vote && only_failed_by(&graded.verdict, unreliable) {
         let (second, third) = (grade().await?, grade().await?);

@@ -15,7 +15,10 @@ use proctor_scaffold_api::Scaffold;
 use proctor_types::{Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{Cancel, Capacity, Environments, Progress, RetryPolicy, Seals, SharedMeters, Verdicts};
+use crate::{
+    Cancel, Capacity, Environments, FrozenTests, Progress, RetryPolicy, Seals, SharedMeters,
+    Verdicts,
+};
 
 /// Shared by all trials of a run; assembled once by the command line.
 pub struct House {
@@ -31,6 +34,7 @@ pub struct House {
     pub grading: GradeOptions,
     /// Held by gradings, beside the run's `jobs`.
     pub capacity: Capacity,
+    pub frozen: FrozenTests,
     /// Absent: every patch is graded anew.
     pub verdicts: Option<Verdicts>,
     /// Ids that grading cannot rely on, by the SHA-256 of their task, and what it does about them.

@@ -130,6 +130,7 @@ async fn model_door(kind: SandboxKind, backend: Arc<dyn Backend>) {
         shared: proctor_core::SharedMeters::default(),
         grading: proctor_grade::GradeOptions::default(),
         capacity: proctor_core::Capacity::of(&proctor_sandbox_api::Machine::here()),
+        frozen: proctor_core::FrozenTests::new(None),
         verdicts: None,
         unreliable: BTreeMap::new(),
         flaky: proctor_types::FlakePolicy::default(),

@@ -82,8 +82,9 @@ def where(plugin):
 
 
 class Recorder:
-    def __init__(self, emit, order):
+    def __init__(self, emit, order, origin):
         self._emit = emit
+        self._origin = origin
         ids = order["ids"]
         self._wanted = None if ids is None else frozenset(ids)
         self._canaries = frozenset(c["file"] + "::" + c["function"] for c in order["canaries"])
@@ -116,6 +117,8 @@ class Recorder:
             self._emit({"t": "collect", "id": text(report.nodeid), "outcome": "failed", "why": why})
 
     def pytest_collection_finish(self, session):
+        if self._origin is not None:
+            self._origin.look()
         self._emit(
             {
                 "t": "begin",
@@ -176,6 +179,8 @@ class Recorder:
 
     def end(self, code):
         """The last record; sent by the starter, after pytest has returned."""
+        if self._origin is not None:
+            self._origin.look()
         self._emit(
             {
                 "t": "end",

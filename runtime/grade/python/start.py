@@ -53,7 +53,18 @@ def start():
             emit({"t": "collect", "id": name, "outcome": "failed", "why": "no such file"})
     sys.argv = [main.origin] + arguments
 
-    plugin = recorder.Recorder(emit, order)
+    origin = None
+    if order["submitted"] is not None:
+        spec = importlib.util.spec_from_file_location(order["module"] + "o", here + "/origin.py")
+        guard = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(guard)
+        origin = guard.Origin(emit, order["submitted"])
+        if order["submitted"]["import_root"] is not None:
+            # Last, so that it stands in for nothing that is there.
+            sys.path.append(order["submitted"]["import_root"])
+        origin.install()
+
+    plugin = recorder.Recorder(emit, order, origin)
     leave, flush = os._exit, (sys.stdout, sys.stderr)
     try:
         code = int(pytest.main(arguments, plugins=[plugin]))

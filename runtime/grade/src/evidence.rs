@@ -14,6 +14,7 @@ pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
 pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
 pub(crate) const LEFT_BEHIND: &str = "left_behind";
 pub(crate) const LOG_DOUBTED: &str = "log_doubted";
+pub(crate) const ORIGINAL_USED: &str = "original_used";
 pub(crate) const NO_CANARY: &str = "no_canary";
 pub(crate) use proctor_types::PATCH_REJECTED;
 /// Not of a patch but of the tests: a certificate calls them flaky.
@@ -31,7 +32,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 24] = [
+pub(crate) const KINDS: [&str; 25] = [
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,
@@ -45,6 +46,7 @@ pub(crate) const KINDS: [&str; 24] = [
     LEFT_BEHIND,
     LOG_DOUBTED,
     NO_CANARY,
+    ORIGINAL_USED,
     PATCH_REJECTED,
     QUARANTINED,
     READ_FROM_LOG,

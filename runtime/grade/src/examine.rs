@@ -12,12 +12,13 @@ use crate::{
 };
 
 /// Plugins of unknown origin, and functions of pytest that were replaced by code of the work
-/// directory or of nowhere. `trusted` says of a path below the work directory whether it is known
+/// directory, of a submission beside it, or of nowhere. `trusted` says of a path below the work directory whether it is known
 /// to be pristine.
 pub(crate) fn interpreter(
     records: &Records,
     plan: &TestPlan,
     probe: &Probe,
+    submission: Option<&str>,
     trusted: &(dyn Fn(&str) -> bool + Sync),
 ) -> Vec<Evidence> {
     let mut found = BTreeSet::new();
@@ -25,7 +26,8 @@ pub(crate) fn interpreter(
     let environment = |file: &str| {
         // The interpreter itself may live below the work directory.
         let pristine = |folder: &String| file.starts_with(&format!("{folder}/"));
-        probe.prefixes.iter().any(pristine) || !file.starts_with(&root)
+        let submitted = submission.is_some_and(|folder| file.starts_with(folder));
+        probe.prefixes.iter().any(pristine) || !(submitted || file.starts_with(&root))
     };
     let begin = records.begin().map(|begin| &begin.plugins);
     let end = records.end().map(|end| &end.plugins);

@@ -1,5 +1,7 @@
 //! The grading of one patch, from the pristine room to the verdict.
 
+mod submission;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -8,22 +10,23 @@ use std::{
 use proctor_record::patch::Current;
 use proctor_sandbox_api::{Room, wire::RawPath};
 use proctor_seat::{ApplyError, apply_patch};
-use proctor_types::{Evidence, Fault, Layer, Task, TestStatus, Verdict, sha256_hex};
+use proctor_types::{Evidence, Fault, Layer, Task, Verdict, sha256_hex};
 
 use crate::{
-    Defences, TestPlan,
+    Defences, Frozen, TestPlan,
     canary::{self, Canary},
     evidence::{self, note},
     examine,
+    files::whole_files,
+    frozen::needs_freezing,
     launch::Launch,
-    official::OfficialPolicy,
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
     pristine::{Pristine, at, paths_of, read_all},
     probe::Probe,
     records::Records,
     restore::{remove, restore},
-    session::Session,
+    session::{Session, Submitted},
     shadow::remove_shadows,
     verdict::draw_up,
 };
@@ -36,6 +39,9 @@ pub struct GradeOptions {
     pub defences: Defences,
     /// Ids that are run and shown, and decide nothing under the strict policy.
     pub quarantine: BTreeSet<String>,
+    /// The tests of the files that the task names. Without it, what a graded run itself finds in
+    /// them is all that can be asked for.
+    pub frozen: Option<Frozen>,
 }
 
 /// What a grading gives.
@@ -62,7 +68,16 @@ pub async fn grade(
     patch: &[u8],
     options: &GradeOptions,
 ) -> Result<Graded, Fault> {
-    Grading::prepare(room, task, options).await?.grade(patch).await
+    let expanded = match &options.frozen {
+        Some(frozen) if task.from_scratch.is_none() => Some(frozen.expand(task)),
+        _ => None,
+    };
+    let task = expanded.as_ref().unwrap_or(task);
+    let grading = Grading::prepare(room, task, options).await?;
+    match &task.from_scratch {
+        Some(start) => grading.grade_submission(start, patch).await,
+        None => grading.grade(patch).await,
+    }
 }
 
 /// All that is learnt before the model's patch is laid.
@@ -142,11 +157,15 @@ impl<'a> Grading<'a> {
         let found = restore(room, &task.workdir, &pristine, &paths, &changed, &absent, defences);
         evidence.extend(found.await?);
         for canary in &canaries {
-            room.write(&at(&task.workdir, &escaped(&canary.file)), canary.text.as_bytes(), None)
-                .await
-                .map_err(|error| error.fault("laying a canary"))?;
+            self.lay(canary).await?;
         }
-        self.run(&pristine, &paths, &canaries, evidence).await
+        self.run(&pristine, &paths, &canaries, None, evidence).await
+    }
+
+    async fn lay(&self, canary: &Canary) -> Result<(), Fault> {
+        let path = at(&self.task.workdir, &escaped(&canary.file));
+        let laid = self.room.write(&path, canary.text.as_bytes(), None).await;
+        laid.map_err(|error| error.fault("laying a canary"))
     }
 
     /// The pristine tree, with the test patch laid over what is kept of it.
@@ -212,6 +231,7 @@ impl<'a> Grading<'a> {
         pristine: &Pristine,
         paths: &Paths<'_>,
         canaries: &[Canary],
+        submitted: Option<Submitted>,
         mut evidence: Vec<Evidence>,
     ) -> Result<Graded, Fault> {
         let task = self.task;
@@ -231,6 +251,7 @@ impl<'a> Grading<'a> {
                 .map(|canary| (escaped(&canary.file), sha256_hex(canary.text.as_bytes()))),
         );
         let defences = self.options.defences;
+        let folder = submitted.as_ref().map(|submitted| submitted.folder.clone());
         let session = Session {
             plan: &plan,
             launch: &self.launch,
@@ -238,15 +259,22 @@ impl<'a> Grading<'a> {
             canaries,
             watch: expected.keys().cloned().collect(),
             defences,
+            submitted,
         };
         let (mut run, records) = session.run(self.room).await?;
-        if OfficialPolicy::expects_files(task) {
-            whole_files(task, &mut run.tests);
+        if needs_freezing(task) {
+            whole_files(task, self.options.frozen.as_ref(), pristine, &mut run.tests);
         }
         evidence.extend(run.evidence.iter().cloned());
         if defences.fingerprints {
             let trusted = |path: &str| paths.guard(path).is_some();
-            evidence.extend(examine::interpreter(&records, &plan, &self.probe, &trusted));
+            evidence.extend(examine::interpreter(
+                &records,
+                &plan,
+                &self.probe,
+                folder.as_deref(),
+                &trusted,
+            ));
         }
         if defences.restore_tests && defences.restore_config {
             evidence.extend(self.rehash(&records, &expected).await?);
@@ -272,7 +300,7 @@ impl<'a> Grading<'a> {
             workdir: task.workdir.clone(),
             files: files.into_iter().map(str::to_owned).collect(),
             // Where whole files are expected, all of their tests run.
-            ids: (!OfficialPolicy::expects_files(task)).then_some(ids),
+            ids: (!needs_freezing(task)).then_some(ids),
             env: task.env.clone(),
             time_limit: self.options.time_limit.map_or(own, |limit| limit.min(own)),
             user: task.user.clone(),
@@ -316,26 +344,4 @@ impl<'a> Grading<'a> {
         let verdict = draw_up(self.task, &BTreeMap::new(), false, evidence, quarantine)?;
         Ok(Graded { verdict, log, raw: Vec::new() })
     }
-}
-
-/// A file's status out of its tests': one passed, none failed or went missing, and in a
-/// fail-to-pass file none was skipped.
-fn whole_files(task: &Task, tests: &mut BTreeMap<String, TestStatus>) {
-    let status = |file: &String, may_skip: bool| {
-        let of_file: Vec<TestStatus> = tests
-            .iter()
-            .filter(|(id, _)| file_of(id) == file && id.contains("::"))
-            .map(|(_, status)| *status)
-            .collect();
-        let bad = [TestStatus::Failed, TestStatus::Error, TestStatus::Missing, TestStatus::Skipped];
-        let counted = |status: &&TestStatus| !may_skip || **status != TestStatus::Skipped;
-        let found = bad.iter().filter(counted).find(|bad| of_file.contains(bad));
-        let passed = of_file.contains(&TestStatus::Passed);
-        let whole = if passed { TestStatus::Passed } else { TestStatus::Missing };
-        found.copied().unwrap_or(whole)
-    };
-    let f2p = task.fail_to_pass.iter().map(|file| (file.clone(), status(file, false)));
-    let p2p = task.pass_to_pass.iter().map(|file| (file.clone(), status(file, true)));
-    let files: Vec<(String, TestStatus)> = f2p.chain(p2p).collect();
-    tests.extend(files);
 }

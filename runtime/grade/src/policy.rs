@@ -20,6 +20,8 @@ pub(crate) struct Policy {
     pub history_folders: Vec<String>,
     pub guarded_modules: Vec<String>,
     pub import_roots: Vec<String>,
+    pub source_suffixes: Vec<String>,
+    pub not_original: Vec<String>,
     pub environment: Environment,
     pub pytest: Pytest,
     pub canaries: CanaryLimits,

@@ -20,6 +20,10 @@ pub(crate) enum Record {
     },
     Begin(Begin),
     Test(TestRecord),
+    /// What a submission took from the library that it was to write again.
+    Origin {
+        what: String,
+    },
     End(End),
 }
 

@@ -25,8 +25,9 @@ pub async fn run_tests(room: &Room, plan: &TestPlan) -> Result<TestRun, Fault> {
         canaries: &[],
         watch: Vec::new(),
         defences: Defences::default(),
+        submitted: None,
     };
     let (mut run, records) = session.run(room).await?;
-    run.evidence.extend(examine::interpreter(&records, plan, &probe, &|_| true));
+    run.evidence.extend(examine::interpreter(&records, plan, &probe, None, &|_| true));
     Ok(run)
 }

@@ -19,6 +19,7 @@ use crate::{
 
 const START: &str = include_str!("../python/start.py");
 const RECORDER: &str = include_str!("../python/recorder.py");
+const ORIGIN: &str = include_str!("../python/origin.py");
 
 /// All that one start needs.
 pub(crate) struct Session<'a> {
@@ -29,6 +30,22 @@ pub(crate) struct Session<'a> {
     /// Files whose hashes the recorder takes, relative to the work directory.
     pub watch: Vec<String>,
     pub defences: Defences,
+    /// Where what is tested was written from scratch.
+    pub submitted: Option<Submitted>,
+}
+
+/// What `origin.py` keeps apart.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Submitted {
+    /// The submission's tree.
+    pub folder: String,
+    pub import_root: Option<String>,
+    pub workdir: String,
+    /// Top-level modules of the original.
+    pub modules: BTreeSet<String>,
+    pub test_folders: Vec<String>,
+    /// Relative to the work directory.
+    pub test_files: Vec<String>,
 }
 
 /// The order to `start.py`, one line of JSON on standard input.
@@ -42,6 +59,7 @@ struct Order<'a> {
     ids: Option<&'a [String]>,
     canaries: &'a [Canary],
     watch: &'a [String],
+    submitted: Option<&'a Submitted>,
 }
 
 impl Session<'_> {
@@ -50,7 +68,8 @@ impl Session<'_> {
         let policy = Policy::get()?;
         let key = random::<32>()?;
         let folder = secret_folder()?;
-        for (name, text) in [("start.py", START), ("recorder.py", RECORDER)] {
+        for (name, text) in [("start.py", START), ("recorder.py", RECORDER), ("origin.py", ORIGIN)]
+        {
             room.write(&format!("{folder}/{name}").into(), text.as_bytes(), Some(0o644))
                 .await
                 .map_err(|error| error.fault("writing the recorder"))?;
@@ -107,6 +126,7 @@ impl Session<'_> {
             ids: self.plan.ids.as_deref(),
             canaries: self.canaries,
             watch: &self.watch,
+            submitted: self.submitted.as_ref(),
         };
         let text = serde_json::to_string(&order)
             .map_err(|error| Fault::new(proctor_types::Layer::Grade, error.to_string()))?;
@@ -129,6 +149,11 @@ impl Session<'_> {
     fn result(&self, records: &Records, exit: Exited, log: Vec<u8>, raw: Vec<u8>) -> TestRun {
         let mut evidence = Vec::new();
         let mut tests = statuses(records, &mut evidence);
+        let taken = records.list.iter().filter_map(|record| match record {
+            Record::Origin { what } => Some(note(evidence::ORIGINAL_USED, what.as_str())),
+            _ => None,
+        });
+        let taken: Vec<Evidence> = taken.collect();
         let collect_errors: BTreeMap<String, String> = records
             .list
             .iter()
@@ -146,6 +171,7 @@ impl Session<'_> {
             tests.entry(id.clone()).or_insert(absent);
         }
         let complete = self.completeness(records, &exit, &mut evidence);
+        evidence.extend(taken);
         TestRun { tests, collect_errors, exit, complete, log, raw, evidence }
     }
 

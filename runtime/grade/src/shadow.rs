@@ -41,17 +41,7 @@ fn shadows(
     policy: &Policy,
     changed: &BTreeSet<String>,
 ) -> BTreeSet<String> {
-    // A root that is itself a package is none.
-    let is_root = |root: &String| {
-        root.is_empty() || !pristine.names.contains_key(&format!("{root}/__init__.py"))
-    };
-    let roots: BTreeSet<String> = policy
-        .import_roots
-        .iter()
-        .cloned()
-        .chain(probe.path.iter().filter_map(|entry| below(workdir, entry)))
-        .filter(is_root)
-        .collect();
+    let roots = import_roots(workdir, pristine, probe, policy);
     let plugins =
         probe.plugins.iter().map(|(_, module)| module.split('.').next().unwrap_or(module));
     let guarded: BTreeSet<&str> = policy
@@ -87,6 +77,21 @@ fn shadows(
         }
     }
     found
+}
+
+/// The folders below the work directory that modules are imported from.
+pub(crate) fn import_roots(
+    workdir: &str,
+    pristine: &Pristine,
+    probe: &Probe,
+    policy: &Policy,
+) -> BTreeSet<String> {
+    // A root that is itself a package is none.
+    let is_root = |root: &String| {
+        root.is_empty() || !pristine.names.contains_key(&format!("{root}/__init__.py"))
+    };
+    let further = probe.path.iter().filter_map(|entry| below(workdir, entry));
+    policy.import_roots.iter().cloned().chain(further).filter(is_root).collect()
 }
 
 fn join(root: &str, name: &str) -> String {

@@ -1,7 +1,5 @@
 //! Prepares a work directory for driving, on the trusted side.
 
-use std::collections::BTreeMap;
-
 use proctor_sandbox_api::{
     Room,
     wire::{EntryKind, RawPath, SnapshotRequest},
@@ -57,9 +55,6 @@ pub async fn prepare_for_driving(
             ApplyError::Room(error) => error.fault("applying the mask"),
         })?;
     }
-    if let Some(start) = &task.from_scratch {
-        empty(room, &workdir, &start.files).await?;
-    }
     for hidden in &task.hidden {
         let path = join(&workdir, &RawPath::from(hidden.as_str()));
         room.remove(&path).await.map_err(|error| error.fault(format!("hiding {hidden}")))?;
@@ -67,26 +62,6 @@ pub async fn prepare_for_driving(
     remove_copies(room, &workdir).await?;
     hidden_are_gone(room, task, &workdir).await?;
     verify(room, task, layer, on_finding).await
-}
-
-/// Leaves nothing in the work directory but what the agent starts from.
-async fn empty(
-    room: &Room,
-    workdir: &RawPath,
-    files: &BTreeMap<String, String>,
-) -> Result<(), Fault> {
-    let entries = room.list(workdir).await.map_err(|error| error.fault("emptying the seat"))?;
-    for entry in entries {
-        let path = join(workdir, &entry.name);
-        room.remove(&path).await.map_err(|error| error.fault("emptying the seat"))?;
-    }
-    for (path, text) in files {
-        let full = join(workdir, &RawPath::from(path.as_str()));
-        room.write_beneath(workdir, &full, text.as_bytes(), None)
-            .await
-            .map_err(|error| error.fault(format!("writing {path}")))?;
-    }
-    Ok(())
 }
 
 async fn remove_copies(room: &Room, workdir: &RawPath) -> Result<(), Fault> {

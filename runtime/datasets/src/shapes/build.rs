@@ -187,6 +187,7 @@ fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
         environment.image = Some(image::fill(template, &image::Names { id, repo, image }));
     } else {
         environment.image = Some(derived.ok_or_else(|| draft.fields.missing("image"))?);
+        environment.setup.clone_from(&shape.image.prepare);
     }
     if let Some(setup) = &draft.options.setup {
         environment.setup.clone_from(setup);

@@ -118,6 +118,8 @@ pub(crate) struct Image {
     pub name: String,
     /// What `__` in an id becomes: image names may not hold it.
     pub separator: Option<String>,
+    /// Shell lines for the benchmark's own images: what no room may have is taken out of them.
+    pub prepare: Vec<String>,
     /// For `base=host`, in place of an image.
     pub setup: Vec<String>,
     pub setup_bin: Option<String>,

@@ -52,8 +52,8 @@ const NO_COMMAND: i32 = 127;
 /// Grades `patch` in a fresh room that holds the task's environment and its unmasked source, by the
 /// official policy of the task's benchmark. The room is used up.
 ///
-/// Nothing for a task without a benchmark, without the benchmark's own test command, or one that
-/// starts from scratch: only the strict policy grades these.
+/// Nothing for a task without a benchmark, or without the benchmark's own test command: only the
+/// strict policy grades these.
 ///
 /// # Errors
 ///
@@ -67,9 +67,7 @@ pub async fn run_official(
 ) -> Result<Option<OfficialRun>, Fault> {
     let Some(policy) = OfficialPolicy::of(task).map_err(fault)? else { return Ok(None) };
     let test_command = detail(task, "test_cmd").and_then(command_line);
-    let Some(test_command) = test_command.filter(|_| task.from_scratch.is_none()) else {
-        return Ok(None);
-    };
+    let Some(test_command) = test_command else { return Ok(None) };
     let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
     let time_limit = time_limit.map_or(own, |limit| limit.min(own));
     Live { room, task, policy, test_command, time_limit }.grade(patch).await.map(Some)
@@ -77,13 +75,13 @@ pub async fn run_official(
 
 /// Whether [`run_official`] has anything to do, so that no room is opened in vain.
 pub fn has_official_run(task: &Task) -> bool {
-    task.from_scratch.is_none() && detail(task, "test_cmd").and_then(command_line).is_some()
+    detail(task, "test_cmd").and_then(command_line).is_some()
 }
 
-struct Live<'a> {
-    room: &'a Room,
-    task: &'a Task,
-    policy: &'static OfficialPolicy,
+pub(super) struct Live<'a> {
+    pub(super) room: &'a Room,
+    pub(super) task: &'a Task,
+    pub(super) policy: &'static OfficialPolicy,
     test_command: String,
     /// Of the script; where files are run one by one, of each.
     time_limit: Duration,
@@ -93,6 +91,9 @@ impl Live<'_> {
     async fn grade(&self, patch: &[u8]) -> Result<OfficialRun, Fault> {
         if patch.trim_ascii().is_empty() {
             return Ok(self.not_run("the patch is empty: the harness does not run it", Vec::new()));
+        }
+        if let Some(start) = &self.task.from_scratch {
+            return self.from_scratch(start, patch).await;
         }
         let tests = self.tests().await?;
         self.mask().await?;
@@ -120,7 +121,7 @@ impl Live<'_> {
         }
     }
 
-    fn not_run(&self, why: &str, log: Vec<u8>) -> OfficialRun {
+    pub(super) fn not_run(&self, why: &str, log: Vec<u8>) -> OfficialRun {
         OfficialRun { official: self.policy.not_run(self.task, why), log }
     }
 
@@ -160,7 +161,7 @@ impl Live<'_> {
 
     /// Tries the harness's commands. A room that has none of their programs has its patch laid by
     /// us, exactly: the harness's own images have them.
-    async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
+    pub(super) async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
         let rules = &self.policy.run;
         let mut patch = patch.to_vec();
         if rules.final_newline && !patch.ends_with(b"\n") {
@@ -199,6 +200,11 @@ impl Live<'_> {
                 put(room, &task.workdir, path, was.as_ref()).await?;
             }
         }
+        self.lay_test_patch().await
+    }
+
+    pub(super) async fn lay_test_patch(&self) -> Result<Vec<u8>, Fault> {
+        let (room, task) = (self.room, self.task);
         let Some(patch) = test_patch(task) else { return Ok(Vec::new()) };
         self.write(TEST_PATCH, patch.as_bytes()).await?;
         let done = self.shell(&format!("git apply -v {TEST_PATCH} 2>&1"), APPLY_LIMIT).await?;
@@ -250,7 +256,7 @@ impl Live<'_> {
     }
 
     /// A run for each file, whose exit status counts.
-    async fn files(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
+    pub(super) async fn files(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
         let per_test = detail(self.task, "timeout_one").and_then(|value| value.as_i64());
         let per_test = per_test.filter(|seconds| *seconds > 0);
         let option = per_test.map_or(String::new(), |seconds| format!(" --timeout={seconds}"));
@@ -288,7 +294,16 @@ impl Live<'_> {
     }
 
     /// A line in the work directory, with the environment's programs before the room's.
-    async fn shell(&self, line: &str, limit: Duration) -> Result<Completed, Fault> {
+    pub(super) async fn shell(&self, line: &str, limit: Duration) -> Result<Completed, Fault> {
+        self.shell_with(line, limit, &BTreeMap::new()).await
+    }
+
+    pub(super) async fn shell_with(
+        &self,
+        line: &str,
+        limit: Duration,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<Completed, Fault> {
         let task = self.task;
         let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
         for (name, value) in &task.env {
@@ -298,6 +313,9 @@ impl Live<'_> {
         if let Some((folder, _)) = programs.filter(|(folder, _)| folder.starts_with('/')) {
             let path = task.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
             command = command.env("PATH", format!("{folder}:{path}"));
+        }
+        for (name, value) in variables {
+            command = command.env(name, value.as_str());
         }
         command.user.clone_from(&task.user);
         command.output_cap = OUTPUT;
@@ -322,7 +340,7 @@ fn test_patch(task: &Task) -> Option<&str> {
     task.test_patch.as_deref().filter(|text| !text.trim().is_empty())
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

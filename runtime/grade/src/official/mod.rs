@@ -2,6 +2,7 @@
 
 mod by_file;
 mod by_id;
+mod from_scratch;
 mod live;
 mod log;
 mod policy;

@@ -67,6 +67,9 @@ pub struct RunRules {
     /// back, lays their patch and runs them, where the room has a shell and a history for it.
     #[serde(default)]
     pub script: Option<Script>,
+    /// How what was written from scratch is installed, where the benchmark has such tasks.
+    #[serde(default)]
+    pub from_scratch: Option<FromScratchRules>,
 }
 
 /// A script of the harness in the row.
@@ -76,6 +79,17 @@ pub struct Script {
     pub detail: String,
     /// The variable in which the harness keeps the exit status of the tests.
     pub status: String,
+}
+
+/// The environment of the command that installs a submission; the command is the task's.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FromScratchRules {
+    /// Where the untouched source is kept meanwhile.
+    pub pristine: String,
+    /// Variables: the harness has a network here, and our rooms have none.
+    pub variables: BTreeMap<String, String>,
+    pub seconds: u64,
 }
 
 /// What an expectation is about.

@@ -1,0 +1,110 @@
+//! Test files as expectations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_record::patch::Current;
+use proctor_types::{Task, TestStatus};
+
+use crate::{
+    Frozen,
+    paths::{escaped, file_of},
+    pristine::Pristine,
+};
+
+/// Adds to the tests the status of each file that the task names.
+///
+/// One test of a file passed and none failed or went missing. A fail-to-pass file's test may be
+/// skipped only where it did not pass before it was rewritten, and every function that did and is
+/// still there must have been run.
+pub(crate) fn whole_files(
+    task: &Task,
+    frozen: Option<&Frozen>,
+    pristine: &Pristine,
+    tests: &mut BTreeMap<String, TestStatus>,
+) {
+    let passed_before = frozen.map(|frozen| &frozen.fail_to_pass[..]).unwrap_or_default();
+    let status = |file: &String, may_skip: bool| {
+        let before: Vec<&String> = passed_before.iter().filter(|id| file_of(id) == file).collect();
+        let of_file = || tests.iter().filter(|(id, _)| file_of(id) == file && id.contains("::"));
+        let counts = |id: &String, status: TestStatus| {
+            let skip = status == TestStatus::Skipped;
+            !skip || (!may_skip && (before.is_empty() || before.contains(&id)))
+        };
+        let bad = [TestStatus::Failed, TestStatus::Error, TestStatus::Missing, TestStatus::Skipped];
+        let found = bad.iter().find(|bad| of_file().any(|(id, is)| is == *bad && counts(id, *is)));
+        let run: BTreeSet<&str> = of_file().map(|(id, _)| function(id)).collect();
+        let kept = definitions(file, pristine);
+        let is_gone = before
+            .iter()
+            .map(|id| function(id))
+            .any(|was| kept.contains(was.rsplit("::").next().unwrap_or(was)) && !run.contains(was));
+        let passed = of_file().any(|(_, status)| *status == TestStatus::Passed);
+        let whole = if passed && !is_gone { TestStatus::Passed } else { TestStatus::Missing };
+        found.copied().unwrap_or(whole)
+    };
+    let f2p = task.fail_to_pass.iter().map(|file| (file.clone(), status(file, false)));
+    let p2p = task.pass_to_pass.iter().map(|file| (file.clone(), status(file, true)));
+    let files: Vec<(String, TestStatus)> = f2p.chain(p2p).collect();
+    tests.extend(files);
+}
+
+/// An id without its parameters.
+fn function(id: &str) -> &str {
+    id.split('[').next().unwrap_or(id)
+}
+
+/// The names of all functions of a file as it is graded, wherever they stand.
+fn definitions(file: &str, pristine: &Pristine) -> BTreeSet<String> {
+    let Some(Current::File { bytes, .. }) = pristine.files.get(&escaped(file)) else {
+        return BTreeSet::new();
+    };
+    let text = String::from_utf8_lossy(bytes);
+    let name = |line: &str| {
+        let line = line.trim_start();
+        let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("def ")?;
+        rest.split('(').next().map(|name| name.trim().to_owned())
+    };
+    text.lines().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use TestStatus::{Failed, Missing, Passed, Skipped};
+
+    use super::*;
+
+    fn judge(before: &[&str], run: &[(&str, TestStatus)]) -> TestStatus {
+        let task: Task = serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {},
+            "fail_to_pass": ["t.py"], "test_command": []
+        }))
+        .unwrap();
+        let text = "def test_a():\n  pass\nclass T:\n  def test_b(self): pass\n";
+        let mut pristine = Pristine::default();
+        let file = Current::File { bytes: text.into(), mode: 0o644 };
+        pristine.files.insert("t.py".into(), file);
+        let frozen = Frozen {
+            fail_to_pass: before.iter().map(|id| format!("t.py::{id}")).collect(),
+            pass_to_pass: Vec::new(),
+        };
+        let mut tests = run.iter().map(|(id, status)| (format!("t.py::{id}"), *status)).collect();
+        whole_files(&task, Some(&frozen), &pristine, &mut tests);
+        tests["t.py"]
+    }
+
+    #[test]
+    fn a_file_passes_if_all_that_passed_before_was_run() {
+        let before = ["test_a[1]", "T::test_b", "test_gone"];
+        assert_eq!(judge(&before, &[("test_a[2]", Passed), ("T::test_b", Passed)]), Passed);
+        // Taken out of the collection by the code under test.
+        assert_eq!(judge(&before, &[("test_a[1]", Passed)]), Missing);
+        assert_eq!(judge(&before, &[]), Missing);
+        assert_eq!(judge(&before, &[("test_a[1]", Passed), ("T::test_b", Skipped)]), Skipped);
+        // Skipped before, too.
+        let more = [("test_a[1]", Passed), ("T::test_b", Passed), ("test_new", Skipped)];
+        assert_eq!(judge(&before, &more), Passed);
+        assert_eq!(judge(&[], &more), Skipped, "nothing is known of before");
+        let failed = [("test_a[1]", Passed), ("T::test_b", Passed), ("test_new", Failed)];
+        assert_eq!(judge(&before, &failed), Failed);
+    }
+}

@@ -1,0 +1,94 @@
+//! The tests that a row means by naming whole files, frozen on the unmasked source.
+//!
+//! What a file holds must not be read off the graded run: code under test decides there what is
+//! parametrised, skipped and collected at all.
+
+use std::time::Duration;
+
+use proctor_sandbox_api::Room;
+use proctor_types::{Fault, Layer, Task, TestStatus};
+use serde::{Deserialize, Serialize};
+
+use crate::{TestPlan, TestRun, official::OfficialPolicy, paths::file_of, run_tests};
+
+/// What passed on the unmasked source, of the files that a task names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frozen {
+    pub fail_to_pass: Vec<String>,
+    pub pass_to_pass: Vec<String>,
+}
+
+/// Whether the strict policy asks for [`freeze`] first: the task names files, not tests.
+pub fn needs_freezing(task: &Task) -> bool {
+    let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    OfficialPolicy::expects_files(task) && ids.any(|id| !id.contains("::"))
+}
+
+/// Runs the task's test files in a fresh room that holds the environment and its unmasked source,
+/// and keeps what passed. The room is used up.
+///
+/// Tests that the source itself does not pass are left out: no patch can be asked for them. Where a
+/// task starts from scratch these are its tests before the test patch.
+///
+/// # Errors
+///
+/// A fault of the grade where a fail-to-pass file passes nothing or the run has no end: no patch
+/// could resolve such a task here, which is no patch's failure. A fault of the sandbox where the
+/// room fails.
+pub async fn freeze(
+    room: &Room,
+    task: &Task,
+    time_limit: Option<Duration>,
+) -> Result<Frozen, Fault> {
+    let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
+    let named = || task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    let plan = TestPlan {
+        command: task.test_command.clone(),
+        workdir: task.workdir.clone(),
+        files: named().map(|id| file_of(id).to_owned()).collect(),
+        ids: None,
+        env: task.env.clone(),
+        time_limit: time_limit.map_or(own, |limit| limit.min(own)),
+        user: task.user.clone(),
+    };
+    let run = run_tests(room, &plan).await?;
+    let frozen = Frozen {
+        fail_to_pass: passed(&run, &task.fail_to_pass),
+        pass_to_pass: passed(&run, &task.pass_to_pass),
+    };
+    // A test that the test patch brings is not there yet.
+    if task.from_scratch.is_some() {
+        return Ok(frozen);
+    }
+    let of = |file: &&String| frozen.fail_to_pass.iter().any(|id| file_of(id) == file_of(file));
+    let empty = task.fail_to_pass.iter().find(|file| !of(file));
+    let what = match empty {
+        _ if !run.complete => "the tests have no proper end on the unmasked source".to_owned(),
+        Some(file) => format!("no test of {file} passes on the unmasked source"),
+        None => return Ok(frozen),
+    };
+    let last = String::from_utf8_lossy(&run.log);
+    let last = last.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+    Err(Fault::new(Layer::Grade, format!("{}: {what}; it printed last: {last}", task.id))
+        .mend("the environment lacks something: run `proctor tasks validate`"))
+}
+
+/// What passed of each named file, and each named id that passed.
+fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
+    let is_named = |id: &String| {
+        named.iter().any(|name| id == name || (!name.contains("::") && file_of(id) == name))
+    };
+    let ids = run.tests.iter().filter(|(_, status)| **status == TestStatus::Passed);
+    ids.map(|(id, _)| id.clone()).filter(is_named).collect()
+}
+
+impl Frozen {
+    /// The task with ids in the place of files.
+    pub(crate) fn expand(&self, task: &Task) -> Task {
+        Task {
+            fail_to_pass: self.fail_to_pass.clone(),
+            pass_to_pass: self.pass_to_pass.clone(),
+            ..task.clone()
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The grading of what was written from scratch.
+
+use std::collections::BTreeSet;
+
+use proctor_seat::ApplyError;
+use proctor_types::{Fault, FromScratch, Task};
+
+use super::{Graded, Grading};
+use crate::{
+    canary,
+    paths::{Paths, file_of},
+    probe::secret_folder,
+    restore::restore,
+    scratch::{Original, Submission},
+    session::Submitted,
+};
+
+impl Grading<'_> {
+    /// Lays what was written from scratch beside the source: nothing of it can take a test's, a
+    /// plugin's or the library's place.
+    pub(super) async fn grade_submission(
+        &self,
+        start: &FromScratch,
+        patch: &[u8],
+    ) -> Result<Graded, Fault> {
+        let (room, task) = (self.room, self.task);
+        let nothing = BTreeSet::new();
+        let paths = Paths::new(self.policy, task, &self.probe, BTreeSet::new(), &self.test_patch);
+        let pristine = self.pristine(&paths, &nothing).await?;
+        let original = Original::find(&task.workdir, &pristine, &self.probe, self.policy);
+        let canaries = if self.options.defences.canaries {
+            canary::make(room, &self.launch, &self.with_functions(), &pristine).await?
+        } else {
+            Vec::new()
+        };
+        let absent = self.seat(&pristine, &paths).await?;
+        original.remove(room, task, &pristine, &paths).await?;
+        let defences = self.options.defences;
+        restore(room, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
+        let submission = match Submission::lay(room, secret_folder()?, start, patch).await {
+            Ok(submission) => submission,
+            Err(ApplyError::Patch(error)) => return self.rejected(&error),
+            Err(ApplyError::Room(error)) => return Err(error.fault("laying the submission")),
+        };
+        for canary in &canaries {
+            self.lay(canary).await?;
+        }
+        let submitted = Submitted {
+            folder: submission.folder,
+            import_root: submission.import_root,
+            workdir: task.workdir.clone(),
+            modules: original.modules,
+            test_folders: self.policy.test_folders.clone(),
+            test_files: task.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect(),
+        };
+        self.run(&pristine, &paths, &canaries, Some(submitted), Vec::new()).await
+    }
+
+    /// The task with the functions of its files, where they are known: canaries are made of these.
+    fn with_functions(&self) -> Task {
+        match &self.options.frozen {
+            Some(frozen) => frozen.expand(self.task),
+            None => self.task.clone(),
+        }
+    }
+}

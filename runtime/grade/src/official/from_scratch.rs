@@ -1,0 +1,72 @@
+//! FeatureBench's level 2: what the agent wrote is installed, and the library put back beside it.
+
+use std::time::Duration;
+
+use proctor_sandbox_api::wire::RawPath;
+use proctor_types::{Fault, FromScratch, Layer};
+
+use super::{
+    OfficialRun,
+    live::{Live, quoted},
+};
+
+/// Copying or removing a library.
+const COPY_LIMIT: Duration = Duration::from_secs(600);
+
+/// The patch is applied in a repository, as there; a room without Git does without.
+const GIT: &str = "git init -q && git config user.email fb@bench.com && \
+                   git config user.name FeatureBench && git add -A && \
+                   git commit -q -m 'Initial commit for FeatureBench evaluation' --allow-empty";
+
+impl Live<'_> {
+    /// The harness's steps in its order. Installing may fail, the test patch may not fit: it goes on.
+    pub(super) async fn from_scratch(
+        &self,
+        start: &FromScratch,
+        patch: &[u8],
+    ) -> Result<OfficialRun, Fault> {
+        let (task, policy) = (self.task, self.policy);
+        let Some(rules) = &policy.run.from_scratch else {
+            let what = format!("{} has no rules for tasks from scratch", policy.benchmark);
+            return Err(Fault::new(Layer::Grade, what).context(&task.id));
+        };
+        let (root, kept) = (quoted(&task.workdir), quoted(&rules.pristine));
+        let parent = rules.pristine.rsplit_once('/').map_or("/", |(parent, _)| parent);
+        let copy = format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", quoted(parent));
+        self.must(&copy, "keeping the library").await?;
+        // The two dots cannot be removed, and say so.
+        self.shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
+        for (path, text) in &start.files {
+            let full = RawPath::from(format!("{}/{path}", task.workdir));
+            let laid = self.room.write(&full, text.as_bytes(), Some(0o644)).await;
+            laid.map_err(|error| error.fault(format!("writing {path}")))?;
+        }
+        self.shell(GIT, COPY_LIMIT).await?;
+        if !self.apply(patch).await? {
+            return Ok(self.not_run("the harness cannot apply the patch", Vec::new()));
+        }
+        let line = format!("{}; {} 2>&1", policy.run.prelude, start.install);
+        let limit = Duration::from_secs(rules.seconds);
+        let done = self.shell_with(&line, limit, &rules.variables).await?;
+        let mut log = format!("+ {}\n", start.install).into_bytes();
+        log.extend_from_slice(&done.stdout.head);
+        if !done.success() {
+            log.extend_from_slice(b"the installation failed; the harness goes on\n");
+        }
+        // Dotfiles of the submission stay, as there.
+        let back = format!("rm -rf {root}/* && cp -r {kept}/* {root}/");
+        self.must(&back, "putting the library back").await?;
+        log.extend(self.lay_test_patch().await?);
+        self.files(log).await
+    }
+
+    async fn must(&self, line: &str, what: &str) -> Result<(), Fault> {
+        let done = self.shell(line, COPY_LIMIT).await?;
+        if done.success() {
+            return Ok(());
+        }
+        let said = done.stderr.text();
+        let last = said.lines().last().unwrap_or("nothing");
+        Err(Fault::new(Layer::Grade, format!("{}: {what}: {last}", self.task.id)))
+    }
+}

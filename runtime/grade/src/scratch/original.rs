@@ -1,0 +1,202 @@
+//! The library that a submission was to write again: its modules, and taking it away.
+
+use std::collections::BTreeSet;
+
+use proctor_record::patch::Current;
+use proctor_sandbox_api::{Room, wire::EntryKind};
+use proctor_types::{Fault, Task};
+
+use crate::{
+    paths::{Guard, Paths, escaped, file_of},
+    policy::Policy,
+    pristine::{Pristine, read},
+    probe::Probe,
+    restore::remove,
+    shadow::import_roots,
+};
+
+/// What can be imported as the original, by its top-level names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Original {
+    pub modules: BTreeSet<String>,
+}
+
+impl Original {
+    /// The top-level modules below the pristine work directory, without tests, configuration and
+    /// what the standard library calls the same.
+    pub(crate) fn find(workdir: &str, pristine: &Pristine, probe: &Probe, policy: &Policy) -> Self {
+        let mut modules = BTreeSet::new();
+        for root in import_roots(workdir, pristine, probe, policy) {
+            let prefix = if root.is_empty() { String::new() } else { format!("{root}/") };
+            for (path, kind) in &pristine.names {
+                let Some(rest) = path.strip_prefix(&prefix) else { continue };
+                let name = match (kind, rest.split_once('/')) {
+                    // At the top a folder without `__init__.py` is rarely a package; below `src` it is.
+                    (_, Some((top, "__init__.py"))) => top,
+                    (_, Some((top, rest))) if !root.is_empty() && is_source(policy, rest) => top,
+                    (EntryKind::File | EntryKind::Link, None) if is_source(policy, rest) => {
+                        rest.split('.').next().unwrap_or(rest)
+                    }
+                    _ => continue,
+                };
+                modules.insert(name.to_owned());
+            }
+        }
+        let is_none = |name: &String| {
+            policy.test_folders.contains(name)
+                || policy.not_original.contains(name)
+                || probe.standard_library.contains(name)
+                || name.is_empty()
+        };
+        modules.retain(|name| !is_none(name));
+        Self { modules }
+    }
+
+    /// Takes the source away where the tests do without it: then nothing can import it, read it or
+    /// run it. Where they need it for something else it stays, and is guarded inside.
+    pub(crate) async fn remove(
+        &self,
+        room: &Room,
+        task: &Task,
+        pristine: &Pristine,
+        paths: &Paths<'_>,
+    ) -> Result<bool, Fault> {
+        if self.is_needed(room, task, pristine).await? {
+            return Ok(false);
+        }
+        let policy = Policy::get()?;
+        let sources = pristine.names.iter().filter(|(path, kind)| {
+            matches!(kind, EntryKind::File | EntryKind::Link)
+                && is_source(policy, path)
+                && !matches!(paths.guard(path), Some(Guard::Test | Guard::Config))
+                && !paths.is_interpreter(path)
+        });
+        for (path, _) in sources {
+            remove(room, &task.workdir, path).await?;
+        }
+        Ok(true)
+    }
+
+    /// Whether the tests, their conftests or the configuration of pytest so much as name it. A word
+    /// in a comment counts: an original that stays is guarded, one that lacks fails honest code.
+    async fn is_needed(
+        &self,
+        room: &Room,
+        task: &Task,
+        pristine: &Pristine,
+    ) -> Result<bool, Fault> {
+        let policy = Policy::get()?;
+        let tests: BTreeSet<String> =
+            task.fail_to_pass.iter().map(|id| escaped(file_of(id))).collect();
+        let mut near: BTreeSet<String> = tests.clone();
+        for test in &tests {
+            let mut folder = test.as_str();
+            while let Some((above, _)) = folder.rsplit_once('/') {
+                // Imported on the way to the test: part of the library if it lies in it.
+                if pristine.names.contains_key(&format!("{above}/__init__.py")) {
+                    let top = above.split('/').next().unwrap_or(above);
+                    if self.modules.contains(top) {
+                        return Ok(true);
+                    }
+                    near.insert(format!("{above}/__init__.py"));
+                }
+                near.insert(format!("{above}/conftest.py"));
+                folder = above;
+            }
+        }
+        near.insert("conftest.py".into());
+        for path in &near {
+            let text = match pristine.files.get(path) {
+                Some(current) => Some(current.clone()),
+                None => read(room, &task.workdir, path).await?,
+            };
+            if let Some(Current::File { bytes, .. }) = text
+                && self.is_named(&String::from_utf8_lossy(&bytes), policy)
+            {
+                return Ok(true);
+            }
+        }
+        for path in policy.config_files.iter().filter(|path| !path.ends_with(".py")) {
+            let Some(Current::File { bytes, .. }) = read(room, &task.workdir, path).await? else {
+                continue;
+            };
+            let text = String::from_utf8_lossy(&bytes);
+            let loads = |line: &&str| line.contains("::") || line.contains("-p ");
+            let lines: Vec<&str> = text.lines().filter(loads).collect();
+            if self.is_named(&lines.join("\n"), policy) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_named(&self, text: &str, policy: &Policy) -> bool {
+        let imports_near = text.lines().map(str::trim_start).any(|line| {
+            line.starts_with("from .")
+                || policy.test_folders.iter().any(|folder| {
+                    ["from", "import"].iter().any(|word| {
+                        line.strip_prefix(&format!("{word} {folder}"))
+                            .is_some_and(|rest| !rest.starts_with(is_word))
+                    })
+                })
+        });
+        imports_near || text.split(|c| !is_word(c)).any(|word| self.modules.contains(word))
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn is_source(policy: &Policy, path: &str) -> bool {
+    policy.source_suffixes.iter().any(|suffix| path.ends_with(suffix.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pristine(names: &[&str]) -> Pristine {
+        let mut pristine = Pristine::default();
+        for name in names {
+            pristine.names.insert((*name).to_owned(), EntryKind::File);
+        }
+        pristine
+    }
+
+    #[test]
+    fn modules_are_what_an_import_would_find() {
+        let tree = pristine(&[
+            "lib_a/__init__.py",
+            "lib_a/core.py",
+            "single.py",
+            "fast.cpython-311-x86_64-linux-gnu.so",
+            "docs/conf.py",
+            "tests/__init__.py",
+            "json/__init__.py",
+            "setup.py",
+            "conftest.py",
+            "src/spaced/inner/a.py",
+            "README.md",
+        ]);
+        let probe = Probe { standard_library: vec!["json".into()], ..Probe::default() };
+        let policy = Policy::get().unwrap();
+        let found = Original::find("/testbed", &tree, &probe, policy);
+        let names: Vec<&str> = found.modules.iter().map(String::as_str).collect();
+        assert_eq!(names, ["fast", "lib_a", "single", "spaced"]);
+    }
+
+    #[test]
+    fn a_test_that_names_the_library_needs_it() {
+        let original = Original { modules: BTreeSet::from(["roman".to_owned()]) };
+        let policy = Policy::get().unwrap();
+        for text in
+            ["import roman.core", "x = 'roman.core'", "from . import a", "from tests.x import y"]
+        {
+            assert!(original.is_named(text, policy), "{text}");
+        }
+        for text in ["import agent_code", "romantic = 1", "from testsuite import x"] {
+            assert!(!original.is_named(text, policy), "{text}");
+        }
+    }
+}

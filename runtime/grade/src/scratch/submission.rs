@@ -1,0 +1,78 @@
+//! What the model wrote, in a folder of its own beside the source.
+
+use std::collections::BTreeSet;
+
+use proctor_sandbox_api::{Room, wire::RawPath};
+use proctor_seat::{ApplyError, apply_patch};
+use proctor_types::FromScratch;
+
+/// Files that say how the submission is installed: without one there is nothing to install.
+const PROJECT_FILES: [&str; 3] = ["setup.py", "pyproject.toml", "setup.cfg"];
+
+/// A submission as it lies in the room. Its own set-up script is never run: it could write to the
+/// interpreter before the tests do, and `packages=find_packages()` is what the task prescribes.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    /// The folder of its tree.
+    pub folder: String,
+    /// The folder to import from; absent where it cannot be installed.
+    pub import_root: Option<String>,
+}
+
+impl Submission {
+    /// Lays the start's files and the patch in `root`, a new folder outside the work directory.
+    pub(crate) async fn lay(
+        room: &Room,
+        root: RawPath,
+        start: &FromScratch,
+        patch: &[u8],
+    ) -> Result<Self, ApplyError> {
+        for (path, text) in &start.files {
+            let full = RawPath::from(format!("{root}/{path}"));
+            room.write(&full, text.as_bytes(), Some(0o644)).await.map_err(ApplyError::Room)?;
+        }
+        let changed = match patch.trim_ascii().is_empty() {
+            true => Vec::new(),
+            false => apply_patch(room, &root, patch).await?,
+        };
+        let paths: BTreeSet<String> = changed.iter().map(RawPath::escaped).collect();
+        let folder = root.to_string();
+        let import_root = import_root(&paths).map(|below| match below {
+            "" => folder.clone(),
+            below => format!("{folder}/{below}"),
+        });
+        Ok(Self { folder, import_root })
+    }
+}
+
+/// Where its packages are: at the top, or in `src`.
+fn import_root(paths: &BTreeSet<String>) -> Option<&'static str> {
+    if !PROJECT_FILES.iter().any(|file| paths.contains(*file)) {
+        return None;
+    }
+    let has = |root: &str| {
+        let below = paths.iter().filter_map(|path| path.strip_prefix(root));
+        below.into_iter().any(|path| match path.split_once('/') {
+            Some((_, rest)) => rest == "__init__.py",
+            None => path.ends_with(".py") && !PROJECT_FILES.contains(&path),
+        })
+    };
+    Some(if !has("") && has("src/") { "src" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_looked_for_where_a_project_has_them() {
+        let root = |paths: &[&str]| {
+            import_root(&paths.iter().map(|path| (*path).to_owned()).collect::<BTreeSet<_>>())
+        };
+        assert_eq!(root(&["agent_code/__init__.py"]), None, "nothing to install");
+        assert_eq!(root(&["setup.py", "agent_code/__init__.py"]), Some(""));
+        assert_eq!(root(&["setup.py", "agent_code.py"]), Some(""));
+        assert_eq!(root(&["pyproject.toml", "src/agent_code/__init__.py"]), Some("src"));
+        assert_eq!(root(&["setup.py"]), Some(""));
+    }
+}
