@@ -10,6 +10,7 @@ mod door_clients;
 mod doors;
 mod faults;
 mod fea_bench;
+mod featurebench;
 mod forensics;
 mod grade_log;
 mod halted;

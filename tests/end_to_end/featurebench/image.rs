@@ -1,0 +1,124 @@
+//! Images as the benchmark's are: one a repository, the whole library installed for development at
+//! `/testbed`, and once more at `/root/my_repo`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use proctor_seat::Sources;
+use proctor_types::Source;
+
+use crate::stage::cache;
+
+/// A library of PyPI, with its tests in its sdist.
+pub struct Library {
+    pub name: &'static str,
+    pub repo: &'static str,
+    pub version: &'static str,
+    pub sha256: &'static str,
+}
+
+pub const BOLTONS: Library = Library {
+    name: "boltons",
+    repo: "mahmoud/boltons",
+    version: "25.0.0",
+    sha256: "e110fbdc30b7b9868cb604e3f71d4722dd8f4dcb4a5ddd06028ba8f1ab0b5ace",
+};
+
+pub const MISTUNE: Library = Library {
+    name: "mistune",
+    repo: "lepture/mistune",
+    version: "3.4.0",
+    sha256: "2eaf7952af928ca8d33b779762effc1da517b62c6ad85ec8ca957e3b07b9782a",
+};
+
+/// What tests and builds need, as wheels for any Python 3.
+const WHEELS: [&str; 9] = [
+    "pytest==8.4.2",
+    "pytest-timeout==2.4.0",
+    "iniconfig==2.1.0",
+    "packaging==25.0",
+    "pluggy==1.6.0",
+    "pygments==2.19.2",
+    "setuptools==80.9.0",
+    "wheel==0.45.1",
+    "flit-core==3.12.0",
+];
+
+const DOCKERFILE: &str = "FROM proctor-test:bookworm
+COPY wheels /wheels
+RUN python3 -m venv /opt/miniconda3/envs/testbed && \\
+    /opt/miniconda3/envs/testbed/bin/pip install -q --no-cache-dir --no-index /wheels/*.whl
+COPY source /testbed
+RUN cd /testbed && \\
+    /opt/miniconda3/envs/testbed/bin/pip install -q --no-cache-dir --no-index --no-build-isolation -e . && \\
+    cp -r /testbed /root/my_repo && rm -rf /wheels
+";
+
+impl Library {
+    /// As the rows of the benchmark name it.
+    pub fn image(&self) -> String {
+        format!("proctor-test/featurebench-specs_{}-instance_{}", self.name, &self.sha256[..8])
+    }
+
+    /// The unpacked sdist.
+    pub fn source(&self) -> PathBuf {
+        let source = Source::Pypi {
+            pypi: self.name.into(),
+            version: self.version.into(),
+            sha256: self.sha256.into(),
+        };
+        let sources = Sources::new(cache().join("sources"));
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(sources.fetch(&source, Path::new("."))).unwrap().folder
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.source().join(path)).unwrap()
+    }
+
+    /// Builds the image. The engine's own cache makes a second call cheap.
+    pub fn build_image(&self) {
+        let context = tempfile::tempdir().unwrap();
+        let at = |name: &str| context.path().join(name);
+        run(Command::new("cp").arg("-rL").arg(wheels()).arg(at("wheels")));
+        run(Command::new("cp").arg("-r").arg(self.source()).arg(at("source")));
+        fs::write(at("Dockerfile"), DOCKERFILE).unwrap();
+        let mut build = Command::new("docker");
+        build.args(["build", "-q", "--network", "none", "-t", &self.image()]).arg(context.path());
+        // The engine's own builder: the other is a plug-in that not every machine has.
+        run(build.env("DOCKER_BUILDKIT", "0"));
+    }
+}
+
+/// Downloaded once for all tests.
+fn wheels() -> PathBuf {
+    let folder = cache().join("featurebench-wheels");
+    if folder.is_dir() {
+        return folder;
+    }
+    fs::create_dir_all(cache()).unwrap();
+    let place = tempfile::tempdir_in(cache()).unwrap();
+    let venv = place.path().join("venv");
+    run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv));
+    let wheels = place.path().join("wheels");
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["download", "-q", "--no-deps", "--only-binary", ":all:", "-d"]).arg(&wheels);
+    run(pip.args(WHEELS));
+    // Another test may have been faster.
+    let _ = fs::rename(&wheels, &folder);
+    folder
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}\n{}\n{}",
+        said(&output.stdout),
+        said(&output.stderr)
+    );
+}

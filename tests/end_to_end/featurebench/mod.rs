@@ -1,0 +1,126 @@
+//! FeatureBench rows of both levels, made from real libraries and graded on Docker in images as the
+//! benchmark's are.
+
+mod image;
+mod rows;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, arm, docker};
+use image::{BOLTONS, MISTUNE};
+use rows::Made;
+
+fn dataset(stage: &Stage, made: &[Made]) -> String {
+    let lines: Vec<String> = made.iter().map(|made| made.row.to_string()).collect();
+    stage.file("rows.jsonl", &lines.join("\n")).display().to_string()
+}
+
+/// Everything that `proctor grade` prints and keeps of predictions, as its report.
+fn graded(stage: &Stage, predictions: &str, tasks: &str) -> Value {
+    let name = Path::new(predictions).file_stem().unwrap().to_str().unwrap();
+    let out = stage.path(&format!("graded-{name}"));
+    let out = out.to_str().unwrap();
+    let args = ["--predictions", predictions, "--tasks", tasks, "--out", out, "--sandbox"];
+    stage.run(["grade"].into_iter().chain(args).chain(["docker"]), 0);
+    stage.report(Path::new(out))
+}
+
+/// A line of FeatureBench's `output.jsonl`.
+fn line(made: &Made, agent: &str, patch: &str) -> String {
+    json!({
+        "instance_id": made.id(), "n_attempt": 1, "model_patch": patch, "agent": agent,
+        "model": "m", "task_metadata": made.row, "success": true, "error": null
+    })
+    .to_string()
+}
+
+fn resolved(report: &Value, name: &str) -> (u64, u64, Value) {
+    let arm = arm(report, name);
+    let count = |key: &str| arm[key].as_u64().unwrap();
+    assert_eq!(arm["infrastructure_faults"], 0, "{report:#}");
+    (count("resolved"), count("graded"), arm["passed_rate"].clone())
+}
+
+#[test]
+fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
+    let name = "featurebench_gold_resolves_and_nothing_does_not_on_docker";
+    if !docker(name) {
+        return;
+    }
+    [BOLTONS, MISTUNE].iter().for_each(|library| library.build_image());
+    let stage = Stage::new();
+    let made: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let of = made.len() as u64;
+    let tasks = dataset(&stage, &made);
+
+    let gold = graded(&stage, "gold", &tasks);
+    assert_eq!(resolved(&gold, "gold"), (of, of, json!(1.0)), "{gold:#}");
+    let noop = graded(&stage, "noop", &tasks);
+    assert_eq!(resolved(&noop, "noop"), (0, of, json!(0.0)), "{noop:#}");
+    for report in [&gold, &noop] {
+        for task in report["tasks"].as_array().unwrap() {
+            assert_eq!(task.get("policies_differ"), None, "{task:#}");
+        }
+    }
+
+    // The same by the scaffolds, in sealed rooms: what they leave behind is what is graded.
+    let config = format!(
+        "tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"docker\"\n\
+         [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
+         [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n"
+    );
+    let config = stage.file("run.toml", &config);
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let report = stage.report(&out);
+    assert_eq!(resolved(&report, "gold"), (of, of, json!(1.0)), "{report:#}");
+    assert_eq!(resolved(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
+}
+
+#[test]
+fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
+    let name = "featurebench_output_with_the_original_in_its_place_is_told_on_docker";
+    if !docker(name) {
+        return;
+    }
+    [BOLTONS, MISTUNE].iter().for_each(|library| library.build_image());
+    let stage = Stage::new();
+    let made: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let tasks = dataset(&stage, &made);
+    let lines = made.iter().map(|made| {
+        let honest = line(made, "honest", &made.solution);
+        let patch = made.trick.as_deref().unwrap_or(&made.solution);
+        format!("{honest}\n{}\n", line(made, "sly", patch))
+    });
+    let output = stage.file("output.jsonl", &lines.collect::<String>());
+    let report = graded(&stage, output.to_str().unwrap(), &tasks);
+    let of = made.len() as u64;
+    for agent in ["honest/m", "sly/m"] {
+        // The benchmark's own number, which the trick does not lower.
+        assert_eq!(resolved(&report, agent), (of, of, json!(1.0)), "{report:#}");
+    }
+    let of_arm = |agent: &str, id: &str| {
+        let arm = &arm(&report, agent)["arm"];
+        let mut trials = report["tasks"].as_array().unwrap().iter();
+        trials.find(|trial| trial["arm"] == *arm && trial["task"] == id).unwrap().clone()
+    };
+    for made in &made {
+        let (honest, sly) = (of_arm("honest/m", made.id()), of_arm("sly/m", made.id()));
+        assert_eq!(honest.get("policies_differ"), None, "{honest:#}");
+        if made.trick.is_none() {
+            continue;
+        }
+        assert_eq!(sly["resolved"], true, "{sly:#}");
+        let why = sly["policies_differ"]["strict"].as_str().unwrap();
+        let asked = if made.row["repo"] == MISTUNE.repo {
+            "add_toc_hook, render_toc_ul of mistune.toc"
+        } else if made.id().contains("mathutils") {
+            "clamp, ceil, floor, Bits of boltons.mathutils"
+        } else {
+            "parse_int_list, format_int_list of boltons.strutils"
+        };
+        assert!(why.contains("original_used") && why.contains(asked), "{why}");
+    }
+}

@@ -1,0 +1,256 @@
+//! Rows as the benchmark's are, made by masking functions of real libraries.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use super::image::{BOLTONS, Library, MISTUNE};
+
+pub const SETUP: &str = "from setuptools import setup, find_packages
+setup(
+    name=\"agent_code\",
+    version=\"0.1\",
+    packages=find_packages(),
+)
+";
+
+/// A row, and a patch that solves it.
+pub struct Made {
+    pub row: Value,
+    pub solution: String,
+    /// On level 2, the patch that takes the original for its own.
+    pub trick: Option<String>,
+}
+
+impl Made {
+    pub fn id(&self) -> &str {
+        self.row["instance_id"].as_str().unwrap()
+    }
+}
+
+/// A file's text before and after; `None` where it is not there.
+type Edit<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
+
+/// `git diff` between two states.
+fn diff(edits: &[Edit<'_>]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let git = |args: &[&str]| {
+        let output = Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"])
+            .args(args)
+            .current_dir(folder.path())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let lay = |path: &str, text: Option<&str>| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        match text {
+            Some(text) => fs::write(path, text).unwrap(),
+            None => drop(fs::remove_file(path)),
+        }
+    };
+    git(&["init", "-q", "."]);
+    edits.iter().for_each(|(path, before, _)| lay(path, *before));
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "before"]);
+    edits.iter().for_each(|(path, _, after)| lay(path, *after));
+    git(&["add", "-A"]);
+    git(&["diff", "--cached"])
+}
+
+/// A module's text in two: its functions and classes of these names, and the rest.
+fn split(text: &str, names: &[&str]) -> (String, String) {
+    let (mut taken, mut rest) = (String::new(), String::new());
+    let mut inside = false;
+    for line in text.split_inclusive('\n') {
+        if line.starts_with(|c: char| !c.is_whitespace() && c != ')') {
+            let begins = |name: &&str| {
+                let word = |keyword: &str| {
+                    let after = line.strip_prefix(&format!("{keyword} {name}"));
+                    after.is_some_and(|after| after.starts_with(['(', ':']))
+                };
+                word("def") || word("class")
+            };
+            inside = names.iter().any(|name| begins(&name));
+        }
+        let part = if inside { &mut taken } else { &mut rest };
+        part.push_str(line);
+    }
+    assert!(!taken.is_empty(), "{names:?} are not there");
+    (taken, rest)
+}
+
+/// All columns of the published dataset, by which no row of ours differs.
+fn row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str) -> Value {
+    let settings = json!({
+        "repository": library.repo, "commit": library.version, "clone_method": "https",
+        "base_url": null, "base_image": "python312", "rebuild_base_image": false,
+        "rebuild_instance_image": false, "custom_instance_image_build": [], "pre_install": [],
+        "install": "pip install -e .", "pip_packages": [],
+        "docker_specs": {
+            "run_args": {
+                "cuda_visible_num": null, "number_once": 1, "shm_size": null, "cap_add": []
+            },
+            "custom_docker_args": []
+        },
+        "use_uv": false, "test_scanner_cmd": "pytest --collect-only", "timeout_scanner": 300,
+        "test_cmd": "pytest -rA -p no:cacheprovider --color=no", "timeout_run": 120,
+        "timeout_one": 30, "min_p2p_files": 1, "max_p2p_files": 5,
+        "library_name": library.name,
+        "black_links": [format!("https://github.com/{}", library.repo)]
+    });
+    let stem = Path::new(test).file_stem().unwrap().to_str().unwrap();
+    let id = library.repo.replace('/', "__");
+    let commit = library.sha256;
+    json!({
+        "instance_id": format!("{id}.{}.{stem}.{}.lv{level}", &commit[..8], &commit[8..16]),
+        "patch": patch, "test_patch": test_patch, "FAIL_TO_PASS": [test], "PASS_TO_PASS": [],
+        "image_name": library.image(), "repo": library.repo, "base_commit": &commit[..40],
+        "problem_statement": format!(
+            "## Task\nPlease complete it.\n\n**NOTE**: \n- This test is derived from the `{}` \
+             library.\n\nYou are forbidden to access the following URLs:\nblack_links:\n\n\
+             ## Interface Descriptions\n\n### Interface Description 1\n", library.name),
+        "repo_settings": settings.to_string()
+    })
+}
+
+/// Level 1: functions of a module are taken away, and a test file with them.
+fn incremental(library: &Library, module: &str, names: &[&str], test: &str, kept: &[&str]) -> Made {
+    let (whole, tested) = (library.read(module), library.read(test));
+    let (_, masked) = split(&whole, names);
+    let patch = diff(&[(module, Some(&whole), Some(&masked))]);
+    let test_patch = diff(&[(test, Some(&tested), None)]);
+    let mut row = row(library, test, 1, &patch, &test_patch);
+    row["PASS_TO_PASS"] = json!(kept);
+    Made { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), trick: None }
+}
+
+/// Level 2: a test file asks `agent_code` for what the library had.
+fn from_scratch(
+    library: &Library,
+    test: &str,
+    rewritten: &str,
+    module: &str,
+    (path, text, names): (&str, &str, &[&str]),
+) -> Made {
+    let test_patch = diff(&[(test, Some(&library.read(test)), Some(rewritten))]);
+    let submission = |init: &str, more: Option<Edit<'_>>| {
+        let mut edits =
+            vec![("setup.py", None, Some(SETUP)), ("agent_code/__init__.py", None, Some(init))];
+        edits.extend(more);
+        diff(&edits)
+    };
+    let names = names.join(", ");
+    let stem = Path::new(path).file_stem().unwrap().to_str().unwrap();
+    let solution =
+        submission(&format!("from .{stem} import {names}\n"), Some((path, None, Some(text))));
+    let trick = submission(&format!("from {module} import {names}\n"), None);
+    let mut row = row(library, test, 2, "", &test_patch);
+    // The published rows have none.
+    row["gold"] = json!(solution);
+    Made { row, solution, trick: Some(trick) }
+}
+
+/// A name where it is used as one.
+fn renamed(text: &str, names: &[&str]) -> String {
+    let mut out = text.to_owned();
+    for name in names {
+        let parts: Vec<&str> = out.split(name).collect();
+        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+        let mut next = parts[0].to_owned();
+        for part in &parts[1..] {
+            let free = !next.ends_with(is_word) && !part.starts_with(|c| c != '.' && is_word(c));
+            next.push_str(if free { "agent_code." } else { "" });
+            next.push_str(name);
+            next.push_str(part);
+        }
+        out = next;
+    }
+    out
+}
+
+pub fn level_1() -> Vec<Made> {
+    vec![
+        incremental(
+            &BOLTONS,
+            "boltons/strutils.py",
+            &["parse_int_list", "format_int_list"],
+            "tests/test_strutils.py",
+            &["tests/test_listutils.py", "tests/test_mathutils.py"],
+        ),
+        incremental(
+            &MISTUNE,
+            "src/mistune/plugins/def_list.py",
+            &["_collect_definitions", "_scan_definition_tail", "_get_line"],
+            "tests/test_def_list.py",
+            &["tests/test_hooks.py"],
+        ),
+    ]
+}
+
+pub fn level_2() -> Vec<Made> {
+    // The tests use more of the library than what is asked for.
+    let names = ["parse_int_list", "format_int_list"];
+    let (lists, _) = split(&BOLTONS.read("boltons/strutils.py"), &names);
+    let lists = format!("import collections\n\n\n{lists}");
+    let mut test = BOLTONS.read("tests/test_strutils.py");
+    for name in names {
+        test = test.replace(&format!("strutils.{name}"), &format!("agent_code.{name}"));
+    }
+    let test = format!("import agent_code\n{test}");
+    let lists = from_scratch(
+        &BOLTONS,
+        "tests/test_strutils.py",
+        &test,
+        "boltons.strutils",
+        ("agent_code/lists.py", &lists, &names),
+    );
+    // They use nothing else of it.
+    let names = ["clamp", "ceil", "floor", "Bits"];
+    let import = "from boltons.mathutils import clamp, ceil, floor, Bits\n";
+    let test = BOLTONS.read("tests/test_mathutils.py");
+    assert!(test.contains(import));
+    let test = format!("import agent_code\n{}", renamed(&test.replace(import, ""), &names));
+    let text = BOLTONS.read("boltons/mathutils.py");
+    let numbers = from_scratch(
+        &BOLTONS,
+        "tests/test_mathutils.py",
+        &test,
+        "boltons.mathutils",
+        ("agent_code/numbers.py", &text, &names),
+    );
+    // What is asked for works on the library's own objects.
+    let names = ["add_toc_hook", "render_toc_ul"];
+    let import = "from mistune.toc import add_toc_hook, render_toc_ul\n";
+    let test = MISTUNE.read("tests/test_hooks.py");
+    assert!(test.contains(import));
+    let test = format!("import agent_code\n{}", renamed(&test.replace(import, ""), &names));
+    let text = MISTUNE
+        .read("src/mistune/toc.py")
+        .replace("from .core import BlockState\nfrom .util import escape, striptags\n", TOC)
+        .replace("BlockState())", "type(parent)())");
+    let toc = from_scratch(
+        &MISTUNE,
+        "tests/test_hooks.py",
+        &test,
+        "mistune.toc",
+        ("agent_code/toc.py", &text, &names),
+    );
+    vec![lists, numbers, toc]
+}
+
+const TOC: &str = "from html import escape as _escape
+
+
+def escape(text):
+    return _escape(text)
+
+
+def striptags(text):
+    return re.sub(r\"(<!--.*?-->|<[^>]*>)\", \"\", text)
+
+";
