@@ -55,14 +55,16 @@ def start():
 
     origin = None
     if order["submitted"] is not None:
-        spec = importlib.util.spec_from_file_location(order["module"] + "o", here + "/origin.py")
-        guard = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(guard)
-        origin = guard.Origin(emit, order["submitted"])
         if order["submitted"]["import_root"] is not None:
             # Last, so that it stands in for nothing that is there.
             sys.path.append(order["submitted"]["import_root"])
-        origin.install()
+        if order["submitted"]["guard"]:
+            name = order["module"] + "o"
+            spec = importlib.util.spec_from_file_location(name, here + "/origin.py")
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            origin = module.Origin(emit, order["submitted"])
+            origin.install()
 
     plugin = recorder.Recorder(emit, order, origin)
     leave, flush = os._exit, (sys.stdout, sys.stderr)

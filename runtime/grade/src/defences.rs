@@ -14,6 +14,7 @@ pub struct Defences {
     pub(crate) require_end: bool,
     pub(crate) canaries: bool,
     pub(crate) fingerprints: bool,
+    pub(crate) guard_original: bool,
 }
 
 impl Default for Defences {
@@ -29,6 +30,7 @@ impl Default for Defences {
             require_end: true,
             canaries: true,
             fingerprints: true,
+            guard_original: true,
         }
     }
 }
@@ -54,6 +56,7 @@ impl Defences {
             "require_end" => &mut defences.require_end,
             "canaries" => &mut defences.canaries,
             "fingerprints" => &mut defences.fingerprints,
+            "guard_original" => &mut defences.guard_original,
             _ => panic!("no defence is named {name}"),
         };
         *switch = false;

@@ -40,6 +40,8 @@ pub(crate) struct Submitted {
     /// The submission's tree.
     pub folder: String,
     pub import_root: Option<String>,
+    /// Whether it is kept from the original at all.
+    pub guard: bool,
     pub workdir: String,
     /// Top-level modules of the original.
     pub modules: BTreeSet<String>,

@@ -34,8 +34,10 @@ impl Grading<'_> {
             Vec::new()
         };
         let absent = self.seat(&pristine, &paths).await?;
-        original.remove(room, task, &pristine, &paths).await?;
         let defences = self.options.defences;
+        if defences.guard_original {
+            original.remove(room, task, &pristine, &paths).await?;
+        }
         restore(room, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
         let submission = match Submission::lay(room, secret_folder()?, start, patch).await {
             Ok(submission) => submission,
@@ -48,6 +50,7 @@ impl Grading<'_> {
         let submitted = Submitted {
             folder: submission.folder,
             import_root: submission.import_root,
+            guard: defences.guard_original,
             workdir: task.workdir.clone(),
             modules: original.modules,
             test_folders: self.policy.test_folders.clone(),

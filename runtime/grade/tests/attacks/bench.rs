@@ -101,7 +101,7 @@ pub fn patch(edits: &[Edit<'_>]) -> String {
         .collect()
 }
 
-fn diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
+pub fn diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     let side = |text: Option<&str>, sign: char| -> (usize, String) {
         let lines: Vec<&str> = text.unwrap_or_default().lines().collect();
         (lines.len(), lines.iter().map(|line| format!("{sign}{line}\n")).collect())

@@ -10,4 +10,5 @@ mod loading;
 mod native;
 mod official;
 mod results;
+mod scratch;
 mod tree;
