@@ -47,7 +47,7 @@ const WHEELS: [&str; 9] = [
     "flit-core==3.12.0",
 ];
 
-const DOCKERFILE: &str = "FROM proctor-test:bookworm
+const DOCKERFILE: &str = "FROM proctor-test:git
 COPY wheels /wheels
 RUN python3 -m venv /opt/miniconda3/envs/testbed && \\
     /opt/miniconda3/envs/testbed/bin/pip install -q --no-cache-dir --no-index /wheels/*.whl

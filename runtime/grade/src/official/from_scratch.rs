@@ -20,7 +20,7 @@ const GIT: &str = "git init -q && git config user.email fb@bench.com && \
 
 impl Live<'_> {
     /// The harness's steps in its order. Installing may fail, the test patch may not fit: it goes on.
-    pub(super) async fn from_scratch(
+    pub(super) async fn submission(
         &self,
         start: &FromScratch,
         patch: &[u8],

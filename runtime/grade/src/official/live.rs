@@ -93,7 +93,7 @@ impl Live<'_> {
             return Ok(self.not_run("the patch is empty: the harness does not run it", Vec::new()));
         }
         if let Some(start) = &self.task.from_scratch {
-            return self.from_scratch(start, patch).await;
+            return self.submission(start, patch).await;
         }
         let tests = self.tests().await?;
         self.mask().await?;
