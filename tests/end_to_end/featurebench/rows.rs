@@ -75,7 +75,7 @@ fn split(text: &str, names: &[&str]) -> (String, String) {
                 };
                 word("def") || word("class")
             };
-            inside = names.iter().any(|name| begins(name));
+            inside = names.iter().any(begins);
         }
         let part = if inside { &mut taken } else { &mut rest };
         part.push_str(line);
