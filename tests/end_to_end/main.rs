@@ -20,6 +20,7 @@ mod mistakes;
 mod paid;
 mod resume;
 mod scripted;
+mod settings;
 mod site;
 mod stage;
 mod swe_bench;

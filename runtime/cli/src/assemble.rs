@@ -17,13 +17,11 @@ use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::{Backend, Machine};
 use proctor_seat::Sources;
-use proctor_types::{
-    Arm, Fault, FlakePolicy, Layer, ModelSpec, NetworkMode, RunRecord, SandboxKind,
-};
+use proctor_types::{Arm, Fault, FlakePolicy, Layer, NetworkMode, RunRecord, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    config::GradingFile,
+    config::{ConfigFile, GradingFile},
     error::{CommandError, UserError},
 };
 
@@ -56,13 +54,14 @@ pub async fn backends(
 }
 
 /// Makes the path of every `script:FILE` absolute, from the current folder or else from `beside`:
-/// a run is resumed from anywhere.
-pub fn place_scripts(models: &mut BTreeMap<String, ModelSpec>, beside: &Path) {
-    for model in models.values_mut() {
-        let Some(file) = model.base_url.strip_prefix(SCRIPT) else { continue };
-        let found = [Path::new(file).to_owned(), beside.join(file)];
+/// a run is resumed from anywhere, and rate limits find the script by its address.
+pub fn place_scripts(file: &mut ConfigFile, beside: &Path) {
+    let models = file.models.values_mut().map(|model| &mut model.base_url);
+    for base_url in models.chain(file.endpoints.values_mut().map(|table| &mut table.base_url)) {
+        let Some(script) = base_url.strip_prefix(SCRIPT) else { continue };
+        let found = [Path::new(script).to_owned(), beside.join(script)];
         if let Some(path) = found.iter().find_map(|path| path.canonicalize().ok()) {
-            model.base_url = format!("{SCRIPT}{}", path.display());
+            *base_url = format!("{SCRIPT}{}", path.display());
         }
     }
 }

@@ -19,9 +19,12 @@ const BUILT: &str = "tasks";
 pub async fn read(patterns: &[String], beside: &Path, cache: &Path) -> Result<Loaded, UserError> {
     let patterns: Vec<_> = patterns.iter().map(|pattern| placed(pattern, beside)).collect();
     let hub = Hub::of_this_host(cache.join("hub"));
-    proctor_datasets::load_with(&patterns, Path::new("."), &hub)
-        .await
-        .map_err(|error| UserError::new(error.to_string()))
+    proctor_datasets::load_with(&patterns, Path::new("."), &hub).await.map_err(|error| {
+        UserError::new(error.to_string()).mend(
+            "name files that are there, from the current folder or else from the \
+                 configuration's, or a dataset: docs/datasets.md",
+        )
+    })
 }
 
 /// Loads every task of some patterns, in order. Rows that cannot be read are named together and
@@ -38,9 +41,7 @@ pub async fn load(
 /// Reads what some patterns name, where it is whole and not empty; nothing is built.
 pub async fn whole(patterns: &[String], beside: &Path, cache: &Path) -> Result<Loaded, UserError> {
     if patterns.is_empty() {
-        return Err(
-            UserError::new("key `tasks`: is empty").mend("name a file, a glob or a dataset")
-        );
+        return Err(UserError::new("no tasks are named").mend("name a file, a glob or a dataset"));
     }
     let loaded = read(patterns, beside, cache).await?;
     if !loaded.bad.is_empty() {
@@ -48,7 +49,8 @@ pub async fn whole(patterns: &[String], beside: &Path, cache: &Path) -> Result<L
         return Err(UserError::new(rows.join("\n")).mend("correct or remove these rows"));
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
-        return Err(UserError::new(format!("no task in {}", patterns.join(", "))));
+        return Err(UserError::new(format!("no task in {}", patterns.join(", ")))
+            .mend("name files of tasks or recipes, or a dataset: docs/datasets.md"));
     }
     Ok(loaded)
 }

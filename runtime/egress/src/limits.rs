@@ -10,6 +10,7 @@ const SHIPPED: &str = include_str!("../../../configs/egress.toml");
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
     pub(crate) limits: Limits,
+    pub(crate) patterns: Patterns,
     pub(crate) client: Client,
 }
 
@@ -41,6 +42,12 @@ impl Limits {
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_secs(self.idle_seconds)
     }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patterns {
+    pub(crate) methods: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

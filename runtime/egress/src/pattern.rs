@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::{
     glob,
+    limits::Settings,
     target::{Origin, Scheme},
 };
 
@@ -68,6 +69,16 @@ impl Pattern {
     }
 
     fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
+        // A user and a password in it are shown to nobody.
+        let user = text.split_once("://").and_then(|(_, rest)| {
+            rest.split('/')
+                .next()?
+                .contains('@')
+                .then_some("it holds a user or a password, which no pattern has")
+        });
+        if let Some(why) = user {
+            return Err(PatternError { text: "(not shown)".into(), why });
+        }
         let wrong = |why| PatternError { text: text.to_owned(), why };
         let (methods, url) = match text.trim().split_once(char::is_whitespace) {
             Some((methods, url)) => (methods.split(',').collect(), url.trim()),
@@ -77,6 +88,10 @@ impl Pattern {
             name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
         }) {
             return Err(wrong("methods are written in capitals with commas between: `GET,HEAD`"));
+        }
+        let known = Settings::shipped().map_err(|_| wrong("the list of methods cannot be read"))?;
+        if methods.iter().any(|name| !known.patterns.methods.iter().any(|known| known == name)) {
+            return Err(wrong("no such method; write one of HTTP's, as in `GET,HEAD https://...`"));
         }
         let (scheme, rest) = url
             .split_once("://")

@@ -19,9 +19,11 @@ impl Exception {
             Some((name, address)) => (Some(name), address),
             None => (None, text),
         };
-        let address = address.parse().map_err(|_| {
-            format!("`{text}`: write ADDRESS:PORT or NAME=ADDRESS:PORT, as in `127.0.0.1:8443`")
-        })?;
+        let form = "write ADDRESS:PORT or NAME=ADDRESS:PORT, as in `127.0.0.1:8443`";
+        let address: SocketAddr = address.parse().map_err(|_| format!("`{text}`: {form}"))?;
+        if address.port() == 0 {
+            return Err(format!("`{text}`: nothing listens on port 0; {form}"));
+        }
         let name = match name {
             None => None,
             Some(name) => Some(
@@ -61,9 +63,15 @@ mod tests {
         assert!(!named.admits("other.test", "[::1]:8443".parse().unwrap()));
         assert_eq!(named.pins("index.test", 8443), Some("::1".parse().unwrap()));
         assert_eq!(named.pins("index.test", 443), None);
-        for wrong in
-            ["", "127.0.0.1", "localhost:1", "=127.0.0.1:1", "a b=127.0.0.1:1", "1.2.3.4=1.2.3.4:1"]
-        {
+        for wrong in [
+            "",
+            "127.0.0.1",
+            "127.0.0.1:0",
+            "localhost:1",
+            "=127.0.0.1:1",
+            "a b=127.0.0.1:1",
+            "1.2.3.4=1.2.3.4:1",
+        ] {
             assert!(Exception::parse(wrong).is_err(), "{wrong}");
         }
     }

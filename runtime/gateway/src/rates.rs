@@ -31,9 +31,14 @@ pub struct EndpointRates {
 }
 
 impl EndpointRates {
-    fn holds_for(&self, model: &ModelSpec) -> bool {
+    /// Whether the model is at this address.
+    pub fn is_at(&self, model: &ModelSpec) -> bool {
         address(&self.base_url) == address(&model.base_url)
-            && self.model.as_ref().is_none_or(|name| *name == model.name)
+    }
+
+    /// Whether requests to the model keep these limits.
+    pub fn holds_for(&self, model: &ModelSpec) -> bool {
+        self.is_at(model) && self.model.as_ref().is_none_or(|name| *name == model.name)
     }
 }
 

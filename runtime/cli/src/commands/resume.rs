@@ -47,22 +47,23 @@ fn raise(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
             let mend = "only budget.run.* and budget.arm.* may be; for others start a new run";
             return Err(UserError::new(what).mend(mend));
         }
-        let unreadable = |error: String| UserError::new(format!("--set {set}: {error}"));
+        let mut alone = toml::Table::new();
+        let path = config::set(&mut alone, set)?;
+        config::walk(&alone, config::Extent::Part).map_err(|problem| {
+            let what = format!("--set {}: {}", path.join("."), problem.wrong.what);
+            UserError::new(what).mend(problem.wrong.mend)
+        })?;
+        let unreadable =
+            |error: String| UserError::new(format!("--set {}: {error}", path.join(".")));
         for arm in &mut record.arms {
             let budget = toml::Value::try_from(&arm.budget);
             let budget = budget.map_err(|error| unreadable(error.to_string()))?;
             let mut table = toml::Table::from_iter([("budget".to_owned(), budget)]);
             config::set(&mut table, set)?;
             let budget = table.remove("budget").unwrap_or_else(|| toml::Table::new().into());
-            arm.budget = budget.try_into().map_err(|error: toml::de::Error| {
-                let why = error.message().trim();
-                match config::nearest_named_in(why) {
-                    Some(nearest) => {
-                        unreadable(why.into()).mend(format!("did you mean `{nearest}`?"))
-                    }
-                    None => unreadable(why.into()),
-                }
-            })?;
+            arm.budget = budget
+                .try_into()
+                .map_err(|error: toml::de::Error| unreadable(error.message().into()))?;
         }
     }
     Ok(())

@@ -21,13 +21,14 @@ use crate::{
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
-    let mut file = config::read(&args.config, &args.set)?;
+    let (mut file, written) = config::read(&args.config, &args.set)?;
     if let Some(model) = &args.model {
         config::put_model(&mut file, model)?;
     }
-    assemble::place_scripts(&mut file.models, args.config.parent().unwrap_or(Path::new(".")));
+    assemble::place_scripts(&mut file, args.config.parent().unwrap_or(Path::new(".")));
     let resolved = config::resolve(
         file,
+        &written,
         &|name| proctor_scaffolds::builtin(name),
         proctor_scaffolds::names(),
     )?;
@@ -35,7 +36,9 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     let beside = args.config.parent().unwrap_or(Path::new("."));
     if args.dry_run {
         // Recipes are named, not built: a look at a plan starts nothing.
-        let loaded = tasks::whole(&resolved.file.tasks, beside, &cache).await?;
+        let loaded = tasks::whole(&resolved.file.tasks, beside, &cache)
+            .await
+            .map_err(|error| written.about(&["tasks"], error))?;
         let named = loaded.tasks.iter().map(|task| task.id.to_string());
         let recipes = loaded.recipes.iter().map(|located| located.recipe.id.clone());
         show_plan(
@@ -50,7 +53,11 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     let Some(first) = backends.values().next() else {
         return Err(UserError::new("no arm names a sandbox").into());
     };
-    let tasks = tasks::load(&resolved.file.tasks, beside, &cache, first).await?;
+    let loaded = tasks::load(&resolved.file.tasks, beside, &cache, first).await;
+    let tasks = loaded.map_err(|error| match error {
+        CommandError::User(error) => written.about(&["tasks"], error).into(),
+        other => other,
+    })?;
     assemble::check_doors(&resolved.arms, &tasks)?;
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
     let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks)?;

@@ -49,6 +49,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let planned = tasks::load(&asked.dataset.tasks, Path::new("."), &cache, &backend).await?;
     let resolved = config::resolve(
         config_of(&asked),
+        &config::Written::default(),
         &|name| proctor_scaffolds::builtin(name),
         proctor_scaffolds::names(),
     )?;

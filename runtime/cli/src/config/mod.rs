@@ -1,12 +1,19 @@
 //! Run configurations: as written, with `--set` laid over, and as resolved.
 
-mod check;
+mod effect;
+mod endpoints;
 mod file;
+mod keys;
+mod kind;
 mod model;
 mod resolve;
 mod set;
+mod walk;
+mod written;
 
 pub use file::{ArmFile, ConfigFile, GradingFile, plain_arm, read};
 pub use model::put_model;
 pub use resolve::resolve;
-pub use set::{lay as set, nearest_named_in};
+pub use set::lay as set;
+pub use walk::{Extent, walk};
+pub use written::Written;

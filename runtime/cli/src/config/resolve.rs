@@ -6,7 +6,7 @@ use proctor_scaffold_api::Scaffold;
 use proctor_types::{Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec};
 
 use crate::{
-    config::{ConfigFile, check::check},
+    config::{ArmFile, ConfigFile, Extent, Written, effect, endpoints, kind::nearest, walk},
     error::UserError,
 };
 
@@ -18,62 +18,90 @@ pub struct RunConfig {
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<std::sync::Arc<dyn Scaffold>>;
 
-/// Looks up every scaffold and model, and names each arm by its factors.
+/// Looks up every scaffold and model, and names each arm by its factors. Errors name keys as they
+/// were written.
 pub fn resolve(
     file: ConfigFile,
+    written: &Written,
     scaffold: Lookup<'_>,
     known: &[&str],
 ) -> Result<RunConfig, UserError> {
     if file.arms.is_empty() {
-        return Err(UserError::new("key `arms`: a run needs at least one arm"));
+        return Err(written
+            .error(&["arms"], "a run needs at least one arm")
+            .mend("add [[arms]] with `name` and `scaffold` below it"));
     }
-    check(&file)?;
+    if written.table().is_empty() {
+        // Made by a command's own arguments: their values are no better than a file's.
+        let table =
+            toml::Table::try_from(&file).map_err(|error| UserError::new(error.to_string()))?;
+        walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
+    }
+    endpoints::check(&file, written)?;
+    if let Some(certificate) = &file.grading.certificate
+        && let Err(error) = std::fs::File::open(certificate)
+    {
+        let what = format!("cannot read {}: {error}", certificate.display());
+        return Err(written
+            .error(&["grading", "certificate"], what)
+            .mend("`proctor tasks validate --repeat 3 --certificate FILE` writes one"));
+    }
     let mut arms = Vec::new();
     let mut names = BTreeSet::new();
     let mut ids: BTreeMap<ArmId, String> = BTreeMap::new();
     for (index, arm) in file.arms.iter().enumerate() {
-        let place = format!("arms.{index} ({})", arm.name);
+        let index = index.to_string();
+        let own = |key| ["arms", index.as_str(), key];
         if !names.insert(arm.name.clone()) {
-            return Err(UserError::new(format!("{place}: two arms have this name")));
+            return Err(written
+                .error(&own("name"), format!("two arms are called `{}`", arm.name))
+                .mend("give each arm a name of its own"));
         }
         let Some(found) = scaffold(&arm.scaffold) else {
-            let what = format!("{place}: no scaffold is called `{}`", arm.scaffold);
-            return Err(UserError::new(what).mend(format!("known: {}", known.join(", "))));
+            let what = format!("no scaffold is called `{}`", arm.scaffold);
+            let mend = format!("known: {}", known.join(", "));
+            return Err(written.error(&own("scaffold"), what).mend(mend));
         };
         let model = match (&arm.model, found.needs_model()) {
             (None, true) => {
-                let what = format!("{place}: the scaffold `{}` needs a model", arm.scaffold);
-                return Err(UserError::new(what).mend("add `model = \"...\"` to the arm"));
+                let what = format!("the scaffold `{}` needs a model", arm.scaffold);
+                return Err(written
+                    .error(&own("scaffold"), what)
+                    .mend("add `model = \"...\"` to the arm"));
             }
             (Some(_), false) | (None, false) => None,
-            (Some(name), true) => Some(model_named(&file.models, name, &place)?),
+            (Some(name), true) => Some(
+                model_named(&file.models, name)
+                    .map_err(|(what, mend)| written.error(&own("model"), what).mend(mend))?,
+            ),
         };
         if arm.scaffold == "replay" {
             match &arm.replay {
                 Some(file) if file.is_file() => {}
                 Some(file) => {
-                    let what = format!("{place}: replay: no file {}", file.display());
-                    return Err(UserError::new(what).mend("name a trial's trajectory.jsonl"));
+                    let what = format!("replay: no file {}", file.display());
+                    return Err(written
+                        .error(&own("replay"), what)
+                        .mend("name a trial's trajectory.jsonl"));
                 }
                 None => {
-                    return Err(UserError::new(format!("{place}: nothing to replay"))
+                    return Err(written
+                        .error(&own("scaffold"), "nothing to replay")
                         .mend("add `replay = \"RUN/trials/.../trajectory.jsonl\"` to the arm"));
                 }
             }
         }
-        proctor_egress::Policy::of_arm(&arm.network)
-            .and_then(|_| proctor_egress::read_certificates(arm.network.ca_file.as_deref()))
-            .map_err(|why| {
-                UserError::new(format!("{place}: {why}")).mend("docs/egress.md has the grammar")
-            })?;
+        check_network(arm, written, &index)?;
         if arm.budget.run != file.budget.run {
-            let what = format!("{place}: budget.run: a run has one such limit, for all its arms");
-            return Err(UserError::new(what).mend("set it in [budget.run] at the top"));
+            return Err(written
+                .error(&["arms", &index, "budget", "run"], "a run has one such limit, for all arms")
+                .mend("set it in [budget.run] at the top"));
         }
         if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_door()) {
-            let what = format!("{place}: budget.{key}: cannot be kept for `{}`", arm.scaffold);
-            return Err(UserError::new(what).mend(
-                "its loop runs inside the room, where nobody can tell it or hold its tools",
+            let what = format!("cannot be kept for the scaffold `{}`", arm.scaffold);
+            return Err(written.error(&written.of_arm(&index, "budget", key), what).mend(
+                "its loop runs inside the room, where nobody can tell it or hold its tools: take the \
+                 key away for this arm",
             ));
         }
         let mut prompts = found.factors();
@@ -95,13 +123,14 @@ pub fn resolve(
         }
         .identified();
         if let Some(other) = ids.insert(resolved.id.clone(), arm.name.clone()) {
-            let what = format!("{place}: has the same factors as the arm `{other}`");
-            return Err(
-                UserError::new(what).mend("change a factor, or raise `attempts` to repeat an arm")
-            );
+            let what = format!("has the same factors as the arm `{other}`");
+            return Err(written
+                .error(&["arms", &index], what)
+                .mend("change a factor, or raise `attempts` to repeat an arm"));
         }
         arms.push(resolved);
     }
+    effect::check(&file, written)?;
     Ok(RunConfig { file, arms })
 }
 
@@ -115,19 +144,123 @@ fn inner(budget: &Budget) -> Option<&'static str> {
     kept.into_iter().find(|(_, asked)| *asked).map(|(key, _)| key)
 }
 
+/// Patterns were checked as they are written; here are the files, and the policy as a whole.
+fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), UserError> {
+    let of = |key| written.of_arm(index, "network", key);
+    proctor_egress::Policy::of_arm(&arm.network).map_err(|why| {
+        written.error(&["arms", index, "network"], why).mend("docs/egress.md has the grammar")
+    })?;
+    if let Some(file) = &arm.network.ca_file {
+        let wrong = |what: String| {
+            written.error(&of("ca_file"), what).mend(
+                "name a file of certificates in PEM form; a relative path starts from the \
+                 configuration's folder (docs/egress.md)",
+            )
+        };
+        std::fs::File::open(file)
+            .map_err(|error| wrong(format!("cannot read {}: {error}", file.display())))?;
+        proctor_egress::read_certificates(Some(file)).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+/// The model, or what is wrong and the mend.
 fn model_named(
     models: &BTreeMap<String, ModelSpec>,
     name: &str,
-    place: &str,
-) -> Result<ModelSpec, UserError> {
+) -> Result<ModelSpec, (String, String)> {
     models.get(name).cloned().ok_or_else(|| {
-        let nearest = models
-            .keys()
-            .max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
-        let error = UserError::new(format!("{place}: no model is called `{name}`"));
-        match nearest {
-            Some(nearest) => error.mend(format!("did you mean `{nearest}`?")),
-            None => error.mend(format!("add a table [models.\"{name}\"]")),
-        }
+        let what = format!("no model is called `{name}`");
+        let mend = match nearest(name, models.keys().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("add a table [models.\"{name}\"]"),
+        };
+        (what, mend)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
+    use serde_json::{Value, json};
+
+    use super::resolve;
+    use crate::{config::read, error::UserError};
+
+    /// A command line client in the room, which speaks to the model through its door.
+    struct Client;
+
+    #[async_trait]
+    impl Scaffold for Client {
+        fn name(&self) -> &'static str {
+            "client"
+        }
+
+        fn factors(&self) -> Value {
+            json!({})
+        }
+
+        fn needs_model(&self) -> bool {
+            true
+        }
+
+        fn model_door(&self) -> Option<Value> {
+            Some(json!({}))
+        }
+
+        async fn drive(&self, _: &mut dyn Session) -> Result<Finish, Stop> {
+            Ok(Finish::Submitted)
+        }
+    }
+
+    /// One arm of the client and one of a loop in the runtime, with these lines.
+    fn resolved(lines: &str, of_client: &str) -> Result<Vec<String>, UserError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = format!(
+            "tasks = []\n{lines}\n\
+             [[arms]]\nname = 'loop'\nscaffold = 'tools'\nmodel = 'm'\n\
+             [[arms]]\nname = 'cli'\nscaffold = 'client'\nmodel = 'm'\n{of_client}\n\
+             [models.m]\nbase_url = 'http://h'\nname = 'm'\n"
+        );
+        std::fs::write(file.path(), text).unwrap();
+        let (config, written) = read(file.path(), &[])?;
+        let lookup = |name: &str| match name {
+            "client" => Some(Arc::new(Client) as Arc<dyn Scaffold>),
+            other => proctor_scaffolds::builtin(other),
+        };
+        let resolved = resolve(config, &written, &lookup, &["client", "tools"])?;
+        Ok(resolved.arms.into_iter().map(|arm| arm.name).collect())
+    }
+
+    /// What only a loop in the runtime can keep is refused for a client behind the model door, and
+    /// named where it was written.
+    #[test]
+    fn what_a_client_in_the_room_cannot_keep_is_refused() {
+        for (key, line) in [
+            ("disclosure", "disclosure = 'countdown'"),
+            ("ending", "ending = 'grace'"),
+            ("tool_seconds", "tool_seconds = 60"),
+        ] {
+            let top = format!("[budget]\nsteps = 5\n{line}");
+            let own = format!("budget = {{ steps = 5, {line} }}");
+            for (error, path) in [
+                (resolved(&top, "").unwrap_err(), format!("key `budget.{key}`")),
+                (resolved("", &own).unwrap_err(), format!("key `arms.1.budget.{key}` (arm `cli`)")),
+            ] {
+                assert!(error.what.contains(&path), "{path}: {}", error.what);
+                assert!(error.what.contains("cannot be kept for the scaffold `client`"));
+                assert!(error.mend.unwrap().contains("inside the room"));
+            }
+            // The client's own arm may say otherwise than the top.
+            if key != "tool_seconds" {
+                let other = "budget = { disclosure = 'announced', ending = 'hard' }";
+                assert_eq!(resolved(&top, other).unwrap(), ["loop", "cli"]);
+            }
+        }
+        let kept = "[budget]\nsteps = 5\ncost_usd = 1\nwall_seconds = 9\ndisclosure = 'announced'";
+        assert_eq!(resolved(kept, "").unwrap(), ["loop", "cli"]);
+    }
 }

@@ -1,17 +1,18 @@
-//! `--set KEY=VALUE`, and the nearest known key of an error.
+//! `--set KEY=VALUE`.
 
 use crate::error::UserError;
 
-/// Lays one `KEY=VALUE` over a table. Parts of the key are divided by dots, a part with dots of its
-/// own stands in double quotes; a number picks an element of a list.
-pub fn lay(table: &mut toml::Table, set: &str) -> Result<(), UserError> {
+/// Lays one `KEY=VALUE` over a table, and returns the parts of the key. They are divided by dots, a
+/// part with dots of its own stands in double quotes; a number picks an element of a list.
+pub fn lay(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserError> {
     let Some((key, text)) = set.split_once('=') else {
         return Err(UserError::new(format!("--set {set:?} has no `=`"))
             .mend("write --set budget.steps=100"));
     };
-    let parts = split(key);
-    let Some((last, path)) = parts.split_last().filter(|(last, _)| !last.is_empty()) else {
-        return Err(UserError::new(format!("--set {set:?} has no key")));
+    let parts_of = split(key);
+    let Some((last, path)) = parts_of.split_last().filter(|(last, _)| !last.is_empty()) else {
+        return Err(UserError::new(format!("--set {set:?} has no key"))
+            .mend("write --set budget.steps=100"));
     };
     let value = parse_value(text);
     let mut place = table;
@@ -34,11 +35,14 @@ pub fn lay(table: &mut toml::Table, set: &str) -> Result<(), UserError> {
                             .mend(format!("it has {length}, counted from 0"))
                     })?
             }
-            _ => return Err(UserError::new(format!("--set {key}: `{part}` is not a table"))),
+            _ => {
+                return Err(UserError::new(format!("--set {key}: `{part}` is not a table"))
+                    .mend(format!("set `{part}` itself, or correct it in the file")));
+            }
         };
     }
     place.insert(last.clone(), value);
-    Ok(())
+    Ok(parts_of)
 }
 
 fn split(key: &str) -> Vec<String> {
@@ -64,19 +68,4 @@ fn parse_value(text: &str) -> toml::Value {
         .ok()
         .and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| toml::Value::String(text.to_owned()))
-}
-
-/// The nearest of the names that serde lists in "unknown field `x`, expected one of `a`, `b`".
-pub fn nearest_named_in(message: &str) -> Option<String> {
-    let mut names = message.split('`').skip(1).step_by(2);
-    if !message.starts_with("unknown ") {
-        return None;
-    }
-    let wrong = names.next()?;
-    // The message lists all that are known: a guess that is not near is worse than none.
-    names
-        .map(|name| (strsim::jaro_winkler(wrong, name), name))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness > 0.6)
-        .map(|(_, name)| name.to_owned())
 }

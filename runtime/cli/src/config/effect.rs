@@ -1,0 +1,89 @@
+//! Settings of `[network]` that would do nothing. A key that only looks as if it restricted, opened
+//! or recorded something is worse than none.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{NetworkMode, NetworkPolicy};
+
+use crate::{
+    config::{ConfigFile, written::Written},
+    error::UserError,
+};
+
+/// Refuses a key that has no effect in any arm that gets it, and a mode that lets nothing through.
+///
+/// In any arm: a list at the top of the file may be meant for the one arm whose mode is not closed.
+pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
+    let indices: Vec<String> = (0..file.arms.len()).map(|index| index.to_string()).collect();
+    // Why a key has no effect, or `None` where it has one in some arm; in the order of the arms.
+    let mut idle: BTreeMap<Vec<&str>, Option<Idle>> = BTreeMap::new();
+    for (arm, index) in file.arms.iter().zip(&indices) {
+        let network = &arm.network;
+        for (key, set) in settings(network) {
+            if !set {
+                continue;
+            }
+            let path = written.of_arm(index, "network", key);
+            let why = idle_in(network, key);
+            let known = idle.entry(path).or_insert(why);
+            if why.is_none() {
+                *known = None;
+            }
+        }
+        let named = written.has(&written.of_arm(index, "network", "allow"));
+        if network.mode == NetworkMode::Allow
+            && !named
+            && network.allow.is_empty()
+            && !network.audit
+        {
+            let mode = written.of_arm(index, "network", "mode");
+            return Err(written
+                .error(&mode, "`allow` without a pattern in `allow` lets nothing through")
+                .mend(
+                    "add allow = [\"https://HOST/**\"], or write mode = \"closed\"; with \
+                     `allow = []` there is a door that records and denies everything",
+                ));
+        }
+    }
+    match idle.into_iter().find_map(|(path, why)| Some((path, why?))) {
+        Some((path, Idle { what, mend })) => Err(written.error(&path, what).mend(mend)),
+        None => Ok(()),
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Idle {
+    what: &'static str,
+    mend: &'static str,
+}
+
+/// The keys beside the mode, and whether they ask for anything.
+fn settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
+    [
+        ("allow", !network.allow.is_empty()),
+        ("deny", !network.deny.is_empty()),
+        ("private", !network.private.is_empty()),
+        ("audit", network.audit),
+        ("ca_file", network.ca_file.is_some()),
+    ]
+}
+
+fn idle_in(network: &NetworkPolicy, key: &str) -> Option<Idle> {
+    match (network.mode, key) {
+        (NetworkMode::Closed, _) => Some(Idle {
+            what: "has no effect, since `network.mode` is `closed`",
+            mend: "write mode = \"allow\" or mode = \"open_except\", or take the key away",
+        }),
+        (NetworkMode::OpenExcept, "allow") => Some(Idle {
+            what: "has no effect, since `network.mode` is `open_except`: all that is not denied is \
+                   allowed",
+            mend: "write mode = \"allow\", or take the key away",
+        }),
+        (NetworkMode::OpenExcept, "audit") if network.deny.is_empty() => Some(Idle {
+            what: "has no effect: `network.mode` is `open_except`, and no `deny` is there to let \
+                   through",
+            mend: "add patterns to `deny`, write mode = \"allow\", or take the key away",
+        }),
+        _ => None,
+    }
+}

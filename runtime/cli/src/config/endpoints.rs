@@ -1,0 +1,50 @@
+//! `[endpoints]`: rate limits that no request would ever meet are a mistyped address or name.
+
+use proctor_types::ModelSpec;
+
+use crate::{
+    config::{ConfigFile, kind::nearest, written::Written},
+    error::UserError,
+};
+
+/// Refuses a table that holds for no model of the configuration, or sets no limit. One for a model
+/// that no arm uses is only noted: it does no harm, and `--model` makes such ones.
+pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
+    for (name, table) in &file.endpoints {
+        let path = |key| ["endpoints", name.as_str(), key];
+        let limits = [table.max_concurrent, table.requests_per_minute, table.tokens_per_minute];
+        if limits.iter().all(Option::is_none) {
+            return Err(written.error(&path("base_url")[..2], "sets no limit").mend(
+                "add max_concurrent, requests_per_minute or tokens_per_minute, or take the table \
+                 away: limits are learnt from refusals without it",
+            ));
+        }
+        let there: Vec<&ModelSpec> =
+            file.models.values().filter(|model| table.is_at(model)).collect();
+        if there.is_empty() {
+            let known = file.models.values().map(|model| model.base_url.as_str());
+            let error = written.error(&path("base_url"), "no model of [models] is at this address");
+            return Err(match nearest(&table.base_url, known) {
+                Some(near) => error.mend(format!("did you mean `{near}`?")),
+                None => error.mend("give it as the model's own `base_url`"),
+            });
+        }
+        if !there.iter().any(|model| table.holds_for(model)) {
+            let wrong = table.model.as_deref().unwrap_or_default();
+            let names: Vec<&str> = there.iter().map(|model| model.name.as_str()).collect();
+            let what = format!("no model at this address is called `{wrong}`");
+            let mend = format!("a model's `name`, as the endpoint calls it: {}", names.join(", "));
+            return Err(written.error(&path("model"), what).mend(mend));
+        }
+        let used = |model: &ModelSpec| {
+            let of = |arm: &crate::config::ArmFile| {
+                arm.model.as_ref().and_then(|name| file.models.get(name))
+            };
+            file.arms.iter().filter_map(of).any(|used| used == model)
+        };
+        if !there.iter().any(|model| table.holds_for(model) && used(model)) {
+            eprintln!("note: no arm uses a model that [endpoints.{name}] holds for");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! What a key of a configuration may hold, and what is said of a value that it may not.
+
+use toml::Value;
+
+use crate::config::keys::Key;
+
+/// The values of a key.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// Any text but an empty one.
+    Text,
+    /// An endpoint's address. It holds no secret, so what is wrong in it is told and not shown.
+    Address,
+    /// The name of an environment variable. What is none may be a key: it is never shown.
+    Variable,
+    Flag,
+    Choice(&'static [&'static str]),
+    /// A whole number within these bounds.
+    Count(i64, i64),
+    /// A number within these bounds.
+    Number(f64, f64),
+    /// A number above 0, and no more than this.
+    Above(f64),
+    /// A list of text, each item as the function demands.
+    Texts(fn(&str) -> Result<(), String>),
+    Table(&'static [Key]),
+    /// Tables under names of the user's choice.
+    Named(&'static [Key]),
+    /// `[[KEY]]`.
+    Rows(&'static [Key]),
+    /// A vendor's own fields.
+    Free,
+}
+
+/// What is wrong with a value, and the mend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    pub what: String,
+    pub mend: String,
+}
+
+impl Wrong {
+    pub fn new(what: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { what: what.into(), mend: mend.into() }
+    }
+}
+
+impl Kind {
+    /// Checks a value itself; what a table holds is checked by whoever walks through it.
+    pub fn check(&self, key: &Key, value: &Value) -> Result<(), Wrong> {
+        match (self, value) {
+            (Self::Text, Value::String(text)) if text.trim().is_empty() => {
+                Err(Wrong::new("is empty", key.write()))
+            }
+            (Self::Address, Value::String(text)) => address(text),
+            (Self::Variable, Value::String(text)) => variable(text),
+            (Self::Choice(known), Value::String(text)) => choice(known, text),
+            (Self::Count(least, most), Value::Integer(number)) => {
+                if (least..=most).contains(&number) {
+                    return Ok(());
+                }
+                let mend = format!("a whole number from {least} to {most}; {}", key.write());
+                Err(Wrong::new(format!("{number} is out of range"), mend))
+            }
+            (Self::Number(..) | Self::Above(_), Value::Integer(number)) => {
+                self.bounds(key, *number as f64)
+            }
+            (Self::Number(..) | Self::Above(_), Value::Float(number)) => self.bounds(key, *number),
+            (Self::Texts(check), Value::Array(items)) => {
+                for item in items {
+                    let Value::String(text) = item else {
+                        let what = format!("holds {}, where text belongs", shape(item));
+                        return Err(Wrong::new(what, key.write()));
+                    };
+                    check(text).map_err(|why| Wrong::new(why, key.write()))?;
+                }
+                Ok(())
+            }
+            (Self::Rows(_), Value::Array(items)) => {
+                match items.iter().find(|item| !item.is_table()) {
+                    Some(item) => {
+                        let what = format!("holds {}, where tables belong", shape(item));
+                        Err(Wrong::new(what, key.write()))
+                    }
+                    None => Ok(()),
+                }
+            }
+            (Self::Text, Value::String(_))
+            | (Self::Flag, Value::Boolean(_))
+            | (Self::Table(_) | Self::Named(_) | Self::Free, Value::Table(_)) => Ok(()),
+            _ => {
+                let what = format!("is {}, where {} belongs", shape(value), self.shape());
+                Err(Wrong::new(what, self.mend(key)))
+            }
+        }
+    }
+
+    fn bounds(&self, key: &Key, number: f64) -> Result<(), Wrong> {
+        let (fits, range) = match self {
+            Self::Number(least, most) => {
+                ((*least..=*most).contains(&number), format!("from {least} to {most}"))
+            }
+            Self::Above(most) => {
+                (number > 0.0 && number <= *most, format!("above 0 and up to {most}"))
+            }
+            _ => (true, String::new()),
+        };
+        let what = match number.is_finite() {
+            _ if fits => return Ok(()),
+            true => format!("{number} is out of range"),
+            false => format!("{number} is no number to count with"),
+        };
+        Err(Wrong::new(what, format!("a number {range}; {}", key.write())))
+    }
+
+    fn shape(&self) -> &'static str {
+        match self {
+            Self::Text | Self::Address | Self::Variable | Self::Choice(_) => "text",
+            Self::Flag => "true or false",
+            Self::Count(..) => "a whole number",
+            Self::Number(..) | Self::Above(_) => "a number",
+            Self::Texts(_) => "a list of text",
+            Self::Table(_) | Self::Named(_) | Self::Free => "a table",
+            Self::Rows(_) => "a list of tables",
+        }
+    }
+
+    fn mend(&self, key: &Key) -> String {
+        match self {
+            Self::Choice(known) => one_of(known),
+            _ => key.write(),
+        }
+    }
+}
+
+/// What somebody wrote, in words of the format.
+fn shape(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "text",
+        Value::Integer(_) => "a whole number",
+        Value::Float(_) => "a number with a point",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime(_) => "a date",
+        Value::Array(_) => "a list",
+        Value::Table(_) => "a table",
+    }
+}
+
+fn one_of(known: &[&str]) -> String {
+    format!("one of `{}`", known.join("`, `"))
+}
+
+fn choice(known: &[&str], text: &str) -> Result<(), Wrong> {
+    if known.contains(&text) {
+        return Ok(());
+    }
+    let mend = match nearest(text, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`? It is {}", one_of(known)),
+        None => one_of(known),
+    };
+    let shown: String = text.chars().take(40).collect();
+    Err(Wrong::new(format!("`{shown}` is none of its values"), mend))
+}
+
+/// The likeliest of some names. A guess that is not near is worse than none.
+pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names
+        .map(|name| (strsim::jaro_winkler(wrong, name), name))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .map(|(_, name)| name)
+}
+
+fn address(text: &str) -> Result<(), Wrong> {
+    const FORM: &str = "give it as https://HOST/v1, or script:FILE for a scripted model";
+    let text = text.trim();
+    if let Some(file) = text.strip_prefix("script:") {
+        let empty = Wrong::new("names no script", FORM);
+        return if file.is_empty() { Err(empty) } else { Ok(()) };
+    }
+    let authority = text.split_once("//").map_or(text, |(_, rest)| rest);
+    let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') || text.contains(['?', '#']) {
+        let mend = "put the key into an environment variable, name that in `key_env`, and give the \
+                    address as https://HOST/v1";
+        return Err(Wrong::new("holds a user, a password or a query (not shown here)", mend));
+    }
+    match url::Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
+        _ => Err(Wrong::new("is no http or https address", FORM)),
+    }
+}
+
+fn variable(text: &str) -> Result<(), Wrong> {
+    let first = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let named = text.starts_with(first) && text.chars().all(|c| first(c) || c.is_ascii_digit());
+    if named {
+        return Ok(());
+    }
+    let mend = "write the variable's name, as in `key_env = \"MY_KEY\"`, and the key itself into the \
+                environment: export MY_KEY=...";
+    Err(Wrong::new("is no name of a variable (not shown here: it may be a key)", mend))
+}

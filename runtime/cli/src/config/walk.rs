@@ -1,0 +1,130 @@
+//! Holds a configuration, as it is written, against the table of its keys.
+
+use toml::{Table, Value};
+
+use crate::config::{
+    keys::{FILE, Key},
+    kind::{Kind, Wrong, nearest},
+};
+
+/// The first thing that is wrong, and the key that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub path: Vec<String>,
+    pub wrong: Wrong,
+}
+
+/// Whether keys that a run needs must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    Whole,
+    /// A few keys of a file, as `resume --set` gives them.
+    Part,
+}
+
+/// Checks every key and value, in the order of the file's own tables.
+pub fn walk(table: &Table, extent: Extent) -> Result<(), Problem> {
+    table_of(table, FILE, &mut Vec::new(), extent)
+}
+
+fn table_of(
+    table: &Table,
+    keys: &[Key],
+    path: &mut Vec<String>,
+    extent: Extent,
+) -> Result<(), Problem> {
+    for (name, value) in table {
+        path.push(name.clone());
+        let Some(key) = keys.iter().find(|key| key.name == name) else {
+            return Err(Problem { wrong: unknown(name, keys), path: path.clone() });
+        };
+        key.kind.check(key, value).map_err(|wrong| Problem { path: path.clone(), wrong })?;
+        inner(&key.kind, value, path, extent)?;
+        path.pop();
+    }
+    if extent == Extent::Part {
+        return Ok(());
+    }
+    match keys.iter().find(|key| key.required && !table.contains_key(key.name)) {
+        Some(missing) => {
+            path.push(missing.name.to_owned());
+            let wrong = Wrong::new("is missing", missing.write());
+            Err(Problem { path: path.clone(), wrong })
+        }
+        None => Ok(()),
+    }
+}
+
+fn inner(
+    kind: &Kind,
+    value: &Value,
+    path: &mut Vec<String>,
+    extent: Extent,
+) -> Result<(), Problem> {
+    match (kind, value) {
+        (Kind::Table(keys), Value::Table(table)) => table_of(table, keys, path, extent),
+        (Kind::Named(keys), Value::Table(tables)) => {
+            for (name, value) in tables {
+                path.push(name.clone());
+                let Value::Table(table) = value else {
+                    let wrong = Wrong::new(
+                        "is no table",
+                        format!("write it as [{}] with its keys below it", path.join(".")),
+                    );
+                    return Err(Problem { path: path.clone(), wrong });
+                };
+                table_of(table, keys, path, extent)?;
+                path.pop();
+            }
+            Ok(())
+        }
+        (Kind::Rows(keys), Value::Array(items)) => {
+            for (index, table) in items.iter().filter_map(Value::as_table).enumerate() {
+                path.push(index.to_string());
+                table_of(table, keys, path, extent)?;
+                path.pop();
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A key of another table is told by that table; one that is only mistyped by its neighbour.
+fn unknown(name: &str, keys: &[Key]) -> Wrong {
+    let what = "is not known here";
+    let names = || keys.iter().map(|key| key.name);
+    let known: Vec<_> = names().collect();
+    let known = format!("known here: {}", known.join(", "));
+    let homes = homes(name);
+    if !homes.is_empty() {
+        return Wrong::new(what, format!("it is a key of {}; {known}", homes.join(" or ")));
+    }
+    match nearest(name, names()) {
+        Some(near) => Wrong::new(what, format!("did you mean `{near}`? {known}")),
+        None => Wrong::new(what, known),
+    }
+}
+
+/// The tables that have a key of this name.
+fn homes(name: &str) -> Vec<String> {
+    fn find(name: &str, keys: &[Key], place: &str, found: &mut Vec<String>) {
+        if !place.is_empty() && keys.iter().any(|key| key.name == name) {
+            found.push(format!("[{place}]"));
+        }
+        for key in keys {
+            let dot = if place.is_empty() { "" } else { "." };
+            match key.kind {
+                Kind::Table(keys) => find(name, keys, &format!("{place}{dot}{}", key.name), found),
+                Kind::Named(keys) => {
+                    find(name, keys, &format!("{place}{dot}{}.NAME", key.name), found);
+                }
+                // What an arm has is what it inherits.
+                _ => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    find(name, FILE, "", &mut found);
+    found
+}

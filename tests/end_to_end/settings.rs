@@ -1,0 +1,441 @@
+//! Every key of a run configuration with values that it cannot have: exit status 2, the file with its
+//! line, the key as it was written, a mend, and no word of the program's own.
+
+use std::process::Output;
+
+use crate::stage::Stage;
+
+/// What a key takes, for the choice of values that it does not.
+#[derive(Clone, Copy)]
+enum Takes {
+    Count,
+    /// Any whole number.
+    Whole,
+    Number,
+    Choice,
+    Flag,
+    Text,
+    /// An address or a variable's name.
+    Formed,
+    Texts,
+    Table,
+}
+use Takes::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
+
+type Keys = &'static [(&'static str, Takes)];
+
+/// Every table, by its head in a file and its path, with every key.
+const TABLES: &[(&str, &str, Keys)] = &[
+    (
+        "",
+        "",
+        &[
+            ("tasks", Texts),
+            ("attempts", Count),
+            ("jobs", Count),
+            ("sandbox", Table),
+            ("network", Table),
+            ("seal", Table),
+            ("budget", Table),
+            ("arms", Table),
+            ("models", Table),
+            ("grading", Table),
+            ("endpoints", Table),
+        ],
+    ),
+    ("[sandbox]", "sandbox", SANDBOX),
+    ("[network]", "network", NETWORK),
+    ("[seal]", "seal", SEAL),
+    ("[budget]", "budget", BUDGET),
+    ("[budget.arm]", "budget.arm", SHARED),
+    ("[budget.run]", "budget.run", SHARED),
+    (
+        "[[arms]]",
+        "arms.0",
+        &[
+            ("name", Text),
+            ("scaffold", Text),
+            ("model", Text),
+            ("sandbox", Table),
+            ("network", Table),
+            ("seal", Table),
+            ("budget", Table),
+            ("replay", Text),
+        ],
+    ),
+    ("[arms.sandbox]", "arms.0.sandbox", SANDBOX),
+    ("[arms.network]", "arms.0.network", NETWORK),
+    ("[arms.seal]", "arms.0.seal", SEAL),
+    ("[arms.budget]", "arms.0.budget", BUDGET),
+    (
+        "[models.\"m-1.5\"]",
+        "models.\"m-1.5\"",
+        &[
+            ("base_url", Formed),
+            ("name", Text),
+            ("api", Choice),
+            ("key_env", Formed),
+            ("context_window", Count),
+            ("price", Table),
+            ("temperature", Number),
+            ("top_p", Number),
+            ("max_output_tokens", Count),
+            ("reasoning_effort", Text),
+            ("seed", Whole),
+            ("extra_body", Table),
+        ],
+    ),
+    (
+        "[models.\"m-1.5\".price]",
+        "models.\"m-1.5\".price",
+        &[("input", Number), ("output", Number), ("cached", Number)],
+    ),
+    (
+        "[grading]",
+        "grading",
+        &[("certificate", Text), ("flaky", Choice), ("cpus", Number), ("memory_mb", Count)],
+    ),
+    (
+        "[endpoints.mine]",
+        "endpoints.mine",
+        &[
+            ("base_url", Formed),
+            ("model", Text),
+            ("max_concurrent", Count),
+            ("requests_per_minute", Count),
+            ("tokens_per_minute", Count),
+        ],
+    ),
+];
+
+const SANDBOX: Keys = &[
+    ("kind", Choice),
+    ("cpus", Number),
+    ("memory_mb", Count),
+    ("processes", Count),
+    ("disk_mb", Count),
+];
+const NETWORK: Keys = &[
+    ("mode", Choice),
+    ("allow", Texts),
+    ("deny", Texts),
+    ("private", Texts),
+    ("audit", Flag),
+    ("ca_file", Text),
+];
+const SEAL: Keys = &[("on_finding", Choice)];
+const SHARED: Keys = &[
+    ("steps", Count),
+    ("input_tokens", Count),
+    ("output_tokens", Count),
+    ("total_tokens", Count),
+    ("uncached_input_tokens", Count),
+    ("cost_usd", Number),
+];
+const BUDGET: Keys = &[
+    ("steps", Count),
+    ("input_tokens", Count),
+    ("output_tokens", Count),
+    ("total_tokens", Count),
+    ("uncached_input_tokens", Count),
+    ("cost_usd", Number),
+    ("wall_seconds", Number),
+    ("working_seconds", Number),
+    ("tool_seconds", Number),
+    ("command_seconds", Number),
+    ("disclosure", Choice),
+    ("ending", Choice),
+    ("arm", Table),
+    ("run", Table),
+];
+
+impl Takes {
+    fn wrong(self) -> &'static [&'static str] {
+        match self {
+            Count => &[
+                "'many'",
+                "true",
+                "1.5",
+                "-1",
+                "nan",
+                "[1]",
+                "{}",
+                "2026-01-01",
+                "9223372036854775807",
+                "99999999999999999999999",
+            ],
+            Whole => &["'many'", "true", "1.5", "nan", "[1]", "99999999999999999999999"],
+            Number => {
+                &["'many'", "true", "-1", "-0.5", "1e30", "nan", "inf", "-inf", "[1.0]", "{}"]
+            }
+            Choice => &["5", "'nonsense'", "''", "true", "['a']"],
+            Flag => &["5", "'yes'", "[true]", "{}"],
+            Text => &["5", "''", "true", "['a']", "{}"],
+            Formed => &["5", "''", "true", "['a']", "'no/such form'", "'ftp://h'"],
+            Texts => &["5", "'text'", "[5]", "true", "{}"],
+            Table => &["5", "'text'", "true", "[5]", "['text']"],
+        }
+    }
+}
+
+/// A whole configuration with one line in one of its tables. Keys that the line writes anew are
+/// left out where they stood.
+fn with(head: &str, line: &str) -> String {
+    let key = line.split(" =").next().unwrap_or_default();
+    let top = ["tasks = ['configs/tasks/demo.jsonl']"];
+    let tables: &[(&str, &[&str])] = &[
+        ("[[arms]]", &["name = 'a'", "scaffold = 'tools'", "model = 'm-1.5'"]),
+        ("[models.\"m-1.5\"]", &["base_url = 'http://127.0.0.1:9/v1'", "name = 'm'"]),
+        ("[endpoints.mine]", &["base_url = 'http://127.0.0.1:9/v1'", "max_concurrent = 2"]),
+    ];
+    let kept = |own: &str, lines: &[&str]| -> Vec<String> {
+        let anew = |one: &&&str| !(own == head && one.starts_with(&format!("{key} =")));
+        lines.iter().filter(anew).map(|one| (*one).to_owned()).collect()
+    };
+    let mut text = kept("", &top);
+    if head.is_empty() {
+        text.push(line.to_owned());
+    }
+    for (own, lines) in tables {
+        // `arms = 5` and `[[arms]]` cannot both stand in one file.
+        if head.is_empty() && !key.is_empty() && own.contains(key) {
+            continue;
+        }
+        text.push((*own).to_owned());
+        text.extend(kept(own, lines));
+        if *own == head {
+            text.push(line.to_owned());
+        }
+        // A table of the arm follows the arm.
+        if *own == "[[arms]]" && head.starts_with("[arms.") {
+            text.extend([head.to_owned(), line.to_owned()]);
+        }
+    }
+    if !head.is_empty() && !head.starts_with("[arms.") && !text.iter().any(|one| one == head) {
+        text.extend([head.to_owned(), line.to_owned()]);
+    }
+    text.join("\n") + "\n"
+}
+
+fn run(stage: &Stage, text: &str, args: &[&str]) -> Output {
+    let config = stage.file("run.toml", text);
+    let all = [&["run", config.to_str().unwrap(), "--dry-run"], args].concat();
+    stage.proctor(all).output().unwrap()
+}
+
+/// What was said of a mistake, after a look at what every such message has in common.
+fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
+    let done = run(stage, text, args);
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{args:?}\n{text}\n{said}");
+    assert!(done.stdout.is_empty());
+    assert!(said.contains("\n mend: "), "no mend: {said}\n{text}");
+    // The folder's own name is random.
+    let words = said.replace(stage.dir.path().to_str().unwrap(), "");
+    for word in [
+        "::",
+        "struct ",
+        "enum ",
+        "expected ",
+        "invalid type",
+        "invalid value",
+        "variant",
+        "u32",
+        "u64",
+        "i64",
+        "f64",
+        "usize",
+        "Some(",
+        "os error 9",
+    ] {
+        assert!(!words.contains(word), "{word:?} is no word for a user: {said}");
+    }
+    said
+}
+
+#[test]
+fn every_key_refuses_what_it_cannot_be_and_says_so_in_the_user_s_words() {
+    let stage = Stage::new();
+    let done = run(&stage, &with("", ""), &[]);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    let mut cases = 0;
+    for (head, path, keys) in TABLES {
+        for (key, takes) in *keys {
+            for value in takes.wrong() {
+                let line = format!("{key} = {value}");
+                let text = with(head, &line);
+                let said = told(&stage, &text, &[]);
+                let number = text.lines().position(|one| one == line).unwrap() + 1;
+                let whole = if path.is_empty() { (*key).into() } else { format!("{path}.{key}") };
+                let place = format!("run.toml:{number}: key `{whole}`");
+                assert!(said.contains(&place), "{place:?} is missing in {said}\n{text}");
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases > 500, "{cases}");
+}
+
+/// The table above is whole: what the program lists as known is what it has.
+#[test]
+fn an_unknown_key_is_told_with_all_that_are_known() {
+    let stage = Stage::new();
+    for (head, path, keys) in TABLES {
+        let said = told(&stage, &with(head, "zzz = 1"), &[]);
+        let names: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
+        let known = format!("known here: {}\n", names.join(", "));
+        assert!(said.contains(&known), "{known} is missing in {said}");
+        let dot = if path.is_empty() { "" } else { "." };
+        assert!(said.contains(&format!("key `{path}{dot}zzz`")), "{said}");
+    }
+}
+
+#[test]
+fn a_missing_key_is_named_with_a_line_to_write() {
+    let stage = Stage::new();
+    for (text, key, write) in [
+        ("arms = []\n", "tasks", "`tasks = ["),
+        ("tasks = []\n", "arms", "[[arms]]"),
+        ("tasks = []\narms = []\n", "arms", "[[arms]]"),
+        ("tasks = []\n[[arms]]\nname = 'a'\n", "arms.0.scaffold", "`scaffold = \"tools\"`"),
+        ("tasks = []\narms = []\n[models.m]\nname = 'm'\n", "models.m.base_url", "https://HOST/v1"),
+        ("tasks = []\narms = []\n[models.m]\nbase_url = 'http://h'\n", "models.m.name", "`name ="),
+    ] {
+        let said = told(&stage, text, &[]);
+        assert!(said.contains(&format!("key `{key}`")) && said.contains(write), "{said}");
+    }
+}
+
+#[test]
+fn a_key_of_another_table_is_told_by_its_table() {
+    let stage = Stage::new();
+    let said = told(&stage, &with("[budget.run]", "wall_seconds = 5"), &[]);
+    assert!(said.contains("it is a key of [budget]") && !said.contains("did you mean"), "{said}");
+    let said = told(&stage, &with("", "steps = 5"), &[]);
+    assert!(said.contains("it is a key of [budget] or [budget.arm] or [budget.run]"), "{said}");
+}
+
+/// What an arm inherits is told by where it was written, as is what `--set` brought.
+#[test]
+fn a_key_is_named_where_it_was_written() {
+    let stage = Stage::new();
+    let said = told(&stage, &with("[network]", "ca_file = 'no.pem'\nmode = 'open_except'"), &[]);
+    assert!(said.contains("run.toml:13: key `network.ca_file`: cannot read"), "{said}");
+    let said =
+        told(&stage, &with("[arms.network]", "ca_file = 'no.pem'\nmode = 'open_except'"), &[]);
+    assert!(said.contains("key `arms.0.network.ca_file` (arm `a`)"), "{said}");
+    let said = told(&stage, &with("", ""), &["--set", "budget.steps=many"]);
+    assert!(said.contains("--set: key `budget.steps`: is text"), "{said}");
+    let said = told(&stage, &with("", ""), &["--set", "arms.0.budget.cost_usd=-1"]);
+    assert!(said.contains("--set: key `arms.0.budget.cost_usd` (arm `a`): -1 is out"), "{said}");
+    let said = told(&stage, &with("[grading]", "certificate = 'no.json'"), &[]);
+    assert!(said.contains("key `grading.certificate`: cannot read no.json"), "{said}");
+    let text = with("", "").replace("configs/tasks/demo.jsonl", "nowhere.jsonl");
+    let said = told(&stage, &text, &[]);
+    assert!(said.contains("run.toml:1: key `tasks`: `nowhere.jsonl` matches no file"), "{said}");
+    let said = told(&stage, "tasks = [\n", &[]);
+    assert!(said.contains("run.toml:") && said.contains("is not TOML"), "{said}");
+}
+
+/// In two parts, so that no file of this repository holds it.
+fn secret() -> String {
+    ["hunter", "-2-4711"].concat()
+}
+
+#[test]
+fn credentials_in_a_setting_are_refused_and_not_shown() {
+    let stage = Stage::new();
+    let secret = secret();
+    let url = format!("https://u:{secret}@host/v1");
+    for (head, line, mend) in [
+        ("[models.\"m-1.5\"]", format!("base_url = '{url}'"), "environment variable"),
+        ("[models.\"m-1.5\"]", format!("base_url = '//u:{secret}@host'"), "environment variable"),
+        ("[models.\"m-1.5\"]", format!("base_url = 'u:{secret}@host/v1'"), "environment variable"),
+        ("[models.\"m-1.5\"]", format!("base_url = 'https://h/?key={secret}'"), "environment"),
+        ("[models.\"m-1.5\"]", format!("key_env = 'sk-{secret}'"), "export MY_KEY="),
+        ("[endpoints.mine]", format!("base_url = '{url}'"), "environment variable"),
+        ("[network]", format!("allow = ['{url}']"), "allow ="),
+        ("[network]", format!("deny = ['GET {url}']"), "deny ="),
+        ("[network]", format!("allow = ['{url}'"), "correct this line"),
+    ] {
+        let said = told(&stage, &with(head, &line), &[]);
+        assert!(!said.contains(&secret) && said.contains(mend), "{mend}: {said}");
+    }
+    let set = format!("models.\"m-1.5\".base_url={url}");
+    let said = told(&stage, &with("", ""), &["--set", &set]);
+    assert!(!said.contains(&secret) && said.contains("--set: key `models.\"m-1.5\""), "{said}");
+}
+
+#[test]
+fn a_setting_without_effect_is_refused() {
+    let stage = Stage::new();
+    for (lines, key) in [
+        ("mode = 'closed'\nallow = ['https://a.test']", "network.allow"),
+        ("allow = ['https://a.test']", "network.allow"),
+        ("mode = 'closed'\naudit = true", "network.audit"),
+        ("deny = ['https://a.test']", "network.deny"),
+        ("private = ['127.0.0.1:81']", "network.private"),
+        ("mode = 'allow'", "network.mode"),
+        ("mode = 'allow'\ndeny = ['https://a.test']", "network.mode"),
+        (
+            "mode = 'allow'\nallow = ['https://a.test']\nprivate = ['127.0.0.1:0']",
+            "network.private",
+        ),
+        ("mode = 'allow'\nallow = ['FETCH https://a.test']", "network.allow"),
+        ("mode = 'open_except'\nallow = ['https://a.test']", "network.allow"),
+        ("mode = 'open_except'\naudit = true", "network.audit"),
+    ] {
+        let said = told(&stage, &with("[network]", lines), &[]);
+        assert!(said.contains(&format!("key `{key}`")), "{lines}\n{said}");
+        let said = told(&stage, &with("[arms.network]", lines), &[]);
+        assert!(said.contains(&format!("key `arms.0.{key}` (arm `a`)")), "{lines}\n{said}");
+    }
+    // What has an effect in one arm is not refused for another's sake, nor is what asks for nothing.
+    let two = "\n[[arms]]\nname = 'b'\nscaffold = 'noop'\nnetwork = { mode = 'open_except' }\n";
+    for lines in [
+        "deny = ['https://a.test']",
+        "mode = 'allow'\nallow = []",
+        "mode = 'allow'\naudit = true",
+        "mode = 'closed'\nallow = []\naudit = false",
+    ] {
+        let done = run(&stage, &(with("[network]", lines) + two), &[]);
+        assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[test]
+fn rate_limits_that_no_request_would_meet_are_refused() {
+    let stage = Stage::new();
+    let base = "base_url = 'http://127.0.0.1:9/v1'";
+    for (lines, key, says) in [
+        (format!("{base}\nmodel = 'm'"), "endpoints.other", "sets no limit"),
+        (
+            "base_url = 'http://127.0.0.1:9/v2'\nmax_concurrent = 1".into(),
+            "endpoints.other.base_url",
+            "did you mean `http://127.0.0.1:9/v1`?",
+        ),
+        (
+            "base_url = 'somewhere'\nmax_concurrent = 1".into(),
+            "endpoints.other.base_url",
+            "https://HOST/v1",
+        ),
+        // The name of the table in [models] is not the endpoint's name.
+        (
+            format!("{base}\nmodel = 'm-1.5'\nmax_concurrent = 1"),
+            "endpoints.other.model",
+            "as the endpoint calls it: m",
+        ),
+    ] {
+        let said = told(&stage, &with("[endpoints.other]", &lines), &[]);
+        assert!(said.contains(&format!("key `{key}`")) && said.contains(says), "{says}: {said}");
+    }
+    // A model that is there and that no arm uses does no harm; `--model` makes such ones.
+    let spare = "\n[models.spare]\nbase_url = 'http://127.0.0.1:8/v1'\nname = 's'\n";
+    let lines = "base_url = 'http://127.0.0.1:8/v1/'\nmax_concurrent = 1";
+    let done = run(&stage, &(with("[endpoints.other]", lines) + spare), &[]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    assert!(said.contains("no arm uses a model that [endpoints.other] holds for"), "{said}");
+    let done = run(&stage, &with("", ""), &["--model", "openai/gpt-5.1"]);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+}
