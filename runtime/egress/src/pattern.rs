@@ -69,17 +69,7 @@ impl Pattern {
     }
 
     fn parse(text: &str, reach: Reach) -> Result<Self, PatternError> {
-        // A user and a password in it are shown to nobody.
-        let user = text.split_once("://").and_then(|(_, rest)| {
-            rest.split('/')
-                .next()?
-                .contains('@')
-                .then_some("it holds a user or a password, which no pattern has")
-        });
-        if let Some(why) = user {
-            return Err(PatternError { text: "(not shown)".into(), why });
-        }
-        let wrong = |why| PatternError { text: text.to_owned(), why };
+        let wrong = |why| PatternError { text: without_password(text), why };
         let (methods, url) = match text.trim().split_once(char::is_whitespace) {
             Some((methods, url)) => (methods.split(',').collect(), url.trim()),
             None => (Vec::new(), text.trim()),
@@ -111,6 +101,9 @@ impl Pattern {
         };
         let (host, port) =
             split_port(authority).ok_or_else(|| wrong("the port is 1-65535 or `*`"))?;
+        if authority.contains('@') {
+            return Err(wrong("a pattern holds no user or password"));
+        }
         if host.is_empty() {
             return Err(wrong("the host is missing"));
         }
@@ -182,6 +175,17 @@ impl Pattern {
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+/// A text as it may be shown: whoever puts a password into a pattern has made a mistake, and need not
+/// make a second one by pasting the error somewhere.
+fn without_password(text: &str) -> String {
+    let start = text.find("://").map_or(0, |at| at + 3);
+    // A password may hold a slash: what stands before the last `@` is judged, wherever a path begins.
+    match text[start..].rsplit_once('@') {
+        Some((user, host)) if user.contains(':') => format!("{}***@{host}", &text[..start]),
+        _ => text.to_owned(),
     }
 }
 
@@ -265,6 +269,22 @@ mod tests {
     }
 
     #[test]
+    fn a_password_is_refused_and_not_shown() {
+        for text in [
+            "https://u:hidden@a/**",
+            "GET https://u:hid/hidden@a",
+            "u:hidden@a",
+            "ssh://u:hidden@a/b",
+        ] {
+            let error = Pattern::deny(text).unwrap_err().to_string();
+            assert!(!error.contains("hidden") && error.contains("***@a"), "{error}");
+        }
+        assert!(Pattern::deny("https://a.example/@scope/**").is_ok());
+        assert!(Pattern::deny("FETCH https://a.example").is_err());
+        assert!(Pattern::deny("PROPFIND,REPORT https://a.example").is_ok());
+    }
+
+    #[test]
     fn what_is_no_pattern_is_refused() {
         for text in [
             "",
@@ -275,6 +295,7 @@ mod tests {
             "https://a:0/",
             "https://a:x/",
             "https://u@a/",
+            "https://u:p@a/",
             "https://a/?q",
             "https://a/ b",
             "get https://a/",
