@@ -119,6 +119,10 @@ async fn answer(
     if path.contains(".git/") {
         return Ok(git(request, folder).await);
     }
+    if method == "POST" {
+        let sent = request.into_body().collect().await?.to_bytes().len();
+        return Ok(Response::new(Full::from(format!("{sent} bytes"))));
+    }
     let place: PathBuf = folder.join(path.trim_start_matches('/'));
     let content = match place.is_dir() {
         true => Ok(listing(&place).into_bytes()),
