@@ -10,7 +10,7 @@ use std::{
 use proctor_types::SandboxSpec;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::registry::Entry;
+use crate::{owned, registry::Entry};
 
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
@@ -59,8 +59,9 @@ impl Groups {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mut parents = Vec::new();
         for candidate in candidates(&mounts, &own) {
-            let folder = candidate.folder.join(format!("proctor-{}", entry.name()));
-            if entry.note(&folder).is_ok() && fs::create_dir(&folder).is_ok() {
+            let folder = owned::folder(&candidate.folder, entry.name());
+            let Ok(()) = entry.note(&folder) else { continue };
+            if let Ok(lock) = owned::claim(&folder) {
                 let usable = match candidate.version {
                     Version::One => true,
                     // A group that holds processes itself hands nothing on, and the kernel says so.
@@ -71,6 +72,7 @@ impl Groups {
                     }
                 };
                 if usable {
+                    entry.hold(lock);
                     parents.push(Parent { folder, ..candidate });
                     continue;
                 }
@@ -204,6 +206,31 @@ fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io:
     }
 }
 
+/// Removes the groups of every dead runtime on this machine, as far as this process sees and may;
+/// returns their folders.
+pub(crate) fn sweep() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    hierarchies(&mounts).into_iter().flat_map(|point| owned::sweep(&point)).collect()
+}
+
+/// Where hierarchies are mounted that a room's groups may be in.
+fn hierarchies(mounts: &str) -> Vec<PathBuf> {
+    let of_use = |line: &&str| {
+        let right = line.split_once(" - ").map_or("", |(_, right)| right);
+        let mut right = right.split(' ');
+        match right.next() {
+            Some("cgroup2") => true,
+            Some("cgroup") => {
+                let held = right.nth(1).unwrap_or_default();
+                held.split(',').any(|option| CONTROLLERS.contains(&option))
+            }
+            _ => false,
+        }
+    };
+    let point = |line: &str| line.split(' ').nth(4).map(PathBuf::from);
+    mounts.lines().filter(of_use).filter_map(point).collect()
+}
+
 /// The folders that might hold groups, best first.
 fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
     let mut out = Vec::new();
@@ -287,6 +314,15 @@ mod tests {
                 (PathBuf::from("/cg/cpu,cpuacct"), vec!["cpu"]),
             ]
         );
+    }
+
+    #[test]
+    fn sweeps_look_where_groups_can_be() {
+        let mounts = "30 25 0:26 / /cg/memory rw - cgroup cgroup rw,memory\n\
+                      32 25 0:28 / /cg/freezer rw - cgroup cgroup rw,freezer\n\
+                      33 25 0:29 / /cg/unified rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n\
+                      34 25 0:30 / /cgroup rw - tmpfs tmpfs rw,memory\n";
+        assert_eq!(hierarchies(mounts), ["/cg/memory", "/cg/unified"].map(PathBuf::from));
     }
 
     #[test]

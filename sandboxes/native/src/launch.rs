@@ -72,6 +72,8 @@ async fn spawn(agent: &Path) -> io::Result<(Child, UnixStream)> {
     loop {
         let (ours, theirs) = Pair::pair()?;
         let spawned = Command::new(agent)
+            // Everybody in the room may read the command line of its first process.
+            .arg0("agentd")
             .arg("room")
             .env_clear()
             .current_dir("/")

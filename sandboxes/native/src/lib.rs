@@ -12,6 +12,7 @@ mod ids;
 mod launch;
 mod layer;
 mod native;
+mod owned;
 mod registry;
 mod sandbox;
 mod setup;

@@ -269,7 +269,9 @@ impl Inner {
 }
 
 fn sweep(cache: &Path) -> io::Result<Vec<String>> {
-    let mut out = Vec::new();
+    // Those of runtimes with other caches too: nobody else may ever come by.
+    let groups = cgroup::sweep();
+    let mut out: Vec<String> = groups.iter().map(|group| group.display().to_string()).collect();
     for dead in registry::dead(cache)? {
         for group in &dead.groups {
             if group.exists() {

@@ -22,6 +22,8 @@ pub(crate) struct Entry {
     name: String,
     path: PathBuf,
     file: Mutex<File>,
+    /// Of its control groups: see [`crate::owned`].
+    locks: Mutex<Vec<File>>,
 }
 
 impl Entry {
@@ -36,7 +38,7 @@ impl Entry {
         let file = OpenOptions::new().create(true).truncate(true).write(true).open(&hidden)?;
         file.lock()?;
         fs::rename(&hidden, &path)?;
-        Ok(Self { name, path, file: Mutex::new(file) })
+        Ok(Self { name, path, file: Mutex::new(file), locks: Mutex::default() })
     }
 
     /// `<pid>-<start time>-<count>`.
@@ -48,6 +50,11 @@ impl Entry {
     pub(crate) fn note(&self, folder: &Path) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         writeln!(file, "{}", folder.display())
+    }
+
+    /// Keeps a lock as long as the runtime and its rooms live.
+    pub(crate) fn hold(&self, lock: File) {
+        self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(lock);
     }
 }
 

@@ -41,7 +41,10 @@ fn census(cache: &Path) -> Vec<String> {
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
             let (_, rest) = stat.rsplit_once(')')?;
             let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
-            (parent == own).then(|| format!("process {}", entry.file_name().display()))
+            // The attacks as a common user, which may run at the same time.
+            let other = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+            let is_room = parent == own && !other.contains("as_a_common_user");
+            is_room.then(|| format!("process {}", entry.file_name().display()))
         })
         .collect();
     for entry in fs::read_dir(cache.join("runtimes")).unwrap().flatten() {

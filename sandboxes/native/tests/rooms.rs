@@ -175,6 +175,25 @@ async fn the_rooms_root_is_the_rooms_only() {
     sandbox.close().await.unwrap();
 }
 
+/// The cache folder of the host is in no file that a room's process can read of itself, of the agent,
+/// or of the mounts.
+#[tokio::test]
+async fn no_path_of_the_host_is_shown_in_proc() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let mut sandbox = native.open(&room(&prepared)).await.unwrap();
+    let name = cache.path().file_name().unwrap().to_str().unwrap();
+    // A pattern of which the looking command's own line is no match.
+    let pattern = name.replacen(&name[1..2], &format!("[{}]", &name[1..2]), 1);
+    let look = format!(
+        "for f in /proc/1/* /proc/self/* /proc/*; do [ -f $f ] && timeout 2 grep -al '{pattern}' $f; \
+         done 2>/dev/null; tr '\\0' ' ' < /proc/1/cmdline; grep -c ' / .*overlay' /proc/self/mountinfo"
+    );
+    assert_eq!(shell(&*sandbox, &look).await, "agentd room 1\n");
+    sandbox.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn limits_hold_or_are_said_not_to() {
     let cache = tempfile::tempdir().unwrap();
@@ -220,73 +239,177 @@ async fn a_room_is_open_at_once() {
     assert!(ran < Duration::from_millis(250), "{ran:?}");
 }
 
-/// What a runtime does in the middle of a trial, for the next test to kill.
+/// What a runtime does in the middle of a trial, for the next tests to kill.
 #[tokio::test]
-#[ignore = "run by a_killed_runtime_leaves_nothing in a process of its own"]
+#[ignore = "run by tests of killed runtimes in a process of its own"]
 async fn hold_a_room() {
     let cache = PathBuf::from(std::env::var_os("PROCTOR_TEST_CACHE").unwrap());
+    let seconds = std::env::var("PROCTOR_TEST_SLEEP").unwrap();
     let native = Native::new(cache).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
     let sandbox = native.open(&room(&prepared)).await.unwrap();
     // In a session of its own before the command ends, whose group is killed then.
-    let line = "setsid sh -c 'touch /up; exec sleep 4242' & until [ -e /up ]; do sleep 0.01; done";
-    shell(&*sandbox, line).await;
+    let line = format!(
+        "setsid sh -c 'touch /up; exec sleep {seconds}' & until [ -e /up ]; do sleep 0.01; done"
+    );
+    shell(&*sandbox, &line).await;
     println!("HOLDING");
     tokio::time::sleep(Duration::from_secs(600)).await;
+}
+
+/// What a runtime does when it starts, for a test to run in another PID namespace.
+#[tokio::test]
+#[ignore = "run by a_living_runtime_is_spared_across_pid_namespaces in a process of its own"]
+async fn sweep_once() {
+    let cache = PathBuf::from(std::env::var_os("PROCTOR_TEST_CACHE").unwrap());
+    println!("SWEPT {:?}", Native::new(cache).unwrap().sweep().await.unwrap());
+}
+
+/// A program that runs a process in a PID namespace of its own, which ends with it.
+const OTHER_NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/// One of this binary's ignored tests, in a process of its own behind `before`.
+fn alone(before: &[&str], test: &str, cache: &Path) -> Process {
+    let own = std::env::current_exe().unwrap();
+    let words = before.iter().map(PathBuf::from).chain([own]);
+    let words: Vec<PathBuf> = words.collect();
+    let mut process = Process::new(&words[0]);
+    process
+        .args(&words[1..])
+        .args([test, "--exact", "--ignored", "--nocapture"])
+        .env("PROCTOR_TEST_CACHE", cache)
+        .stdout(Stdio::piped());
+    process
+}
+
+/// A runtime in the middle of a trial.
+struct Holder {
+    child: std::process::Child,
+    seconds: &'static str,
+    groups: Vec<PathBuf>,
+    entry: PathBuf,
+}
+
+impl Holder {
+    /// `seconds`: an unlikely argument of the process in its room, by which it is found.
+    fn start(before: &[&str], cache: &Path, seconds: &'static str) -> Self {
+        let mut child =
+            alone(before, "hold_a_room", cache).env("PROCTOR_TEST_SLEEP", seconds).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(output.any(|line| line.unwrap().contains("HOLDING")), "the holder failed");
+        let entry = fs::read_dir(cache.join("runtimes")).unwrap().next().unwrap().unwrap().path();
+        let groups =
+            fs::read_to_string(&entry).unwrap().lines().map(PathBuf::from).collect::<Vec<_>>();
+        let mut holder = Self { child, seconds, groups, entry };
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while holder.sleepers() == 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(10));
+        }
+        if holder.sleepers() == 0 {
+            holder.child.kill().unwrap();
+            panic!("nothing runs in the room");
+        }
+        holder
+    }
+
+    fn sleepers(&self) -> usize {
+        let wanted = format!("sleep\0{}\0", self.seconds);
+        fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+            .filter(|line| line == wanted.as_bytes())
+            .count()
+    }
+
+    /// The groups of its rooms are there, and so is what runs in them.
+    fn assert_spared(&self, swept: &[String]) {
+        for group in self.groups.iter().filter(|group| group.exists()) {
+            assert!(!swept.contains(&group.display().to_string()), "{swept:?}");
+            let rooms = fs::read_dir(group).unwrap().flatten();
+            assert_eq!(rooms.filter(|entry| entry.path().is_dir()).count(), 1);
+        }
+        assert_eq!(self.sleepers(), 1);
+    }
+
+    /// As the kernel kills where memory is short: nothing of the runtime's own runs any more.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while self.sleepers() > 0 {
+            assert!(Instant::now() < deadline, "the room outlived its runtime");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn assert_gone(&self) {
+        for group in &self.groups {
+            assert!(!group.exists(), "{} is left", group.display());
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[tokio::test]
 async fn a_killed_runtime_leaves_nothing() {
     let cache = tempfile::tempdir().unwrap();
-    let mut holder = Process::new(std::env::current_exe().unwrap())
-        .args(["hold_a_room", "--exact", "--ignored", "--nocapture"])
-        .env("PROCTOR_TEST_CACHE", cache.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut output = BufReader::new(holder.stdout.take().unwrap()).lines();
-    assert!(output.any(|line| line.unwrap().contains("HOLDING")), "the holder failed");
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while sleepers() == 0 && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(10));
-    }
-    if sleepers() == 0 {
-        holder.kill().unwrap();
-        panic!("nothing runs in the room");
-    }
-    let entry = fs::read_dir(cache.path().join("runtimes")).unwrap().next().unwrap().unwrap();
-    let groups: Vec<PathBuf> =
-        fs::read_to_string(entry.path()).unwrap().lines().map(PathBuf::from).collect();
-
+    let mut holder = Holder::start(&[], cache.path(), "4242");
     // A sweep beside it touches nothing of the living.
     let native = Native::new(cache.path().to_owned()).unwrap();
-    assert_eq!(native.sweep().await.unwrap(), [""; 0]);
-    assert_eq!(sleepers(), 1);
-
-    holder.kill().unwrap();
-    holder.wait().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while sleepers() > 0 {
-        assert!(Instant::now() < deadline, "the room outlived its runtime");
-        thread::sleep(Duration::from_millis(10));
-    }
+    holder.assert_spared(&native.sweep().await.unwrap());
+    holder.kill();
     native.sweep().await.unwrap();
-    for group in groups {
-        assert!(!group.exists(), "{} is left", group.display());
-    }
+    holder.assert_gone();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(cache.path().to_str().unwrap()), "{mounts}");
-    assert!(!entry.path().exists());
+    assert!(!holder.entry.exists());
 }
 
-/// Processes of the test above, by their unlikely argument.
-fn sleepers() -> usize {
-    fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
-        .filter(|line| line == b"sleep\x004242\x00")
-        .count()
+#[tokio::test]
+async fn a_killed_runtime_is_swept_by_one_with_another_cache() {
+    let (cache, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut holder = Holder::start(&[], cache.path(), "4243");
+    let native = Native::new(other.path().to_owned()).unwrap();
+    holder.assert_spared(&native.sweep().await.unwrap());
+    holder.kill();
+    let swept = native.sweep().await.unwrap();
+    println!("swept {swept:?}");
+    holder.assert_gone();
+    assert!(holder.entry.exists(), "the other cache is the other runtime's");
+}
+
+/// In there it has another number, and a number of there is somebody else's here.
+#[tokio::test]
+async fn a_living_runtime_is_spared_across_pid_namespaces() {
+    let probe = Process::new(OTHER_NAMESPACE[0]).args(&OTHER_NAMESPACE[1..]).arg("true").output();
+    if !probe.is_ok_and(|done| done.status.success()) {
+        println!("a_living_runtime_is_spared_across_pid_namespaces: NOT RUN: no PID namespaces");
+        return;
+    }
+    let caches = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let native = Native::new(caches[0].path().to_owned()).unwrap();
+
+    let mut inside = Holder::start(&OTHER_NAMESPACE, caches[1].path(), "4244");
+    inside.assert_spared(&native.sweep().await.unwrap());
+    inside.kill();
+    native.sweep().await.unwrap();
+    inside.assert_gone();
+
+    let mut outside = Holder::start(&[], caches[2].path(), "4245");
+    let done = alone(&OTHER_NAMESPACE, "sweep_once", caches[1].path()).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success() && said.contains("SWEPT"), "{said}");
+    outside.assert_spared(&[]);
+    outside.kill();
+    native.sweep().await.unwrap();
+    outside.assert_gone();
 }
 
 /// An image whose only file is the agent, as `docker save` writes it.

@@ -8,7 +8,7 @@ use std::{
     ffi::{CString, OsStr},
     fs, io,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::{
             ffi::OsStrExt,
             fs::{PermissionsExt, symlink},
@@ -19,7 +19,7 @@ use std::{
 
 use proctor_wire::{Defence, RawPath, RoomPlan, Upper};
 use rustix::{
-    fs::CWD,
+    fs::{CWD, Mode, OFlags},
     mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
         MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount,
@@ -132,33 +132,28 @@ fn overlay(plan: &RoomPlan) -> Result<PathBuf, Failure> {
             (stage.to_owned(), path(upper).to_owned(), path(work).to_owned())
         }
     };
-    let lower: Vec<&Path> = plan.lower.iter().map(path).collect();
-    let mut text = b"userxattr,lowerdir=".to_vec();
-    for (index, folder) in lower.iter().enumerate() {
-        if index > 0 {
-            text.push(b':');
-        }
-        escape(&mut text, folder);
-    }
-    text.extend_from_slice(b",upperdir=");
-    escape(&mut text, &upper);
-    text.extend_from_slice(b",workdir=");
-    escape(&mut text, &work);
-    let text = CString::new(text).map_err(io::Error::from).during("name the layers")?;
+    // The room reads these options in its list of mounts. By descriptor they name nothing of the host,
+    // nothing in them needs an escape, and they fit one page however deep the folders lie.
+    let open = |folder: &Path| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(folder, flags, Mode::empty())
+            .during(format_args!("open the layer {}", folder.display()))
+    };
+    let lower =
+        plan.lower.iter().map(|folder| open(path(folder))).collect::<Result<Vec<_>, _>>()?;
+    let (upper, work) = (open(&upper)?, open(&work)?);
+    let by = |folder: &OwnedFd| format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let below: Vec<_> = lower.iter().map(by).collect();
+    let text = options(&format!(
+        "userxattr,lowerdir={},upperdir={},workdir={}",
+        below.join(":"),
+        by(&upper),
+        by(&work)
+    ))?;
     mount("proctor", &root, "overlay", MountFlags::NODEV, &*text).during("mount the overlay").map_err(
         |failure| failure.mend("native rooms need Linux 5.12 with overlayfs in user namespaces; or use sandbox.kind=docker"),
     )?;
     Ok(root)
-}
-
-/// The separators of mount options, and of lower folders, are escaped by a backslash.
-fn escape(text: &mut Vec<u8>, folder: &Path) {
-    for &byte in folder.as_os_str().as_bytes() {
-        if matches!(byte, b'\\' | b':' | b',') {
-            text.push(b'\\');
-        }
-        text.push(byte);
-    }
 }
 
 fn options(text: &str) -> Result<CString, Failure> {

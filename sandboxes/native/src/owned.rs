@@ -1,0 +1,144 @@
+//! Control groups that know whether their runtime lives, for any later runtime on the machine.
+//!
+//! A runtime holds a lock on the folder of its groups as long as it lives; the kernel lets go of it
+//! whatever the end. So a group that anybody can lock has no owner any more.
+//!
+//! Rejected: asking whether the process that the name tells of lives. Numbers are used again, and mean
+//! another process in another PID namespace, while a lock is on the one folder that all of them see.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::geteuid;
+
+use crate::cgroup;
+
+/// Before a runtime's name. Groups of versions that did not lock theirs have a dash in its place, and
+/// are left alone.
+const PREFIX: &str = "proctor.";
+
+/// Folders looked at in one hierarchy. A machine has hundreds, a large one some ten thousand.
+const FOLDERS: usize = 200_000;
+
+/// The folder for a runtime's groups in a parent.
+pub(crate) fn folder(parent: &Path, runtime: &str) -> PathBuf {
+    parent.join(format!("{PREFIX}{runtime}"))
+}
+
+/// Makes the folder and locks it: it is owned as long as the file is open.
+pub(crate) fn claim(folder: &Path) -> io::Result<File> {
+    loop {
+        fs::create_dir(folder)?;
+        let locked = File::open(folder).and_then(|file| file.lock().map(|()| file));
+        // A sweep may have been there between the two, and then it is gone: once more.
+        match (locked, fs::metadata(folder)) {
+            (Ok(file), Ok(found)) if file.metadata()?.ino() == found.ino() => return Ok(file),
+            (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
+            (Err(error), _) | (_, Err(error)) => {
+                let _ = fs::remove_dir(folder);
+                return Err(error);
+            }
+            (Ok(_), Ok(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
+        }
+    }
+}
+
+/// Kills what is left in the groups of dead runtimes below a hierarchy's mount point, and removes
+/// them; returns what was removed. What cannot be is told and left: it is no fault of a run that only
+/// came upon it.
+pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
+    let mut removed = Vec::new();
+    let mut left = vec![mount_point.to_owned()];
+    let mut seen = 0;
+    while let Some(folder) = left.pop() {
+        seen += 1;
+        if seen > FOLDERS {
+            tracing::warn!(at = %mount_point.display(), "too many control groups to look at");
+            break;
+        }
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let path = entry.path();
+            if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+                left.push(path);
+                continue;
+            }
+            match remove_dead(&path) {
+                Ok(true) => removed.push(path),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(%error, group = %path.display(), "a dead run's control group stays");
+                }
+            }
+        }
+    }
+    removed
+}
+
+/// Whether it had no owner any more, and is gone. It is locked until then, so that nobody can claim it.
+fn remove_dead(folder: &Path) -> io::Result<bool> {
+    let user = geteuid();
+    if !user.is_root() && fs::metadata(folder)?.uid() != user.as_raw() {
+        return Ok(false);
+    }
+    let lock = File::open(folder)?;
+    match lock.try_lock() {
+        Ok(()) => cgroup::remove(folder).map(|()| true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_tells_the_living_from_the_dead_and_a_number_does_not() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("user.slice/app");
+        fs::create_dir_all(&inner).unwrap();
+        // Owned, though no process has the number; and the other way round: the number was used again.
+        let owned = folder(&inner, "4194305-1-0");
+        let lock = claim(&owned).unwrap();
+        let used_again = folder(root.path(), &format!("{}-1-0", process::id()));
+        fs::create_dir(&used_again).unwrap();
+        let of_somebody_else = inner.join("proctor-1-1-0");
+        fs::create_dir(&of_somebody_else).unwrap();
+
+        assert_eq!(sweep(root.path()), [used_again]);
+        assert!(owned.exists() && of_somebody_else.exists());
+        drop(lock);
+        assert_eq!(sweep(root.path()), [owned]);
+        assert_eq!(sweep(root.path()), [PathBuf::new(); 0]);
+    }
+
+    #[test]
+    fn a_folder_is_claimed_whole_while_sweeps_go_on() {
+        let root = tempfile::tempdir().unwrap();
+        let end = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                    sweep(root.path());
+                }
+            });
+            for number in 0..300 {
+                let folder = folder(root.path(), &format!("1-1-{number}"));
+                let lock = claim(&folder).unwrap();
+                std::thread::yield_now();
+                assert!(folder.exists(), "{number}: owned and gone");
+                drop(lock);
+            }
+            end.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
+}
