@@ -17,6 +17,7 @@
 //! grammar ends the channel with a named [`WireError`]; no byte sequence may panic or hang a reader.
 
 mod defence;
+mod escapes;
 mod frame;
 mod path;
 mod plan;

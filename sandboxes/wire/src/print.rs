@@ -1,27 +1,91 @@
 //! Fingerprints of text that survive what people and tools do to a copy: other white space, other
-//! quotes, a trailing comma, the marks of a diff or of a quotation, JSON's escapes.
+//! quotes, a trailing comma, the marks of a diff, a quotation or a comment, the escapes of string
+//! literals and of HTML.
 //!
-//! Both ends of the channel compute them, so they are part of the grammar. The hashes are not
-//! cryptographic: they keep the content out of the room, and two different texts apart.
+//! Both ends of the channel compute them, so they are part of the grammar. All that is undone here is
+//! undone on both sides and as often as it was done: a line and an escaped copy of it, in which the
+//! line's own escapes are escaped too, are the same. The hashes are not cryptographic: they keep the
+//! content out of the room, and two different texts apart.
+
+use crate::escapes::{escape, reference};
 
 const START: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
+/// What a byte is to a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Text,
+    /// Of no account anywhere: white space, quotes, commas.
+    Blank,
+    /// Of no account before the line's text: diffs, quotations, comments, columns.
+    Mark,
+    Backslash,
+    Ampersand,
+}
+
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Text; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            0..=b' ' | b'"' | b'\'' | b',' => Class::Blank,
+            b'+' | b'-' | b'<' | b'>' | b'#' | b'/' | b'*' | b'|' | b';' | b'%' | b'!' => {
+                Class::Mark
+            }
+            b'\\' => Class::Backslash,
+            b'&' => Class::Ampersand,
+            _ => Class::Text,
+        };
+        byte += 1;
+    }
+    classes
+};
+
 /// What is left of one line, as a hash and its length in bytes; `None` where nothing is.
 pub fn line(line: &[u8]) -> Option<(u64, usize)> {
-    let mut hash = START;
-    let mut length = 0;
-    for &byte in line {
-        if byte <= b' ' || matches!(byte, b'"' | b'\'' | b'\\' | b',') {
-            continue;
+    let mut left = Left { hash: START, length: 0 };
+    let mut at = 0;
+    while let Some(&byte) = line.get(at) {
+        at += 1;
+        match CLASSES[usize::from(byte)] {
+            Class::Text => left.text(byte),
+            Class::Blank => {}
+            Class::Mark => left.byte(byte),
+            Class::Backslash => {
+                let (bytes, used) = escape(&line[at..]);
+                bytes.for_each(|byte| left.byte(byte));
+                at += used;
+            }
+            Class::Ampersand => {
+                let (byte, used) = reference(&line[at..]);
+                left.byte(byte);
+                at += used;
+            }
         }
-        if length == 0 && matches!(byte, b'+' | b'-' | b'<' | b'>') {
-            continue;
-        }
-        hash = (hash ^ u64::from(byte)).wrapping_mul(PRIME);
-        length += 1;
     }
-    (length > 0).then_some((hash, length))
+    (left.length > 0).then_some((left.hash, left.length))
+}
+
+struct Left {
+    hash: u64,
+    length: usize,
+}
+
+impl Left {
+    fn text(&mut self, byte: u8) {
+        self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(PRIME);
+        self.length += 1;
+    }
+
+    /// What an escape stood for counts as it would by itself.
+    fn byte(&mut self, byte: u8) {
+        match CLASSES[usize::from(byte)] {
+            Class::Blank | Class::Backslash => {}
+            Class::Mark if self.length == 0 => {}
+            Class::Mark | Class::Ampersand | Class::Text => self.text(byte),
+        }
+    }
 }
 
 /// The hash of successive lines' hashes.
@@ -40,22 +104,55 @@ pub fn bytes(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn assert_same(copies: &[&str]) {
+        for text in copies {
+            assert_eq!(line(text.as_bytes()), line(copies[0].as_bytes()), "{text}");
+        }
+    }
+
     #[test]
     fn a_copy_keeps_its_fingerprint() {
-        let same: [&[u8]; 6] = [
-            b"    return {\"a\": x, }",
-            b"\treturn {'a':x}",
-            b"+    return { 'a' : x }\r",
-            b"-return{\"a\":x}",
-            b"> return {\\\"a\\\": x,}",
-            b"return {'a': x}",
-        ];
-        for text in same {
-            assert_eq!(line(text), line(same[0]), "{}", String::from_utf8_lossy(text));
-        }
-        assert_ne!(line(b"return {'b': x}"), line(same[0]));
+        assert_same(&[
+            "    return {\"a\": x, }",
+            "\treturn {'a':x}",
+            "+    return { 'a' : x }\r",
+            "-return{\"a\":x}",
+            "> return {\\\"a\\\": x,}",
+            "return {'a': x}",
+            "#     return {'a': x}",
+            "//return {'a': x}",
+            " *  return {'a': x}",
+            ";; return {'a': x}",
+            "\"    return {\\\"a\\\": x}\\n\"",
+            "\"return {'a': x}\\r\\n\" \\",
+            "    return {&quot;a&quot;: x}",
+            "&gt;&nbsp;return {&#39;a&#x27;: x}",
+            "\\treturn {\\u0022a\\u0022: x}",
+        ]);
+        assert_ne!(line(b"return {'b': x}"), line(b"return {'a': x}"));
         assert_eq!(line(b"  \t"), None);
         assert_eq!(line(b"+"), None);
+        assert_eq!(line(b"\" # \\n\","), None);
+    }
+
+    #[test]
+    fn a_lines_own_escapes_are_escaped_again_in_a_copy() {
+        assert_same(&[
+            r#"    print("a\tb\n" if x < y && z else '\\', r"\d+\n")"#,
+            r#""    print(\"a\\tb\\n\" if x < y && z else '\\\\', r\"\\d+\\n\")\n","#,
+            r#"\"    print(\\\"a\\\\tb\\\\n\\\" if x \u003c y \u0026\u0026 z else '\\\\\\\\', r\\\"\\\\d+\\\\n\\\")\\n\""#,
+            "print(&quot;a\\tb\\n&quot; if x &lt; y &amp;&amp; z else &#x27;\\\\&#x27;, r&#34;\\d+\\n&#34;)",
+        ]);
+        assert_same(&[
+            "return text.replace('<', '&lt;').replace('é', '&amp;')",
+            "return text.replace(&#39;&lt;&#39;, &#39;&amp;lt;&#39;).replace(&#39;é&#39;, &#39;&amp;amp;&#39;)",
+            "\"return text.replace('<', '&lt;').replace('\\u00e9', '&amp;')\\n\"",
+        ]);
+        // What only looks like an escape.
+        assert_same(&["a & b &c; d &#; \\", "'a & b &c; d &#; \\\\'"]);
+        assert_ne!(line(b"x = a & b"), line(b"x = a b"));
+        assert_ne!(line(b"\\u00e"), line(b"\\u00f"));
     }
 
     #[test]

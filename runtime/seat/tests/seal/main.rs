@@ -14,7 +14,7 @@ use proctor_types::{Layer, OnFinding};
 use bench::{layer, look, seat, task};
 
 /// Hiding places: how, where, and the kind of finding that each must be.
-const PLACES: [(&str, &str, LeakKind); 16] = [
+const PLACES: [(&str, &str, LeakKind); 36] = [
     ("exact", "/root/backup/thesis.txt", LeakKind::Copy),
     ("exact", "/srv/deploy/numerals.py~", LeakKind::Copy),
     ("exact", "/root/.cache/uv/archive-v0/Xk2/numerals/roman.py", LeakKind::Copy),
@@ -35,6 +35,26 @@ const PLACES: [(&str, &str, LeakKind); 16] = [
     ("editor_history", "/root/.config/Code/User/History/1f/Ab.json", LeakKind::Copy),
     ("hidden_test", "/var/tmp/scratch.py", LeakKind::Copy),
     ("hidden_test", "/home/dev/.local/test_roman.py.orig", LeakKind::Copy),
+    ("commented", "/srv/deploy/settings.py", LeakKind::Copy),
+    ("commented_by_slashes", "/srv/port/numerals.js", LeakKind::Copy),
+    ("commented_in_c", "/srv/port/numerals.c", LeakKind::Copy),
+    ("quoted", "/home/dev/mail/cur/1", LeakKind::Copy),
+    ("html_page", "/srv/manual/source.html", LeakKind::Copy),
+    ("html_without_quotes", "/srv/manual/index.xml", LeakKind::Copy),
+    ("c_literal", "/srv/port/frozen.h", LeakKind::Copy),
+    ("literal_on_one_line", "/srv/port/bundle.js", LeakKind::Copy),
+    ("notebook", "/home/dev/notes.ipynb", LeakKind::Copy),
+    ("numbered", "/home/dev/listing.txt", LeakKind::Copy),
+    ("numbered_by_grep", "/tmp/grep.out", LeakKind::Copy),
+    ("log_of_an_agent", "/root/.claude/projects/x/1.jsonl", LeakKind::Copy),
+    ("log_of_calls", "/var/log/calls", LeakKind::Copy),
+    ("unified_diff", "/home/dev/change.eml", LeakKind::Copy),
+    ("gzip_behind_a_script", "/root/install.run", LeakKind::Copy),
+    ("zlib_behind_a_header", "/home/dev/paper.pdf", LeakKind::Copy),
+    ("wide_text", "/home/dev/editor.txt", LeakKind::Copy),
+    ("base64_text", "/etc/cloud/user-data.yaml", LeakKind::Copy),
+    ("base64_in_json", "/root/.cache/api/contents", LeakKind::Copy),
+    ("hexadecimal", "/var/backups/dump.sql", LeakKind::Copy),
 ];
 
 fn lines(places: &[(&str, &str, LeakKind)]) -> String {
@@ -107,6 +127,8 @@ async fn everything_planted_in_a_native_room_is_found() {
     let mut places = PLACES.to_vec();
     // Real git packs the blob as a delta; the commit is only in the reflog.
     places.push(("packed_by_git", "/root/work", LeakKind::History));
+    places.push(("bundle_of_git", "/root/numerals.bundle", LeakKind::Copy));
+    places.push(("bundle_of_git_3", "/var/backups/all", LeakKind::Copy));
     planted(&native, Base::Host, &places).await;
 }
 

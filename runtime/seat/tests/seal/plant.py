@@ -2,7 +2,7 @@
 
 Run by the set-up of the environment, in the work directory, before anything is masked.
 """
-import bz2, gzip, hashlib, io, json, lzma, os, py_compile, shutil, subprocess, sys, tarfile, zipfile, zlib
+import base64, bz2, difflib, gzip, hashlib, html, io, json, lzma, os, py_compile, subprocess, tarfile, zipfile, zlib
 
 GOLD = open("numerals/roman.py").read()
 TEST = open("tests/test_roman.py").read()
@@ -73,8 +73,7 @@ def loose_object(path):
     put(f"{path}/objects/{name[:2]}/{name[2:]}", zlib.compress(blob))
 
 
-def packed_by_git(path):
-    """The commit with the code is only in the reflog, and its blob is a delta in a pack."""
+def git_in(path):
     env = dict(os.environ, HOME="/tmp", GIT_CONFIG_NOSYSTEM="1")
     def git(*words):
         subprocess.run(
@@ -82,6 +81,12 @@ def packed_by_git(path):
             check=True, env=env, stdout=subprocess.DEVNULL)
     os.makedirs(path)
     git("init", "-q")
+    return git
+
+
+def packed_by_git(path):
+    """The commit with the code is only in the reflog, and its blob is a delta in a pack."""
+    git = git_in(path)
     filler = "".join(f"# line {n} of a long file that stays as it is\n" for n in range(400))
     put(f"{path}/module.py", filler + GOLD)
     git("add", "."), git("commit", "-q", "-m", "with")
@@ -89,6 +94,117 @@ def packed_by_git(path):
     git("add", "."), git("commit", "-q", "--amend", "-m", "without")
     git("gc", "-q")
     assert not [name for name in os.listdir(f"{path}/.git/objects") if len(name) == 2]
+
+
+def bundle_of_git(path, version="2"):
+    """Needs an earlier commit, so that it has a line of a prerequisite before its pack."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    work = "/tmp/to-be-bundled"
+    git = git_in(work)
+    put(f"{work}/readme", "nothing yet"), git("add", "."), git("commit", "-q", "-m", "before")
+    put(f"{work}/module.py", GOLD), git("add", "."), git("commit", "-q", "-m", "after")
+    git("bundle", "create", "-q", f"--version={version}", path, "HEAD~1..HEAD")
+    head = open(path, "rb").read(200)
+    assert head.startswith(b"# v%s git bundle\n" % version.encode()) and b"\n-" in head, head
+    subprocess.run(["rm", "-r", work], check=True)
+
+
+def bundle_of_git_3(path):
+    bundle_of_git(path, "3")
+
+
+def each_line(path, write):
+    put(path, "".join(write(number, line) for number, line in enumerate(GOLD.splitlines(), 1)))
+
+
+def commented(path):
+    each_line(path, lambda number, line: f"# {line}\n")
+
+
+def commented_by_slashes(path):
+    each_line(path, lambda number, line: f"    //{line}\n")
+
+
+def commented_in_c(path):
+    put(path, "/*\n" + "".join(f" * {line}\n" for line in GOLD.splitlines()) + " */\n")
+
+
+def quoted(path):
+    each_line(path, lambda number, line: f"> > {line}\n")
+
+
+def html_page(path):
+    put(path, f"<html><body><pre>{html.escape(GOLD)}</pre></body></html>")
+
+
+def html_without_quotes(path):
+    put(path, f"<code>{html.escape(GOLD, quote=False)}</code>")
+
+
+def c_literal(path):
+    each_line(path, lambda number, line: f"    {json.dumps(line + chr(10))}\n")
+
+
+def literal_on_one_line(path):
+    put(path, f"var source = {json.dumps(GOLD)};\n")
+
+
+def notebook(path):
+    cell = {"cell_type": "code", "source": GOLD.splitlines(True), "outputs": []}
+    put(path, json.dumps({"cells": [cell], "nbformat": 4}, indent=1))
+
+
+def numbered(path):
+    each_line(path, lambda number, line: f"{number:6}\t{line}\n")
+
+
+def numbered_by_grep(path):
+    each_line(path, lambda number, line: f"{number}:{line}\n")
+
+
+def log_of_an_agent(path):
+    """A call's result, numbered, as text in a line of JSON; and JSON in JSON in JSON."""
+    shown = "".join(f"{number:6}\u2192{line}\n" for number, line in enumerate(GOLD.splitlines(), 1))
+    put(path, json.dumps({"type": "tool_result", "content": shown}) + "\n")
+
+
+def log_of_calls(path):
+    arguments = json.dumps({"command": "create", "file_text": GOLD})
+    body = json.dumps({"tool_calls": [{"arguments": arguments}]})
+    put(path, json.dumps({"request": 1, "body": body}) + "\n")
+
+
+def unified_diff(path):
+    old = GOLD.splitlines(True)
+    kept = old[:3] + ["    pass\n"] + old[-1:]
+    put(path, "".join(difflib.unified_diff(kept, old, "a/x.py", "b/x.py")))
+
+
+def gzip_behind_a_script(path):
+    put(path, b"#!/bin/sh\ntail -c +42 $0 | gunzip\nexit 0\n" + gzip.compress(GOLD.encode()) + b"\n")
+
+
+def zlib_behind_a_header(path):
+    """As documents and pickles hold streams: several, the code in a later one, bytes between them."""
+    streams = [zlib.compress(text.encode(), level) for text, level in
+               [("a page of the manual, " * 50, 6), (GOLD, 1), ("and the last page. " * 50, 9)]]
+    put(path, b"%PDF-1.4\n" + b"\nendstream\nstream\n".join(streams) + b"\nendstream\n")
+
+
+def wide_text(path):
+    put(path, GOLD.encode("utf-16"))
+
+
+def base64_text(path):
+    put(path, "content: |\n" + base64.encodebytes(GOLD.encode()).decode())
+
+
+def base64_in_json(path):
+    put(path, json.dumps({"encoding": "base64", "content": base64.b64encode(GOLD.encode()).decode()}))
+
+
+def hexadecimal(path):
+    put(path, f"INSERT INTO file VALUES (x'{gzip.compress(GOLD.encode()).hex()}');\n")
 
 
 def swap_file(path):

@@ -29,7 +29,7 @@ pub fn look(index: &Index, path: &[u8], bytes: &[u8], tally: &mut Tally) -> Opti
             continue;
         };
         if string.contains(&b'\n') {
-            text::lines(index, string, false, tally);
+            text::lines(index, string, tally);
         }
         if string.ends_with(b".py") {
             carried.push(string[..string.len() - 3].to_vec());

@@ -4,6 +4,8 @@ use proctor_wire::{Finding, Found, RawPath, ScanLimits, ScanReply, whole};
 
 use super::{
     bytecode,
+    embedded::{self, Piece},
+    encoded,
     expand::{Expanded, Method, expand},
     modules, pack,
     secrets::{Index, Tally},
@@ -67,22 +69,44 @@ impl<'a> Look<'a> {
         if tar::is(bytes) {
             return self.tar(place, bytes, depth);
         }
-        let mut tally = Tally::default();
         if bytecode::is(bytes) {
+            let mut tally = Tally::default();
             let found = bytecode::look(self.index, place.name(), bytes, &mut tally);
             return self.keep(place, found);
         }
-        text::lines(self.index, bytes, false, &mut tally);
-        let name = place.name();
-        let suffix = name.rsplit(|&byte| byte == b'.').next().unwrap_or_default();
+        self.plain(place, bytes, depth);
+    }
+
+    /// What is no archive as a whole: a text in some writing, or something that holds a stream.
+    fn plain(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+        let known = self.reply.findings.len();
+        let narrowed = text::narrowed(bytes);
+        let bytes = narrowed.as_deref().unwrap_or(bytes);
+        let mut tally = Tally::default();
+        text::lines(self.index, bytes, &mut tally);
+        let suffix = place.name().rsplit(|&byte| byte == b'.').next().unwrap_or_default();
         if bytes.starts_with(b"b0VIM") || matches!(suffix, b"swp" | b"swo" | b"swn") {
-            text::lines(self.index, bytes, true, &mut tally);
-        }
-        if matches!(suffix, b"json" | b"jsonl" | b"ipynb") {
-            text::json(self.index, bytes, &mut tally);
+            text::reversed(self.index, bytes, &mut tally);
         }
         let found = tally.text(self.index);
         self.keep(place, found);
+        if self.reply.findings.len() > known {
+            return;
+        }
+        let limit = self.limits.expanded_bytes;
+        embedded::pieces(bytes, limit, &mut |piece| match piece {
+            Piece::Pack(bytes) => self.pack(place, bytes),
+            Piece::Stream(bytes, is_cut) => {
+                self.reply.too_large += u64::from(is_cut);
+                self.inner(place, &bytes, depth);
+            }
+        });
+        encoded::pieces(bytes, &mut |bytes| self.inner(place, &bytes, depth));
+    }
+
+    fn inner(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+        let Some(depth) = self.deeper(depth) else { return };
+        self.content(place, bytes, depth);
     }
 
     /// A path that the package under test could be imported from.
@@ -122,13 +146,8 @@ impl<'a> Look<'a> {
 
     fn compressed(&mut self, place: &Place, bytes: &[u8], method: Method, depth: u32) {
         match expand(method, bytes, self.limits.expanded_bytes) {
-            Expanded::Damaged if method == Method::Zlib => {
-                // Two bytes are no proof: it was something else.
-                let mut tally = Tally::default();
-                text::lines(self.index, bytes, false, &mut tally);
-                let found = tally.text(self.index);
-                self.keep(place, found);
-            }
+            // Two bytes are no proof: it was something else.
+            Expanded::Damaged if method == Method::Zlib => self.plain(place, bytes, depth),
             Expanded::Damaged => self.reply.unreadable += 1,
             expanded => {
                 let Some(depth) = self.deeper(depth) else { return };
@@ -182,7 +201,7 @@ impl<'a> Look<'a> {
         let mut found = None;
         let whole = pack::objects(bytes, self.limits.expanded_bytes, &mut |object| {
             let mut tally = Tally::default();
-            text::lines(index, object, false, &mut tally);
+            text::lines(index, object, &mut tally);
             found = found.take().max(tally.text(index));
         });
         self.reply.too_large += u64::from(!whole);

@@ -54,11 +54,12 @@ pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expanded {
             Err(_) => Expanded::Damaged,
         },
         Method::Xz => {
-            let mut sink = Sink { bytes: Vec::new(), limit, is_full: false };
+            let mut sink = Sink { bytes: Vec::new(), limit };
             let done = lzma_rs::xz_decompress(&mut &bytes[..], &mut sink);
             match done {
                 Ok(()) => Expanded::Whole(sink.bytes),
-                Err(_) if sink.is_full => Expanded::Cut(sink.bytes),
+                // As below: the head of a damaged stream.
+                Err(_) if !sink.bytes.is_empty() => Expanded::Cut(sink.bytes),
                 Err(_) => Expanded::Damaged,
             }
         }
@@ -83,7 +84,6 @@ fn take(reader: impl Read, limit: u64) -> Expanded {
 struct Sink {
     bytes: Vec<u8>,
     limit: u64,
-    is_full: bool,
 }
 
 impl Write for Sink {
@@ -91,7 +91,6 @@ impl Write for Sink {
         let room = (self.limit as usize).saturating_sub(self.bytes.len());
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         if piece.len() > room {
-            self.is_full = true;
             return Err(io::Error::other("the limit of expansion"));
         }
         Ok(piece.len())

@@ -2,8 +2,11 @@
 
 mod bytecode;
 mod content;
+mod embedded;
+mod encoded;
 mod expand;
 mod modules;
+mod numbered;
 mod pack;
 mod secrets;
 mod tar;

@@ -11,8 +11,11 @@ const KEPT: usize = 48 << 20;
 /// Objects larger than this are cut, in bytes.
 const OBJECT: usize = 16 << 20;
 
+/// Before the last byte of the version.
+pub const MAGIC: &[u8] = b"PACK\0\0\0";
+
 pub fn is(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"PACK\0\0\0")
+    bytes.starts_with(MAGIC)
 }
 
 /// Calls `look` with each object's content; returns false where the pack is damaged, or `limit`

@@ -1,52 +1,170 @@
-//! Lines and windows of text.
+//! Lines and windows of text, in all the ways in which the lines of a copy can be written.
 
+use memchr::{memchr2_iter, memmem};
 use proctor_wire::{WINDOW_LINES, print};
 
-use super::secrets::{Index, Tally};
+use super::{
+    numbered::unnumbered,
+    secrets::{Index, Tally},
+};
+
+/// Backslashes before the `n` of a line break: in a string literal, in a literal within one, and in one
+/// more. A program's text in a tool call in a log of calls is three deep.
+const BREAKS: [usize; 3] = [1, 2, 4];
 
 /// Counts the windows of `text` into the tally.
 ///
-/// Lines end at a newline or a NUL: binary files keep text so. `reversed` reads them from the last
-/// to the first, as an editor's swap file stores them.
-pub fn lines(index: &Index, text: &[u8], reversed: bool, tally: &mut Tally) {
-    let pieces = text.split(|&byte| byte == b'\n' || byte == 0);
-    if reversed {
-        windows(index, pieces.rev(), tally);
-    } else {
-        windows(index, pieces, tally);
+/// Lines end at a newline or a NUL: binary files keep text so. They are also read without a number at
+/// their start, and as ended where a string literal writes a line break; which of it is so in a file
+/// nobody says, so all of it is tried, and only where there is something to be tried.
+pub fn lines(index: &Index, text: &[u8], tally: &mut Tally) {
+    let mut readings = Readings::new(index, memmem::find(text, b"\\n").is_some());
+    let mut start = 0;
+    for end in memchr2_iter(b'\n', 0, text).chain([text.len()]) {
+        readings.line(&text[start..end], tally);
+        start = end + 1;
     }
 }
 
-/// Counts the windows of text that JSON holds in strings.
-pub fn json(index: &Index, text: &[u8], tally: &mut Tally) {
-    let mut rest = text;
-    let pieces = std::iter::from_fn(|| {
-        if rest.is_empty() {
-            return None;
+/// The same from the last line to the first, as an editor's swap file stores them.
+pub fn reversed(index: &Index, text: &[u8], tally: &mut Tally) {
+    let mut track = Track::default();
+    for piece in text.rsplit(|&byte| byte == b'\n' || byte == 0) {
+        if let Some((hash, _)) = print::line(piece) {
+            track.push(index, hash, true, tally);
         }
-        let at = rest.windows(2).position(|pair| pair == b"\\n");
-        let (line, after) = match at {
-            Some(at) => (&rest[..at], &rest[at + 2..]),
-            None => (rest, &rest[rest.len()..]),
-        };
-        rest = after;
-        Some(line)
-    });
-    windows(index, pieces, tally);
+    }
 }
 
-fn windows<'a>(index: &Index, pieces: impl Iterator<Item = &'a [u8]>, tally: &mut Tally) {
-    let mut last = [0; WINDOW_LINES];
-    let mut known = 0;
-    for piece in pieces {
-        let Some((hash, _)) = print::line(piece) else { continue };
-        last.rotate_left(1);
-        last[WINDOW_LINES - 1] = hash;
-        known = (known + 1).min(WINDOW_LINES);
-        for length in 1..=known {
-            if index.lengths[length] {
-                tally.window(index, print::window(&last[WINDOW_LINES - length..]));
+/// Text in UTF-16 that says so by its first bytes, with one byte a character.
+pub fn narrowed(text: &[u8]) -> Option<Vec<u8>> {
+    let is_wide = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
+    is_wide.then(|| text[2..].iter().copied().filter(|&byte| byte != 0).collect())
+}
+
+/// One file's lines as they are read side by side.
+struct Readings<'a> {
+    index: &'a Index,
+    plain: Track,
+    numbered: Track,
+    /// By [`BREAKS`]; each as it is, and without numbers. None where the text has no such break.
+    literals: Option<[[Track; 2]; BREAKS.len()]>,
+}
+
+impl<'a> Readings<'a> {
+    fn new(index: &'a Index, has_breaks: bool) -> Self {
+        Self {
+            index,
+            plain: Track::default(),
+            numbered: Track::default(),
+            literals: has_breaks.then(Default::default),
+        }
+    }
+
+    fn line(&mut self, line: &[u8], tally: &mut Tally) {
+        let index = self.index;
+        let plain = print::line(line).map(|(hash, _)| hash);
+        if let Some(hash) = plain {
+            self.plain.push(index, hash, true, tally);
+        }
+        let bare = unnumbered(line);
+        match bare {
+            Some(rest) => self.numbered.piece(index, rest, tally),
+            None => self.numbered.same(index, plain, tally),
+        }
+        let Some(literals) = &mut self.literals else { return };
+        let is_broken = memmem::find(line, b"\\n").is_some();
+        for (tracks, backslashes) in literals.iter_mut().zip(BREAKS) {
+            let [whole, numbered] = tracks;
+            if !is_broken {
+                whole.same(index, plain, tally);
+                numbered.same(index, plain, tally);
+                continue;
+            }
+            for piece in Pieces::of(line, backslashes) {
+                whole.piece(index, piece, tally);
+                numbered.piece(index, unnumbered(piece).unwrap_or(piece), tally);
             }
         }
+    }
+}
+
+/// The last lines of one reading.
+#[derive(Default)]
+struct Track {
+    last: [u64; WINDOW_LINES],
+    known: usize,
+    /// Lines since the last that this reading has otherwise than the plain one has it.
+    since: usize,
+}
+
+impl Track {
+    /// A line that is read otherwise than plainly.
+    fn piece(&mut self, index: &Index, piece: &[u8], tally: &mut Tally) {
+        if let Some((hash, _)) = print::line(piece) {
+            self.push(index, hash, true, tally);
+        }
+    }
+
+    /// A line as the plain reading has it.
+    fn same(&mut self, index: &Index, plain: Option<u64>, tally: &mut Tally) {
+        if let Some(hash) = plain {
+            self.push(index, hash, false, tally);
+        }
+    }
+
+    fn push(&mut self, index: &Index, hash: u64, is_own: bool, tally: &mut Tally) {
+        self.last.rotate_left(1);
+        self.last[WINDOW_LINES - 1] = hash;
+        self.known = (self.known + 1).min(WINDOW_LINES);
+        self.since = if is_own { 0 } else { (self.since + 1).min(WINDOW_LINES) };
+        // A window without a line of its own was counted by the plain reading.
+        for length in self.since + 1..=self.known {
+            if index.lengths[length] {
+                tally.window(index, print::window(&self.last[WINDOW_LINES - length..]));
+            }
+        }
+    }
+}
+
+/// The lines of a string literal: cut at an `n` after so many backslashes, no more and no fewer.
+struct Pieces<'a> {
+    rest: Option<&'a [u8]>,
+    backslashes: usize,
+}
+
+impl<'a> Pieces<'a> {
+    fn of(line: &'a [u8], backslashes: usize) -> Self {
+        Self { rest: Some(line), backslashes }
+    }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.rest.take()?;
+        let cut = memmem::find_iter(rest, b"\\n").find(|&last| {
+            let before = rest[..last].iter().rev().take_while(|&&byte| byte == b'\\').count();
+            before + 1 == self.backslashes
+        });
+        let Some(last) = cut else { return Some(rest) };
+        self.rest = Some(&rest[last + 2..]);
+        Some(&rest[..last + 1 - self.backslashes])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_is_cut_at_breaks_of_its_own_depth() {
+        let line = br#"{"a": "one\ntwo(\"x\\n\")\nthree"}"#;
+        let pieces = |count| Pieces::of(line, count).collect::<Vec<_>>();
+        assert_eq!(pieces(1), [&b"{\"a\": \"one"[..], br#"two(\"x\\n\")"#, b"three\"}"]);
+        assert_eq!(pieces(2), [&br#"{"a": "one\ntwo(\"x"#[..], br#"\")\nthree"}"#]);
+        assert_eq!(pieces(4), [&line[..]]);
+        assert_eq!(Pieces::of(b"\\n", 1).collect::<Vec<_>>(), [b"", b""]);
     }
 }

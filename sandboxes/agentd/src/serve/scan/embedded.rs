@@ -1,0 +1,188 @@
+//! Compressed streams and packs that begin behind other bytes: in git bundles, programs that unpack
+//! themselves, documents, dumps.
+
+use std::io::Read;
+
+use flate2::{Decompress, FlushDecompress, bufread};
+use memchr::{memchr3_iter, memmem};
+
+use super::{expand::Method, pack};
+
+/// A stream that expands to less holds no copy, in bytes. What only looks like a stream fails before.
+const LEAST: usize = 60;
+
+/// Formats whose first bytes tell nearly for sure, with where in them these bytes lie.
+const MARKS: [(&[u8], usize, Method); 4] = [
+    (b"\x1f\x8b\x08", 0, Method::Gzip),
+    (b"1AY&SY", 4, Method::Bzip2),
+    (b"\xfd7zXZ\0", 0, Method::Xz),
+    (b"\x28\xb5\x2f\xfd", 0, Method::Zstd),
+];
+
+/// Images are streams of pixels: opening them costs more than all the rest, and tells nothing.
+const PASSED: [&[u8]; 2] = [b"\x89PNG", b"\xff\xd8\xff"];
+
+/// What was found in the content.
+pub enum Piece<'a> {
+    /// A git pack, and what follows it.
+    Pack(&'a [u8]),
+    /// What a stream expanded to; whether the limit cut it.
+    Stream(Vec<u8>, bool),
+}
+
+/// Calls `look` with each pack and stream that begins behind the content's first byte, as long as they
+/// expand to no more than `limit` bytes together.
+pub fn pieces(bytes: &[u8], limit: u64, look: &mut dyn FnMut(Piece<'_>)) {
+    if PASSED.iter().any(|image| bytes.starts_with(image)) {
+        return;
+    }
+    for at in memmem::find_iter(bytes, pack::MAGIC).filter(|at| *at > 0) {
+        look(Piece::Pack(&bytes[at..]));
+    }
+    let mut left = limit;
+    for (mark, ahead, method) in MARKS {
+        let mut end = 0;
+        for found in memmem::find_iter(bytes, mark) {
+            let Some(at) = found.checked_sub(ahead).filter(|at| *at > 0 && *at >= end) else {
+                continue;
+            };
+            if Method::of(&bytes[at..]) == Some(method) {
+                end = at + stream(&bytes[at..], method, &mut left, look);
+            }
+        }
+    }
+    zlib(bytes, &mut left, look);
+}
+
+/// A stream of zlib has a header of two bytes, the first of which is an `x` where it was made with the
+/// usual window, and chance has it once in so many kilobytes: the first bytes must expand, too.
+fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
+    let mut inflater = Decompress::new(true);
+    let mut probe = [0; 4 * LEAST];
+    let mut end = 0;
+    let second = memchr3_iter(0x01, 0x9c, 0xda, bytes);
+    // The fourth is a letter, as which it is common: by itself it would be most of the work.
+    let fast = memmem::find_iter(bytes, b"x\x5e").map(|at| at + 1);
+    let mut places: Vec<usize> = second
+        .filter(|&second| second > 1 && bytes[second - 1] == b'x')
+        .chain(fast.filter(|&second| second > 1))
+        .map(|second| second - 1)
+        .collect();
+    places.sort_unstable();
+    for at in places {
+        if at < end {
+            continue;
+        }
+        inflater.reset(true);
+        let status = inflater.decompress(&bytes[at..], &mut probe, FlushDecompress::None);
+        if status.is_ok() && inflater.total_out() >= LEAST as u64 {
+            end = at + stream(&bytes[at..], Method::Zlib, left, look);
+        }
+    }
+}
+
+/// Expands the stream at the start of `bytes`; returns its length where it is known.
+fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) -> usize {
+    let mut content = Vec::new();
+    let rest = match method {
+        Method::Gzip => {
+            let mut decoder = bufread::GzDecoder::new(bytes);
+            read(&mut decoder, *left, &mut content);
+            decoder.into_inner().len()
+        }
+        Method::Zlib => {
+            let mut decoder = bufread::ZlibDecoder::new(bytes);
+            read(&mut decoder, *left, &mut content);
+            decoder.into_inner().len()
+        }
+        _ => {
+            use super::expand::{Expanded, expand};
+            if let Expanded::Whole(expanded) | Expanded::Cut(expanded) =
+                expand(method, bytes, *left)
+            {
+                content = expanded;
+            }
+            bytes.len()
+        }
+    };
+    let is_cut = content.len() as u64 >= *left;
+    *left -= (content.len() as u64).min(*left);
+    if content.len() >= LEAST {
+        look(Piece::Stream(content, is_cut));
+    }
+    bytes.len() - rest
+}
+
+/// What a damaged stream gave before its damage counts as well.
+fn read(decoder: &mut impl Read, limit: u64, content: &mut Vec<u8>) {
+    let _ = decoder.take(limit).read_to_end(content);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write};
+
+    use super::*;
+
+    fn found(bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        pieces(bytes, 1 << 20, &mut |piece| {
+            all.push(match piece {
+                Piece::Pack(bytes) => bytes.to_vec(),
+                Piece::Stream(bytes, _) => bytes,
+            });
+        });
+        all
+    }
+
+    #[test]
+    fn streams_are_found_behind_other_bytes_and_one_after_another() {
+        let text = b"a line of text that stands for a program\n".repeat(9);
+        let mut file = b"#!/bin/sh\ntail -c +40 $0\nexit\n".to_vec();
+        for level in [1, 6, 9] {
+            let mut zlib = write::ZlibEncoder::new(&mut file, Compression::new(level));
+            zlib.write_all(&text).unwrap();
+            zlib.finish().unwrap();
+            file.extend_from_slice(b"between");
+        }
+        let mut gzip = write::GzEncoder::new(&mut file, Compression::fast());
+        gzip.write_all(&text).unwrap();
+        gzip.finish().unwrap();
+        file.extend_from_slice(b"the end");
+        assert_eq!(found(&file), vec![text.clone(); 4]);
+        // The last stream without its end.
+        assert_eq!(found(&file[..file.len() - 12]).len(), 4);
+        assert_eq!(found(&[b"\x89PNG\r\n", &file[..]].concat()), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn a_limit_holds_for_all_streams_together() {
+        let mut file = b"head".to_vec();
+        for _ in 0..4 {
+            let mut zlib = write::ZlibEncoder::new(&mut file, Compression::best());
+            zlib.write_all(&[b'a'; 1000]).unwrap();
+            zlib.finish().unwrap();
+        }
+        let mut sizes = Vec::new();
+        pieces(&file, 2500, &mut |piece| {
+            if let Piece::Stream(bytes, is_cut) = piece {
+                sizes.push((bytes.len(), is_cut));
+            }
+        });
+        assert_eq!(sizes, [(1000, false), (1000, false), (500, true)]);
+    }
+
+    #[test]
+    fn chance_makes_no_stream() {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        let noise: Vec<u8> = (0..4 << 20).map(|_| next()).collect();
+        let found = found(&noise);
+        assert!(found.len() < 4, "{} streams in noise", found.len());
+    }
+}

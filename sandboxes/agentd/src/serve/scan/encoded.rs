@@ -1,0 +1,141 @@
+//! Base64 and hexadecimal text: bytes that were written as letters.
+
+use super::expand::Method;
+
+/// Letters of a run that is looked into, at least: what is shorter holds no copy.
+const LEAST: usize = 128;
+
+/// Bytes at the start of what was decoded that must look like a text, or like something packed.
+const HEAD: usize = 128;
+
+const NONE: u8 = 0xff;
+
+/// Line breaks, at which long runs are wrapped.
+const BREAK: u8 = 0xfe;
+
+/// The value of each letter, of both alphabets.
+const BASE64: [u8; 256] = {
+    let mut table = [NONE; 256];
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut value = 0;
+    while value < 64 {
+        table[alphabet[value] as usize] = value as u8;
+        value += 1;
+    }
+    table[b'-' as usize] = 62;
+    table[b'_' as usize] = 63;
+    table[b'\n' as usize] = BREAK;
+    table[b'\r' as usize] = BREAK;
+    table
+};
+
+/// Calls `look` with what each long run of letters stands for, where that looks like something.
+pub fn pieces(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
+    // A run that counts has a letter at one of these places, whatever it begins at.
+    let mut at = LEAST / 2;
+    while at < bytes.len() {
+        let is_letter = |byte: &u8| BASE64[usize::from(*byte)] != NONE;
+        if !is_letter(&bytes[at]) {
+            at += LEAST / 2;
+            continue;
+        }
+        let from = bytes[..at].iter().rev().take(LEAST).take_while(|byte| is_letter(byte)).count();
+        let to = at + bytes[at..].iter().take_while(|byte| is_letter(byte)).count();
+        if to - (at - from) >= LEAST {
+            run(&bytes[at - from..to], look);
+        }
+        at = to + LEAST / 2;
+    }
+}
+
+fn run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
+    // Wrapped text has lines of one width and a last shorter one; what stands before it on lines of its
+    // own is a heading. A list of names is a run, too, and has lines of all lengths.
+    let lines = || run.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let width = lines().map(<[u8]>::len).max().unwrap_or(0);
+    let wide =
+        || lines().skip_while(move |line| line.len() < width).take_while(move |l| l.len() == width);
+    let count = wide().count();
+    if width < LEAST && count * 2 < lines().filter(|line| !line.is_empty()).count() {
+        return;
+    }
+    let is_hexadecimal = wide().flatten().all(u8::is_ascii_hexdigit);
+    let (bits, value): (u32, fn(u8) -> Option<u8>) = if is_hexadecimal {
+        (4, |byte| (byte as char).to_digit(16).map(|digit| digit as u8))
+    } else {
+        (6, |byte| Some(BASE64[usize::from(byte)]))
+    };
+    let written = || lines().skip_while(move |line| line.len() < width).take(count + 1);
+    let values = || written().flatten().map_while(move |byte| value(*byte));
+    let decode = |most: usize| {
+        let (mut bytes, mut held, mut count) = (Vec::new(), 0u32, 0);
+        for value in values() {
+            held = held << bits | u32::from(value);
+            count += bits;
+            if count >= 8 {
+                count -= 8;
+                bytes.push((held >> count) as u8);
+                if bytes.len() == most {
+                    break;
+                }
+            }
+        }
+        bytes
+    };
+    if is_something(&decode(HEAD)) {
+        look(decode(usize::MAX));
+    }
+}
+
+/// Whether these bytes may be the start of a text, or are that of a packed file.
+fn is_something(head: &[u8]) -> bool {
+    let is_utf8 = match std::str::from_utf8(head) {
+        Ok(_) => true,
+        // Cut within a character.
+        Err(error) => error.error_len().is_none(),
+    };
+    let strange = |byte: &&u8| **byte < b' ' && !matches!(**byte, b'\n' | b'\r' | b'\t');
+    (is_utf8 && head.iter().filter(strange).count() * 32 < head.len())
+        || head.starts_with(b"PK\x03\x04")
+        || Method::of(head).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let mut all = Vec::new();
+        pieces(text.as_bytes(), &mut |bytes| {
+            all.push(String::from_utf8_lossy(&bytes).into_owned());
+        });
+        all
+    }
+
+    #[test]
+    fn what_is_written_as_letters_is_read() {
+        let text = "def to_roman(number):\n    return '?' * number\n".repeat(4);
+        let hexadecimal: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let base64 = "ZGVmIHRvX3JvbWFuKG51bWJlcik6CiAgICByZXR1cm4gJz8nICogbnVtYmVyCmRlZiB0b19yb21h\n\
+                      bihudW1iZXIpOgogICAgcmV0dXJuICc/JyAqIG51bWJlcgpkZWYgdG9fcm9tYW4obnVtYmVyKToK\n\
+                      ICAgIHJldHVybiAnPycgKiBudW1iZXIKZGVmIHRvX3JvbWFuKG51bWJlcik6CiAgICByZXR1cm4g\n\
+                      Jz8nICogbnVtYmVyCg==\n";
+        let one_line = base64.replace('\n', "");
+        for written in [&hexadecimal, base64, &one_line, &one_line.replace('/', "_")] {
+            assert_eq!(found(&format!("x = '{written}'\n")), [&text[..]], "{written}");
+            let letter = format!("{}\n-----BEGIN-----\n{written}\n-----", "some words ".repeat(50));
+            assert_eq!(found(&letter), [&text[..]]);
+        }
+    }
+
+    #[test]
+    fn words_are_no_letters_of_something_else() {
+        let words: String = (0..500).map(|n| format!("name_{}\n", "x".repeat(n % 17))).collect();
+        assert_eq!(found(&words), [""; 0]);
+        let sums: String = (0..64)
+            .map(|n: u64| format!("{:016x}\n", (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+            .collect();
+        assert_eq!(found(&sums), [""; 0]);
+        assert_eq!(found(&"A".repeat(4000)), [""; 0]);
+    }
+}

@@ -1,0 +1,54 @@
+//! Line numbers, as viewers, searches and agents' own tools write them before a line.
+
+/// Digits of a line's number, at most.
+const DIGITS: usize = 7;
+
+/// What follows the number of a line that begins with one: `  12\tcode`, `12: code`, `12|code`,
+/// `12-code`, `12) code`, `12→code`, and the same within a string literal. A line of data may begin with a
+/// number too, so this is one more way to read a line, and never the only one.
+pub fn unnumbered(line: &[u8]) -> Option<&[u8]> {
+    let skip = line.iter().take_while(|&&byte| matches!(byte, b' ' | b'\t' | b'"' | b'\'')).count();
+    let rest = &line[skip..];
+    let digits = rest.iter().take(DIGITS + 1).take_while(|byte| byte.is_ascii_digit()).count();
+    if digits == 0 || digits > DIGITS {
+        return None;
+    }
+    let rest = &rest[digits..];
+    let blanks = rest.iter().take_while(|&&byte| byte == b' ').count();
+    let after = &rest[blanks..];
+    let separators: [&[u8]; 8] = [b"\t", b":", b"|", b"-", b")", b"]", b".", "→".as_bytes()];
+    if let Some(after) = separators.iter().find_map(|separator| after.strip_prefix(*separator)) {
+        return Some(after);
+    }
+    // A literal's escapes: an arrow, or a tab, which is dropped like all of them.
+    let backslashes = after.iter().take_while(|&&byte| byte == b'\\').count();
+    if backslashes > 0 {
+        return Some(after[backslashes..].strip_prefix(b"u2192").unwrap_or(after));
+    }
+    (blanks > 0 || after.is_empty()).then_some(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_one_where_something_parts_it_from_the_line() {
+        for (line, rest) in [
+            ("     1\tcode", "code"),
+            ("12:    code", "    code"),
+            ("12- code", " code"),
+            ("  7 | code", " code"),
+            ("3 code", "code"),
+            ("100→\tcode", "\tcode"),
+            ("\"4\\tcode", "\\tcode"),
+            ("9\\\\u2192code", "code"),
+            ("5", ""),
+        ] {
+            assert_eq!(unnumbered(line.as_bytes()), Some(rest.as_bytes()), "{line}");
+        }
+        for line in ["code", "", "12345678: code", "0x1f: code", "3rd code", "1, 2, 3"] {
+            assert_eq!(unnumbered(line.as_bytes()), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a character is written as in string literals and in HTML.
+
+/// What a backslash and what follows it stand for, and the bytes that follow it and belong to it. A line
+/// break, a tab and a quote are nothing to a fingerprint, and so are further backslashes: a literal
+/// within a literal has them.
+pub(crate) fn escape(rest: &[u8]) -> (impl Iterator<Item = u8> + use<>, usize) {
+    let more = rest.iter().take_while(|&&byte| byte == b'\\').count();
+    let mut bytes = [0; 4];
+    let (length, used) = match rest.get(more) {
+        Some(b'n' | b'r' | b't') => (0, 1),
+        Some(b'u') => match rest.get(more + 1..more + 5).and_then(hexadecimal) {
+            Some(character) => (character.encode_utf8(&mut bytes).len(), 5),
+            None => (0, 0),
+        },
+        _ => (0, 0),
+    };
+    (bytes.into_iter().take(length), more + used)
+}
+
+/// The byte that an ampersand and what follows it stand for, and the bytes that follow it and belong to
+/// it; an ampersand where it is no character reference. HTML within HTML has further `amp;`.
+pub(crate) fn reference(mut rest: &[u8]) -> (u8, usize) {
+    let mut used = 0;
+    while let Some(after) = rest.strip_prefix(b"amp;") {
+        rest = after;
+        used += 4;
+    }
+    let end = rest.iter().take(7).position(|&byte| byte == b';');
+    let byte = end.and_then(|end| match &rest[..end] {
+        b"lt" => Some(b'<'),
+        b"gt" => Some(b'>'),
+        b"quot" => Some(b'"'),
+        b"apos" => Some(b'\''),
+        b"nbsp" => Some(b' '),
+        [b'#', b'x' | b'X', digits @ ..] => small(hexadecimal(digits)?),
+        [b'#', digits @ ..] => std::str::from_utf8(digits).ok()?.parse().ok(),
+        _ => None,
+    });
+    match (byte, end) {
+        (Some(byte), Some(end)) if byte < 128 => (byte, used + end + 1),
+        _ => (b'&', used),
+    }
+}
+
+fn small(character: char) -> Option<u8> {
+    u8::try_from(u32::from(character)).ok()
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<char> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    // `from_str_radix` takes a sign.
+    let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    char::from_u32(u32::from_str_radix(digits, 16).ok().filter(|_| plain)?)
+}
