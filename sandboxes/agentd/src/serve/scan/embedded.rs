@@ -33,7 +33,8 @@ pub enum Piece<'a> {
 /// Calls `look` with each pack and stream that begins behind the content's first byte, as long as they
 /// expand to no more than `limit` bytes together.
 pub fn pieces(bytes: &[u8], limit: u64, look: &mut dyn FnMut(Piece<'_>)) {
-    if PASSED.iter().any(|image| bytes.starts_with(image)) {
+    // No stream is text by chance, and to see that something is text is the fastest look at it.
+    if str::from_utf8(bytes).is_ok() || PASSED.iter().any(|image| bytes.starts_with(image)) {
         return;
     }
     for at in memmem::find_iter(bytes, pack::MAGIC).filter(|at| *at > 0) {

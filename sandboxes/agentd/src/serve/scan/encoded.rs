@@ -31,12 +31,12 @@ const BASE64: [u8; 256] = {
 
 /// Calls `look` with what each long run of letters stands for, where that looks like something.
 pub fn pieces(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
-    // A run that counts has a letter at one of these places, whatever it begins at.
-    let mut at = LEAST / 2;
+    // A run that counts has a letter at one of these places, wherever it begins.
+    let mut at = LEAST - 1;
     while at < bytes.len() {
         let is_letter = |byte: &u8| BASE64[usize::from(*byte)] != NONE;
         if !is_letter(&bytes[at]) {
-            at += LEAST / 2;
+            at += LEAST;
             continue;
         }
         let from = bytes[..at].iter().rev().take(LEAST).take_while(|byte| is_letter(byte)).count();
@@ -44,7 +44,7 @@ pub fn pieces(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
         if to - (at - from) >= LEAST {
             run(&bytes[at - from..to], look);
         }
-        at = to + LEAST / 2;
+        at = to + LEAST;
     }
 }
 

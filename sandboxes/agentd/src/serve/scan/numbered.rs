@@ -7,10 +7,13 @@ const DIGITS: usize = 7;
 /// `12-code`, `12) code`, `12→code`, and the same within a string literal. A line of data may begin with a
 /// number too, so this is one more way to read a line, and never the only one.
 pub fn unnumbered(line: &[u8]) -> Option<&[u8]> {
-    let skip = line.iter().take_while(|&&byte| matches!(byte, b' ' | b'\t' | b'"' | b'\'')).count();
+    let skip = line.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'"' | b'\''))?;
     let rest = &line[skip..];
+    if !rest[0].is_ascii_digit() {
+        return None;
+    }
     let digits = rest.iter().take(DIGITS + 1).take_while(|byte| byte.is_ascii_digit()).count();
-    if digits == 0 || digits > DIGITS {
+    if digits > DIGITS {
         return None;
     }
     let rest = &rest[digits..];

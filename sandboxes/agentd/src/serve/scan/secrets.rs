@@ -35,17 +35,18 @@ pub struct Index {
     windows: Table,
     /// Names, to (set, number) each.
     names: Table,
-    /// Which lengths of window are in use.
-    pub lengths: [bool; WINDOW_LINES + 1],
+    /// The lengths of windows that are in use, in lines.
+    pub lengths: Vec<usize>,
 }
 
 impl Index {
     pub fn new(secrets: Secrets) -> Self {
         let (mut windows, mut names) = (Table::default(), Table::default());
-        let mut lengths = [false; WINDOW_LINES + 1];
+        let mut lengths = Vec::new();
         for (block, of) in secrets.blocks.iter().enumerate() {
-            if let Some(used) = lengths.get_mut(usize::from(of.lines)) {
-                *used = true;
+            let length = usize::from(of.lines);
+            if (1..=WINDOW_LINES).contains(&length) && !lengths.contains(&length) {
+                lengths.push(length);
             }
             for (number, window) in of.windows.iter().enumerate() {
                 windows.entry(*window).or_default().push((block as u32, number as u32));

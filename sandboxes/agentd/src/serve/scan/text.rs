@@ -16,12 +16,18 @@ const BREAKS: [usize; 3] = [1, 2, 4];
 ///
 /// Lines end at a newline or a NUL: binary files keep text so. They are also read without a number at
 /// their start, and as ended where a string literal writes a line break; which of it is so in a file
-/// nobody says, so all of it is tried, and only where there is something to be tried.
+/// nobody says, so all of it is tried, but only around the lines where there is something to be tried.
 pub fn lines(index: &Index, text: &[u8], tally: &mut Tally) {
-    let mut readings = Readings::new(index, memmem::find(text, b"\\n").is_some());
+    let mut readings = Readings::new(index);
+    let mut breaks = memmem::find_iter(text, b"\\n");
+    let mut next = breaks.next().unwrap_or(usize::MAX);
     let mut start = 0;
     for end in memchr2_iter(b'\n', 0, text).chain([text.len()]) {
-        readings.line(&text[start..end], tally);
+        let is_broken = next < end;
+        while next < end {
+            next = breaks.next().unwrap_or(usize::MAX);
+        }
+        readings.line(&text[start..end], is_broken, tally);
         start = end + 1;
     }
 }
@@ -30,9 +36,7 @@ pub fn lines(index: &Index, text: &[u8], tally: &mut Tally) {
 pub fn reversed(index: &Index, text: &[u8], tally: &mut Tally) {
     let mut track = Track::default();
     for piece in text.rsplit(|&byte| byte == b'\n' || byte == 0) {
-        if let Some((hash, _)) = print::line(piece) {
-            track.push(index, hash, true, tally);
-        }
+        track.piece(index, piece, tally);
     }
 }
 
@@ -47,40 +51,40 @@ struct Readings<'a> {
     index: &'a Index,
     plain: Track,
     numbered: Track,
-    /// By [`BREAKS`]; each as it is, and without numbers. None where the text has no such break.
-    literals: Option<[[Track; 2]; BREAKS.len()]>,
+    /// By [`BREAKS`]; each as it is, and without numbers.
+    literals: [[Track; 2]; BREAKS.len()],
 }
 
 impl<'a> Readings<'a> {
-    fn new(index: &'a Index, has_breaks: bool) -> Self {
-        Self {
-            index,
-            plain: Track::default(),
-            numbered: Track::default(),
-            literals: has_breaks.then(Default::default),
-        }
+    fn new(index: &'a Index) -> Self {
+        let (plain, numbered, literals) = Default::default();
+        Self { index, plain, numbered, literals }
     }
 
-    fn line(&mut self, line: &[u8], tally: &mut Tally) {
+    fn line(&mut self, line: &[u8], is_broken: bool, tally: &mut Tally) {
         let index = self.index;
+        let before = self.plain;
         let plain = print::line(line).map(|(hash, _)| hash);
         if let Some(hash) = plain {
-            self.plain.push(index, hash, true, tally);
+            self.plain.push(index, hash, tally);
         }
-        let bare = unnumbered(line);
-        match bare {
-            Some(rest) => self.numbered.piece(index, rest, tally),
+        match unnumbered(line) {
+            Some(rest) => self.numbered.start(before).piece(index, rest, tally),
             None => self.numbered.same(index, plain, tally),
         }
-        let Some(literals) = &mut self.literals else { return };
-        let is_broken = memmem::find(line, b"\\n").is_some();
-        for (tracks, backslashes) in literals.iter_mut().zip(BREAKS) {
+        // All of them are open or none is.
+        if !is_broken && self.literals[0][0].open == 0 {
+            return;
+        }
+        for (tracks, backslashes) in self.literals.iter_mut().zip(BREAKS) {
             let [whole, numbered] = tracks;
             if !is_broken {
                 whole.same(index, plain, tally);
                 numbered.same(index, plain, tally);
                 continue;
             }
+            whole.start(before);
+            numbered.start(before);
             for piece in Pieces::of(line, backslashes) {
                 whole.piece(index, piece, tally);
                 numbered.piece(index, unnumbered(piece).unwrap_or(piece), tally);
@@ -90,37 +94,48 @@ impl<'a> Readings<'a> {
 }
 
 /// The last lines of one reading.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Track {
     last: [u64; WINDOW_LINES],
     known: usize,
-    /// Lines since the last that this reading has otherwise than the plain one has it.
-    since: usize,
+    /// Lines that may still stand in a window with one that this reading has otherwise than the plain
+    /// one has it. Without such a line it is not kept up: the plain reading has it all.
+    open: usize,
 }
 
 impl Track {
+    /// A line comes that is read otherwise: goes on from the lines before it.
+    fn start(&mut self, plain: Self) -> &mut Self {
+        if self.open == 0 {
+            *self = plain;
+        }
+        self
+    }
+
     /// A line that is read otherwise than plainly.
     fn piece(&mut self, index: &Index, piece: &[u8], tally: &mut Tally) {
         if let Some((hash, _)) = print::line(piece) {
-            self.push(index, hash, true, tally);
+            self.push(index, hash, tally);
         }
+        self.open = WINDOW_LINES - 1;
     }
 
     /// A line as the plain reading has it.
     fn same(&mut self, index: &Index, plain: Option<u64>, tally: &mut Tally) {
-        if let Some(hash) = plain {
-            self.push(index, hash, false, tally);
+        if self.open > 0
+            && let Some(hash) = plain
+        {
+            self.open -= 1;
+            self.push(index, hash, tally);
         }
     }
 
-    fn push(&mut self, index: &Index, hash: u64, is_own: bool, tally: &mut Tally) {
+    fn push(&mut self, index: &Index, hash: u64, tally: &mut Tally) {
         self.last.rotate_left(1);
         self.last[WINDOW_LINES - 1] = hash;
         self.known = (self.known + 1).min(WINDOW_LINES);
-        self.since = if is_own { 0 } else { (self.since + 1).min(WINDOW_LINES) };
-        // A window without a line of its own was counted by the plain reading.
-        for length in self.since + 1..=self.known {
-            if index.lengths[length] {
+        for &length in &index.lengths {
+            if length <= self.known {
                 tally.window(index, print::window(&self.last[WINDOW_LINES - length..]));
             }
         }
