@@ -118,7 +118,7 @@ mod tests {
         assert!(owned.exists() && of_somebody_else.exists());
         drop(lock);
         assert_eq!(sweep(root.path()), [owned]);
-        assert_eq!(sweep(root.path()), [PathBuf::new(); 0]);
+        assert!(sweep(root.path()).is_empty());
     }
 
     #[test]
