@@ -77,5 +77,9 @@ fn lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
 }
 
 fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "@%+=:,./-_".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
     format!("'{}'", word.replace('\'', r"'\''"))
 }

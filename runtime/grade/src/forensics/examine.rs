@@ -7,7 +7,7 @@ use super::{
     calls::calls,
     edits::edits,
     finding::Findings,
-    look::look,
+    look::{Written, look},
     rules::{RuleFile, Rules},
     subject::Subject,
     upstream::requests,
@@ -35,8 +35,9 @@ pub fn examine(look_at: &Look<'_>) -> Result<Findings, Fault> {
     let subject = Subject::of(look_at.task, policy);
     let rules = Rules::of(&subject)?;
     let mut found = Vec::new();
+    let mut written = Written::new();
     for call in calls(look_at.events, file) {
-        found.extend(look(&call, &rules, &subject));
+        found.extend(look(&call, &rules, &subject, &mut written));
     }
     found.extend(requests(look_at.events));
     found.extend(edits(look_at.task, policy, look_at.events, look_at.blobs, look_at.patch));

@@ -1,5 +1,7 @@
 //! The rules over one call.
 
+use std::collections::BTreeMap;
+
 use super::{
     calls::Call,
     command::{Command, commands},
@@ -10,8 +12,16 @@ use super::{
     upstream::fetch,
 };
 
+/// Files that earlier commands wrote, by path, with the words in them.
+pub(crate) type Written = BTreeMap<String, String>;
+
 /// What one call shows.
-pub(crate) fn look(call: &Call, rules: &Rules, subject: &Subject) -> Vec<Finding> {
+pub(crate) fn look(
+    call: &Call,
+    rules: &Rules,
+    subject: &Subject,
+    written: &mut Written,
+) -> Vec<Finding> {
     let all = commands(&call.line, rules.file);
     // A job that the line itself waits for or ends is none that is left.
     let minded = all.iter().any(|command| {
@@ -31,7 +41,12 @@ pub(crate) fn look(call: &Call, rules: &Rules, subject: &Subject) -> Vec<Finding
                 });
             }
         }
-        if let Some((kind, what)) = install(command, &call.shown, rules, subject) {
+        if let Some((path, words)) = &command.writes {
+            let text = written.entry(path.clone()).or_default();
+            text.push(' ');
+            text.push_str(words);
+        }
+        if let Some((kind, what)) = install(command, &call.shown, rules, subject, written) {
             found.push(Finding { kind, what: said(what), step: Some(call.step) });
         }
         if let Some((kind, what)) = fetch(command, rules) {
@@ -42,7 +57,7 @@ pub(crate) fn look(call: &Call, rules: &Rules, subject: &Subject) -> Vec<Finding
 }
 
 fn shown(command: &Command, limit: usize) -> String {
-    let line = &command.forms[0];
+    let line = &command.shown;
     match line.char_indices().nth(limit) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line.clone(),

@@ -27,6 +27,9 @@ pub(crate) struct Shell {
     pub shells: Vec<String>,
     pub interpreters: Vec<String>,
     pub wrappers: Vec<String>,
+    pub keywords: Vec<String>,
+    pub spreaders: Vec<String>,
+    pub printers: Vec<String>,
     pub git_value_options: Vec<String>,
     pub line_arguments: Vec<String>,
     pub path_arguments: Vec<String>,
@@ -58,7 +61,9 @@ pub(crate) struct WrittenInstall {
     pub unless: Vec<String>,
     pub value_options: Vec<String>,
     pub name_prefixes: Vec<String>,
+    pub list_options: Vec<String>,
     pub succeeded: Vec<String>,
+    pub asked: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -101,6 +106,7 @@ pub(crate) struct Rules {
     pub install: Vec<Regex>,
     pub install_unless: Vec<Regex>,
     pub install_succeeded: Vec<Regex>,
+    pub install_asked: Vec<Regex>,
 }
 
 impl Rules {
@@ -132,6 +138,7 @@ impl Rules {
             install: fill(&file.install.commands)?,
             install_unless: fill(&file.install.unless)?,
             install_succeeded: fill(&file.install.succeeded)?,
+            install_asked: fill(&file.install.asked)?,
         })
     }
 }

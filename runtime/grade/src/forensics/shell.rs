@@ -7,6 +7,12 @@ use std::iter;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Simple {
     pub words: Vec<String>,
+    /// As it is written, redirections and all.
+    pub source: String,
+    /// Reads what the command before it writes.
+    pub piped: bool,
+    /// Where its output goes, where that is a file.
+    pub output: Option<String>,
     /// Ends in `&`.
     pub background: bool,
     /// What its here-documents hold.
@@ -19,7 +25,7 @@ pub(crate) struct Simple {
 pub(crate) fn split(line: &str, depth: usize) -> Vec<Simple> {
     let mut reader = Reader { chars: line.chars().collect(), ..Reader::default() };
     reader.run();
-    reader.end_command(false);
+    reader.end_command(0, false);
     let mut all = reader.done;
     if depth > 0 {
         all.extend(reader.nested.iter().flat_map(|inner| split(inner, depth - 1)));
@@ -32,13 +38,16 @@ struct Reader {
     chars: Vec<char>,
     at: usize,
     word: Option<String>,
+    /// Where the current command begins, and where a comment ends it.
+    begin: usize,
+    comment: Option<usize>,
     current: Simple,
     /// The next word is where output goes: no argument.
     to_file: bool,
     /// The next word ends a here-document.
     delimiter: bool,
-    /// Ends of here-documents that begin on the next line.
-    awaited: Vec<String>,
+    /// Ends of here-documents that begin on the next line, with the number of the command of each.
+    awaited: Vec<(String, usize)>,
     done: Vec<Simple>,
     nested: Vec<String>,
 }
@@ -77,6 +86,7 @@ impl Reader {
                 '$' if self.peek(0) == Some('(') => self.substitution('('),
                 '`' => self.substitution('`'),
                 '#' if self.word.is_none() => {
+                    self.comment.get_or_insert(self.at - 1);
                     while self.peek(0).is_some_and(|c| c != '\n') {
                         self.at += 1;
                     }
@@ -85,14 +95,22 @@ impl Reader {
                 '&' if self.peek(0) == Some('>') => {}
                 '&' if self.peek(0) == Some('&') => {
                     self.at += 1;
-                    self.end_command(false);
+                    self.end_command(2, false);
                 }
-                '&' => self.end_command(true),
+                '&' => self.end_command(1, true),
                 '\n' => {
-                    self.end_command(false);
+                    self.end_command(1, false);
                     self.here_documents();
                 }
-                ';' | '|' | '(' | ')' => self.end_command(false),
+                '|' if self.peek(0) == Some('|') => {
+                    self.at += 1;
+                    self.end_command(2, false);
+                }
+                '|' => {
+                    self.end_command(1, false);
+                    self.current.piped = true;
+                }
+                ';' | '(' | ')' => self.end_command(1, false),
                 c if c.is_whitespace() => self.end_word(),
                 c => self.push(c),
             }
@@ -174,28 +192,35 @@ impl Reader {
     fn end_word(&mut self) {
         let Some(word) = self.word.take() else { return };
         if std::mem::take(&mut self.to_file) {
+            self.current.output = Some(word);
             return;
         }
         if std::mem::take(&mut self.delimiter) {
-            self.awaited.push(word);
+            self.awaited.push((word, self.done.len()));
         } else {
             self.current.words.push(word);
         }
     }
 
-    fn end_command(&mut self, background: bool) {
+    /// `separator`: characters that were read after the command and are none of it.
+    fn end_command(&mut self, separator: usize, background: bool) {
         self.end_word();
         self.to_file = false;
         let mut ended = std::mem::take(&mut self.current);
+        let end = self.at.min(self.chars.len()).saturating_sub(separator);
+        let end = self.comment.take().unwrap_or(end).max(self.begin);
+        let source: String = self.chars[self.begin.min(end)..end].iter().collect();
+        self.begin = self.at.min(self.chars.len());
         if !ended.words.is_empty() {
+            ended.source = source.trim().to_owned();
             ended.background = background;
             self.done.push(ended);
         }
     }
 
-    /// The lines up to each awaited end belong to the last command of the line before them.
+    /// The lines up to each awaited end belong to the command that has its mark.
     fn here_documents(&mut self) {
-        for end in std::mem::take(&mut self.awaited) {
+        for (end, command) in std::mem::take(&mut self.awaited) {
             let mut text = String::new();
             while self.at < self.chars.len() {
                 let rest = &self.chars[self.at..];
@@ -207,9 +232,10 @@ impl Reader {
                 }
                 text.extend(line.chars().chain(iter::once('\n')));
             }
-            if let Some(last) = self.done.last_mut() {
-                last.given.push_str(&text);
+            if let Some(command) = self.done.get_mut(command) {
+                command.given.push_str(&text);
             }
         }
+        self.begin = self.at.min(self.chars.len());
     }
 }
