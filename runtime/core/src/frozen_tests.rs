@@ -9,7 +9,8 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::{GradeRoom, recorder::record_fault};
 
-type Cell = Arc<OnceCell<Result<Arc<Frozen>, Fault>>>;
+/// A fault is not kept: whatever asks next tries again, as after any other fault.
+type Cell = Arc<OnceCell<Arc<Frozen>>>;
 
 /// Frozen tests by task, environment, back end, limits and grader.
 pub struct FrozenTests {
@@ -43,7 +44,7 @@ impl FrozenTests {
         });
         let key = sha256_hex(canonical(&all).as_bytes());
         let cell = Arc::clone(self.cells.lock().await.entry(key.clone()).or_default());
-        let frozen = cell.get_or_init(|| async {
+        let frozen = cell.get_or_try_init(|| async {
             if let Some(kept) = self.read(&key) {
                 return Ok(Arc::new(kept));
             }
@@ -51,7 +52,7 @@ impl FrozenTests {
             self.keep(&key, &frozen);
             Ok(Arc::new(frozen))
         });
-        frozen.await.clone().map(|frozen| Some(Frozen::clone(&frozen)))
+        frozen.await.map(|frozen| Some(Frozen::clone(frozen)))
     }
 
     fn read(&self, key: &str) -> Option<Frozen> {

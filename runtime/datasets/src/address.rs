@@ -38,6 +38,7 @@ pub(crate) struct Options {
     pub ids: Option<PathBuf>,
     pub hints: bool,
     pub no_interfaces: bool,
+    pub white: bool,
     pub repos: Option<PathBuf>,
     pub image: Option<String>,
     pub base: Option<String>,
@@ -46,8 +47,19 @@ pub(crate) struct Options {
     pub setup: Option<Vec<String>>,
 }
 
-const KEYS: [&str; 10] =
-    ["shape", "split", "ids", "hints", "interfaces", "repos", "image", "base", "bin", "setup"];
+const KEYS: [&str; 11] = [
+    "shape",
+    "split",
+    "ids",
+    "hints",
+    "interfaces",
+    "white",
+    "repos",
+    "image",
+    "base",
+    "bin",
+    "setup",
+];
 
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, DatasetError> {
@@ -127,6 +139,7 @@ impl Options {
                 "ids" => out.ids = Some(value.into()),
                 "hints" => out.hints = truth()?,
                 "interfaces" => out.no_interfaces = !truth()?,
+                "white" => out.white = truth()?,
                 "repos" => out.repos = Some(value.into()),
                 "image" => out.image = text(),
                 "base" => out.base = text(),

@@ -110,6 +110,21 @@ fn featurebench_level_1_is_masked_and_hides_its_test() {
 }
 
 #[test]
+fn featurebench_shows_its_test_where_it_is_asked_to() {
+    let noted = "## Task\n**NOTE**: \n- One.\n- Two.\n\nMore.\n- Three.\n";
+    let row = with(featurebench(1), &[("problem_statement", json!(noted))]);
+    let bullet = "- You are given access to the test file `/testbed/tests/test_a.py` for this task \
+                  (white-box testing). Use this information to help you solve the problem.\n";
+    let white = task(row.clone(), "#white=true");
+    assert!(white.hidden.is_empty() && task(row, "#white=false").hidden == ["tests/test_a.py"]);
+    assert_eq!(white.statement, noted.replace("\n\nMore", &format!("\n{bullet}\nMore")));
+    let plain = task(featurebench(1), "#white=true&interfaces=false");
+    assert_eq!(plain.statement, format!("{bullet}\n## Task\nDo it."));
+    let scratch = task(featurebench(2), "#white=true");
+    assert!(!scratch.statement.contains("white-box"), "there is no file to be shown");
+}
+
+#[test]
 fn featurebench_level_2_starts_from_nothing() {
     let task = task(featurebench(2), "#interfaces=false");
     assert_eq!((task.level, &task.mask, &task.gold), (Some(2), &None, &None));

@@ -18,12 +18,12 @@ fn dataset(stage: &Stage, made: &[Made]) -> String {
 }
 
 /// Everything that `proctor grade` prints and keeps of predictions, as its report.
-fn graded(stage: &Stage, predictions: &str, tasks: &str) -> Value {
+fn graded(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value {
     let name = Path::new(predictions).file_stem().unwrap().to_str().unwrap();
     let out = stage.path(&format!("graded-{name}"));
     let out = out.to_str().unwrap();
     let args = ["--predictions", predictions, "--tasks", tasks, "--out", out, "--sandbox"];
-    stage.run(["grade"].into_iter().chain(args).chain(["docker"]), 0);
+    stage.run(["grade"].into_iter().chain(args).chain([sandbox]), 0);
     stage.report(Path::new(out))
 }
 
@@ -55,9 +55,9 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
     let of = made.len() as u64;
     let tasks = dataset(&stage, &made);
 
-    let gold = graded(&stage, "gold", &tasks);
+    let gold = graded(&stage, "gold", &tasks, "docker");
     assert_eq!(resolved(&gold, "gold"), (of, of, json!(1.0)), "{gold:#}");
-    let noop = graded(&stage, "noop", &tasks);
+    let noop = graded(&stage, "noop", &tasks, "docker");
     assert_eq!(resolved(&noop, "noop"), (0, of, json!(0.0)), "{noop:#}");
     for report in [&gold, &noop] {
         for task in report["tasks"].as_array().unwrap() {
@@ -79,6 +79,42 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
     assert_eq!(resolved(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
 }
 
+/// The same rows where there is no engine: the environment is made of set-up lines.
+#[test]
+fn featurebench_rows_are_graded_in_native_rooms() {
+    let stage = Stage::new();
+    let setup = format!(
+        "python3 -m venv /venv\n\
+         /venv/bin/pip install -q pytest==8.4.2 pytest-timeout==2.4.0 setuptools==80.9.0 wheel==0.45.1 flit-core==3.12.0\n\
+         /venv/bin/pip download -q --no-deps --no-build-isolation --no-binary :all: -d /tmp/sdist {name}=={version}\n\
+         tar -xzf /tmp/sdist/*.tar.gz -C /testbed --strip-components 1 && rm -rf /tmp/sdist\n\
+         /venv/bin/pip install -q --no-deps --no-build-isolation -e /testbed\n",
+        name = BOLTONS.name,
+        version = BOLTONS.version
+    );
+    let setup = stage.file("setup.sh", &setup);
+    let made: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let made: Vec<Made> =
+        made.into_iter().filter(|made| made.row["repo"] == BOLTONS.repo).collect();
+    let of = made.len() as u64;
+    let tasks =
+        format!("{}#base=host&bin=/venv/bin&setup={}", dataset(&stage, &made), setup.display());
+    for (predictions, expected) in [("gold", (of, of, json!(1.0))), ("noop", (0, of, json!(0.0)))] {
+        let report = graded(&stage, predictions, &tasks, "native");
+        assert_eq!(resolved(&report, predictions), expected, "{report:#}");
+    }
+    let tricks = made.iter().filter_map(|made| Some(line(made, "sly", made.trick.as_ref()?)));
+    let output = stage.file("output.jsonl", &tricks.collect::<Vec<_>>().join("\n"));
+    let report = graded(&stage, output.to_str().unwrap(), &tasks, "native");
+    for trial in
+        report["tasks"].as_array().unwrap().iter().filter(|trial| trial["resolved"] == true)
+    {
+        let why = trial["policies_differ"]["strict"].as_str().unwrap();
+        assert!(why.contains("original_used"), "{why}");
+    }
+    assert_eq!(arm(&report, "sly/m")["resolved"], of - 1, "level 1 has no trick: {report:#}");
+}
+
 #[test]
 fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
     let name = "featurebench_output_with_the_original_in_its_place_is_told_on_docker";
@@ -95,7 +131,7 @@ fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
         format!("{honest}\n{}\n", line(made, "sly", patch))
     });
     let output = stage.file("output.jsonl", &lines.collect::<String>());
-    let report = graded(&stage, output.to_str().unwrap(), &tasks);
+    let report = graded(&stage, output.to_str().unwrap(), &tasks, "docker");
     let of = made.len() as u64;
     for agent in ["honest/m", "sly/m"] {
         // The benchmark's own number, which the trick does not lower.

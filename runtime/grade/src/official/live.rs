@@ -129,6 +129,10 @@ impl Live<'_> {
     async fn tests(&self) -> Result<BTreeMap<String, Option<Current>>, Fault> {
         let task = self.task;
         let mut paths: Vec<String> = task.hidden.clone();
+        // Put back even where the agent was shown it.
+        if self.policy.subject == Subject::File {
+            paths.extend(task.fail_to_pass.first().cloned());
+        }
         if let Some(patch) = test_patch(task) {
             let touched = paths_of(patch.as_bytes())
                 .map_err(|error| Fault::new(Layer::Seat, format!("{}: {error}", task.id)))?;

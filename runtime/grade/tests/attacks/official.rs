@@ -1,6 +1,6 @@
 //! The official procedures in a room, beside the strict one: where they can be fooled, and agree.
 
-use proctor_grade::{GradeOptions, grade, official::run_official};
+use proctor_grade::{GradeOptions, freeze, grade, needs_freezing, official::run_official};
 use proctor_types::{Benchmark, Task, Verdict};
 use serde_json::{Value, json};
 
@@ -8,20 +8,29 @@ use crate::bench::{F2P, P2P, gold, lay, package, patch, python, room, task};
 
 /// Both verdicts on a patch, each in its own room and tree.
 fn both(change: impl Fn(&mut Task), patch: &str) -> Verdict {
+    both_of(change, |_| (), patch)
+}
+
+fn both_of(change: impl Fn(&mut Task), more: impl Fn(&std::path::Path), patch: &str) -> Verdict {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let in_a_room = |official: bool| {
         let place = tempfile::tempdir().unwrap();
         let workdir = place.path().join("testbed");
         lay(&workdir);
+        more(&workdir);
         let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
         change(&mut task);
         runtime.block_on(async {
             let room = room(place.path()).await;
-            let options = GradeOptions::default();
+            let mut options = GradeOptions::default();
             let (mut graded, mut run) = (None, None);
             if official {
                 run = run_official(&room, &task, patch.as_bytes(), None).await.unwrap();
             } else {
+                if needs_freezing(&task) {
+                    // No room of its own here; what it leaves behind is of no interest.
+                    options.frozen = Some(freeze(&room, &task, None).await.unwrap());
+                }
                 graded = Some(grade(&room, &task, patch.as_bytes(), &options).await.unwrap());
             }
             let _ = room.shutdown().await;
@@ -86,6 +95,37 @@ fn a_process_that_ends_itself_is_resolved_officially_only() {
     };
     let verdict = both(uncaptured, &forged);
     assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+}
+
+/// The code under test says what there is to test: nothing. Files that hold what they hold in the
+/// graded run are fooled, frozen ids are not.
+#[test]
+fn a_test_file_holds_what_it_holds_on_the_unmasked_source() {
+    let parametrized = "import pytest\nimport roman\nfrom roman import to_roman\n\n\n\
+        @pytest.mark.parametrize('n', getattr(roman, 'CASES', [1, 2, 3]))\n\
+        def test_each(n):\n    assert to_roman(n) == 'I' * n\n\n\n\
+        def test_kept():\n    assert roman.kept() == 'kept'\n\n\n\
+        @pytest.mark.skipif(True, reason='here')\ndef test_never():\n    pass\n";
+    let change = |task: &mut Task| {
+        featurebench(task);
+        task.fail_to_pass = vec!["tests/test_each.py".into()];
+    };
+    let with_file = |workdir: &std::path::Path| {
+        std::fs::write(workdir.join("tests/test_each.py"), parametrized).unwrap();
+    };
+    let fewer = patch(&[("roman/__init__.py", Some(&package("CASES = []")))]);
+    let one = patch(&[(
+        "roman/__init__.py",
+        Some(
+            "CASES = [1]\n\n\ndef kept():\n    return 'kept'\n\n\ndef to_roman(n):\n    return 'I'\n",
+        ),
+    )]);
+    for (patch, official, strict) in
+        [(gold(), true, true), (fewer, true, false), (one, true, false)]
+    {
+        let verdict = both_of(change, with_file, &patch);
+        assert_eq!(resolved(&verdict), (official, strict), "{verdict:#?}");
+    }
 }
 
 /// Regression tests are not restored by FeatureBench, and a conftest decides what runs.
