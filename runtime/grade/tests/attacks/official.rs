@@ -128,6 +128,19 @@ fn a_test_file_holds_what_it_holds_on_the_unmasked_source() {
     }
 }
 
+/// The agent may see the test, and change it: it is put back.
+#[test]
+fn a_test_that_the_agent_was_shown_is_put_back_by_both() {
+    let white = |task: &mut Task| {
+        featurebench(task);
+        task.hidden.clear();
+    };
+    assert_eq!(resolved(&both(white, &gold())), (true, true));
+    let easy = "def test_four():\n    pass\n";
+    let verdict = both(white, &patch(&[("tests/test_roman.py", Some(easy))]));
+    assert_eq!(resolved(&verdict), (false, false), "{verdict:#?}");
+}
+
 /// Regression tests are not restored by FeatureBench, and a conftest decides what runs.
 #[test]
 fn a_conftest_that_passes_everything_is_resolved_officially_only() {
