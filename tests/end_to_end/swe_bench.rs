@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     stage::{Stage, arm, cache, docker, events, find},
-    swe_row::{ID, Row},
+    swe_row::{ID, Row, diff},
 };
 
 const MODEL: &str = "acme/model";
@@ -120,6 +120,44 @@ fn a_row_is_graded_officially_on_docker_by_its_own_script() {
     let log = official_log(&stage.path("gold"));
     for sign in ["+ git -c core.fileMode=false diff", "+ SWEBENCH_TEST_EXIT_CODE=0"] {
         assert!(log.contains(sign), "{sign}:\n{log}");
+    }
+}
+
+/// A row of SWE-smith: its patch is a bug in what the image holds, and the whole suite runs.
+#[test]
+fn a_row_of_swe_smith_is_graded_officially_on_docker() {
+    if !docker("a_row_of_swe_smith_is_graded_officially_on_docker") {
+        return;
+    }
+    let stage = Stage::new();
+    let mut row = row(&stage);
+    row.build_image(&stage.path("scratch"));
+    let file = row.repository.join("boltons/iterutils.py");
+    let sound = fs::read_to_string(&file).unwrap();
+    let broken = sound.replacen("if count == 'repeat':", "if count != 'repeat':", 1);
+    assert_ne!(sound, broken);
+    fs::write(&file, broken).unwrap();
+    let bug = diff(&row.repository, &[]);
+    let smith = json!({
+        "instance_id": "mahmoud__boltons.7153fecc.lm_modify__1", "patch": bug,
+        "repo": "swesmith/mahmoud__boltons.7153fecc", "image_name": row.value["image"],
+        "problem_statement": "`backoff` fails.",
+        "FAIL_TO_PASS": ["tests/test_iterutils.py::test_backoff_basic"],
+        "PASS_TO_PASS": ["tests/test_iterutils.py::TestRemap::test_basic_clone",
+                         "tests/test_urlutils.py::test_str_repr"],
+    });
+    let tasks = stage.file("smith.jsonl", &format!("{smith}\n"));
+    for (name, resolved) in [("gold", true), ("noop", false)] {
+        let report = grade(&stage, "docker", tasks.to_str().unwrap(), name, name);
+        assert_eq!(arm(&report, name)["resolved_rate"], f64::from(u8::from(resolved)));
+    }
+    let log = fs::read_to_string(&find(&stage.path("gold"), "log.txt")[0]).unwrap();
+    let (_, official) = log.split_once("===== official: swe-smith 0.0.9 =====").unwrap();
+    for test in
+        ["tests/test_iterutils.py::test_backoff_basic", "tests/test_urlutils.py::test_unicodey"]
+    {
+        let line = official.lines().find(|line| line.starts_with(test));
+        assert!(line.is_some_and(|line| line.contains("PASSED")), "{test}:\n{official}");
     }
 }
 

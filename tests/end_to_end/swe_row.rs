@@ -56,16 +56,9 @@ impl Row {
             git(folder, &["rev-parse", "HEAD"])
         };
         let (base, head) = (commit(BEFORE), commit(AFTER));
-        // A last line of context may be blank: nothing is trimmed.
-        let diff = |paths: &str| {
-            let file = folder.join(".git/diff");
-            let output = format!("--output={}", file.display());
-            git(folder, &["diff", "--binary", &output, &base, &head, "--", paths]);
-            fs::read_to_string(file).unwrap()
-        };
-        let (patch, test_patch) = (diff(":!tests"), diff("tests"));
+        let between = |paths: &str| diff(folder, &[&base, &head, "--", paths]);
+        let (patch, test_patch) = (between(":!tests"), between("tests"));
         git(folder, &["reset", "-q", "--hard", &base]);
-        fs::remove_file(folder.join(".git/diff")).unwrap();
         git(folder, &["reflog", "expire", "--expire=now", "--all"]);
         git(folder, &["gc", "-q", "--prune=now"]);
         let value = json!({
@@ -172,6 +165,16 @@ fn git(folder: &Path, args: &[&str]) -> String {
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_AUTHOR_DATE", when)
         .env("GIT_COMMITTER_DATE", when))
+}
+
+/// What Git says differs, untrimmed: a last line of context may be blank.
+pub fn diff(folder: &Path, of: &[&str]) -> String {
+    let file = folder.join(".git/proctor-diff");
+    let output = format!("--output={}", file.display());
+    git(folder, &[["diff", "--binary", output.as_str()].as_slice(), of].concat());
+    let text = fs::read_to_string(&file).unwrap();
+    fs::remove_file(file).unwrap();
+    text
 }
 
 fn docker(args: &[&str]) -> String {

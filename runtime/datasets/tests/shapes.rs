@@ -233,6 +233,19 @@ fn swe_smiths_patch_is_the_bug() {
     assert_eq!(name(&task), "swe-smith");
     assert_eq!((task.mask.as_deref(), task.gold.as_deref()), (Some(PATCH), None));
     assert_eq!(task.hidden, ["tests/test_a.py"]);
+    let details = task.benchmark.unwrap().details;
+    assert_eq!(details["test_directives"], json!([]), "the whole suite");
+}
+
+#[test]
+fn a_profile_of_swe_smith_may_name_files() {
+    let row = json!({
+        "instance_id": "dask__dask.5f61e423.x__1", "repo": "swesmith/dask__dask.5f61e423",
+        "patch": PATCH, "FAIL_TO_PASS": ["b.py::test_x", "a.py::test_x"],
+        "PASS_TO_PASS": ["b.py::test_y", "a.py::test_z"], "image_name": "i", "problem_statement": "Broken."
+    });
+    let details = task(row, "").benchmark.unwrap().details;
+    assert_eq!(details["test_directives"], json!(["a.py", "b.py", "a.py", "b.py"]));
 }
 
 #[test]

@@ -210,8 +210,11 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
         Some(patch) if shape.matching == Matching::Ids => patches::files(patch),
         _ => files_of(&draft.task.fail_to_pass),
     };
-    let rule = by_repo.map_or(Directives::Files, |by| by.directives);
-    let directives = commands::directives(&test_files, rule);
+    let rule = by_repo.and_then(|by| by.directives).unwrap_or(shape.tests.directives);
+    let directives = match rule {
+        Directives::Expected => expected_files(&draft.task),
+        rule => commands::directives(&test_files, rule),
+    };
     let said = draft.fields.take("test_command").map(|found| found.value);
     let script = draft.details.get("eval_script").and_then(Value::as_str);
     let said = match (said, script) {
@@ -247,6 +250,16 @@ fn distinct(ids: Vec<String>, others: &[String]) -> Vec<String> {
     let mut seen: std::collections::HashSet<&str> = others.iter().map(String::as_str).collect();
     let keep: Vec<bool> = ids.iter().map(|id| seen.insert(id)).collect();
     ids.iter().zip(keep).filter(|(_, keep)| *keep).map(|(id, _)| id.clone()).collect()
+}
+
+/// The files of both lists, in the order in which a harness names them that knows no test patch.
+fn expected_files(task: &Task) -> Vec<String> {
+    let sorted = |ids: &[String]| {
+        let mut files = files_of(ids);
+        files.sort_unstable();
+        files
+    };
+    [sorted(&task.fail_to_pass), sorted(&task.pass_to_pass)].concat()
 }
 
 /// The files of test ids, in their order, each once.

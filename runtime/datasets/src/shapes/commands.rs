@@ -12,7 +12,8 @@ const DATA_ENDS: [&str; 11] =
 pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String> {
     let tests = test_files.iter().filter(|path| !DATA_ENDS.iter().any(|end| path.ends_with(end)));
     match rule {
-        Directives::Files => tests.cloned().collect(),
+        Directives::Files | Directives::Expected => tests.cloned().collect(),
+        Directives::Whole => Vec::new(),
         Directives::Modules => tests
             .map(|path| {
                 let path = path.strip_suffix(".py").unwrap_or(path);

@@ -134,6 +134,7 @@ pub(crate) struct Tests {
     pub parser: String,
     /// The benchmark's limit for one instance.
     pub seconds: f64,
+    pub directives: Directives,
     pub by_repo: Vec<ByRepo>,
 }
 
@@ -146,7 +147,7 @@ pub(crate) struct ByRepo {
     pub versions: Vec<String>,
     pub command: Option<String>,
     pub parser: Option<String>,
-    pub directives: Directives,
+    pub directives: Option<Directives>,
     /// Stands above the command of the row.
     pub over_row: bool,
 }
@@ -158,6 +159,10 @@ pub(crate) enum Directives {
     Files,
     /// Dotted modules below `tests/`, as Django's runner takes them.
     Modules,
+    /// None: the whole suite runs.
+    Whole,
+    /// The files of the expected ids, each list sorted.
+    Expected,
 }
 
 impl Tests {

@@ -14,6 +14,7 @@ use crate::{
         FileRun, Official, OfficialPolicy, PolicyError, Subject, registry::detail, script,
         with_official,
     },
+    paths::file_of,
     pristine::{paths_of, read},
     restore::{put, remove},
 };
@@ -68,7 +69,8 @@ pub async fn run_official(
     let Some(policy) = OfficialPolicy::of(task).map_err(fault)? else { return Ok(None) };
     let test_command = detail(task, "test_cmd").and_then(command_line);
     let Some(test_command) = test_command else { return Ok(None) };
-    let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
+    let seconds = policy.run.seconds.unwrap_or(task.timeouts.grade_seconds);
+    let own = Duration::from_secs_f64(seconds.max(0.0));
     let time_limit = time_limit.map_or(own, |limit| limit.min(own));
     Live { room, task, policy, test_command, time_limit }.grade(patch).await.map(Some)
 }
@@ -138,6 +140,10 @@ impl Live<'_> {
                 .map_err(|error| Fault::new(Layer::Seat, format!("{}: {error}", task.id)))?;
             paths.extend(touched);
         }
+        if self.policy.run.restore_expected {
+            let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+            paths.extend(ids.map(|id| file_of(id).to_owned()));
+        }
         let mut tests = BTreeMap::new();
         for path in paths {
             let was = read(self.room, &task.workdir, &path).await?;
@@ -157,7 +163,8 @@ impl Live<'_> {
                 ApplyError::Room(error) => error.fault("applying the mask"),
             })?;
         }
-        for hidden in &task.hidden {
+        let taken = task.hidden.iter().filter(|_| !self.policy.run.keep_hidden);
+        for hidden in taken {
             remove(room, &task.workdir, hidden).await?;
         }
         Ok(())

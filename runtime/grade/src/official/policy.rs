@@ -61,6 +61,15 @@ pub struct RunRules {
     pub tests_first: bool,
     /// Whether files that the tests' patch adds are removed before it is applied.
     pub remove_new_tests: bool,
+    /// Whether what the agent did not see is there when its patch is laid.
+    #[serde(default)]
+    pub keep_hidden: bool,
+    /// Whether the files of the expected tests are put back after the patch.
+    #[serde(default)]
+    pub restore_expected: bool,
+    /// The limit of one run, where it is not the row's.
+    #[serde(default)]
+    pub seconds: Option<f64>,
     /// A shell line before the tests.
     pub prelude: String,
     /// The key of `task.benchmark.details` that may hold the harness's whole script: it puts the tests
@@ -192,6 +201,12 @@ pub struct ParserRules {
     pub names: BTreeMap<String, ParserName>,
     #[serde(default)]
     pub repositories: BTreeMap<String, ParserName>,
+    /// Repositories whose logs no parser of ours reads, and why.
+    #[serde(default)]
+    pub refused: BTreeMap<String, String>,
+    /// A detail that holds a parser as code, which is never run.
+    #[serde(default)]
+    pub code: Option<String>,
     /// Whether the names of repositories are compared in lower case.
     #[serde(default)]
     pub ignore_case: bool,

@@ -122,6 +122,7 @@ impl OfficialPolicy {
     /// Where the row names one that is unknown, or nothing names one.
     pub fn parser_of(&self, task: &Task) -> Result<ParserName, PolicyError> {
         let rules = &self.parser;
+        self.no_refused_parser(task)?;
         let named = rules.details.iter().find_map(|key| detail(task, key).map(|at| (key, at)));
         if let Some((key, named)) = named {
             let found = named.as_str().and_then(|named| rules.names.get(named.trim()));
@@ -155,6 +156,26 @@ impl OfficialPolicy {
                 None => "grade it as another version".into(),
             },
         })
+    }
+
+    /// # Errors
+    ///
+    /// Where the harness reads the task's logs in a way that is not ours to follow.
+    fn no_refused_parser(&self, task: &Task) -> Result<(), PolicyError> {
+        let rules = &self.parser;
+        let mend = "leave it out of the dataset, or `benchmark` out of the task for the strict policy alone";
+        if let Some(key) = rules.code.as_ref().filter(|key| detail(task, key).is_some()) {
+            let what = format!("benchmark.details.{key}: a parser as code is never run");
+            return Err(PolicyError { what, mend: mend.into() });
+        }
+        let repo = task.repo.as_deref().unwrap_or_default();
+        match rules.refused.get(repo) {
+            None => Ok(()),
+            Some(why) => {
+                let what = format!("repo: {repo} has no parser in {}: {why}", self.benchmark);
+                Err(PolicyError { what, mend: mend.into() })
+            }
+        }
     }
 
     /// The command after whose last mention the log is read.
@@ -248,6 +269,20 @@ mod tests {
         assert!(error.what.contains("parse_log_jest"), "{error}");
         let bare = task("swe-bench", None, serde_json::json!({}));
         assert!(policy.parser_of(&bare).unwrap_err().what.contains("a/b"));
+    }
+
+    #[test]
+    fn parsers_that_are_not_ours_to_follow_are_refused() {
+        let code = serde_json::json!({"log_parser_code": "def parse(log):\n    return {}"});
+        let code = task("swe-bench-live", None, code);
+        let policy = OfficialPolicy::of(&code).unwrap().unwrap();
+        assert!(policy.parser_of(&code).unwrap_err().what.contains("log_parser_code"));
+
+        let mut smith = task("swe-smith", None, serde_json::json!({}));
+        let policy = OfficialPolicy::of(&smith).unwrap().unwrap();
+        assert_eq!(policy.parser_of(&smith).unwrap(), ParserName::Smith);
+        smith.repo = Some("swesmith/paramiko__paramiko.23f92003".into());
+        assert!(policy.parser_of(&smith).unwrap_err().what.contains("short summary"));
     }
 
     #[test]

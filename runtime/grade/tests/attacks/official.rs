@@ -1,10 +1,15 @@
 //! The official procedures in a room, beside the strict one: where they can be fooled, and agree.
 
+use std::sync::{Mutex, PoisonError};
+
 use proctor_grade::{GradeOptions, freeze, grade, needs_freezing, official::run_official};
 use proctor_types::{Benchmark, Task, Verdict};
 use serde_json::{Value, json};
 
 use crate::bench::{F2P, P2P, gold, lay, package, patch, python, room, task};
+
+/// A bare agent's `/tmp` is the host's, and the procedures write to it where the harnesses do.
+static TMP: Mutex<()> = Mutex::new(());
 
 /// Both verdicts on a patch, each in its own room and tree.
 fn both(change: impl Fn(&mut Task), patch: &str) -> Verdict {
@@ -12,6 +17,7 @@ fn both(change: impl Fn(&mut Task), patch: &str) -> Verdict {
 }
 
 fn both_of(change: impl Fn(&mut Task), more: impl Fn(&std::path::Path), patch: &str) -> Verdict {
+    let _tmp = TMP.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let in_a_room = |official: bool| {
         let place = tempfile::tempdir().unwrap();
@@ -53,6 +59,16 @@ fn swe_bench(task: &mut Task) {
     task.benchmark = benchmark("swe-bench", details);
 }
 
+/// All tests run, as most profiles have it; the agent did not see those that fail.
+fn swe_smith(task: &mut Task) {
+    let details = json!({
+        "test_cmd": "python -m pytest --disable-warnings --color=no --tb=no --verbose",
+        "test_directives": [],
+    });
+    task.benchmark = benchmark("swe-smith", details);
+    task.hidden = vec!["tests/test_roman.py".into()];
+}
+
 fn featurebench(task: &mut Task) {
     let details = json!({"test_cmd": "python -m pytest -rA -p no:cacheprovider --color=no"});
     task.benchmark = benchmark("featurebench", details);
@@ -66,7 +82,7 @@ fn resolved(verdict: &Verdict) -> (bool, bool) {
 
 #[test]
 fn gold_and_nothing_are_told_alike_by_both() {
-    for change in [swe_bench, featurebench] {
+    for change in [swe_bench, swe_smith, featurebench] {
         let verdict = both(change, &gold());
         assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
         assert_eq!(verdict.passed_rate, 1.0);
@@ -153,9 +169,34 @@ fn a_conftest_that_passes_everything_is_resolved_officially_only() {
 #[test]
 fn a_patch_that_does_not_apply_is_not_resolved() {
     let bad = gold().replace("Roman numerals", "Greek numerals");
-    for change in [swe_bench, featurebench] {
+    for change in [swe_bench, swe_smith, featurebench] {
         let verdict = both(change, &bad);
         assert_eq!(resolved(&verdict), (false, false), "{verdict:#?}");
         assert!(verdict.policies["official"].why.contains("cannot apply"), "{verdict:#?}");
     }
+}
+
+/// SWE-smith takes its hidden tests back before it lays a patch: one that has a file in their place
+/// does not fit. The same on SWE-bench, where the tests come after the patch.
+#[test]
+fn a_file_in_the_place_of_a_hidden_test_is_in_the_way_of_one_harness_only() {
+    let own = "diff --git a/tests/test_roman.py b/tests/test_roman.py\nnew file mode 100644\n\
+               --- /dev/null\n+++ b/tests/test_roman.py\n@@ -0,0 +1,2 @@\n+def test_four():\n+    pass\n";
+    let patch = gold() + own;
+    let verdict = both(swe_smith, &patch);
+    assert_eq!(resolved(&verdict), (false, true), "{verdict:#?}");
+    let hidden = |task: &mut Task| {
+        swe_bench(task);
+        task.hidden = vec!["tests/test_roman.py".into()];
+    };
+    assert_eq!(resolved(&both(hidden, &patch)), (true, true));
+}
+
+/// What a patch does to tests that the agent did see is undone, too.
+#[test]
+fn smith_puts_all_expected_tests_back() {
+    let easy = "def test_kept():\n    assert False\n\n\ndef test_helper():\n    assert False\n";
+    let patch = gold() + &patch(&[("tests/test_kept.py", Some(easy))]);
+    let verdict = both(swe_smith, &patch);
+    assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
 }
