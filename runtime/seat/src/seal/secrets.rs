@@ -60,7 +60,7 @@ pub(crate) fn secrets(
         modules.extend(module(path, policy));
     }
     for (path, content) in source.iter().filter(|(path, _)| path.ends_with(".py")) {
-        let lines = lines(content);
+        let lines = body(lines(content));
         let windows = out.longest_windows(std::slice::from_ref(&lines));
         out.block(format!("the original source {path}"), &windows, policy.prints.code_share);
         modules.extend(module(path, policy));
@@ -78,6 +78,14 @@ pub(crate) fn secrets(
 
 fn lines(content: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(content).lines().map(str::to_owned).collect()
+}
+
+/// A file without the comment that it begins with: licences stand in many places, and each of them
+/// would be a copy of a small file.
+fn body(mut lines: Vec<String>) -> Vec<String> {
+    let is_head = |line: &String| line.trim().is_empty() || line.starts_with('#');
+    lines.drain(..lines.iter().take_while(|line| is_head(line)).count());
+    lines
 }
 
 /// `package/module` of `src/package/module.py`; nothing for tests and configuration.
@@ -237,5 +245,32 @@ impl Maker<'_> {
             block.windows = block.windows.iter().copied().step_by(step).collect();
             block.need = ((block.windows.len() as f64 * share).ceil() as u32).max(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_licence_that_a_source_file_begins_with_is_no_secret() {
+        let task: Task = serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {},
+            "fail_to_pass": ["t"], "test_command": [],
+            "from_scratch": {"files": {}, "install": "pip install ."}
+        }))
+        .unwrap();
+        let licence: String =
+            (0..9).map(|n| format!("# Redistribution is permitted, condition {n}.\n")).collect();
+        let code: String =
+            (0..9).map(|n| format!("def condition_{n}(text):\n    return text * {n}\n")).collect();
+        let made = |text: String| {
+            let source = BTreeMap::from([("a.py".to_owned(), text.into_bytes())]);
+            secrets(&task, &BTreeMap::new(), &source, SealPolicy::get().unwrap()).unwrap().secrets
+        };
+        let bare = made(code.clone());
+        assert_eq!(bare.blocks.len(), 1);
+        assert_eq!(made(format!("#!/usr/bin/python\n{licence}\n{code}")).blocks, bare.blocks);
+        assert!(made(licence).blocks.is_empty());
     }
 }
