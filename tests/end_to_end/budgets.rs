@@ -241,7 +241,16 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
     // What was spent counts; with the limit raised, the second trial starts anew.
     let set = format!("budget.run.cost_usd={}", ANSWER * 100.0);
     let other = "budget.steps=9";
-    bench.stage.run(["resume", out.to_str().unwrap(), "--set", other], 2);
+    for (wrong, says) in [
+        (other, "a plan is not changed"),
+        ("budget.run.cost_usd=many", "--set budget.run.cost_usd: is text, where a number belongs"),
+        ("budget.run.cost_usd=-1", "-1 is out of range"),
+        ("budget.arm.wall_seconds=5", "it is a key of [budget]; known here: steps"),
+    ] {
+        let said = bench.stage.run(["resume", out.to_str().unwrap(), "--set", wrong], 2);
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.contains(says) && said.contains(" mend: "), "{says}: {said}");
+    }
     bench.stage.run(["resume", out.to_str().unwrap(), "--set", &set], 0);
     assert_eq!(bench.fake.requests().len(), 6 + 8);
     let report = bench.stage.report(&out);

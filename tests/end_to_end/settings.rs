@@ -390,6 +390,14 @@ fn a_setting_without_effect_is_refused() {
         let said = told(&stage, &with("[arms.network]", lines), &[]);
         assert!(said.contains(&format!("key `arms.0.{key}` (arm `a`)")), "{lines}\n{said}");
     }
+    for (head, lines, key) in [
+        ("[grading]", "flaky = 'vote'", "grading.flaky"),
+        ("[[arms]]", "replay = 'trajectory.jsonl'", "arms.0.replay"),
+        ("[[arms]]", "scaffold = 'gold'", "arms.0.model"),
+    ] {
+        let said = told(&stage, &with(head, lines), &[]);
+        assert!(said.contains(&format!("key `{key}`")) && said.contains("no effect"), "{said}");
+    }
     // What has an effect in one arm is not refused for another's sake, nor is what asks for nothing.
     let two = "\n[[arms]]\nname = 'b'\nscaffold = 'noop'\nnetwork = { mode = 'open_except' }\n";
     for lines in [
@@ -436,6 +444,15 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("no arm uses a model that [endpoints.other] holds for"), "{said}");
+    // A script's limits find it by the same relative path.
+    let scripted = [
+        "--set",
+        "endpoints.s.base_url=script:configs/scripts/demo.toml",
+        "--set",
+        "endpoints.s.max_concurrent=1",
+    ];
+    let demo = ["run", "configs/demo.toml", "--dry-run"];
+    stage.run([&demo[..], &scripted].concat(), 0);
     let done = run(&stage, &with("", ""), &["--model", "openai/gpt-5.1"]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
 }

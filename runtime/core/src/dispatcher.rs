@@ -14,30 +14,28 @@ pub struct Dispatched {
     pub end: Result<Option<TrialEnd>, Fault>,
 }
 
-/// Runs every trial that is not finished yet. Dropping the future aborts what runs: rooms close
+/// Runs every trial that is not finished yet, started in the order of the plan. Dropping the future aborts what runs: rooms close
 /// with their trials, journals keep what was recorded, and `resume` takes it from there.
 pub async fn dispatch(house: Arc<House>, plan: &Plan, jobs: usize) -> Vec<Dispatched> {
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
     for (index, (id, planned, arm)) in plan.trials().into_iter().enumerate() {
-        let (house, permits) = (Arc::clone(&house), Arc::clone(&permits));
+        // Before the task is made: tasks that ask for a place by themselves come in any order.
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
+        if house.cancel.is_told() {
+            break;
+        }
+        let house = Arc::clone(&house);
         running.spawn(async move {
-            // The semaphore is fair, so trials start in the order of the plan.
-            let Ok(_permit) = permits.acquire_owned().await else {
-                return None;
-            };
-            if house.cancel.is_told() {
-                return None;
-            }
+            let _permit = permit;
             let end = run_trial(&house, &id, &planned, &arm).await;
-            Some((index, Dispatched { trial: id, end }))
+            (index, Dispatched { trial: id, end })
         });
     }
     let mut ends = Vec::new();
     while let Some(joined) = running.join_next().await {
         match joined {
-            Ok(Some(end)) => ends.push(end),
-            Ok(None) => {}
+            Ok(end) => ends.push(end),
             // A bug of ours in one trial must not take the others with it.
             Err(error) => tracing::error!(%error, "a trial's task ended by itself"),
         }

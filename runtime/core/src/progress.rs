@@ -32,8 +32,8 @@ pub enum Progress {
         arm: String,
         waiting: Waiting,
     },
-    /// A request waited for so many seconds: for a limit that trials share, the endpoint's rate
-    /// limits, or back-off.
+    /// A request had to wait for so many seconds for a limit that trials share, or for the endpoint's
+    /// rate limits.
     Waited {
         trial: TrialId,
         arm: String,

@@ -149,7 +149,8 @@ impl Recorder {
 #[async_trait]
 impl ExchangeSink for Recorder {
     async fn attempt(&self, attempt: Attempt) -> Result<(), Fault> {
-        (self.on_wait)(Wait::Was(attempt.wait_seconds + attempt.queued_seconds));
+        // A back-off was told with its length when it began.
+        (self.on_wait)(Wait::Was(attempt.queued_seconds));
         let body = if attempt.response_body.is_empty() {
             None
         } else {

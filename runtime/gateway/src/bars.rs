@@ -71,6 +71,9 @@ impl Bars {
     /// Why the model is not to be asked.
     pub(crate) fn of(&self, model: &ModelSpec) -> Option<Fault> {
         let state = self.lock();
+        if state.barred.is_empty() {
+            return None;
+        }
         let by = |bar: Bar| state.barred.get(&bar).cloned();
         by(Bar::key(model)).or_else(|| by(Bar::model(model)))
     }

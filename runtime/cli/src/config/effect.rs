@@ -1,5 +1,5 @@
-//! Settings of `[network]` that would do nothing. A key that only looks as if it restricted, opened
-//! or recorded something is worse than none.
+//! Settings that would do nothing. A key that only looks as if it restricted, opened or recorded
+//! something is worse than none.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,29 @@ use crate::{
     error::UserError,
 };
 
-/// Refuses a key that has no effect in any arm that gets it, and a mode that lets nothing through.
+/// Refuses keys that stand beside what they would need.
+pub fn check_lonely(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
+    if file.grading.certificate.is_none() && written.has(&["grading", "flaky"]) {
+        let what = "has no effect without a `certificate` that says which tests are unreliable";
+        let mend = "add certificate = \"FILE\" (`proctor tasks validate --repeat 3 --certificate \
+                    FILE` writes one), or take the key away";
+        return Err(written.error(&["grading", "flaky"], what).mend(mend));
+    }
+    for (index, arm) in file.arms.iter().enumerate() {
+        if arm.replay.is_some() && arm.scaffold != "replay" {
+            let what = format!("has no effect: the scaffold `{}` replays nothing", arm.scaffold);
+            return Err(written
+                .error(&["arms", &index.to_string(), "replay"], what)
+                .mend("write scaffold = \"replay\", or take the key away"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a key of `[network]` that has no effect in any arm that gets it, and a mode that lets nothing through.
 ///
 /// In any arm: a list at the top of the file may be meant for the one arm whose mode is not closed.
-pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
+pub fn check_network(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     let indices: Vec<String> = (0..file.arms.len()).map(|index| index.to_string()).collect();
     // Why a key has no effect, or `None` where it has one in some arm; in the order of the arms.
     let mut idle: BTreeMap<Vec<&str>, Option<Idle>> = BTreeMap::new();

@@ -69,7 +69,11 @@ pub fn resolve(
                     .error(&own("scaffold"), what)
                     .mend("add `model = \"...\"` to the arm"));
             }
-            (Some(_), false) | (None, false) => None,
+            (Some(_), false) => {
+                let what = format!("has no effect: the scaffold `{}` asks no model", arm.scaffold);
+                return Err(written.error(&own("model"), what).mend("take the key away"));
+            }
+            (None, false) => None,
             (Some(name), true) => Some(
                 model_named(&file.models, name)
                     .map_err(|(what, mend)| written.error(&own("model"), what).mend(mend))?,
@@ -130,7 +134,8 @@ pub fn resolve(
         }
         arms.push(resolved);
     }
-    effect::check(&file, written)?;
+    effect::check_network(&file, written)?;
+    effect::check_lonely(&file, written)?;
     Ok(RunConfig { file, arms })
 }
 

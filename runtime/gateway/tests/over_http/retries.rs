@@ -7,7 +7,7 @@ use std::{
 
 use crate::common::{Bench, KEY, Kept, ask, gateway, model};
 use fake_llm::{FakeLlm, Script};
-use proctor_gateway::AskError;
+use proctor_gateway::{AskError, Front, RequestRules};
 use proctor_types::{Budget, Fault, Layer, ModelSpec};
 
 fn faulty(faults: &str) -> String {
@@ -213,6 +213,34 @@ async fn a_refused_key_is_not_tried_by_another_trial() {
     // Another key at the same address is another matter.
     let keyless = ModelSpec { key_env: None, ..spec };
     open(&keyless).ask(&ask("another")).await.expect("an answer");
+}
+
+/// The same for clients that come over HTTP: one finds out, and neither another client nor a loop of
+/// the runtime asks again.
+#[tokio::test]
+async fn a_key_that_is_refused_over_http_is_not_tried_again_either() {
+    let script = "[default]\nfault = [{ kind = \"status\", status = 401, times = 0 }]\n";
+    let server = FakeLlm::start(Script::parse(script).expect("sound")).await.expect("a port");
+    let (gateway, spec) = (gateway(), model(&server.base_url()));
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    for _ in 0..2 {
+        let kept = Arc::new(Kept::default());
+        let trial = gateway.open(&spec, &Budget::default(), kept.clone()).expect("usable");
+        let front = Front::new(Arc::new(trial), RequestRules::default()).expect("a front");
+        let listening = front.listen().await.expect("a port");
+        let asked = http
+            .post(format!("{}/v1/chat/completions", listening.url()))
+            .bearer_auth(front.token())
+            .body(r#"{"model": "m", "messages": [{"role": "user", "content": "hi"}]}"#);
+        let answered = asked.send().await.expect("a response");
+        assert_eq!(answered.status(), 403, "401 would look like a wrong token of the client's own");
+        assert!(answered.text().await.expect("a body").contains("401"));
+        assert!(matches!(front.stopped().await, AskError::Fault(fault) if fault.lasting));
+    }
+    assert_eq!(server.requests().len(), 1);
+    let third = gateway.open(&spec, &Budget::default(), Arc::new(Kept::default())).expect("usable");
+    third.ask(&ask("hi")).await.expect_err("the same key");
+    assert_eq!(server.requests().len(), 1);
 }
 
 /// Some endpoints say 403 of a text that they do not like: a key that has had answers stays in use.
