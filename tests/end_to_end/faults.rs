@@ -122,6 +122,8 @@ fn killed_room(kind: &str, kill: impl Fn(&Path)) {
     let report = stage.report(&out);
     assert_eq!(report["tasks"][0]["outcome"], "submitted");
     assert_eq!(report["arms"][0]["infrastructure_faults"], 0, "the trial has its verdict");
+    let earlier = &report["arms"][0]["earlier_tries"];
+    assert_eq!((&earlier["tries"], &earlier["steps"]), (&1.into(), &2.into()), "and was paid for");
 }
 
 #[test]
