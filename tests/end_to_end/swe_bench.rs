@@ -1,7 +1,7 @@
 //! A row of SWE-bench 5.x, graded by its own harness's procedure beside the strict one, in rooms of
 //! both kinds, from a run and from predictions in every form that harnesses write.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::{Value, json};
 
@@ -188,4 +188,90 @@ fn a_row_is_graded_officially_in_native_rooms() {
     end_to_end(&stage, "native", tasks.to_str().unwrap(), &row.gold());
     let log = official_log(&stage.path("gold"));
     assert!(log.contains("+ pytest -rA tests/test_fileutils.py tests/test_iterutils.py"), "{log}");
+}
+
+/// Tests as Django runs them, by its own runner: there is no pytest that the strict policy could start.
+const RUNNER: &str = r#"#!/usr/bin/env python3
+import sys
+import unittest
+
+
+class Result(unittest.TextTestResult):
+    def getDescription(self, test):
+        return f"{test._testMethodName} ({type(test).__module__}.{type(test).__qualname__})"
+
+
+sys.path[:0] = [".", "tests"]
+names = [word for word in sys.argv[1:] if not word.startswith("-") and word not in "12"]
+suite = unittest.defaultTestLoader.loadTestsFromNames(names)
+done = unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
+sys.exit(not done.wasSuccessful())
+"#;
+const CASES: &str = "import unittest\n\nimport calc\n\n\nclass CalcTests(unittest.TestCase):\n    \
+                     def test_kept(self):\n        self.assertEqual(calc.ONE, 1)\n";
+
+#[test]
+fn a_row_whose_tests_are_not_pytests_has_the_official_verdict_alone() {
+    let stage = Stage::new();
+    let source = stage.path("django");
+    fs::create_dir_all(source.join("tests/calc_tests")).unwrap();
+    fs::write(source.join("calc.py"), "ONE = 1\n").unwrap();
+    fs::write(source.join("tests/calc_tests/test_calc.py"), CASES).unwrap();
+    let runner = source.join("tests/runtests.py");
+    fs::write(&runner, RUNNER).unwrap();
+    fs::set_permissions(&runner, fs::Permissions::from_mode(0o755)).unwrap();
+    let gold = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1,2 @@\n \
+                ONE = 1\n+TWO = 2\n";
+    let tests = "diff --git a/tests/calc_tests/test_calc.py b/tests/calc_tests/test_calc.py\n\
+                 --- a/tests/calc_tests/test_calc.py\n+++ b/tests/calc_tests/test_calc.py\n\
+                 @@ -6,3 +6,6 @@ import calc\n class CalcTests(unittest.TestCase):\n     \
+                 def test_kept(self):\n         self.assertEqual(calc.ONE, 1)\n+\n+    \
+                 def test_two(self):\n+        self.assertEqual(calc.TWO, 2)\n";
+    let row = json!({
+        "repo": "django/django", "instance_id": "django__django-1", "base_commit": "0", "version": "5.0",
+        "patch": gold, "test_patch": tests, "problem_statement": "Two.", "hints_text": "",
+        "created_at": "2024-11-01T00:00:00Z", "environment_setup_commit": "0",
+        "FAIL_TO_PASS": "[\"test_two (calc_tests.test_calc.CalcTests)\"]",
+        "PASS_TO_PASS": "[\"test_kept (calc_tests.test_calc.CalcTests)\"]",
+    });
+    let rows = stage.file("rows.jsonl", &format!("{row}\n"));
+    let named = format!("{}#image=none", rows.display());
+    let args = ["tasks", "show", "django__django-1", "--json", "--gold", "--tasks", &named];
+    let mut task: Value = serde_json::from_slice(&stage.run(args, 0).stdout).unwrap();
+    assert_eq!(task["test_command"][0], "./tests/runtests.py");
+    task["environment"] = json!({"base": "host"});
+    task["source"] = json!({"path": source});
+    task["env"] = json!({});
+    let tasks = stage.file("tasks.jsonl", &format!("{task}\n"));
+    let tasks = tasks.to_str().unwrap();
+    let unfit = json!([{"instance_id": "django__django-1", "model_name_or_path": MODEL,
+                        "model_patch": gold.replace(" ONE = 1\n", "-ONE = 3\n+ONE = 1\n")}]);
+    let unfit = stage.file("unfit.json", &unfit.to_string());
+    let cases =
+        [("gold", "gold", true), ("noop", "noop", false), (unfit.to_str().unwrap(), MODEL, false)];
+    for (at, (predictions, name, resolved)) in cases.into_iter().enumerate() {
+        let out = format!("out{at}");
+        let report = grade(&stage, "native", tasks, predictions, &out);
+        assert_eq!(
+            arm(&report, name)["resolved_rate"],
+            f64::from(u8::from(resolved)),
+            "{report:#}"
+        );
+        let verdict = fs::read(&find(&stage.path(&out), "verdict.json")[0]).unwrap();
+        let verdict: Value = serde_json::from_slice(&verdict).unwrap();
+        let policies: Vec<&String> = verdict["policies"].as_object().unwrap().keys().collect();
+        assert_eq!(policies, ["official"], "{verdict:#}");
+        let kinds: Vec<&str> = verdict["evidence"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|evidence| evidence["kind"].as_str().unwrap())
+            .collect();
+        let rejected = if at == 2 {
+            ["strict_not_run", "patch_rejected"].as_slice()
+        } else {
+            &["strict_not_run"]
+        };
+        assert_eq!(kinds, rejected, "{verdict:#}");
+    }
 }

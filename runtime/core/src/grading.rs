@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use proctor_grade::{
     Frozen, GradeOptions, Graded, freeze,
-    official::{OfficialRun, has_official_run, run_official},
+    official::{OfficialRun, has_official_run, only_official, run_official},
 };
 use proctor_sandbox_api::{Backend, Prepared, RoomSpec, Sandbox};
-use proctor_types::{Arm, Fault, FlakePolicy, SandboxSpec, Task, TrialId, Verdict};
+use proctor_types::{Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict};
 
 use crate::{Cancel, Capacity, House, PlannedTask, Verdicts};
 
@@ -35,6 +35,11 @@ pub async fn grade_patch(
         share = room.capacity.take(room.limits) => share?,
         () = room.cancel.told() => return Err(Cancel::fault()),
     };
+    if only_official(task) {
+        let run = room.official(task, patch, options).await?;
+        let run = run.ok_or_else(|| Fault::new(Layer::Grade, "the official run is gone"))?;
+        return Ok(room.named(run.alone(task)?));
+    }
     let strict = room.strict(task, patch, options);
     let second = || room.capacity.try_take(room.limits);
     let official = room.official(task, patch, options);
@@ -55,12 +60,10 @@ pub async fn grade_patch(
         }
         Some(None) => (strict.await?, official.await?),
     };
-    let mut graded = match run {
+    Ok(room.named(match run {
         Some(run) => graded.beside(run),
         None => graded,
-    };
-    graded.verdict.environment = Some(room.environment.record());
-    Ok(graded)
+    }))
 }
 
 impl GradeRoom<'_> {
@@ -76,6 +79,12 @@ impl GradeRoom<'_> {
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, frozen).await
+    }
+
+    /// A grading that says what it was made in.
+    fn named(&self, mut graded: Graded) -> Graded {
+        graded.verdict.environment = Some(self.environment.record());
+        graded
     }
 
     async fn strict(

@@ -25,6 +25,7 @@ pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
 pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
 pub(crate) const SELF_LOADING_REMOVED: &str = "self_loading_removed";
 pub(crate) const SHADOWING_REMOVED: &str = "shadowing_removed";
+pub(crate) const STRICT_NOT_RUN: &str = "strict_not_run";
 pub(crate) const TEST_RESTORED: &str = "test_restored";
 /// The test run reached its time limit: another grading may not.
 pub const TIMED_OUT: &str = "timed_out";
@@ -32,7 +33,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 25] = [
+pub(crate) const KINDS: [&str; 26] = [
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,
@@ -55,6 +56,7 @@ pub(crate) const KINDS: [&str; 25] = [
     RESULTS_PIPE_GARBAGE,
     SELF_LOADING_REMOVED,
     SHADOWING_REMOVED,
+    STRICT_NOT_RUN,
     TEST_RESTORED,
     TIMED_OUT,
     UNKNOWN_PLUGIN,

@@ -37,16 +37,18 @@ impl Launch {
         if let Some(launch) = Self::module(command) {
             return Ok(launch);
         }
-        let script = command
-            .first()
-            .filter(|first| matches!(first.rsplit('/').next(), Some("pytest" | "py.test")));
-        let Some(script) = script else {
+        let Some(script) = command.first().filter(|_| Self::is_script(command)) else {
             return Err(refused(command, "it is neither `python -m pytest ...` nor `pytest ...`"));
         };
         let interpreter = shebang(room, script, env).await?.ok_or_else(|| {
             refused(command, "no interpreter was found in the first line of the script")
         })?;
         Ok(Self { interpreter, cwd_on_path: false, arguments: command[1..].to_vec() })
+    }
+
+    fn is_script(command: &[String]) -> bool {
+        let first = command.first().and_then(|first| first.rsplit('/').next());
+        matches!(first, Some("pytest" | "py.test"))
     }
 
     fn module(command: &[String]) -> Option<Self> {
@@ -60,6 +62,11 @@ impl Launch {
             arguments: command[at + 2..].to_vec(),
         })
     }
+}
+
+/// Whether a test command is one that [`Launch::read`] accepts, as far as its words tell.
+pub(crate) fn starts_pytest(command: &[String]) -> bool {
+    Launch::is_script(command) || Launch::module(command).is_some()
 }
 
 async fn shebang(
@@ -115,5 +122,11 @@ mod tests {
         assert_eq!(Launch::module(&words("coverage run -m pytest")), None);
         assert_eq!(Launch::module(&words("-m pytest")), None);
         assert_eq!(Launch::module(&words("make test")), None);
+        assert!(!starts_pytest(&words("./tests/runtests.py --verbosity 2")));
+        assert!(!starts_pytest(&[]));
+        assert!(
+            starts_pytest(&words("/opt/bin/pytest -rA"))
+                && starts_pytest(&words("python -m pytest"))
+        );
     }
 }

@@ -43,7 +43,7 @@ impl Live<'_> {
         }
         self.shell(GIT, COPY_LIMIT).await?;
         if !self.apply(patch).await? {
-            return Ok(self.not_run("the harness cannot apply the patch", Vec::new()));
+            return Ok(self.rejected(Vec::new()));
         }
         let line = format!("{}; {} 2>&1", policy.run.prelude, start.install);
         let limit = Duration::from_secs(rules.seconds);

@@ -9,7 +9,8 @@ use proctor_types::{Fault, Layer, Task};
 use serde_json::Value;
 
 use crate::{
-    Graded,
+    Graded, TIMED_OUT,
+    evidence::note,
     official::{
         FileRun, Official, OfficialPolicy, PolicyError, Subject, registry::detail, script,
         with_official,
@@ -25,6 +26,17 @@ pub struct OfficialRun {
     pub official: Official,
     /// What it printed, run after run.
     pub log: Vec<u8>,
+    /// Why there is less to read than the tests.
+    pub trouble: Option<Trouble>,
+}
+
+/// What kept the procedure from an answer of the tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// No command of the harness applied the patch.
+    Rejected,
+    /// A run reached its time limit: another grading may not.
+    TimedOut,
 }
 
 impl Graded {
@@ -37,6 +49,9 @@ impl Graded {
         );
         self.log.extend_from_slice(heading.as_bytes());
         self.log.extend_from_slice(&run.log);
+        if run.trouble == Some(Trouble::TimedOut) {
+            self.verdict.evidence.push(note(TIMED_OUT, run.official.why.clone()));
+        }
         self.verdict = with_official(self.verdict, run.official);
         self
     }
@@ -49,6 +64,8 @@ const SCRIPT: &str = "/tmp/eval.sh";
 const OUTPUT: usize = 64 << 20;
 const APPLY_LIMIT: Duration = Duration::from_secs(120);
 const NO_COMMAND: i32 = 127;
+/// As the `timeout` program says it.
+const TIMED_OUT_STATUS: i32 = 124;
 
 /// Grades `patch` in a fresh room that holds the task's environment and its unmasked source, by the
 /// official policy of the task's benchmark. The room is used up.
@@ -103,7 +120,7 @@ impl Live<'_> {
         let mut log = Vec::new();
         if let Some(script) = self.script_of_row().await? {
             if !self.apply(patch).await? {
-                return Ok(self.not_run("the harness cannot apply the patch", log));
+                return Ok(self.rejected(log));
             }
             return self.script(&script, log).await;
         }
@@ -112,7 +129,7 @@ impl Live<'_> {
         }
         let applied = self.apply(patch).await?;
         if !applied {
-            return Ok(self.not_run("the harness cannot apply the patch", log));
+            return Ok(self.rejected(log));
         }
         if !rules.tests_first {
             log.extend(self.lay_tests(&tests).await?);
@@ -123,8 +140,13 @@ impl Live<'_> {
         }
     }
 
+    pub(super) fn rejected(&self, log: Vec<u8>) -> OfficialRun {
+        let run = self.not_run("the harness cannot apply the patch", log);
+        OfficialRun { trouble: Some(Trouble::Rejected), ..run }
+    }
+
     pub(super) fn not_run(&self, why: &str, log: Vec<u8>) -> OfficialRun {
-        OfficialRun { official: self.policy.not_run(self.task, why), log }
+        OfficialRun { official: self.policy.not_run(self.task, why), log, trouble: None }
     }
 
     /// What stood at the paths of the tests before anything was done; nothing where a test is new.
@@ -260,10 +282,11 @@ impl Live<'_> {
         log.extend_from_slice(&done.stdout.head);
         if done.exited.timed_out {
             let why = format!("the tests did not end within {} s", self.time_limit.as_secs_f64());
-            return Ok(self.not_run(&why, log));
+            let trouble = Some(Trouble::TimedOut);
+            return Ok(OfficialRun { trouble, ..self.not_run(&why, log) });
         }
         let official = self.policy.grade_log(self.task, &log).map_err(fault)?;
-        Ok(OfficialRun { official, log })
+        Ok(OfficialRun { official, log, trouble: None })
     }
 
     /// A run for each file, whose exit status counts.
@@ -280,7 +303,8 @@ impl Live<'_> {
             let path = quoted(&format!("{}/{file}", self.task.workdir));
             let line = format!("{}; {command} {path} 2>&1", self.policy.run.prelude);
             let done = self.shell(&line, self.time_limit).await?;
-            let exit = if done.exited.timed_out { Some(124) } else { done.exited.code };
+            let exit =
+                if done.exited.timed_out { Some(TIMED_OUT_STATUS) } else { done.exited.code };
             let said = exit.map_or("none".to_owned(), |exit| exit.to_string());
             log.extend_from_slice(format!("+ {command} {path}\n").as_bytes());
             log.extend_from_slice(&done.stdout.head);
@@ -290,8 +314,9 @@ impl Live<'_> {
         let Some((first, rest)) = runs.split_first() else {
             return Ok(self.not_run("the task has no fail-to-pass file", log));
         };
+        let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
         let official = self.policy.grade_files(self.task, first, rest).map_err(fault)?;
-        Ok(OfficialRun { official, log })
+        Ok(OfficialRun { official, log, trouble: late.then_some(Trouble::TimedOut) })
     }
 
     async fn bash(&self) -> Result<&'static str, Fault> {
