@@ -8,7 +8,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     process::{Command as Process, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use proctor_docker::Docker;
@@ -169,6 +169,44 @@ async fn docker_room_killed_from_outside_is_broken() {
     sandbox.close().await.unwrap();
     let left = Process::new("docker").args(["ps", "-aq", "--filter", &filter]).output().unwrap();
     assert!(left.stdout.is_empty(), "the container is left");
+}
+
+/// What an engine grants a container that is asked to stop, before it kills it.
+const ENGINES_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Neither a command that hears no signal nor a first process that cannot answer is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_closes_a_deaf_room_without_waiting() {
+    let Some(docker) = engine("docker_closes_a_deaf_room_without_waiting").await else { return };
+    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    for stopped in [false, true] {
+        let mut spec = room(&prepared);
+        spec.purpose = format!("deaf {} {stopped}", std::process::id());
+        let mut sandbox = docker.open(&spec).await.unwrap();
+        let running = {
+            let room = sandbox.room().clone();
+            let line = "trap '' TERM INT HUP QUIT; touch /tmp/deaf; while :; do sleep 1; done";
+            tokio::spawn(async move { room.run(Command::shell(line)).await })
+        };
+        while sandbox.room().stat(&RawPath::from("/tmp/deaf")).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let filter = format!("label=proctor.purpose={}", spec.purpose);
+        let listed =
+            Process::new("docker").args(["ps", "-q", "--filter", &filter]).output().unwrap();
+        let id = String::from_utf8(listed.stdout).unwrap().trim().to_owned();
+        if stopped {
+            let stop = Process::new("docker").args(["kill", "-s", "STOP", &id]).output().unwrap();
+            assert!(stop.status.success());
+        }
+        let begun = Instant::now();
+        sandbox.close().await.unwrap();
+        assert!(begun.elapsed() < ENGINES_PATIENCE, "stopped: {stopped}: {:?}", begun.elapsed());
+        assert!(running.await.unwrap().is_err());
+        let left =
+            Process::new("docker").args(["ps", "-aq", "--filter", &filter]).output().unwrap();
+        assert!(left.stdout.is_empty(), "the container is left");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
