@@ -289,6 +289,61 @@ async fn a_copy_on_the_host_is_covered_in_a_docker_room() {
     host_copy(&docker).await;
 }
 
+/// Modules of Python's own library that nobody else carries a copy of.
+const LIBRARY: [&str; 16] = [
+    "argparse",
+    "ast",
+    "calendar",
+    "cmd",
+    "configparser",
+    "csv",
+    "difflib",
+    "fractions",
+    "heapq",
+    "imaplib",
+    "mailbox",
+    "optparse",
+    "pdb",
+    "shelve",
+    "smtplib",
+    "tarfile",
+];
+
+/// A task that hides a whole library of real code finds each of its files where it lies and takes nothing
+/// of the other thousands of files for it, whichever way their lines are read.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_code_is_found_where_it_is_and_nowhere_else() {
+    let (_cache, native) = native();
+    let folder = tempfile::tempdir().unwrap();
+    let environment = layer(&native, Base::Host, folder.path(), "").await;
+    let mut sandbox = bench::open(&native, &environment).await;
+    let line = "python3 -c 'import os; print(os.path.dirname(os.__file__))'";
+    let done = sandbox.room().run(proctor_sandbox_api::Command::shell(line)).await.unwrap();
+    let library = std::path::PathBuf::from(done.stdout.text().trim());
+    sandbox.close().await.unwrap();
+    let mut gold = String::new();
+    for name in LIBRARY {
+        let text = std::fs::read_to_string(library.join(format!("{name}.py"))).unwrap();
+        let count = text.lines().count();
+        gold += &format!("--- /dev/null\n+++ b/hidden/{name}.py\n@@ -0,0 +1,{count} @@\n");
+        gold.extend(text.lines().map(|line| format!("+{line}\n")));
+    }
+    let task = proctor_types::Task { mask: None, hidden: vec![], gold: Some(gold), ..task() };
+    let seal = look(&native, &environment, &task).await;
+    print(&seal);
+    for name in LIBRARY {
+        let path = library.join(format!("{name}.py"));
+        let is_it = |leak: &&proctor_seat::Leak| leak.place == path.to_str().unwrap();
+        assert_eq!(seal.leaks.iter().filter(is_it).count(), 1, "{name}");
+    }
+    for leak in &seal.leaks {
+        // Another Python on this machine has its own, or a package carries one: by that name.
+        let mut parts = leak.place.split('/').map(|part| part.trim_end_matches(".py"));
+        assert!(parts.any(|part| LIBRARY.contains(&part)), "{leak}");
+    }
+    assert!(seal.unseen.files > 1_000, "{:?}", seal.unseen);
+}
+
 #[test]
 fn what_was_found_is_kept_by_digest() {
     let folder = tempfile::tempdir().unwrap();
