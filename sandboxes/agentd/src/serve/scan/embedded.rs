@@ -6,7 +6,10 @@ use std::io::Read;
 use flate2::{Decompress, FlushDecompress, bufread};
 use memchr::{memchr3_iter, memmem};
 
-use super::{expand::Method, pack};
+use super::{
+    expand::{Expanded, Method, expand},
+    pack,
+};
 
 /// A stream that expands to less holds no copy, in bytes. What only looks like a stream fails before.
 const LEAST: usize = 60;
@@ -61,14 +64,12 @@ fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
     let mut inflater = Decompress::new(true);
     let mut probe = [0; 4 * LEAST];
     let mut end = 0;
-    let second = memchr3_iter(0x01, 0x9c, 0xda, bytes);
-    // The fourth is a letter, as which it is common: by itself it would be most of the work.
-    let fast = memmem::find_iter(bytes, b"x\x5e").map(|at| at + 1);
-    let mut places: Vec<usize> = second
-        .filter(|&second| second > 1 && bytes[second - 1] == b'x')
-        .chain(fast.filter(|&second| second > 1))
-        .map(|second| second - 1)
-        .collect();
+    // By its second byte, which says how hard was tried. The fourth such byte is a common letter, and
+    // would be most of the work.
+    let second = memchr3_iter(0x01, 0x9c, 0xda, bytes).filter_map(|at| at.checked_sub(1));
+    let fast = memmem::find_iter(bytes, b"x\x5e");
+    let mut places: Vec<usize> =
+        second.filter(|&at| bytes[at] == b'x').chain(fast).filter(|at| *at > 0).collect();
     places.sort_unstable();
     for at in places {
         if at < end {
@@ -96,11 +97,10 @@ fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Pie
             read(&mut decoder, *left, &mut content);
             decoder.into_inner().len()
         }
-        _ => {
-            use super::expand::{Expanded, expand};
-            if let Expanded::Whole(expanded) | Expanded::Cut(expanded) =
-                expand(method, bytes, *left)
-            {
+        // Their length is not told: a further one within is looked at once more by itself.
+        Method::Bzip2 | Method::Xz | Method::Zstd | Method::Deflate => {
+            let expanded = expand(method, bytes, *left);
+            if let Expanded::Whole(expanded) | Expanded::Cut(expanded) = expanded {
                 content = expanded;
             }
             bytes.len()
