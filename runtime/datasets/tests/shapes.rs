@@ -139,6 +139,15 @@ fn featurebench_level_2_starts_from_nothing() {
 }
 
 #[test]
+fn featurebench_takes_copies_out_of_its_images() {
+    assert_eq!(task(featurebench(1), "").environment.setup, ["rm -rf /root/my_repo"]);
+    let mlflow = task(with(featurebench(1), &[("repo", json!("mlflow/mlflow"))]), "");
+    assert!(mlflow.environment.setup[1].contains("/testbed/libs/skinny/mlflow"));
+    let own = task(featurebench(1), "#image=mine:1");
+    assert!(own.environment.setup.is_empty(), "what it holds is the user's own business");
+}
+
+#[test]
 fn featurebench_fills_what_settings_leave_out() {
     let bare = with(
         featurebench(1),

@@ -1,6 +1,7 @@
 //! FeatureBench rows of both levels, made from real libraries and graded on Docker in images as the
 //! benchmark's are.
 
+mod harness;
 mod image;
 mod rows;
 
@@ -28,9 +29,9 @@ fn graded(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value
 }
 
 /// A line of FeatureBench's `output.jsonl`.
-fn line(made: &Made, agent: &str, patch: &str) -> String {
+fn line(made: &Made, agent: &str, attempt: usize, patch: &str) -> String {
     json!({
-        "instance_id": made.id(), "n_attempt": 1, "model_patch": patch, "agent": agent,
+        "instance_id": made.id(), "n_attempt": attempt, "model_patch": patch, "agent": agent,
         "model": "m", "task_metadata": made.row, "success": true, "error": null
     })
     .to_string()
@@ -103,7 +104,7 @@ fn featurebench_rows_are_graded_in_native_rooms() {
         let report = graded(&stage, predictions, &tasks, "native");
         assert_eq!(resolved(&report, predictions), expected, "{report:#}");
     }
-    let tricks = made.iter().filter_map(|made| Some(line(made, "sly", made.trick.as_ref()?)));
+    let tricks = made.iter().filter_map(|made| Some(line(made, "sly", 1, made.trick.as_ref()?)));
     let output = stage.file("output.jsonl", &tricks.collect::<Vec<_>>().join("\n"));
     let report = graded(&stage, output.to_str().unwrap(), &tasks, "native");
     for trial in
@@ -126,9 +127,9 @@ fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
     let made: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
     let tasks = dataset(&stage, &made);
     let lines = made.iter().map(|made| {
-        let honest = line(made, "honest", &made.solution);
+        let honest = line(made, "honest", 1, &made.solution);
         let patch = made.trick.as_deref().unwrap_or(&made.solution);
-        format!("{honest}\n{}\n", line(made, "sly", patch))
+        format!("{honest}\n{}\n", line(made, "sly", 1, patch))
     });
     let output = stage.file("output.jsonl", &lines.collect::<String>());
     let report = graded(&stage, output.to_str().unwrap(), &tasks, "docker");
@@ -158,5 +159,51 @@ fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
             "parse_int_list, format_int_list of boltons.strutils"
         };
         assert!(why.contains("original_used") && why.contains(asked), "{why}");
+    }
+}
+
+/// The harness's own code, on the same patches in the same images: solved, solved in part, cheated.
+#[test]
+fn featurebench_harness_says_the_same_on_docker() {
+    let name = "featurebench_harness_says_the_same_on_docker";
+    if !docker(name) {
+        return;
+    }
+    [BOLTONS, MISTUNE].iter().for_each(|library| library.build_image());
+    let stage = Stage::new();
+    let (first, second) = (rows::level_1(), rows::level_2());
+    let (lists, numbers, toc) = (&second[0], &second[1], &second[2]);
+    let cases: Vec<(&Made, String)> = vec![
+        (&first[0], first[0].solution.clone()),
+        (&first[1], rows::conftest(true)),
+        (&first[1], rows::conftest(false)),
+        (lists, lists.trick.clone().unwrap()),
+        (lists, lists.solution.clone()),
+        // The installation fails, or there is nothing to install; the harness goes on.
+        (lists, lists.solution.replace("+setup(\n", "+raise SystemExit(1)\n")),
+        (numbers, rows::without(&numbers.solution, "setup.py")),
+        (toc, toc.solution.replace("+def add_toc_hook(", "+def add_no_hook(")),
+    ];
+    let Some(said) = harness::judged(name, &stage, &cases) else { return };
+    let solved: Vec<bool> = said.iter().map(|(resolved, _)| *resolved).collect();
+    assert_eq!(solved, [true, true, false, true, true, false, false, false]);
+
+    let rows: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let tasks = dataset(&stage, &rows);
+    // Answers to one task are attempts.
+    let attempt = |at: usize| {
+        let before = cases[..at].iter().filter(|(made, _)| made.id() == cases[at].0.id());
+        before.count() + 1
+    };
+    let lines = cases.iter().enumerate();
+    let lines = lines.map(|(at, (made, patch))| line(made, "case", attempt(at), patch));
+    let output = stage.file("output.jsonl", &lines.collect::<Vec<_>>().join("\n"));
+    let report = graded(&stage, output.to_str().unwrap(), &tasks, "docker");
+    for (at, ((made, _), (official, seconds))) in cases.iter().zip(&said).enumerate() {
+        let mut trials = report["tasks"].as_array().unwrap().iter();
+        let is_it = |trial: &&Value| trial["attempt"] == attempt(at) && trial["task"] == made.id();
+        let trial = trials.find(is_it).unwrap();
+        assert_eq!(trial["resolved"], *official, "case {at}: {trial:#}");
+        println!("case {at}, {}: the harness took {seconds} s", made.id());
     }
 }

@@ -254,3 +254,22 @@ def striptags(text):
     return re.sub(r\"(<!--.*?-->|<[^>]*>)\", \"\", text)
 
 ";
+
+/// A patch that adds a conftest, under which everything passes, or everything fails.
+pub fn conftest(passes: bool) -> String {
+    let outcome = if passes { "passed" } else { "failed" };
+    let text = format!(
+        "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\n\
+         def pytest_runtest_makereport(item, call):\n    report = (yield).get_result()\n    \
+         report.outcome = {outcome:?}\n    report.longrepr = None\n"
+    );
+    diff(&[("conftest.py", None, Some(&text))])
+}
+
+/// A patch without its part for one file.
+pub fn without(patch: &str, file: &str) -> String {
+    let header = "diff --git ";
+    let kept = patch.split(header).filter(|part| !part.is_empty());
+    let kept = kept.filter(|part| !part.starts_with(&format!("a/{file} ")));
+    kept.map(|part| format!("{header}{part}")).collect()
+}

@@ -188,6 +188,9 @@ fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
     } else {
         environment.image = Some(derived.ok_or_else(|| draft.fields.missing("image"))?);
         environment.setup.clone_from(&shape.image.prepare);
+        environment
+            .setup
+            .extend(shape.image.prepare_by_repo.get(repo).into_iter().flatten().cloned());
     }
     if let Some(setup) = &draft.options.setup {
         environment.setup.clone_from(setup);

@@ -120,6 +120,8 @@ pub(crate) struct Image {
     pub separator: Option<String>,
     /// Shell lines for the benchmark's own images: what no room may have is taken out of them.
     pub prepare: Vec<String>,
+    /// The same for the images of one repository.
+    pub prepare_by_repo: BTreeMap<String, Vec<String>>,
     /// For `base=host`, in place of an image.
     pub setup: Vec<String>,
     pub setup_bin: Option<String>,

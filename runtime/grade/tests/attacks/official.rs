@@ -144,6 +144,34 @@ fn a_test_file_holds_what_it_holds_on_the_unmasked_source() {
     }
 }
 
+/// No patch can resolve a task whose own source does not pass its tests: that is no zero.
+#[test]
+fn a_file_that_the_unmasked_source_does_not_pass_is_a_fault() {
+    let place = tempfile::tempdir().unwrap();
+    let workdir = place.path().join("testbed");
+    lay(&workdir);
+    std::fs::write(workdir.join("tests/test_bad.py"), "def test_bad():\n    assert False\n")
+        .unwrap();
+    let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
+    featurebench(&mut task);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut frozen = |file: &str| {
+        task.fail_to_pass = vec![file.into()];
+        runtime.block_on(async {
+            let own = tempfile::tempdir().unwrap();
+            let room = room(own.path()).await;
+            let frozen = freeze(&room, &task, None).await;
+            let _ = room.shutdown().await;
+            frozen
+        })
+    };
+    assert_eq!(frozen("tests/test_roman.py").unwrap().fail_to_pass.len(), F2P.len());
+    for file in ["tests/test_bad.py", "tests/test_absent.py"] {
+        let fault = frozen(file).unwrap_err();
+        assert!(fault.what.contains(&format!("no test of {file} passes")), "{fault}");
+    }
+}
+
 /// The agent may see the test, and change it: it is put back.
 #[test]
 fn a_test_that_the_agent_was_shown_is_put_back_by_both() {

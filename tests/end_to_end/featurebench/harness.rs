@@ -1,0 +1,63 @@
+//! The benchmark's own harness, fetched from PyPI, on the same patches in the same images.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use serde_json::{Value, json};
+
+use super::rows::Made;
+use crate::stage::{Stage, cache, root};
+
+/// The harness says that it wants Python 3.12; what is called of it runs on 3.11, too.
+const HARNESS: &str = "featurebench==0.2.3";
+const NEEDS: [&str; 2] = ["docker==7.1.0", "pandas==2.2.3"];
+
+/// An interpreter with the harness, made once; absent where the package index cannot be reached.
+fn python(test: &str) -> Option<PathBuf> {
+    let venv = cache().join("featurebench-harness");
+    let python = venv.join("bin/python");
+    let works = || {
+        let import = ["-c", "import featurebench.harness.runtime"];
+        Command::new(&python).args(import).output().is_ok_and(|done| done.status.success())
+    };
+    if works() {
+        return Some(python);
+    }
+    let made = Command::new("/usr/bin/python3").args(["-m", "venv", "--clear"]).arg(&venv).status();
+    assert!(made.unwrap().success());
+    let pip = |arguments: &[&str]| {
+        let mut pip = Command::new(&python);
+        let done = pip.args(["-m", "pip", "install", "-q"]).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        done.status.success().then_some(()).ok_or(said)
+    };
+    let fetched =
+        pip(&NEEDS).and_then(|()| pip(&["--no-deps", "--ignore-requires-python", HARNESS]));
+    if let Err(said) = fetched {
+        eprintln!("{test}: NOT RUN: {said}");
+        let required = std::env::var_os("PROCTOR_REQUIRE_OFFICIAL").is_some();
+        assert!(!required, "{test}: the harness is required");
+        return None;
+    }
+    assert!(works(), "the harness cannot be imported");
+    Some(python)
+}
+
+/// What the harness says of each patch: resolved or not, and its seconds.
+pub fn judged(test: &str, stage: &Stage, cases: &[(&Made, String)]) -> Option<Vec<(bool, f64)>> {
+    let python = python(test)?;
+    let lines = cases.iter().map(|(made, patch)| json!({"row": made.row, "patch": patch}));
+    let lines: Vec<String> = lines.map(|line| line.to_string()).collect();
+    let file = stage.path("cases.jsonl");
+    fs::write(&file, lines.join("\n")).unwrap();
+    let script = root().join("tests/official/run_featurebench.py");
+    let done = Command::new(python).arg(script).arg(file).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    let found: Vec<(bool, f64)> = String::from_utf8_lossy(&done.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|line| (line["resolved"].as_bool().unwrap(), line["seconds"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(found.len(), cases.len(), "{said}");
+    Some(found)
+}

@@ -1,0 +1,60 @@
+"""Lets FeatureBench's own harness grade patches in its own way, in containers of its own.
+
+    run_featurebench.py CASES
+
+CASES holds lines of `{"row": ..., "patch": ...}`; a line `{"resolved": ..., "seconds": ..., ...}` is
+printed for each. The containers have no network, so that what the patch brings is built by the image's
+own tools; nothing else is changed.
+"""
+import json
+import logging
+import pathlib
+import sys
+import tempfile
+import time
+
+import docker
+from featurebench.harness.runtime import run_instance_level1, run_instance_level2
+
+# What the harness's own images have of conda, as far as the harness asks.
+CONDA = """mkdir -p /opt/miniconda3/etc/profile.d
+cat >/opt/miniconda3/etc/profile.d/conda.sh <<'END'
+conda() { if [ "$1" = activate ]; then export PATH=/opt/miniconda3/envs/$2/bin:$PATH; fi; }
+END
+sleep infinity
+"""
+
+
+def grade(client, row, patch):
+    container = client.containers.run(
+        row["image_name"],
+        ["/bin/bash", "-c", CONDA],
+        detach=True,
+        network_mode="none",
+        environment={"PIP_NO_BUILD_ISOLATION": "0"},
+    )
+    try:
+        level = row["instance_id"].rsplit(".", 1)[1]
+        run = {"lv1": run_instance_level1, "lv2": run_instance_level2}[level]
+        log = logging.getLogger("harness")
+        log.setLevel(logging.CRITICAL)
+        prediction = {"instance_id": row["instance_id"], "model_patch": patch}
+        with tempfile.TemporaryDirectory() as folder:
+            begun = time.monotonic()
+            found = run(row, prediction, container, log, pathlib.Path(folder), None)
+            seconds = time.monotonic() - begun
+        # As `run_evaluation.py` has it.
+        resolved = bool(found.get("f2p_success") and found.get("p2p_success", True))
+        return {"resolved": resolved, "seconds": round(seconds, 2), "error": found.get("error")}
+    finally:
+        container.remove(force=True)
+
+
+def main(cases):
+    client = docker.from_env()
+    for line in pathlib.Path(cases).read_text().splitlines():
+        case = json.loads(line)
+        print(json.dumps(grade(client, case["row"], case["patch"])), flush=True)
+
+
+main(sys.argv[1])
