@@ -127,6 +127,7 @@ async fn everything_planted_in_a_native_room_is_found() {
     let mut places = PLACES.to_vec();
     // Real git packs the blob as a delta; the commit is only in the reflog.
     places.push(("packed_by_git", "/root/work", LeakKind::History));
+    places.push(("wheel_in_history", "/root/builds", LeakKind::History));
     places.push(("bundle_of_git", "/root/numerals.bundle", LeakKind::Copy));
     places.push(("bundle_of_git_3", "/var/backups/all", LeakKind::Copy));
     planted(&native, Base::Host, &places).await;

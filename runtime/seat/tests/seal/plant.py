@@ -96,6 +96,15 @@ def packed_by_git(path):
     assert not [name for name in os.listdir(f"{path}/.git/objects") if len(name) == 2]
 
 
+def wheel_in_history(path):
+    """Committed by mistake and taken out again: an archive in a pack."""
+    git = git_in(path)
+    put(f"{path}/dist/any-1.0-py3-none-any.whl", zipped("other/name.py", GOLD))
+    git("add", "."), git("commit", "-q", "-m", "build")
+    git("rm", "-q", "-r", "dist"), git("commit", "-q", "-m", "clean")
+    git("gc", "-q")
+
+
 def bundle_of_git(path, version="2"):
     """Needs an earlier commit, so that it has a line of a prerequisite before its pack."""
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -61,7 +61,7 @@ impl<'a> Look<'a> {
             return self.zip(place, bytes, end, depth);
         }
         if pack::is(bytes) {
-            return self.pack(place, bytes);
+            return self.pack(place, bytes, depth);
         }
         if let Some(method) = Method::of(bytes) {
             return self.compressed(place, bytes, method, depth);
@@ -95,7 +95,7 @@ impl<'a> Look<'a> {
         }
         let limit = self.limits.expanded_bytes;
         embedded::pieces(bytes, limit, &mut |piece| match piece {
-            Piece::Pack(bytes) => self.pack(place, bytes),
+            Piece::Pack(bytes) => self.pack(place, bytes, depth),
             Piece::Stream(bytes, is_cut) => {
                 self.reply.too_large += u64::from(is_cut);
                 self.inner(place, &bytes, depth);
@@ -196,15 +196,13 @@ impl<'a> Look<'a> {
         }
     }
 
-    fn pack(&mut self, place: &Place, bytes: &[u8]) {
-        let index = self.index;
-        let mut found = None;
-        let whole = pack::objects(bytes, self.limits.expanded_bytes, &mut |object| {
-            let mut tally = Tally::default();
-            text::lines(index, object, &mut tally);
-            found = found.take().max(tally.text(index));
+    /// Its objects are files like others: a wheel that was once committed is opened too.
+    fn pack(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+        let Some(depth) = self.deeper(depth) else { return };
+        let limit = self.limits.expanded_bytes;
+        let whole = pack::objects(bytes, limit, &mut |object| {
+            self.content(place, object, depth);
         });
         self.reply.too_large += u64::from(!whole);
-        self.keep(place, found);
     }
 }

@@ -61,16 +61,19 @@ pub fn pieces(bytes: &[u8], limit: u64, look: &mut dyn FnMut(Piece<'_>)) {
 /// A stream of zlib has a header of two bytes, the first of which is an `x` where it was made with the
 /// usual window, and chance has it once in so many kilobytes: the first bytes must expand, too.
 fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
-    let mut inflater = Decompress::new(true);
-    let mut probe = [0; 4 * LEAST];
-    let mut end = 0;
     // By its second byte, which says how hard was tried. The fourth such byte is a common letter, and
     // would be most of the work.
     let second = memchr3_iter(0x01, 0x9c, 0xda, bytes).filter_map(|at| at.checked_sub(1));
     let fast = memmem::find_iter(bytes, b"x\x5e");
     let mut places: Vec<usize> =
         second.filter(|&at| bytes[at] == b'x').chain(fast).filter(|at| *at > 0).collect();
+    if places.is_empty() {
+        return;
+    }
     places.sort_unstable();
+    let mut inflater = Decompress::new(true);
+    let mut probe = [0; 4 * LEAST];
+    let mut end = 0;
     for at in places {
         if at < end {
             continue;
