@@ -73,11 +73,7 @@ const CLIENTS: [Client; 10] = [
         needs: "node",
         line: "/usr/bin/env node /testbed/fetch.js URL/page/NAME",
     },
-    Client {
-        name: "java",
-        needs: "javac",
-        line: "java /testbed/Fetch.java URL/page/NAME 2>&1 | tail -n 1",
-    },
+    Client { name: "java", needs: "javac", line: "java /testbed/Fetch.java URL/page/NAME 2>&1" },
 ];
 
 /// `fetch` has taken the proxy from the environment since 22.21; before, a program makes the tunnel.

@@ -18,6 +18,7 @@ pub fn checks() -> Vec<Check> {
         full search_is_limited,
         full search_refuses_a_bad_pattern,
         quick snapshot_holds_the_whole_tree_at_first,
+        quick snapshot_takes_a_lost_root_for_an_empty_one,
         full snapshot_of_no_change_is_empty,
         quick snapshot_holds_what_changed,
         full snapshot_sees_a_change_with_old_times,
@@ -124,6 +125,40 @@ fn names(reply: &SnapshotReply) -> String {
     let changed: Vec<_> = reply.changed.iter().map(|entry| entry.path.to_string()).collect();
     let removed: Vec<_> = reply.removed.iter().map(|path| format!("-{path}")).collect();
     [changed, removed].concat().join(" ")
+}
+
+/// Else one command would keep a trial from being scored, or hand in the room's own files.
+async fn snapshot_takes_a_lost_root_for_an_empty_one(ground: &Ground<'_>) -> Outcome {
+    let folder = ground.folder().await?;
+    must(&ground.sh(&format!("mkdir {folder}/root; echo one > {folder}/root/a")).await?)?;
+    let root = format!("{folder}/root");
+    snap(ground, &root).await?;
+    for line in [
+        "rm -rf root",
+        "rm -rf root; touch root",
+        "rm -rf root; mkfifo root",
+        "rm -rf root; ln -s root root",
+        "rm -rf root; ln -s /etc root",
+        "rm -rf root; ln -s / root",
+        "mv root other",
+    ] {
+        must(&ground.sh(&format!("cd {folder} && {line}")).await?)?;
+        let lost = names(&snap(ground, &root).await?);
+        ensure!(lost == "-a", "{line}: {lost:?}");
+        let back = "rm -rf root other; mkdir root; echo one > root/a";
+        must(&ground.sh(&format!("cd {folder} && {back}")).await?)?;
+        let found = names(&snap(ground, &root).await?);
+        ensure!(found == "a", "after {line}: {found:?}");
+    }
+    must(&ground.sh(&format!("cd {folder} && mv root moved && ln -s moved root")).await?)?;
+    let first = format!("{folder}/first");
+    must(&ground.sh(&format!("cd {folder} && ln -s moved first")).await?)?;
+    let led = names(&snap(ground, &first).await?);
+    ensure!(led == "a", "a root that was a link at first: {led:?}");
+    match snap(ground, &format!("{folder}/never")).await {
+        Err(_) => Ok(()),
+        Ok(reply) => Err(wrong(format!("a root that never was: {}", names(&reply)))),
+    }
 }
 
 async fn snapshot_holds_the_whole_tree_at_first(ground: &Ground<'_>) -> Outcome {

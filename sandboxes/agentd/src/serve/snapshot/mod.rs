@@ -1,5 +1,6 @@
 //! What changed below a folder since the last look.
 
+mod root;
 mod table;
 mod walk;
 
@@ -12,19 +13,12 @@ use std::{
 use proctor_wire::{
     BODY_LIMIT, RawPath, Refusal, RefusalKind, Reply, SnapshotReply, SnapshotRequest, channel,
 };
-use rustix::{
-    fs::{CWD, Mode, OFlags, openat},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 pub use table::Sent;
 use walk::Walk;
 
-use super::{
-    dispatch::Server,
-    refusal::{from_errno, refuse},
-    stream::Stream,
-};
+use super::{dispatch::Server, refusal::refuse, stream::Stream};
 
 /// Room in the reply's frame for what is not the manifest, in bytes.
 const MARGIN: usize = 1024;
@@ -38,11 +32,11 @@ pub fn snapshot(
     request: &SnapshotRequest,
 ) -> Result<Reply, Refusal> {
     let started = Instant::now();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = openat(CWD, request.root.as_bytes(), flags, Mode::empty())
-        .map_err(|error| from_errno(error, &request.root))?;
     // One snapshot at a time: two would race for the table.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
+    let root = root::open(&request.root, first)?;
+    let identity = root.as_ref().map(root::identity).transpose()?;
     let empty = BTreeMap::new();
     let before = match request.fresh {
         true => &empty,
@@ -60,7 +54,9 @@ pub fn snapshot(
         new_hashes: HashSet::new(),
         path_bytes: 0,
     };
-    walk.tree(root)?;
+    if let Some(root) = root {
+        walk.tree(root)?;
+    }
     let Walk { seen, mut changed, new_hashes, .. } = walk;
     changed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     let gone = before.keys().filter(|path| !seen.contains_key(*path));
@@ -74,6 +70,9 @@ pub fn snapshot(
     }
     sent.hashes.extend(new_hashes);
     sent.tables.insert(request.root.clone(), seen);
+    if let Some(identity) = first.or(identity) {
+        sent.roots.insert(request.root.clone(), identity);
+    }
     Ok(Reply::Snapshot(reply))
 }
 

@@ -8,6 +8,7 @@ use std::{
 use proctor_wire::{EntryKind, RawPath, SnapEntry};
 use rustix::fs::Stat;
 
+use super::root::Identity;
 use crate::serve::entries;
 
 /// Clocks of file systems tick at most this slowly: a file changed twice within one tick has the
@@ -18,6 +19,8 @@ const TICK: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub struct Sent {
     pub tables: HashMap<RawPath, Table>,
+    /// What each root was at first.
+    pub roots: HashMap<RawPath, Identity>,
     pub hashes: HashSet<[u8; 32]>,
 }
 
