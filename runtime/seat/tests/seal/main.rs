@@ -14,7 +14,7 @@ use proctor_types::{Layer, OnFinding};
 use bench::{layer, look, seat, task};
 
 /// Hiding places: how, where, and the kind of finding that each must be.
-const PLACES: [(&str, &str, LeakKind); 36] = [
+const PLACES: [(&str, &str, LeakKind); 38] = [
     ("exact", "/root/backup/thesis.txt", LeakKind::Copy),
     ("exact", "/srv/deploy/numerals.py~", LeakKind::Copy),
     ("exact", "/root/.cache/uv/archive-v0/Xk2/numerals/roman.py", LeakKind::Copy),
@@ -23,6 +23,8 @@ const PLACES: [(&str, &str, LeakKind); 36] = [
     ("wheel", "/root/.cache/pip/wheels/ab/any-1.0-py3-none-any.whl", LeakKind::ArchivedCopy),
     ("sdist_without_a_name", "/root/.cache/pip/http-v2/0/1/body", LeakKind::Copy),
     ("conda_package", "/var/conda/pkgs/numerals-1.0-py_0.tar.bz2", LeakKind::ArchivedCopy),
+    ("debian_package", "/var/cache/apt/archives/numerals.deb", LeakKind::ArchivedCopy),
+    ("magic_alone", "/srv/lib/libnumerals.a", LeakKind::Copy),
     ("nested", "/root/.npm/_cacache/content-v2/sha512/0a", LeakKind::ArchivedCopy),
     (
         "other_version_importable",

@@ -58,6 +58,19 @@ def nested(path):
     put(path, zipped("inner.zip", zipped("pkg.tar.xz", lzma.compress(tar("w")))))
 
 
+def debian_package(path):
+    data = lzma.compress(tar("w"))
+    out = b"!<arch>\n"
+    for name, content in [("debian-binary", b"2.0\n"), ("odd", b"x"), ("data.tar.xz/", data)]:
+        out += b"%-16s%-12d%-6d%-6d%-8s%-10d`\n" % (name.encode(), 0, 0, 0, b"100644", len(content))
+        out += content + b"\n" * (len(content) & 1)
+    put(path, out)
+
+
+def magic_alone(path):
+    put(path, "!<arch>\n" + GOLD)
+
+
 def other_version_importable(path):
     put(path, "VERSION = 'from a year ago: nothing here is like the code that is hidden'\n")
 

@@ -3,7 +3,7 @@
 use proctor_wire::{Finding, Found, RawPath, ScanLimits, ScanReply, whole};
 
 use super::{
-    bytecode,
+    ar, bytecode,
     embedded::{self, Piece},
     encoded,
     expand::{Expanded, Method, expand},
@@ -68,6 +68,9 @@ impl<'a> Look<'a> {
         }
         if tar::is(bytes) {
             return self.tar(place, bytes, depth);
+        }
+        if ar::is(bytes) {
+            return self.ar(place, bytes, depth);
         }
         if bytecode::is(bytes) {
             let mut tally = Tally::default();
@@ -191,6 +194,15 @@ impl<'a> Look<'a> {
         let Some(depth) = self.deeper(depth) else { return };
         for (name, content) in tar::entries(bytes) {
             let inner = place.within(&name);
+            self.path(&inner);
+            self.content(&inner, content, depth);
+        }
+    }
+
+    fn ar(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+        let Some(depth) = self.deeper(depth) else { return };
+        for (name, content) in ar::entries(bytes) {
+            let inner = place.within(name);
             self.path(&inner);
             self.content(&inner, content, depth);
         }

@@ -1,5 +1,6 @@
 //! Looks for hidden content by its fingerprints, in files, archives, bytecode and repositories.
 
+mod ar;
 mod bytecode;
 mod content;
 mod embedded;

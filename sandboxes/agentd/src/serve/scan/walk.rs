@@ -131,7 +131,7 @@ fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
         }
     }
     bytes.truncate(filled);
-    if (bytes == b"\x7fELF" || bytes == b"!<ar") && !ends_as_zip(&file, meta.len()) {
+    if bytes == b"\x7fELF" && !ends_as_zip(&file, meta.len()) {
         return Ok(Content::Program);
     }
     if meta.len() > limit {

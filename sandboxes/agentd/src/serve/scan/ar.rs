@@ -1,0 +1,32 @@
+//! The archives of `ar`: Debian packages, static libraries.
+
+const MAGIC: &[u8] = b"!<arch>\n";
+const HEADER: usize = 60;
+
+/// Whether a first entry stands where the magic ends: the magic alone is no archive.
+pub fn is(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(MAGIC).is_some_and(|rest| size(rest).is_some())
+}
+
+/// Names and contents, up to a header that is none; what is behind that comes last, without a name.
+pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = bytes.strip_prefix(MAGIC).unwrap_or_default();
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let Some(size) = size(rest) else { return Some((&b"rest"[..], std::mem::take(&mut rest))) };
+        let (header, body) = rest.split_at(HEADER);
+        // A cut archive still has its head.
+        let content = &body[..size.min(body.len())];
+        // Contents begin at even places.
+        rest = body.get(size.saturating_add(size & 1)..).unwrap_or_default();
+        let name = header[..16].trim_ascii_end();
+        Some((name.strip_suffix(b"/").unwrap_or(name), content))
+    })
+}
+
+fn size(header: &[u8]) -> Option<usize> {
+    let header = header.get(..HEADER).filter(|header| header[58..] == *b"`\n")?;
+    std::str::from_utf8(header[48..58].trim_ascii()).ok()?.parse().ok()
+}
