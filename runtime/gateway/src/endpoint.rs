@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use async_openai::config::Config;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
-use proctor_types::{Api, Fault, Layer, ModelSpec};
+use proctor_types::{Answer, Api, Fault, Layer, ModelSpec};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -149,13 +149,43 @@ impl Endpoint {
     }
 
     /// `bytes` with the key, should it be there in any spelling, replaced by `[key]`: some endpoints
-    /// repeat a key in their error message.
+    /// repeat a key in their error message or in an answer. What is parsed or passed on is read from these
+    /// bytes, so that neither a scaffold nor its room gets the key.
     pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
         let key = self.key.expose_secret().as_bytes();
         if key.len() < SHORTEST_SECRET {
             return bytes;
         }
         redacted(&bytes, key).map_or(bytes, Into::into)
+    }
+
+    /// The same headers without those whose value holds the key.
+    pub(crate) fn redact_headers(&self, headers: HeaderMap) -> HeaderMap {
+        let clean = |value: &HeaderValue| {
+            let bytes = Bytes::copy_from_slice(value.as_bytes());
+            self.redact(bytes.clone()) == bytes
+        };
+        headers
+            .iter()
+            .filter(|(_, value)| clean(value))
+            .map(|(n, v)| (n.clone(), v.clone()))
+            .collect()
+    }
+
+    /// An answer whose key a stream gave in pieces, for the record: no single event held it.
+    pub(crate) fn redact_answer(&self, answer: Answer) -> Answer {
+        let Ok(bytes) = serde_json::to_vec(&answer).map(Bytes::from) else { return answer };
+        let without = self.redact(bytes.clone());
+        if without == bytes {
+            return answer;
+        }
+        // An answer that cannot be read again without the key is kept without its words.
+        serde_json::from_slice(&without).unwrap_or(Answer {
+            content: String::new(),
+            tool_calls: Vec::new(),
+            extra: serde_json::Map::new(),
+            ..answer
+        })
     }
 
     pub(crate) fn redact_text(&self, text: &str) -> String {

@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::{
     Served,
     codec::{self, neutral::Whole},
+    endpoint::Endpoint,
     retry,
     trial::Line,
 };
@@ -114,7 +115,7 @@ impl Exchange {
         if model.api != Api::Chat {
             return self.send_translated(line, body).await;
         }
-        let wire = Wire { http: http.clone(), seen: self.clone() };
+        let wire = Wire { http: http.clone(), endpoint: endpoint.clone(), seen: self.clone() };
         // `Client::build`, not `with_config`: the latter makes an HTTP client of its own.
         let client = Client::build(http.clone(), endpoint.clone()).with_http_service(wire);
         let answered: Result<Value, _> = client.chat().create_byot(body).await;
@@ -140,7 +141,7 @@ impl Exchange {
         let request = line.http.post(url).headers(headers);
         let request = request.header("content-type", "application/json").body(body.to_string());
         let built = async { request.build().map_err(OpenAIError::Reqwest) };
-        let sent = self.execute(&line.http, built).await;
+        let sent = self.execute(&line.http, &line.endpoint, built).await;
         let mut seen = self.lock();
         if let Err(error) = &sent
             && seen.status.is_none()
@@ -172,6 +173,7 @@ impl Exchange {
 #[derive(Clone)]
 struct Wire {
     http: reqwest::Client,
+    endpoint: Endpoint,
     seen: Exchange,
 }
 
@@ -185,19 +187,21 @@ impl tower::Service<HttpRequestFactory> for Wire {
     }
 
     fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
-        let Self { http, seen } = self.clone();
+        let Self { http, endpoint, seen } = self.clone();
         Box::pin(async move {
             let built = async { factory.build().await };
-            seen.execute(&http, built).await
+            seen.execute(&http, &endpoint, built).await
         })
     }
 }
 
 impl Exchange {
-    /// Sends a request and keeps what went and came, chunk by chunk.
+    /// Sends a request and keeps what went and came, chunk by chunk. What it returns, and leaves for
+    /// [`Exchange::take`], is without the key.
     async fn execute(
         &self,
         http: &reqwest::Client,
+        endpoint: &Endpoint,
         built: impl Future<Output = Result<reqwest::Request, OpenAIError>>,
     ) -> Result<reqwest::Response, OpenAIError> {
         let request = built.await?;
@@ -226,7 +230,9 @@ impl Exchange {
                 return Err(OpenAIError::InvalidArgument(what));
             }
         }
-        let body = self.lock().response.clone().freeze();
+        // From here on nobody reads the key: neither whoever parses the answer, nor what acts on it.
+        let body = endpoint.redact(std::mem::take(&mut self.lock().response).freeze());
+        self.lock().response = BytesMut::from(body.clone());
         let mut whole = http::Response::new(body);
         *whole.status_mut() = response.status();
         *whole.headers_mut() = response.headers().clone();

@@ -28,6 +28,9 @@ pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// How many bytes spell the key at the head of some text, if they do.
+///
+/// Any run of backslashes may stand before a character: tool arguments are JSON within JSON. The run
+/// goes with the key, or what is left of an escape would spoil the document.
 fn spelled(text: &[u8], key: &[u8]) -> Option<usize> {
     let mut at = 0;
     for &byte in key {
@@ -36,11 +39,12 @@ fn spelled(text: &[u8], key: &[u8]) -> Option<usize> {
             let digits = std::str::from_utf8(rest.get(from..from + 2)?).ok()?;
             u8::from_str_radix(digits, 16).ok()
         };
-        at += match rest {
-            [first, ..] if *first == byte => 1,
-            [b'\\', second, ..] if *second == byte => 2,
-            [b'%', ..] if hex(1) == Some(byte) => 3,
-            [b'\\', b'u', b'0', b'0', ..] if hex(4) == Some(byte) => 6,
+        let run = rest.iter().take_while(|byte| **byte == b'\\').count();
+        at += match &rest[run..] {
+            _ if rest.first() == Some(&byte) => 1,
+            [first, ..] if *first == byte => run + 1,
+            [b'%', ..] if hex(run + 1) == Some(byte) => run + 3,
+            [b'u', b'0', b'0', ..] if run > 0 && hex(run + 3) == Some(byte) => run + 5,
             _ => return None,
         };
     }
@@ -65,6 +69,8 @@ mod tests {
             "sk-MARKED%2FKEY%2b123%3D%3d",
             r"sk-MARKED\u002FKEY\u002b123\u003d\u003D",
             r"sk\u002dMARKED\/KEY%2B123=%3D",
+            r"sk-MARKED\\/KEY\\u002b123==",
+            r"\\sk-MARKED\\\/KEY+123==",
         ] {
             let text = format!("{{\"a\": \"no {spelling}, twice {spelling}\"}}");
             let without = shown(&text).unwrap();

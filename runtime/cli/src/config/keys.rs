@@ -80,7 +80,7 @@ pub const FILE: &[Key] = &[
 const ARM: &[Key] = &[
     required("name", Text, "\"tools/my-model\""),
     required("scaffold", Text, "\"tools\""),
-    key("model", Text, "\"NAME\", of a table [models.NAME]"),
+    key("model", Text, "\"NAME\""),
     key("sandbox", Table(SANDBOX), "sandbox = { kind = \"docker\" }"),
     key("network", Table(NETWORK), "network = { mode = \"closed\" }"),
     key("seal", Table(SEAL), "seal = { on_finding = \"remove\" }"),
@@ -137,7 +137,7 @@ const SHARED: &[Key] = &[
 
 const MODEL: &[Key] = &[
     required("base_url", Address, "\"https://HOST/v1\""),
-    required("name", Text, "\"my-model\", as the endpoint calls it"),
+    required("name", Text, "\"my-model\""),
     key("api", Choice(&["chat", "responses", "messages", "gemini"]), "\"chat\""),
     key("key_env", Variable, "\"MY_KEY\""),
     key("context_window", Count(1, MOST), "128000"),
@@ -165,8 +165,8 @@ const GRADING: &[Key] = &[
 ];
 
 const ENDPOINT: &[Key] = &[
-    required("base_url", Address, "\"https://HOST/v1\", as the model has it"),
-    key("model", Text, "\"my-model\", as the endpoint calls it"),
+    required("base_url", Address, "\"https://HOST/v1\""),
+    key("model", Text, "\"my-model\""),
     key("max_concurrent", Count(1, MOST), "8"),
     key("requests_per_minute", Count(1, MOST), "60"),
     key("tokens_per_minute", Count(1, MOST), "100000"),
@@ -215,6 +215,23 @@ mod tests {
         // Serde writes a list of one in other words.
         assert!(toml::from_str::<proctor_types::SealSpec>("on_finding = 'remove'").is_ok());
         assert_eq!(SEAL.len(), 1);
+    }
+
+    /// What stands between back-ticks is copied as it stands.
+    #[test]
+    fn a_line_to_write_is_toml_and_right() {
+        let tables =
+            [FILE, ARM, SANDBOX, NETWORK, SEAL, BUDGET, SHARED, MODEL, PRICE, GRADING, ENDPOINT];
+        for key in tables.into_iter().flatten() {
+            if matches!(key.kind, Table(_) | Free | Named(_) | Rows(_)) {
+                continue;
+            }
+            let mend = key.write();
+            for line in mend.split('`').skip(1).step_by(2) {
+                let table: toml::Table = toml::from_str(line).expect(line);
+                assert_eq!(key.kind.check(key, &table[key.name]), Ok(()), "{line}");
+            }
+        }
     }
 
     #[test]

@@ -54,7 +54,8 @@ fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
     })
 }
 
-fn event(raw: Bytes) -> Event {
+/// One event out of its bytes.
+pub(crate) fn event(raw: Bytes) -> Event {
     let (mut name, mut data) = (String::new(), String::new());
     let text = String::from_utf8_lossy(&raw);
     for line in text.lines() {

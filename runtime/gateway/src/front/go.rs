@@ -119,6 +119,8 @@ impl Call {
         if let Err(failed) = whole.await {
             return self.failed(outgoing, go, failed, wish).await;
         }
+        // From here on nobody reads the key: neither the client, nor the record of its answer.
+        go.raw = BytesMut::from(trial.line().endpoint.redact(go.raw.freeze()));
         if !success {
             let (status, response) = (go.status, go.raw.clone());
             let seen = Exchanged { status, response, wish, ..Exchanged::default() };
@@ -176,7 +178,7 @@ impl Call {
         };
         let answer = Whole::of(deltas.clone());
         let usage = usage_or_estimate(&answer, &outgoing.body).await;
-        let raw = line.endpoint.redact(go.raw.clone().freeze());
+        let raw = go.raw.clone().freeze();
         let body: Bytes = if self.stream {
             // The endpoint gave a stream's answer in one piece; the client wants events.
             let mut writer = codec::writer(self.api, &outgoing.asked);
@@ -189,7 +191,7 @@ impl Call {
         } else {
             codec::write_whole(self.api, &outgoing.asked, &answer, &usage).to_string().into()
         };
-        let passed = self.shared.policy.to_client(headers);
+        let passed = line.endpoint.redact_headers(self.shared.policy.to_client(headers));
         self.shared.trial.responded();
         self.attempt(outgoing, go, None, Some(usage)).await?;
         let delivered = !self.client.gone();
@@ -216,6 +218,7 @@ impl Call {
     ) -> Result<(), AskError> {
         let cost_usd = self.shared.trial.cost(&usage);
         let answer = Answer { usage, cost_usd, ..answer.answer() };
+        let answer = self.shared.trial.line().endpoint.redact_answer(answer);
         admission.settle(&usage, cost_usd, delivered);
         let error = (!delivered).then(|| "the client went away".to_owned());
         let end = End {

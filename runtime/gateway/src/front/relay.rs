@@ -46,10 +46,12 @@ struct Path {
 }
 
 impl Path {
-    /// The next whole event; of the last bytes whatever they are.
+    /// The next whole event, without the key; of the last bytes whatever they are.
     fn next(&mut self, last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next();
-        if whole.is_none() && last { self.decoder.rest() } else { whole }
+        let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
+        let raw = self.endpoint.redact(event.raw.clone());
+        Some(if raw == event.raw { event } else { sse::event(raw) })
     }
 
     /// Reads one event and returns what can be given at once.
@@ -74,9 +76,8 @@ impl Path {
                 }
                 let hidden = self.hides_usage && !says && !stops && is_usage(event, &deltas);
                 if !hidden {
-                    let raw = self.endpoint.redact(event.raw.clone());
                     let held = stops || !self.held.is_empty();
-                    if held { &mut self.held } else { &mut ready }.extend_from_slice(&raw);
+                    if held { &mut self.held } else { &mut ready }.extend_from_slice(&event.raw);
                 }
             }
         }
@@ -129,7 +130,7 @@ pub(super) async fn relay(
         given: BytesMut::new(),
     };
     let headers = match &path.writer {
-        None => call.shared.policy.to_client(response.headers()),
+        None => line.endpoint.redact_headers(call.shared.policy.to_client(response.headers())),
         Some(_) => http::HeaderMap::new(),
     };
     let failed = loop {

@@ -12,6 +12,8 @@ use proctor_gateway::{
 use proctor_types::{Ask, Budget, Fault, Message, ModelSpec};
 
 pub const KEY: &str = "sk-test-0123456789";
+/// In the variable SHORT_KEY: it goes into one piece of a scripted stream.
+pub const SHORT_KEY: &str = "k3y-4711";
 
 const PRICES: &str = "[models.priced]\ninput = 1000.0\noutput = 2000.0\ncached = 500.0\n";
 
@@ -84,9 +86,11 @@ pub fn gateway() -> Gateway {
         connect_seconds: 5.0,
     };
     let prices = PriceTable::parse(PRICES).expect("a sound table");
-    Gateway::with_policy(prices, policy)
-        .expect("a gateway")
-        .keys(|name| (name == "TEST_KEY").then(|| KEY.to_owned()))
+    Gateway::with_policy(prices, policy).expect("a gateway").keys(|name| match name {
+        "TEST_KEY" => Some(KEY.to_owned()),
+        "SHORT_KEY" => Some(SHORT_KEY.to_owned()),
+        _ => None,
+    })
 }
 
 pub fn model(base_url: &str) -> ModelSpec {

@@ -8,3 +8,4 @@ mod front;
 mod parallel;
 mod rates;
 mod retries;
+mod secret;

@@ -1,0 +1,107 @@
+//! An endpoint that repeats the key in answers of status 200: nobody gets it, and no record holds it.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+
+use crate::{
+    common::{Bench, KEY, SHORT_KEY, ask},
+    front::Served,
+};
+use proctor_gateway::{Front, RequestRules};
+use proctor_types::{Api, Budget, ModelSpec};
+use serde_json::{Value, json};
+
+/// What an endpoint says that repeats the `Authorization` header.
+const ECHO: &str = r#"
+[default]
+content = "You sent Bearer sk-test-0123456789."
+reasoning_content = "It is sk-test-0123456789"
+tool_calls = [{ name = "shell", arguments = { command = "echo sk-test-0123456789 \\ \"sk-test-0123456789\"" } }]
+usage = { input = 10, output = 5 }
+"#;
+
+const APIS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
+
+fn has_key(shown: &str) -> bool {
+    shown.contains(KEY) || shown.contains("0123456789") || shown.contains(SHORT_KEY)
+}
+
+fn check_record(bench: &Bench) {
+    assert!(bench.server.requests().iter().all(|seen| seen.authorization.is_some()));
+    for attempt in bench.attempts() {
+        assert_eq!(attempt.error, None);
+        for body in [&attempt.request_body, &attempt.response_body] {
+            assert!(!has_key(&String::from_utf8_lossy(body)), "{attempt:?}");
+        }
+    }
+    for served in bench.served() {
+        assert!(!has_key(&String::from_utf8_lossy(&served.response)), "{served:?}");
+        let answer = served.answer.expect("an answer");
+        assert!(!has_key(&format!("{answer:?}")), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_built_in_scaffold_never_gets_the_key_that_an_answer_repeats() {
+    for api in APIS {
+        let bench = Bench::with(ECHO, Budget::default(), |model| model.api = api).await;
+        let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
+        assert_eq!(answer.content, "You sent Bearer [key].", "{api}");
+        let call: Value = serde_json::from_str(&answer.tool_calls[0].arguments).expect("JSON");
+        assert_eq!(call, json!({"command": "echo [key] \\ \"[key]\""}), "{api}");
+        assert!(!has_key(&format!("{answer:?}")), "{api}: {answer:?}");
+        check_record(&bench);
+    }
+}
+
+async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (Served, String) {
+    let set = |model: &mut ModelSpec| (model.api, model.key_env) = (api, Some(key_env.into()));
+    let bench = Bench::with(script, Budget::default(), set).await;
+    let front = Front::new(bench.trial.clone(), RequestRules::default()).expect("a front");
+    let listening = front.listen().await.expect("a free port");
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let served = Served { bench, front, listening, http };
+    let body = json!({"model": "m", "stream": stream,
+        "messages": [{"role": "user", "content": "hi"}]});
+    let (status, given) = served.chat(body).await;
+    assert_eq!((status, served.bench.served().len()), (200, 1), "{api}: {given}");
+    (served, given)
+}
+
+#[tokio::test]
+async fn a_client_in_the_room_never_gets_the_key_that_an_answer_repeats() {
+    for api in APIS {
+        let (served, given) = served(ECHO, api, "TEST_KEY", false).await;
+        assert!(!has_key(&given), "{api}: {given}");
+        assert!(given.contains("Bearer [key]") && given.contains("echo [key]"), "{api}: {given}");
+        check_record(&served.bench);
+    }
+}
+
+/// The scripted model's pieces are of twelve bytes: this one has the key within one of them.
+const STREAMED: &str = r#"
+[default]
+content = "k3y-4711 seen"
+reasoning_content = "k3y-4711 it is"
+tool_calls = [{ name = "shell", arguments = { command = "k3y-4711" } }]
+usage = { input = 10, output = 5 }
+"#;
+
+#[tokio::test]
+async fn no_event_of_a_stream_holds_the_key() {
+    for api in APIS {
+        let (served, given) = served(STREAMED, api, "SHORT_KEY", true).await;
+        assert!(!has_key(&given), "{api}: {given}");
+        assert!(given.contains("[key] see") && given.contains("[key]\\\"}"), "{api}: {given}");
+        check_record(&served.bench);
+    }
+}
+
+#[tokio::test]
+async fn the_record_of_an_answer_has_no_key_that_came_in_pieces() {
+    let split = STREAMED.replace("k3y-4711 seen", "the key is k3y-4711");
+    for api in APIS {
+        let (served, _) = served(&split, api, "SHORT_KEY", true).await;
+        let answer = served.bench.served()[0].answer.clone().expect("an answer");
+        assert_eq!(answer.content, "the key is [key]", "{api}");
+    }
+}
