@@ -2,7 +2,10 @@
 
 use fake_llm::{FakeLlm, Script};
 
-use crate::stage::{Stage, events, find};
+use crate::{
+    scripted::script,
+    stage::{Stage, docker, events, find},
+};
 
 /// Never submits; leaves one line in a file at each step.
 const RESTLESS: &str = r#"
@@ -108,4 +111,46 @@ fn what_is_too_much_to_look_at_does_not_keep_a_trial_from_its_verdict() {
     let report = stage.report(&out);
     assert_eq!(report["tasks"][0]["outcome"], "submitted");
     assert_eq!(report["tasks"][0]["resolved"], false);
+}
+
+/// A model may do away with its work, and with the room's own programs: that is its result.
+fn lost(kind: &str) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let commands = [
+        "rm -rf /testbed; ln -s /etc /testbed",
+        "cd / && rm -rf /testbed",
+        "rm -rf --no-preserve-root / 2>/dev/null; true",
+        "echo still there",
+    ];
+    let commands: Vec<_> = commands.iter().map(|line| (*line).to_owned()).collect();
+    let fake = runtime.block_on(FakeLlm::start(script(&commands))).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n[sandbox]\nkind = \"{kind}\"\n\
+             [[arms]]\nname = \"careless\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let patch = std::fs::read_to_string(&find(&out, "patch.diff")[0]).unwrap();
+    assert!(patch.contains("deleted file mode") && !patch.contains("+++ b/"), "{patch}");
+    let report = stage.report(&out);
+    let task = &report["tasks"][0];
+    assert_eq!((&task["outcome"], &task["resolved"]), (&"submitted".into(), &false.into()));
+}
+
+#[test]
+fn a_lost_work_directory_is_a_verdict() {
+    lost("native");
+}
+
+#[test]
+fn docker_a_lost_work_directory_is_a_verdict() {
+    if docker("docker_a_lost_work_directory_is_a_verdict") {
+        lost("docker");
+    }
 }
