@@ -4,6 +4,7 @@
 //! failure counts wherever it is printed and is final; a pass counts only where the runner prints
 //! its results, in a log that ends as a whole run does.
 
+mod count;
 mod junit;
 mod lines;
 mod pytest;

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::{
     parsers::text::pattern,
-    reader::{LogReading, worst},
+    reader::{LogReading, count, worst},
 };
 
 const WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS";
@@ -44,6 +44,16 @@ impl Totals {
         self.counts.is_empty()
     }
 
+    /// The tests that have an outcome, at least. Not counted is what pytest and its plug-ins tell
+    /// beside the tests: warnings, earlier tries, parts of tests.
+    pub(super) fn outcomes(&self) -> usize {
+        let beside = |what: &str| {
+            matches!(what, "warning" | "warnings" | "rerun" | "retried")
+                || what.starts_with("subtests")
+        };
+        self.counts.iter().filter(|(what, _)| !beside(what)).map(|(_, count)| count).sum()
+    }
+
     pub(crate) fn bad(&self) -> usize {
         self.of("failed") + self.of("error") + self.of("errors")
     }
@@ -54,7 +64,7 @@ pub(crate) fn totals(log: &str) -> Option<Totals> {
     log.lines().rev().find_map(totals_of)
 }
 
-fn totals_of(line: &str) -> Option<Totals> {
+pub(super) fn totals_of(line: &str) -> Option<Totals> {
     let found = TOTALS.captures(line.trim_end())?;
     let counts = found[1].split(", ").filter_map(|part| {
         let (count, what) = part.split_once(' ')?;
@@ -84,6 +94,11 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         found.line(line, in_summary, in_progress);
     }
     let mut reading = LogReading { ended: end.is_some(), ..LogReading::default() };
+    // pytest ends with 0 or 1 (tests failed) where it ran to its end. Every other status is an
+    // interruption, its own error or a signal, which no count of failures explains.
+    if let Some(exit) = exit.filter(|exit| !matches!(exit, 0 | 1)) {
+        reading.doubts.push(format!("exit status {exit} is not that of a run that ended"));
+    }
     for id in wanted {
         reading.tests.insert(id.clone(), found.status(id));
     }
@@ -101,6 +116,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         {
             reading.doubts.push(format!("exit status {exit}, and {} failures", totals.bad()));
         }
+        reading.doubts.extend(count::disagreements(&lines, &totals));
     } else if exit.is_some_and(|exit| exit != 0) && found.failures.is_empty() {
         reading.doubts.push("the run failed, and shows no failure".into());
     }
@@ -108,7 +124,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
 }
 
 /// Where the list of running tests ends: at the first heading after the session's own.
-fn section_after_start(lines: &[&str]) -> Option<usize> {
+pub(super) fn section_after_start(lines: &[&str]) -> Option<usize> {
     let start = lines
         .iter()
         .position(|line| is_heading(line, "test session starts"))
@@ -117,7 +133,7 @@ fn section_after_start(lines: &[&str]) -> Option<usize> {
     lines[start..].iter().position(ends).map(|at| start + at)
 }
 
-fn is_heading(line: &str, title: &str) -> bool {
+pub(super) fn is_heading(line: &str, title: &str) -> bool {
     line.starts_with("==") && line.trim_matches('=').trim() == title
 }
 

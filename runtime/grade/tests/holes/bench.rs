@@ -39,8 +39,11 @@ pub fn marked(command: &str, output: &str, exit: i32) -> String {
 
 /// A run of pytest with `-rA`: what its tests print, and its short summary.
 pub fn session(printed: &str, summary: &[&str], totals: &str) -> String {
+    let counts =
+        totals.split(", ").filter_map(|part| part.split(' ').next()?.parse::<usize>().ok());
+    let collected: usize = counts.sum();
     format!(
-        "============ test session starts ============\ncollected 2 items\n\ntest_a.py ..\n\n\
+        "============ test session starts ============\ncollected {collected} items\n\ntest_a.py ..\n\n\
          =========== PASSES ===========\n{printed}\
          ========= short test summary info ==========\n{}\n========== {totals} in 0.01s ==========\n",
         summary.join("\n")

@@ -41,6 +41,35 @@ fn a_bogus_failure_covers_a_bad_exit_status() {
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&behind, 1)), (true, false));
 }
 
+/// Hole 1 in a whole log: only 1 says that tests failed, so no failure explains another status.
+#[test]
+fn a_failure_covers_an_exit_status_that_no_failure_gives() {
+    let summary = [format!("PASSED {ONE}"), format!("PASSED {TWO}"), "FAILED c - x".to_owned()];
+    let output = honest(&summary.each_ref().map(String::as_str), "1 failed, 2 passed");
+    let row = row(&[ONE], &[TWO]);
+    assert_eq!(both(&row, &log(&output, 1)), (true, true), "an honest run with another failure");
+    for exit in [2, 3, 4, 5, 124, 137, 139, -9] {
+        assert_eq!(both(&row, &log(&output, exit)), (true, false), "{exit}");
+        let why = &verdict(&row, &log(&output, exit)).policies["strict"].why;
+        assert!(why.contains(&format!("exit status {exit} is not")), "{why}");
+    }
+}
+
+/// Nobody compares the counts of a session.
+#[test]
+fn counts_that_disagree() {
+    let passed = [format!("PASSED {ONE}"), format!("PASSED {TWO}")];
+    let output = honest(&passed.each_ref().map(String::as_str), "2 passed");
+    let row = row(&[ONE], &[TWO]);
+    assert_eq!(both(&row, &log(&output, 0)), (true, true));
+    let more = output.replace("collected 2 items", "collected 3 items");
+    assert_eq!(both(&row, &log(&more, 0)), (true, false));
+    let selected = more.replace("2 passed in", "2 passed, 1 deselected in");
+    assert_eq!(both(&row, &log(&selected, 0)), (true, true));
+    let failure = output.replace("test_a.py ..", "test_a.py F.");
+    assert_eq!(both(&row, &log(&failure, 0)), (true, false));
+}
+
 /// Hole 2: The first exit status that is printed counts, and the tests print before the script.
 #[test]
 fn a_printed_exit_status_comes_first() {

@@ -1,0 +1,126 @@
+//! Whether pytest's last line counts what the session showed before.
+//!
+//! Only what an honest run cannot do is held against a log. So there is no upper limit of the
+//! outcomes: an error at teardown, a module that skips itself and a subtest each count beside the
+//! tests that were collected. A log may hold several sessions, one behind the other or printed by a
+//! test: the one that suits the last line counts.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::{
+    parsers::text::pattern,
+    reader::pytest::{Totals, is_heading, section_after_start, totals_of},
+};
+
+/// Workers tell no such line: each collects all.
+static COLLECTED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(?:collecting .*)?collected (\d+) items?(?: /|$)"));
+/// `file letters [ 50%]`, and the lines on which the letters go on.
+static LETTERS: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^(?:\S+\.\w+ ([.FEsxXRu,-]+)(?: *\[ *\d+%\])?|([.FEsxXRu,-]+) *\[ *\d+%\])$")
+});
+
+/// What speaks against the count of the last run.
+pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
+    let mut found = Vec::new();
+    // Deselected tests are among the collected ones, and counted in the last line.
+    if let Some(collected) = collected(lines)
+        && collected > last.outcomes()
+    {
+        found.push(format!("{collected} tests were collected, and {} counted", last.outcomes()));
+    }
+    let shown = failures_shown(lines);
+    let counted: usize =
+        lines.iter().filter_map(|line| totals_of(line)).map(|totals| totals.bad()).sum();
+    if shown > counted {
+        found
+            .push(format!("{shown} failures are shown while the tests ran, and {counted} counted"));
+    }
+    found
+}
+
+/// The least that a session of the log collected.
+fn collected(lines: &[&str]) -> Option<usize> {
+    let mut heading = false;
+    let mut least: Option<usize> = None;
+    for line in lines {
+        if line.starts_with("==") {
+            heading = is_heading(line, "test session starts");
+        } else if heading && let Some(found) = COLLECTED.captures(line) {
+            heading = false;
+            let count = found[1].parse().unwrap_or(0);
+            least = Some(least.map_or(count, |least| least.min(count)));
+        }
+    }
+    least
+}
+
+/// Letters of failures and errors in the first session's progress.
+fn failures_shown(lines: &[&str]) -> usize {
+    let progress = &lines[..section_after_start(lines).unwrap_or(lines.len())];
+    progress
+        .iter()
+        .filter_map(|line| LETTERS.captures(line))
+        .filter_map(|found| found.get(1).or(found.get(2)))
+        .map(|letters| letters.as_str().matches(['F', 'E']).count())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doubts(progress: &str, totals: &str) -> Vec<String> {
+        let log = format!(
+            "== test session starts ==\n{progress}\n== short test summary info ==\n== {totals} in 0.1s =="
+        );
+        let lines: Vec<&str> = log.lines().collect();
+        disagreements(&lines, &totals_of(lines[lines.len() - 1]).unwrap())
+    }
+
+    #[test]
+    fn honest_sessions_agree_with_themselves() {
+        for (progress, totals) in [
+            ("collected 2 items\n\nt.py ..  [100%]", "2 passed"),
+            ("collecting ... collected 1 item\n\nt.py::a PASSED", "1 passed, 3 warnings"),
+            (
+                "collected 5 items / 3 deselected / 2 selected\nt.py .s",
+                "1 passed, 1 skipped, 3 deselected",
+            ),
+            // An error at teardown beside its pass; a module that skips itself; subtests; reruns.
+            ("collected 1 item\nt.py .E", "1 passed, 1 error"),
+            ("collected 1 item / 1 skipped\nt.py .", "1 passed, 1 skipped"),
+            ("collected 1 item / 1 error\nt.py .", "1 passed, 1 error"),
+            ("collected 2 items\nt.py ,,u.F", "2 failed, 1 passed, 2 subtests passed"),
+            ("collected 2 items\nt.py R.RF", "1 failed, 1 passed, 2 rerun"),
+            ("collected 3 items\nt.py .F [ 66%]\nE [100%]", "1 failed, 1 passed, 1 error"),
+            // Workers, and a quiet run, tell nothing.
+            ("4 workers [9 items]\n..F. [ 40%]", "1 failed, 8 passed"),
+            ("", "2 passed"),
+            // A session that a test printed or that ran before is not the last line's.
+            (
+                "collected 4 items\nt.py ....\n== PASSES ==\n== test session starts ==\ncollected 9 items",
+                "4 passed",
+            ),
+            (
+                "collected 9 items\nt.py F........\n== 1 failed, 8 passed in 1s ==\n== test session starts ==\ncollected 4 items",
+                "4 passed",
+            ),
+        ] {
+            assert_eq!(doubts(progress, totals), Vec::<String>::new(), "{progress}");
+        }
+    }
+
+    #[test]
+    fn tests_that_nobody_counted_are_missed() {
+        assert_eq!(
+            doubts("collected 3 items\nt.py ..", "2 passed, 7 warnings, 1 rerun"),
+            ["3 tests were collected, and 2 counted"]
+        );
+        let shown = "1 failures are shown while the tests ran, and 0 counted";
+        assert_eq!(doubts("collected 2 items\nt.py F. [100%]", "2 passed"), [shown]);
+        assert_eq!(doubts("t.py .. [ 50%]\n.E [100%]", "2 passed"), [shown]);
+    }
+}
