@@ -78,6 +78,25 @@ fn a_row_of_5_x_brings_image_script_and_parser() {
     assert_eq!(details["eval_type"], "pass_and_fail");
 }
 
+/// What stays of the script's tests would run twice under a strict run, which names its own.
+#[test]
+fn a_scripts_own_tests_are_not_in_the_command_of_a_strict_run() {
+    for line in [
+        "pytest -rA tests/test_b.py tests/test_a.py",
+        "pytest tests/test_a.py -rA",
+        "pytest -rA tests/test_b.py::test_y tests/test_a.py\nrc=$?",
+        "pytest -rA tests",
+    ] {
+        let script = format!(
+            "#!/bin/bash\n: '>>>>> Start Test Output'\n{line}\n: '>>>>> End Test Output'\n"
+        );
+        let task = task(with(classic(), &[("eval_script", json!(script))]), "");
+        assert!(task.test_command[0].ends_with("/bin/pytest"), "{:?}", task.test_command);
+        assert_eq!(task.test_command[1..], ["-rA"], "{line}");
+        assert_eq!(details(&task)["eval_script"], script);
+    }
+}
+
 #[test]
 fn featurebench_level_1_is_masked_and_hides_its_test() {
     let task = task(featurebench(1), "");

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     commands, fea_bench, featurebench,
     fields::{Fields, Found},
-    image, patches,
+    image, patches, pytest_words,
     shape::{Directives, Hide, Matching, Module, Polarity, Shape},
     statement,
 };
@@ -220,12 +220,19 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     };
     let said = draft.fields.take("test_command").map(|found| found.value);
     let script = draft.details.get("eval_script").and_then(Value::as_str);
-    let said = match (said, script) {
-        (None, Some(script)) => commands::of_script(script, &directives).map(Value::from),
-        (said, _) => said,
+    let of_script = script.filter(|_| said.is_none());
+    let said = match of_script {
+        Some(script) => commands::of_script(script, &directives).map(Value::from),
+        None => said,
     };
     let line = commands::line(said.as_ref(), &shape.tests, by_repo);
-    draft.task.test_command = commands::words(&line, bin);
+    let words = commands::words(&line, bin);
+    if let Some(script) = of_script.filter(|_| words.is_empty()) {
+        return Err(Complaint::at("eval_script", commands::no_command(script)));
+    }
+    let task = &mut draft.task;
+    let tests = test_files.iter().chain(&task.fail_to_pass).chain(&task.pass_to_pass);
+    task.test_command = pytest_words::without_tests(words, tests);
     draft.details.insert("test_cmd".into(), line);
     let parser = match draft.fields.take("log_parser") {
         Some(Found { value: Value::String(name), .. }) if !name.is_empty() => name,

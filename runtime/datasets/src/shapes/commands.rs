@@ -73,20 +73,43 @@ fn is_variable(word: &str) -> bool {
     })
 }
 
+const START: &str = ">>>>> Start Test Output";
+const END: &str = ">>>>> End Test Output";
+
+/// What a script says beside its test command: it tells, sets and remembers.
+const BESIDE: [&str; 9] = ["echo", "printf", "set", "export", "cd", "source", "exit", "true", ":"];
+
 /// The test command inside an evaluation script: the line between the markers, without the
-/// directives at its end.
+/// directives at its end. Behind it may stand lines that keep its exit status.
 pub(crate) fn of_script<'a>(script: &'a str, directives: &[String]) -> Option<&'a str> {
-    let mut lines = script.lines().skip_while(|line| !line.contains(">>>>> Start Test Output"));
+    let mut lines = script.lines().skip_while(|line| !line.contains(START));
     lines.next()?;
-    let mut line = lines
-        .take_while(|line| !line.contains(">>>>> End Test Output"))
-        .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
-        .last()?
-        .trim();
+    let between: Vec<&str> = lines
+        .take_while(|line| !line.contains(END))
+        .map(str::trim)
+        .filter(|line| !is_beside(line))
+        .collect();
+    let pytest = between.iter().rfind(|line| line.contains("pytest"));
+    let mut line = *pytest.or(between.last())?;
     for directive in directives.iter().rev() {
         line = line.strip_suffix(directive.as_str()).unwrap_or(line).trim_end();
     }
     Some(line)
+}
+
+fn is_beside(line: &str) -> bool {
+    line.starts_with('#')
+        || line.split_whitespace().next().is_none_or(|first| BESIDE.contains(&first))
+        || shlex::split(line).is_some_and(|words| words.iter().all(|word| is_variable(word)))
+}
+
+/// Why nothing was found in a script.
+pub(crate) fn no_command(script: &str) -> String {
+    if script.contains(START) {
+        format!("has no test command between `{START}` and `{END}`")
+    } else {
+        format!("has no line with `{START}`, behind which the test command stands")
+    }
 }
 
 #[cfg(test)]
@@ -114,6 +137,26 @@ mod tests {
         let directives = ["tests/a.py".to_owned(), "tests/b.py".to_owned()];
         assert_eq!(of_script(script, &directives), Some("pytest -rA"));
         assert_eq!(of_script("echo", &directives), None);
+        assert!(no_command("echo").contains("has no line with"));
+    }
+
+    #[test]
+    fn lines_that_keep_the_exit_status_are_no_command() {
+        for (lines, command) in [
+            ("pytest -rA tests/a.py\nrc=$?", "pytest -rA"),
+            (
+                "pytest -rA tests/a.py\nTEST_EXIT_CODE=$?\necho $TEST_EXIT_CODE\nset -e",
+                "pytest -rA",
+            ),
+            ("set +e\nA=1 ./tests/runtests.py x\nexport rc=$?\n", "A=1 ./tests/runtests.py x"),
+            ("pip install pytest\npytest -q\nmv report.xml /tmp", "pytest -q"),
+        ] {
+            let script = format!(": '{START}'\n{lines}\n: '{END}'\nexit 0\n");
+            assert_eq!(of_script(&script, &["tests/a.py".to_owned()]), Some(command), "{lines}");
+        }
+        let empty = format!(": '{START}'\nrc=$?\n: '{END}'\npytest\n");
+        assert_eq!(of_script(&empty, &[]), None);
+        assert!(no_command(&empty).contains("no test command between"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod image;
 mod lists;
 mod literal;
 mod patches;
+mod pytest_words;
 mod shape;
 mod statement;
 

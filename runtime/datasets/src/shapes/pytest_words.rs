@@ -1,0 +1,171 @@
+//! The words of a test command that name tests, which a strict run must not have: it names its own,
+//! and a test that is named twice runs twice.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// Which word is an option's value cannot be read off the words; pytest itself must be told too.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    with_value: Vec<String>,
+    switches: Vec<String>,
+}
+
+const DATA: &str = include_str!("../../../../configs/pytest-options.toml");
+
+static OPTIONS: LazyLock<Options> = LazyLock::new(|| toml::from_str(DATA).unwrap_or_default());
+
+/// What an option does with the word behind it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Value,
+    Free,
+    Unknown,
+}
+
+/// The words without test files, folders and ids. A command that does not start pytest stays whole.
+///
+/// `tests` are files and ids of the row; they decide only behind an option that nobody knows.
+pub(crate) fn without_tests<'a>(
+    words: Vec<String>,
+    tests: impl Iterator<Item = &'a String> + Clone,
+) -> Vec<String> {
+    let Some(start) = arguments_at(&words) else { return words };
+    let mut next = Next::Free;
+    let mut only_tests = false;
+    let mut kept = Vec::with_capacity(words.len());
+    for (at, word) in words.into_iter().enumerate() {
+        if at < start {
+            kept.push(word);
+            continue;
+        }
+        only_tests |= next != Next::Value && word == "--";
+        let names_tests = only_tests
+            || match next {
+                Next::Value => false,
+                Next::Free => !word.starts_with('-'),
+                Next::Unknown => !word.starts_with('-') && looks_like_tests(&word, tests.clone()),
+            };
+        next = match next {
+            Next::Value => Next::Free,
+            _ if word.starts_with('-') => behind(&word),
+            _ => Next::Free,
+        };
+        if !names_tests {
+            kept.push(word);
+        }
+    }
+    kept
+}
+
+/// Where pytest's arguments begin.
+fn arguments_at(words: &[String]) -> Option<usize> {
+    let name = words.first()?.rsplit('/').next()?;
+    let is_pytest = |word: &str| matches!(word, "pytest" | "py.test");
+    if is_pytest(name) {
+        return Some(1);
+    }
+    let module = words.windows(2).position(|pair| pair[0] == "-m" && is_pytest(&pair[1]))?;
+    (name.starts_with("python") || name.starts_with("pypy")).then_some(module + 2)
+}
+
+fn behind(option: &str) -> Next {
+    let known = |list: &[String], option: &str| list.iter().any(|known| known == option);
+    if option.starts_with("--") {
+        return if option.contains('=') || known(&OPTIONS.switches, option) {
+            Next::Free
+        } else if known(&OPTIONS.with_value, option) {
+            Next::Value
+        } else {
+            Next::Unknown
+        };
+    }
+    // Of letters in one word, the first that takes a value takes the rest of the word, if any.
+    let takes = |letter: char| known(&OPTIONS.with_value, &format!("-{letter}"));
+    match option.char_indices().skip(1).find(|(_, letter)| takes(*letter)) {
+        Some((at, letter)) if at + letter.len_utf8() == option.len() => Next::Value,
+        _ => Next::Free,
+    }
+}
+
+fn looks_like_tests<'a>(word: &str, mut tests: impl Iterator<Item = &'a String>) -> bool {
+    let folder = word.trim_end_matches('/');
+    let inside = |test: &'a String| {
+        test.strip_prefix(folder)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with(':'))
+    };
+    word.contains("::") || word.ends_with(".py") || tests.any(inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(line: &str) -> String {
+        let tests = ["tests/test_new.py".to_owned(), "tests/test_mul.py::test_stack".to_owned()];
+        without_tests(shlex::split(line).unwrap(), tests.iter()).join(" ")
+    }
+
+    #[test]
+    fn the_options_are_read_and_none_is_of_both_kinds() {
+        let options: Options = toml::from_str(DATA).unwrap();
+        assert!(options.switches.iter().all(|option| !options.with_value.contains(option)));
+        assert!(options.with_value.contains(&"-k".to_owned()));
+    }
+
+    #[test]
+    fn tests_go_wherever_they_stand() {
+        for line in [
+            "pytest -rA tests/test_mul.py tests/test_new.py",
+            "pytest -rA tests/test_new.py tests/test_mul.py",
+            "pytest tests/test_new.py -rA",
+            "pytest -rA tests/test_mul.py::test_stack tests/test_new.py",
+            "pytest -rA tests",
+            "pytest -rA . ",
+            "pytest -rA -- tests/test_new.py -x",
+        ] {
+            assert_eq!(left(line), "pytest -rA", "{line}");
+        }
+        assert_eq!(left("python -X dev -m pytest a.py -q"), "python -X dev -m pytest -q");
+        assert_eq!(left("/env/bin/py.test 'a.py::t[x y]'"), "/env/bin/py.test");
+        assert_eq!(left("pytest -xvs --no-header doc"), "pytest -xvs --no-header");
+    }
+
+    #[test]
+    fn values_of_options_stay() {
+        for options in [
+            "-p no:cacheprovider",
+            "-k a",
+            "-vk tests",
+            "-o a=b",
+            "--tb short",
+            "-n 4",
+            "-n4",
+            "-W ignore::DeprecationWarning",
+            "-c tests/pytest.ini",
+            "--ignore tests/test_new.py",
+            "--deselect tests/test_mul.py::test_stack",
+            "--cov tests",
+            "--tb=short",
+            "--of-a-plugin value",
+            "--maxfail -1",
+        ] {
+            let line = format!("pytest {options} -rA");
+            assert_eq!(left(&format!("pytest {options} tests/test_new.py tests -rA")), line);
+        }
+        // Nobody knows the option: the word tells.
+        assert_eq!(left("pytest --of-a-plugin tests/test_new.py"), "pytest --of-a-plugin");
+        assert_eq!(left("pytest --of-a-plugin tests/"), "pytest --of-a-plugin");
+    }
+
+    #[test]
+    fn other_commands_stay_whole() {
+        for line in ["./tests/runtests.py --parallel 1 a.b", "bin/test -C a.py", "make -m pytest x"]
+        {
+            assert_eq!(left(line), line);
+        }
+        assert!(without_tests(Vec::new(), [].iter()).is_empty());
+    }
+}
