@@ -32,7 +32,11 @@ fn a_missing_key_variable_stops_the_run_before_it_starts() {
     let out = stage.path("run");
     let said = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 2);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    for part in ["arm asks", "PROCTOR_TEST_NO_SUCH_KEY is not set", "export PROCTOR_TEST_NO_SUCH"] {
+    for part in [
+        "key `models.fake.key_env`: arm asks",
+        "PROCTOR_TEST_NO_SUCH_KEY is not set",
+        "export PROCTOR_TEST_NO_SUCH",
+    ] {
         assert!(said.contains(part), "{part:?} is missing in {said}");
     }
     assert!(!out.exists(), "nothing was begun");

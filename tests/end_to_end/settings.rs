@@ -411,6 +411,52 @@ fn a_setting_without_effect_is_refused() {
     }
 }
 
+/// Each is found by a look at the plan, and told by its line.
+#[test]
+fn what_no_request_could_carry_is_refused() {
+    let stage = Stage::new();
+    let model = "[models.\"m-1.5\"]";
+    for (head, lines, key, says) in [
+        (model, "seed = 7\napi = 'messages'", "models.\"m-1.5\".seed", "has no seed"),
+        (model, "seed = 7\napi = 'responses'", "models.\"m-1.5\".seed", "has no seed"),
+        (
+            model,
+            "temperature = 1.5\napi = 'messages'",
+            "models.\"m-1.5\".temperature",
+            "a number from 0 to 1",
+        ),
+        (
+            model,
+            "extra_body = { model = 'x' }",
+            "models.\"m-1.5\".extra_body.model",
+            "out of `extra_body`",
+        ),
+        (
+            model,
+            "extra_body = { stream = true }",
+            "models.\"m-1.5\".extra_body.stream",
+            "out of `extra_body`",
+        ),
+        (
+            model,
+            "base_url = 'script:nofile.json'",
+            "models.\"m-1.5\".base_url",
+            "script nofile.json",
+        ),
+        ("[budget]", "cost_usd = 1", "budget.cost_usd", "no price is known of the model"),
+        ("[budget.run]", "cost_usd = 1", "budget.run.cost_usd", "no price is known"),
+        ("[budget.arm]", "cost_usd = 1", "budget.arm.cost_usd", "no price is known"),
+        ("[arms.budget]", "cost_usd = 1", "arms.0.budget.cost_usd", "no price is known"),
+    ] {
+        let text = with(head, lines).replace("[endpoints.mine]\n", "").replace(MINE, "");
+        let said = told(&stage, &text, &[]);
+        let (place, _) = said.split_once(&format!("key `{key}`")).expect(&said);
+        assert!(place.contains("run.toml:") && said.contains(says), "{lines}\n{said}");
+    }
+}
+
+const MINE: &str = "base_url = 'http://127.0.0.1:9/v1'\nmax_concurrent = 2\n";
+
 #[test]
 fn rate_limits_that_no_request_would_meet_are_refused() {
     let stage = Stage::new();

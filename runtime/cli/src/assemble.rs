@@ -67,8 +67,11 @@ pub fn place_scripts(file: &mut ConfigFile, beside: &Path) {
 }
 
 /// Whether every arm's model can be asked as it is configured: its address, its key's variable, and
-/// a price where money is limited.
-pub fn check_models(arms: &[Arm]) -> Result<(), CommandError> {
+/// a price where money is limited. `place` says where the arm's model was written.
+pub fn check_models(
+    arms: &[Arm],
+    place: &dyn Fn(&Arm, UserError) -> UserError,
+) -> Result<(), CommandError> {
     let gateway = Gateway::new(PriceTable::shipped()?)?;
     for arm in arms {
         let Some(model) = &arm.model else { continue };
@@ -83,7 +86,7 @@ pub fn check_models(arms: &[Arm]) -> Result<(), CommandError> {
         };
         checked.map_err(|fault| {
             let what = format!("arm {}: {}", arm.name, fault.what);
-            UserError { what, mend: fault.mend }
+            place(arm, UserError { what, mend: fault.mend })
         })?;
     }
     Ok(())

@@ -34,6 +34,7 @@ mod retry;
 mod rules;
 mod scope;
 mod secret;
+mod settings;
 pub mod tokens;
 mod trial;
 
@@ -47,4 +48,5 @@ pub use prices::{Listed, PriceTable};
 pub use rates::{EndpointRates, RatePolicy};
 pub use retry::RetryPolicy;
 pub use rules::{RequestFacts, RequestRule, RequestRules};
+pub use settings::{WrongSetting, check_settings};
 pub use trial::TrialGateway;

@@ -8,9 +8,14 @@ use crate::codec;
 /// Fields that `extra_body` may not take over: the gateway could not keep its promises.
 const OURS: [&str; 7] = ["model", "messages", "tools", "stream", "n", "input", "contents"];
 
+/// A field that `extra_body` takes over and may not.
+pub(crate) fn taken(model: &ModelSpec) -> Option<&'static str> {
+    OURS.into_iter().find(|field| model.extra_body.contains_key(*field))
+}
+
 /// Checks what can be checked before the first request.
 pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
-    match OURS.iter().find(|field| model.extra_body.contains_key(**field)) {
+    match taken(model) {
         None => Ok(()),
         Some(field) => {
             let what = format!("model {}: extra_body.{field} is not free to set", model.name);

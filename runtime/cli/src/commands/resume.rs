@@ -33,7 +33,7 @@ pub async fn resume(
     }
     let plan = plan_of(&run, &record)?;
     let flakes = Flakes::of(&record);
-    assemble::check_models(&record.arms)?;
+    assemble::check_models(&record.arms, &|_, error| error)?;
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;
     carry_out(run, plan, record.jobs, backends, &cache, grading, flakes).await

@@ -48,7 +48,15 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         );
         return Ok(ExitCode::SUCCESS);
     }
-    assemble::check_models(&resolved.arms)?;
+    assemble::check_models(&resolved.arms, &|arm, error| {
+        let file = &resolved.file;
+        let written_arm = file.arms.iter().find(|one| one.name == arm.name);
+        let Some(model) = written_arm.and_then(|one| one.model.as_deref()) else { return error };
+        // All else of a model was checked as it was resolved: what is left is its key, or its address.
+        let keyed = arm.model.as_ref().is_some_and(|model| model.key_env.is_some());
+        let key = if keyed { "key_env" } else { "base_url" };
+        written.about(&["models", model, key], error)
+    })?;
     let backends = assemble::backends(&resolved.arms, &cache).await?;
     let Some(first) = backends.values().next() else {
         return Err(UserError::new("no arm names a sandbox").into());

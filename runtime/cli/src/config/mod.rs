@@ -6,6 +6,7 @@ mod file;
 mod keys;
 mod kind;
 mod model;
+mod models;
 mod resolve;
 mod set;
 mod walk;

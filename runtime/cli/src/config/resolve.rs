@@ -6,7 +6,9 @@ use proctor_scaffold_api::Scaffold;
 use proctor_types::{Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec};
 
 use crate::{
-    config::{ArmFile, ConfigFile, Extent, Written, effect, endpoints, kind::nearest, walk},
+    config::{
+        ArmFile, ConfigFile, Extent, Written, effect, endpoints, kind::nearest, models, walk,
+    },
     error::UserError,
 };
 
@@ -38,6 +40,7 @@ pub fn resolve(
         walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
     }
     endpoints::check(&file, written)?;
+    models::check(&file, written)?;
     if let Some(certificate) = &file.grading.certificate
         && let Err(error) = std::fs::File::open(certificate)
     {
@@ -228,7 +231,8 @@ mod tests {
             "tasks = []\n{lines}\n\
              [[arms]]\nname = 'loop'\nscaffold = 'tools'\nmodel = 'm'\n\
              [[arms]]\nname = 'cli'\nscaffold = 'client'\nmodel = 'm'\n{of_client}\n\
-             [models.m]\nbase_url = 'http://h'\nname = 'm'\n"
+             [models.m]\nbase_url = 'http://h'\nname = 'm'\n\
+             price = {{ input = 1, output = 1 }}\n"
         );
         std::fs::write(file.path(), text).unwrap();
         let (config, written) = read(file.path(), &[])?;

@@ -1,0 +1,69 @@
+//! `[models]`: what no request could carry, and what an arm asks of a model that is not there.
+
+use std::path::Path;
+
+use fake_llm::Script;
+use proctor_gateway::{PriceTable, check_settings};
+use proctor_types::{Budget, ModelSpec};
+
+use crate::{
+    assemble::SCRIPT,
+    config::{ConfigFile, written::Written},
+    error::UserError,
+};
+
+/// Refuses settings that a model's wire format cannot say or that are not free to set; of the models
+/// that arms use also a script that cannot be read, and a limit on cost without a price.
+pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
+    for (name, model) in &file.models {
+        check_settings(model).map_err(|wrong| {
+            let path = [&["models", name.as_str()], &wrong.key[..]].concat();
+            written.error(&path, wrong.what).mend(wrong.mend)
+        })?;
+    }
+    let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
+    for (index, arm) in file.arms.iter().enumerate() {
+        let used = arm.model.as_ref().and_then(|name| file.models.get_key_value(name));
+        let Some((name, model)) = used else { continue };
+        check_script(name, model, written)?;
+        if model.price.is_none() && prices.price(&model.name).is_none() {
+            check_unpriced(name, &arm.budget, &index.to_string(), written)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_script(name: &str, model: &ModelSpec, written: &Written) -> Result<(), UserError> {
+    let Some(script) = model.base_url.strip_prefix(SCRIPT) else { return Ok(()) };
+    Script::load(Path::new(script)).map(drop).map_err(|error| {
+        written.error(&["models", name, "base_url"], format!("script {script}: {error}")).mend(
+            "name a script of docs/fake-llm.md, from the current or the configuration's folder",
+        )
+    })
+}
+
+/// A limit on cost could never be reached.
+fn check_unpriced(
+    name: &str,
+    budget: &Budget,
+    index: &str,
+    written: &Written,
+) -> Result<(), UserError> {
+    let of_arm = ["arms", index, "budget", "arm", "cost_usd"];
+    let own = if written.has(&of_arm) { 0 } else { 2 };
+    let limits = [
+        (budget.cost_usd, written.of_arm(index, "budget", "cost_usd")),
+        (budget.arm.and_then(|shared| shared.cost_usd), of_arm[own..].to_vec()),
+        (budget.run.and_then(|shared| shared.cost_usd), vec!["budget", "run", "cost_usd"]),
+    ];
+    match limits.into_iter().find(|(limit, _)| limit.is_some()) {
+        None => Ok(()),
+        Some((_, path)) => {
+            let what = format!("no price is known of the model `{name}`, so no cost either");
+            Err(written.error(&path, what).mend(format!(
+                "add `price = {{ input = 1.25, output = 10.0 }}` (US dollars per million tokens) to \
+                 [models.{name:?}], or take the limit away"
+            )))
+        }
+    }
+}

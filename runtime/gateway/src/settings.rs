@@ -1,0 +1,75 @@
+//! What a model's table may not ask for. Checked before a run: an arm whose parameters are dropped in
+//! silence is another arm than the one that the report names.
+
+use proctor_types::{Api, ModelSpec};
+
+use crate::request;
+
+/// The highest temperature that a Messages request may have.
+const MESSAGES_MOST: f64 = 1.0;
+
+/// A setting that no request could carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongSetting {
+    /// The key within the model's table, part by part.
+    pub key: Vec<&'static str>,
+    pub what: String,
+    pub mend: String,
+}
+
+/// Refuses parameters that the wire format of the model cannot say, and fields of `extra_body` that the
+/// gateway itself fills.
+pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
+    let api = model.api;
+    if model.seed.is_some() && matches!(api, Api::Messages | Api::Responses) {
+        return Err(WrongSetting {
+            key: vec!["seed"],
+            what: format!("has no effect: a request with `api = \"{api}\"` has no seed"),
+            mend: "take the key away".into(),
+        });
+    }
+    let hot = model.temperature.filter(|temperature| *temperature > MESSAGES_MOST);
+    if let (Some(temperature), Api::Messages) = (hot, api) {
+        return Err(WrongSetting {
+            key: vec!["temperature"],
+            what: format!("{temperature} is out of range for `api = \"{api}\"`"),
+            mend: format!("a number from 0 to {MESSAGES_MOST}"),
+        });
+    }
+    match request::taken(model) {
+        None => Ok(()),
+        Some(field) => Err(WrongSetting {
+            key: vec!["extra_body", field],
+            what: "is not free to set: the gateway fills it".into(),
+            mend: format!("take `{field}` out of `extra_body`"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Api, ModelSpec};
+    use serde_json::json;
+
+    use super::check_settings;
+
+    fn refused(api: Api, key: &str, value: serde_json::Value) -> Option<String> {
+        let mut model = json!({"base_url": "http://h/v1", "name": "m", "api": api});
+        model[key] = value;
+        let model: ModelSpec = serde_json::from_value(model).expect("a model");
+        check_settings(&model).err().map(|wrong| wrong.key.join("."))
+    }
+
+    #[test]
+    fn what_a_format_cannot_say_is_refused() {
+        for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
+            let seedless = matches!(api, Api::Responses | Api::Messages);
+            assert_eq!(refused(api, "seed", json!(7)), seedless.then(|| "seed".into()), "{api}");
+            let hot = (api == Api::Messages).then(|| "temperature".into());
+            assert_eq!(refused(api, "temperature", json!(1.5)), hot, "{api}");
+            assert_eq!(refused(api, "temperature", json!(1.0)), None, "{api}");
+            let stream = refused(api, "extra_body", json!({"stream": true}));
+            assert_eq!(stream.as_deref(), Some("extra_body.stream"), "{api}");
+        }
+    }
+}
