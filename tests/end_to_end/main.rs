@@ -25,5 +25,6 @@ mod site;
 mod stage;
 mod swe_bench;
 mod swe_row;
+mod tasks;
 mod upstream;
 mod waits;

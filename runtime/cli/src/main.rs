@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod error;
 mod home;
+mod print;
 mod progress;
 mod tasks;
 

@@ -44,12 +44,14 @@ fn folder(
     usual: Option<&str>,
 ) -> Result<(Vec<PathBuf>, Option<String>), DatasetError> {
     let fault = |why: String| DatasetError::Folder { folder: folder.to_path_buf(), why };
-    let pattern = format!("{}/**/*", glob::Pattern::escape(&folder.to_string_lossy()));
+    // A pattern's matches lose the `./` of a relative folder, which could then not be taken off them.
+    let root = folder.canonicalize().map_err(|error| fault(format!("cannot be read: {error}")))?;
+    let pattern = format!("{}/**/*", glob::Pattern::escape(&root.to_string_lossy()));
     let found = glob::glob(&pattern).map_err(|error| fault(error.to_string()))?;
     let paths: Vec<String> = found
         .filter_map(Result::ok)
         .filter(|path| path.is_file())
-        .filter_map(|path| Some(path.strip_prefix(folder).ok()?.to_str()?.to_owned()))
+        .filter_map(|path| Some(path.strip_prefix(&root).ok()?.to_str()?.to_owned()))
         .collect();
     match choose(&paths, options.split.as_deref(), usual) {
         Choice::Files { split, files } => {

@@ -88,8 +88,9 @@ impl<'a> Loader<'a> {
         let before = self.loaded.tasks.len();
         let bad_before = self.loaded.bad.len();
         for file in &set.files {
-            // Two patterns may meet in one file; its rows are not doubled by that.
-            let key = (file.clone(), set.options.clone());
+            // Two patterns may meet in one file, spelt in two ways; its rows are not doubled by that.
+            let spelt = file.canonicalize().unwrap_or_else(|_| file.clone());
+            let key = (spelt, set.options.clone());
             if !self.done.contains(&key) {
                 self.file(file, &set)?;
                 self.done.push(key);

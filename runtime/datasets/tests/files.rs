@@ -111,6 +111,39 @@ fn parquet_and_json_lines_give_the_same_tasks() {
     assert!(columns.bad[0].to_string().contains("rows.parquet row 8"), "{}", columns.bad[0]);
 }
 
+/// A folder below the one that tests run in, as its relative path says it.
+fn below_here() -> (TempDir, String) {
+    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+    let there = dir.path().canonicalize().unwrap();
+    let shared = here.components().zip(there.components()).take_while(|(a, b)| a == b).count();
+    let up = "../".repeat(here.components().count() - shared);
+    let down: std::path::PathBuf = there.components().skip(shared).collect();
+    (dir, format!("{up}{}", down.display()))
+}
+
+#[test]
+fn a_folder_is_found_from_a_relative_base_however_it_is_spelt() {
+    let (dir, relative) = below_here();
+    let data = dir.path().join("set[1]/data");
+    fs::create_dir_all(&data).unwrap();
+    fs::write(data.join("test.jsonl"), format!("{}\n", classic())).unwrap();
+    for base in [relative.clone(), format!("./{relative}"), format!("{relative}/.")] {
+        for name in ["set[1]", "set[1]/", "./set[1]", "./set[1]/./", ".", "set[1]#split=test"] {
+            let loaded = load(&[name.to_owned()], Path::new(&base)).unwrap();
+            assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{base} {name}");
+        }
+    }
+    for base in ["", ".", "./"] {
+        let loaded = load(&[format!("{relative}/set[1]")], Path::new(base)).unwrap();
+        assert_eq!(loaded.tasks.len(), 1, "{base:?}");
+    }
+    // One file in two spellings is one file.
+    let twice = ["set[1]", "./set[[]1]/data/*.jsonl"].map(str::to_owned);
+    let loaded = load(&twice, Path::new(&relative)).unwrap();
+    assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0));
+}
+
 #[test]
 fn splits_of_files_and_folders_are_chosen() {
     let dir = TempDir::new().unwrap();

@@ -7,11 +7,10 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{SandboxKind, SandboxSpec};
 
-use crate::{assemble, error::CommandError, home};
+use crate::{assemble, error::CommandError, home, print::result};
 
 /// Runs the kit on every back end that starts. One that does not is named with its mend; the exit
 /// status is 0 where one starts and every one that does passes.
-#[expect(clippy::print_stdout, reason = "the findings are this command's result")]
 pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
     let (mut works, mut fails) = (false, false);
@@ -20,7 +19,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         let backend = match assemble::backend(kind, &cache).await {
             Ok(backend) => backend,
             Err(error) => {
-                println!("{name}: not available\n  {error}\n");
+                result(&format!("{name}: not available\n  {error}\n\n"))?;
                 continue;
             }
         };
@@ -35,13 +34,13 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         let prepared = match backend.prepare(&spec).await {
             Ok(prepared) => prepared,
             Err(fault) => {
-                println!("{name}: no environment on the host base\n  {fault}\n");
+                result(&format!("{name}: no environment on the host base\n  {fault}\n\n"))?;
                 continue;
             }
         };
         let results = conformance::run_kit(backend.as_ref(), &prepared, !full).await;
-        println!("{name}:\n{}", conformance::render(&results));
-        print!("{}", gaps(backend.as_ref(), &prepared).await);
+        result(&format!("{name}:\n{}\n", conformance::render(&results)))?;
+        result(&gaps(backend.as_ref(), &prepared).await)?;
         // What is skipped is a gap of the machine, which was just named.
         let well = results.iter().all(|result| result.passed || result.skipped_reason.is_some());
         works |= well;

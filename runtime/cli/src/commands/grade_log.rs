@@ -1,7 +1,6 @@
 //! `proctor grade --log`: a log that somebody else's grading left. Nothing runs.
 
 use std::{
-    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -9,7 +8,10 @@ use std::{
 use proctor_grade::{GivenLog, LogError};
 use proctor_types::Task;
 
-use crate::error::{CommandError, UserError};
+use crate::{
+    error::{CommandError, UserError},
+    print,
+};
 
 /// Prints the verdict, as `verdict.json` has it. Its status says that there is one, not which.
 pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
@@ -17,8 +19,7 @@ pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
     let of_row = |error: LogError| told(error, log, row);
     let given = GivenLog::read(log, &task).map_err(of_row)?;
     let verdict = proctor_grade::grade_log(&task, &given).map_err(of_row)?;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string_pretty(&verdict)?)?;
+    print::result(&format!("{}\n", serde_json::to_string_pretty(&verdict)?))?;
     Ok(ExitCode::SUCCESS)
 }
 

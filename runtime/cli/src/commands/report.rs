@@ -16,6 +16,7 @@ use crate::{
     args::Format,
     assemble::SCRIPT,
     error::{CommandError, UserError},
+    print::result,
 };
 
 /// Reports what there is: an incomplete run is no error of whoever asks how far it is, and its report
@@ -87,11 +88,10 @@ fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
     Ok(remarks)
 }
 
-#[expect(clippy::print_stdout, reason = "the report is this command's result")]
 pub fn print(report: &Report, format: Format, groups: Groups) -> Result<(), CommandError> {
     match format {
-        Format::Text => print!("{}", proctor_report::text(report, groups)),
-        Format::Json => println!("{}", serde_json::to_string_pretty(report)?),
+        Format::Text => result(&proctor_report::text(report, groups))?,
+        Format::Json => result(&format!("{}\n", serde_json::to_string_pretty(report)?))?,
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::{
     commands::{carry_out::carry_out, certificate},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
-    home, tasks,
+    home, print, tasks,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -45,7 +45,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
             &resolved.arms,
             &named.chain(recipes).collect::<Vec<_>>(),
             resolved.file.attempts,
-        );
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     assemble::check_models(&resolved.arms, &|arm, error| {
@@ -140,19 +140,21 @@ fn run_task(planned: &PlannedTask) -> RunTask {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the plan is this command's result")]
-fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) {
+fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<()> {
+    let mut text = String::new();
     for arm in arms {
         let kind = format!("{:?}", arm.sandbox.kind).to_lowercase();
         let model = arm.model.as_ref().map_or("no model", |model| &model.name);
         let steps =
             arm.budget.steps.map_or("no step limit".into(), |steps| format!("{steps} steps"));
         let (id, name, scaffold) = (arm.id.as_str(), &arm.name, &arm.scaffold);
-        println!("arm  {id:.12}  {name}: {scaffold}, {model}, {steps}, {kind}");
+        text += &format!("arm  {id:.12}  {name}: {scaffold}, {model}, {steps}, {kind}\n");
     }
     for task in tasks {
-        println!("task {task}");
+        text += &format!("task {task}\n");
     }
     let trials = arms.len() * tasks.len() * attempts as usize;
-    println!("{trials} trials: {} tasks x {} arms x {attempts}", tasks.len(), arms.len());
+    let (tasks, arms) = (tasks.len(), arms.len());
+    text += &format!("{trials} trials: {tasks} tasks x {arms} arms x {attempts}\n");
+    print::result(&text)
 }

@@ -9,7 +9,7 @@ use proctor_types::{SandboxKind, Task};
 use crate::{
     assemble,
     error::{CommandError, UserError},
-    home, tasks,
+    home, print, tasks,
 };
 
 /// The user's mistake, as [`CommandError`] has it.
@@ -29,7 +29,6 @@ async fn read(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandEr
     Ok((planned.into_iter().map(|planned| planned.task.as_ref().clone()).collect(), bad))
 }
 
-#[expect(clippy::print_stdout, reason = "the list is this command's result")]
 pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
     let (tasks, bad) = read(patterns).await?;
     let mut table = Table::new();
@@ -46,14 +45,13 @@ pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
             number(task.pass_to_pass.len()),
         ]);
     }
-    println!("{table}\n{} tasks", tasks.len());
+    print::result(&format!("{table}\n{} tasks\n", tasks.len()))?;
     for bad in &bad {
         eprintln!("bad row: {bad}");
     }
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
 }
 
-#[expect(clippy::print_stdout, reason = "the task is this command's result")]
 pub async fn show(
     id: &str,
     patterns: &[String],
@@ -68,14 +66,12 @@ pub async fn show(
         };
         return Err(UserError::new(what).mend("`proctor tasks list` names the good ones").into());
     };
-    if json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&if gold { task } else { without_gold(task) })?
-        );
+    let shown = if json {
+        serde_json::to_string_pretty(&if gold { task } else { without_gold(task) })?
     } else {
-        println!("{}", text(&task, gold));
-    }
+        text(&task, gold)
+    };
+    print::result(&format!("{shown}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
