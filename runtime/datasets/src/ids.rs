@@ -1,13 +1,16 @@
 //! A list of ids that a dataset is narrowed to, such as FEA-Bench's lite list.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use proctor_types::Task;
 use serde_json::Value;
 
 use crate::DatasetError;
 
-/// Keeps the tasks that a file names, in its order.
+/// Keeps the tasks that a file names, in its order. An id that it names twice counts once.
 ///
 /// # Errors
 /// A file that is no list, or an id without a task: a benchmark of fewer tasks is another one.
@@ -19,7 +22,8 @@ pub(crate) fn narrow(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, Dataset
         tasks.into_iter().map(|task| (task.id.to_string(), task)).collect();
     let mut missing = Vec::new();
     let mut out = Vec::new();
-    for id in ids {
+    let mut seen = BTreeSet::new();
+    for id in ids.into_iter().filter(|id| seen.insert(id.clone())) {
         match known.remove(&id) {
             Some(task) => out.push(task),
             None => missing.push(id),

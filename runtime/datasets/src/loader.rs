@@ -166,6 +166,7 @@ impl<'a> Loader<'a> {
     ) -> Result<(), DatasetError> {
         let named = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let id = named("instance_id").or_else(|| named("id")).or_else(|| provenance.key.clone());
+        let field = if value.get("instance_id").is_some() { "instance_id" } else { "id" };
         let foreign = set.shape.is_some()
             || (value.get("schema_version").is_none()
                 && (value.get("instance_id").is_some() || provenance.key.is_some()));
@@ -181,7 +182,7 @@ impl<'a> Loader<'a> {
             }
             value => row::task(value),
         };
-        self.add(file, place, id, made);
+        self.add(file, place, (field, id), made);
         Ok(())
     }
 
@@ -189,7 +190,7 @@ impl<'a> Loader<'a> {
         &mut self,
         file: &Path,
         place: Option<Place>,
-        id: Option<String>,
+        (field, id): (&str, Option<String>),
         made: Result<Task, Vec<Complaint>>,
     ) {
         let number = match place {
@@ -208,7 +209,7 @@ impl<'a> Loader<'a> {
         };
         if let Some(first) = self.ids.get(task.id.as_str()) {
             let what = format!("is taken already, in {first}");
-            self.loaded.bad.push(BadRow::new(file, place, id, Complaint::at("id", what)));
+            self.loaded.bad.push(BadRow::new(file, place, id, Complaint::at(field, what)));
             return;
         }
         self.ids.insert(task.id.0.clone(), format!("{}:{number}", file.display()));

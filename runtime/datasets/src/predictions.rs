@@ -15,6 +15,7 @@ use crate::{
     BadRow, DatasetError,
     bad::Complaint,
     read::{self, RawRow},
+    shapes,
 };
 
 /// What one file holds, by the name of whoever made it.
@@ -100,7 +101,14 @@ fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
     };
     let text =
         |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let id = text("instance_id").map(str::to_owned).or(key);
+    let id = match object.get("instance_id") {
+        Some(Value::String(id)) if !id.is_empty() => Some(id.clone()),
+        None | Some(Value::Null | Value::String(_)) => key,
+        Some(value) => {
+            let what = format!("is {}, not text", shapes::kind(value));
+            return Err(Complaint::at("instance_id", what));
+        }
+    };
     let id = id.ok_or_else(|| Complaint::at("instance_id", "is missing"))?;
     let maker = match (text("model_name_or_path"), text("agent"), text("model")) {
         (Some(name), ..) => name.to_owned(),

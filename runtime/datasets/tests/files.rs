@@ -8,6 +8,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use common::{classic, generate, with};
 use parquet::{
+    basic::Compression,
     data_type::{ByteArray, ByteArrayType},
     file::{properties::WriterProperties, writer::SerializedFileWriter},
     schema::parser::parse_message_type,
@@ -19,6 +20,10 @@ use tempfile::TempDir;
 
 /// Writes rows as Parquet: every field text, but F2P, which is a list as the hub's writers make it.
 fn parquet(file: &Path, rows: &[Value]) {
+    compressed(file, rows, Compression::SNAPPY);
+}
+
+fn compressed(file: &Path, rows: &[Value], codec: Compression) {
     let names: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
     let columns: String = names
         .iter()
@@ -30,9 +35,7 @@ fn parquet(file: &Path, rows: &[Value]) {
         })
         .collect();
     let schema = Arc::new(parse_message_type(&format!("message schema {{ {columns} }}")).unwrap());
-    let properties = Arc::new(
-        WriterProperties::builder().set_compression(parquet::basic::Compression::SNAPPY).build(),
-    );
+    let properties = Arc::new(WriterProperties::builder().set_compression(codec).build());
     let mut writer =
         SerializedFileWriter::new(fs::File::create(file).unwrap(), schema, properties).unwrap();
     let mut group = writer.next_row_group().unwrap();
@@ -89,6 +92,28 @@ fn a_full_dataset_loads_but_for_the_broken_row_in_its_middle() {
     assert_eq!(loaded.tasks.len(), generate::FEATUREBENCH - 1);
     assert_eq!(loaded.bad[0].field.as_deref(), Some("repo_settings"));
     assert_eq!(loaded.bad[0].id.as_deref(), rows[100]["instance_id"].as_str());
+}
+
+#[test]
+fn codecs_of_parquet_are_read_or_told() {
+    let dir = TempDir::new().unwrap();
+    let row = with(classic(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
+    for codec in ["UNCOMPRESSED", "SNAPPY", "GZIP(6)", "ZSTD(3)"] {
+        let file = dir.path().join("rows.parquet");
+        compressed(&file, std::slice::from_ref(&row), codec.parse().unwrap());
+        let loaded = load(&["rows.parquet".into()], dir.path()).unwrap();
+        assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{codec}");
+    }
+    // One column of one text, as pyarrow writes it.
+    for (codec, bytes) in [
+        ("brotli", include_bytes!("common/brotli.parquet").as_slice()),
+        ("lz4", include_bytes!("common/lz4.parquet").as_slice()),
+    ] {
+        fs::write(dir.path().join("other.parquet"), bytes).unwrap();
+        let said = load(&["other.parquet".into()], dir.path()).unwrap_err().to_string();
+        assert!(said.contains("other.parquet") && said.contains(codec), "{said}");
+        assert!(said.contains("rewrite it with snappy, zstd or gzip"), "{said}");
+    }
 }
 
 #[test]
@@ -169,6 +194,10 @@ fn splits_of_files_and_folders_are_chosen() {
     assert!(of("set").unwrap_err().to_string().contains("dev, test"));
     fs::write(dir.path().join("ids.json"), "[\"b\"]").unwrap();
     assert_eq!(of("splits.json#split=full&ids=ids.json").unwrap().tasks.len(), 1);
+    fs::write(dir.path().join("ids.json"), "[\"b\", \"a\", \"b\"]").unwrap();
+    let twice = of("splits.json#split=full&ids=ids.json").unwrap();
+    let ids: Vec<_> = twice.tasks.iter().map(|task| task.id.as_str()).collect();
+    assert_eq!(ids, ["b", "a"]);
     fs::write(dir.path().join("ids.json"), "[\"b\", \"z\"]").unwrap();
     let missing = of("splits.json#split=full&ids=ids.json").unwrap_err().to_string();
     assert!(missing.contains("such as z"), "{missing}");

@@ -35,6 +35,13 @@ fn list_lines_and_object_say_the_same() {
 }
 
 #[test]
+fn an_id_that_is_no_text_is_told_as_what_it_is() {
+    let row = json!({"instance_id": 7, "model_name_or_path": "m", "model_patch": "x"});
+    let said = read("p.jsonl", &row.to_string()).bad[0].to_string();
+    assert!(said.contains("field `instance_id`: is a number, not text"), "{said}");
+}
+
+#[test]
 fn featurebenchs_output_has_attempts_and_failures() {
     let row = |attempt: u32, success: bool| {
         json!({

@@ -369,8 +369,9 @@ fn what_is_wrong_with_a_row_is_named_by_its_own_field() {
         (("FAIL_TO_PASS", json!([])), "FAIL_TO_PASS: is empty"),
         (("PASS_TO_PASS", json!([3])), "PASS_TO_PASS: element 1 is a number"),
         (("patch", json!(7)), "patch: is a number, not text"),
-        (("patch", json!("")), "patch: is missing"),
-        (("test_patch", json!("")), "test_patch: is missing"),
+        (("patch", json!("")), "patch: is empty"),
+        (("test_patch", json!("\n")), "test_patch: is empty"),
+        (("FAIL_TO_PASS", json!({"a": 1})), "FAIL_TO_PASS: is an object whose `a` is a number"),
         (("problem_statement", json!("")), "problem_statement: is empty"),
         (("repo_settings", json!("{}")), "patch: "),
     ] {
@@ -384,6 +385,33 @@ fn what_is_wrong_with_a_row_is_named_by_its_own_field() {
     assert!(null.starts_with("FAIL_TO_PASS: is null"), "{null}");
     let lacking = complaint(with(classic(), &[("test_patch", Value::Null)]), "");
     assert!(lacking.contains("it lacks `test_patch`"), "{lacking}");
+}
+
+#[test]
+fn marks_of_two_shapes_in_one_row_are_refused_by_name() {
+    let marks = [
+        ("featurebench", "repo_settings", json!("{}")),
+        ("swe-rebench", "install_config", json!({})),
+        ("swe-bench-live", "test_cmds", json!(["pytest"])),
+        ("fea-bench", "new_components", json!([])),
+        ("swe-bench", "eval_script", json!("pytest")),
+    ];
+    for (at, (one, first, value)) in marks.iter().enumerate() {
+        for (two, second, other) in &marks[at + 1..] {
+            let changes = [(*first, value.clone()), (*second, other.clone())];
+            let found = complaint(with(classic(), &changes), "");
+            for said in [one, first, two, second, &"#shape="] {
+                assert!(found.contains(said), "{first} {second}: {found}");
+            }
+        }
+    }
+    let both = [("test_cmds", json!(["pytest"])), ("install_config", json!({}))];
+    let said = task(with(classic(), &both), "#shape=swe-bench-live");
+    assert_eq!(name(&said), "swe-bench-live");
+    // A table made of several benchmarks has every column, and null where a row has nothing.
+    let null =
+        with(classic(), &[("test_cmds", json!(["pytest"])), ("new_components", Value::Null)]);
+    assert_eq!(name(&task(null, "")), "swe-bench-live");
 }
 
 #[test]
@@ -433,4 +461,5 @@ fn two_rows_of_one_id_are_told_by_their_places() {
     let loaded = load_rows(&[classic(), classic()], "");
     assert_eq!(loaded.tasks.len(), 1);
     assert!(loaded.bad[0].to_string().contains("rows.jsonl:1"), "{}", loaded.bad[0]);
+    assert_eq!(loaded.bad[0].field.as_deref(), Some("instance_id"));
 }

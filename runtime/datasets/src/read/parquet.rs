@@ -3,6 +3,7 @@
 use std::fs::File;
 
 use parquet::{
+    basic::Compression,
     file::reader::{FileReader, SerializedFileReader},
     record::{Field, Row},
 };
@@ -13,6 +14,9 @@ use crate::bad::Complaint;
 
 pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
+    if let Some(codec) = unread(&reader) {
+        return Err(format!("it is compressed by {codec}; rewrite it with snappy, zstd or gzip"));
+    }
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
     for (index, row) in rows.enumerate() {
         let failed = row.is_err();
@@ -25,6 +29,17 @@ pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), Strin
         }
     }
     Ok(())
+}
+
+/// The first codec that is not built in: the reader's own error would tell of features of a crate.
+fn unread(reader: &SerializedFileReader<File>) -> Option<&'static str> {
+    let groups = reader.metadata().row_groups().iter();
+    groups.flat_map(|group| group.columns()).find_map(|column| match column.compression() {
+        Compression::BROTLI(_) => Some("brotli"),
+        Compression::LZ4 | Compression::LZ4_RAW => Some("lz4"),
+        Compression::LZO => Some("lzo"),
+        _ => None,
+    })
 }
 
 fn object(row: Row) -> Value {

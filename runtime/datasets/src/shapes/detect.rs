@@ -12,6 +12,13 @@ pub(crate) fn detect<'a>(
     row: &Map<String, Value>,
     shapes: &'a [Shape],
 ) -> Result<&'a Shape, Complaint> {
+    let mut marks = shapes.iter().filter_map(|shape| Some((shape, mark(row, shape)?)));
+    if let (Some((one, first)), Some((two, second))) = (marks.next(), marks.next()) {
+        return Err(Complaint::whole(format!(
+            "bears the marks of {} (`{first}`) and of {} (`{second}`); say which with `#shape=`",
+            one.name, two.name
+        )));
+    }
     let mut fitting = shapes.iter().filter(|shape| fits(row, shape));
     match (fitting.next(), fitting.next()) {
         (Some(shape), None) => Ok(shape),
@@ -21,6 +28,13 @@ pub(crate) fn detect<'a>(
         ))),
         (None, _) => Err(nothing_fits(row, shapes)),
     }
+}
+
+/// The first mark of a shape that the row bears. Null is none: tables of several benchmarks have
+/// every column.
+fn mark<'a>(row: &Map<String, Value>, shape: &'a Shape) -> Option<&'a str> {
+    let borne = |name: &&String| row.get(*name).is_some_and(|value| !value.is_null());
+    shape.detect.marks.iter().find(borne).map(String::as_str)
 }
 
 fn fits(row: &Map<String, Value>, shape: &Shape) -> bool {

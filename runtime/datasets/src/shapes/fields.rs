@@ -113,6 +113,10 @@ impl<'a> Fields<'a> {
         if let Some(name) = self.has_null(field) {
             return Complaint::at(name, "is null");
         }
+        // What was taken and still is not there was blank.
+        if let Some(name) = self.used.get(field) {
+            return Complaint::at(name, "is empty");
+        }
         let names = self.shape.fields.get(field);
         let name = names.and_then(|names| names.first()).map_or(field, String::as_str);
         Complaint::at(name, "is missing")

@@ -15,7 +15,14 @@ pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
                 other => Err(format!("element {} is {}, not text", index + 1, kind(&other))),
             })
             .collect(),
-        Value::Object(map) => Ok(map.into_iter().map(|(name, _)| name).collect()),
+        // A status or a record for each id, as Multi-SWE-bench has them.
+        Value::Object(map) => map
+            .into_iter()
+            .map(|(name, value)| match value {
+                Value::String(_) | Value::Object(_) => Ok(name),
+                other => Err(format!("is an object whose `{name}` is {}, no list", kind(&other))),
+            })
+            .collect(),
         Value::String(text) => {
             let trimmed = text.trim();
             if !trimmed.starts_with(['[', '(', '{']) {
@@ -91,6 +98,8 @@ mod tests {
             (json!(["a", 3]), "element 2 is a number"),
             (json!("[a, b]"), "neither JSON nor"),
             (json!(7), "a number"),
+            (json!({"a": 1}), "whose `a` is a number"),
+            (json!("{'a': None}"), "whose `a` is null"),
         ] {
             let error = texts(value).unwrap_err();
             assert!(error.contains(said), "{error}");

@@ -16,4 +16,5 @@ mod statement;
 
 pub(crate) use build::{Provenance, build};
 pub(crate) use detect::detect;
+pub(crate) use lists::kind;
 pub(crate) use shape::{Shape, named, of_hub, shipped};

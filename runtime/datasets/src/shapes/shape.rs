@@ -93,12 +93,14 @@ pub(crate) enum Hide {
 }
 
 /// How a row is recognised: all of `all`, one of `any` (where it names some), none of `none`.
+/// `marks` are fields that no other benchmark's rows have; those of two shapes in a row are refused.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Detect {
     pub all: Vec<String>,
     pub any: Vec<String>,
     pub none: Vec<String>,
+    pub marks: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
