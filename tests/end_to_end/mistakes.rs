@@ -152,3 +152,18 @@ fn a_folder_that_is_no_run_is_told() {
         assert!(said.contains("run.json"), "{said}");
     }
 }
+
+#[test]
+fn options_of_grade_that_would_do_nothing_are_refused() {
+    let stage = Stage::new();
+    let gold = ["grade", "--predictions", "gold", "--tasks", "configs/tasks/demo.jsonl"];
+    for (args, named) in [
+        ([&gold[..], &["--flaky", "vote"]].concat(), "--certificate"),
+        (vec!["grade", "runs/x", "--certificate", "c.json"], "--certificate"),
+        (vec!["grade", "--log", "x", "--task", "y", "--tasks", "z"], "--tasks"),
+    ] {
+        let output = stage.run(args.clone(), 2);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(named), "{args:?}: {said}");
+    }
+}

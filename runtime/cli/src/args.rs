@@ -80,7 +80,7 @@ pub struct GradeArgs {
     pub predictions: Option<String>,
     /// Grades a log that somebody else's grading left: a log, a JUnit XML report, or the folder of
     /// one attempt. Prints the verdict; runs nothing.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions"], requires = "task")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions", "tasks"], requires = "task")]
     pub log: Option<PathBuf>,
     /// The task that the log is of: a file with one row.
     #[arg(long, value_name = "ROW", requires = "log")]
@@ -100,16 +100,16 @@ pub struct GradeArgs {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
     /// CPUs that all gradings at once may use. Default: what the machine has.
-    #[arg(long, requires = "predictions", value_parser = above_zero)]
+    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = above_zero)]
     pub cpus: Option<f64>,
     /// Memory that all gradings at once may use, in MiB. Default: what the machine has free.
-    #[arg(long, requires = "predictions", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mb: Option<u64>,
     /// A flake certificate of `proctor tasks validate`.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "predictions", conflicts_with = "run")]
     pub certificate: Option<PathBuf>,
     /// What to do about the tests that the certificate calls unreliable.
-    #[arg(long, value_enum, default_value_t = Flaky::Quarantine)]
+    #[arg(long, value_enum, default_value_t = Flaky::Quarantine, requires = "certificate")]
     pub flaky: Flaky,
 }
 

@@ -176,6 +176,13 @@ pub struct Flakes {
 impl Flakes {
     pub fn of(record: &RunRecord) -> Self {
         let Some(certificate) = &record.certificate else { return Self::default() };
+        let kinds: BTreeSet<_> = record.arms.iter().map(|arm| arm.sandbox.kind).collect();
+        for kind in kinds.into_iter().map(|kind| serde_json::json!(kind)) {
+            if kind != certificate.backend.as_str() {
+                let made = &certificate.backend;
+                eprintln!("note: the certificate was made in {made} rooms, and these are {kind}");
+            }
+        }
         let mut unreliable = BTreeMap::new();
         for task in &record.tasks {
             match certificate.unreliable(&task.task.id, &task.digest) {
