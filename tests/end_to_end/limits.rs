@@ -1,5 +1,7 @@
 //! A limit of N steps is N delivered answers, and the work so far is graded.
 
+use std::path::PathBuf;
+
 use fake_llm::{FakeLlm, Script};
 
 use crate::{
@@ -15,23 +17,29 @@ name = "shell"
 arguments = { command = "echo step >> steps.txt" }
 "#;
 
-fn steps(limit: u64) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let script: Script = toml::from_str(RESTLESS).unwrap();
-    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
-    let stage = Stage::new();
+/// Runs the demo's own task, the model played by the script, to exit status 0; `top` is added to the
+/// configuration. Returns the run.
+fn run(stage: &Stage, fake: &FakeLlm, top: &str) -> PathBuf {
     let config = stage.file(
         "run.toml",
         &format!(
-            "tasks = [\"configs/tasks/demo.jsonl\"]\n\
-             [budget]\nsteps = {limit}\n\
-             [[arms]]\nname = \"restless\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n{top}\
+             [[arms]]\nname = \"scripted\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
              [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
             fake.base_url()
         ),
     );
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    out
+}
+
+fn steps(limit: u64) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(RESTLESS).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let out = run(&stage, &fake, &format!("[budget]\nsteps = {limit}\n"));
 
     assert_eq!(fake.requests().len() as u64, limit, "requests that reached the endpoint");
     let journals = find(&out.join("trials"), "trajectory.jsonl");
@@ -87,17 +95,7 @@ fn what_is_too_much_to_look_at_does_not_keep_a_trial_from_its_verdict() {
     let script: Script = toml::from_str(FLOOD).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
     let stage = Stage::new();
-    let config = stage.file(
-        "run.toml",
-        &format!(
-            "tasks = [\"configs/tasks/demo.jsonl\"]\n\
-             [[arms]]\nname = \"flood\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
-             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
-            fake.base_url()
-        ),
-    );
-    let out = stage.path("run");
-    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let out = run(&stage, &fake, "");
     let journal = &find(&out.join("trials"), "trajectory.jsonl")[0];
     let flooded = &events(journal, "tool_returned")[1];
     assert!(flooded["shown"].as_str().unwrap().contains("15000"), "{flooded}");
@@ -125,17 +123,7 @@ fn lost(kind: &str) {
     let commands: Vec<_> = commands.iter().map(|line| (*line).to_owned()).collect();
     let fake = runtime.block_on(FakeLlm::start(script(&commands))).unwrap();
     let stage = Stage::new();
-    let config = stage.file(
-        "run.toml",
-        &format!(
-            "tasks = [\"configs/tasks/demo.jsonl\"]\n[sandbox]\nkind = \"{kind}\"\n\
-             [[arms]]\nname = \"careless\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
-             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
-            fake.base_url()
-        ),
-    );
-    let out = stage.path("run");
-    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let out = run(&stage, &fake, &format!("[sandbox]\nkind = \"{kind}\"\n"));
     let patch = std::fs::read_to_string(&find(&out, "patch.diff")[0]).unwrap();
     assert!(patch.contains("deleted file mode") && !patch.contains("+++ b/"), "{patch}");
     let report = stage.report(&out);

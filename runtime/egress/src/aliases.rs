@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proctor_types::{DenyReason, Source, Task};
+use proctor_types::{DenyReason, Source, Task, package_name};
 
 use crate::{Pattern, PatternError, Target, mirrors::Mirrors, target::Origin};
 
@@ -31,11 +31,11 @@ impl TaskRules {
         }
         match task.repo.as_deref().map(|repo| repo.split_once('/').ok_or(repo)) {
             Some(Ok((owner, repo))) => things.repository(owner, repo),
-            Some(Err(name)) => drop(things.packages.insert(normal(name))),
+            Some(Err(name)) => drop(things.packages.insert(package_name(name))),
             None => {}
         }
         match &task.source {
-            Some(Source::Pypi { pypi, .. }) => drop(things.packages.insert(normal(pypi))),
+            Some(Source::Pypi { pypi, .. }) => drop(things.packages.insert(package_name(pypi))),
             Some(Source::Git { git, .. }) => {
                 let parts: Vec<_> = git.trim_end_matches('/').rsplit(['/', ':']).take(2).collect();
                 if let [repo, owner] = parts[..] {
@@ -103,7 +103,7 @@ impl TaskRules {
                 .suffixes
                 .iter()
                 .find_map(|suffix| lower.strip_suffix(suffix.as_str()))?;
-            let stem = normal(stem);
+            let stem = package_name(stem);
             self.packages.iter().find(|package| {
                 mirrors.files.prefixes.iter().any(|prefix| {
                     stem.strip_prefix(prefix.as_str())
@@ -138,7 +138,7 @@ impl Things {
         };
         if plain(owner) && plain(repo) {
             self.repositories.insert((owner.to_owned(), repo.to_owned()));
-            self.packages.insert(normal(repo));
+            self.packages.insert(package_name(repo));
         }
     }
 
@@ -159,7 +159,7 @@ impl Things {
             let named = segments.iter().find(|part| {
                 !part.contains('*') && !mirrors.index_words.contains(&part.to_lowercase())
             });
-            self.packages.extend(named.map(|name| normal(name)));
+            self.packages.extend(named.map(|name| package_name(name)));
         }
     }
 
@@ -190,21 +190,8 @@ fn with_scheme(written: &str) -> String {
     if written.contains("://") { written.to_owned() } else { format!("*://{written}") }
 }
 
-/// A name by PEP 503.
-pub(crate) fn normal(name: &str) -> String {
-    let mut normal = String::with_capacity(name.len());
-    for c in name.to_lowercase().chars() {
-        match c {
-            '-' | '_' | '.' if normal.ends_with('-') => {}
-            '-' | '_' | '.' => normal.push('-'),
-            c => normal.push(c),
-        }
-    }
-    normal
-}
-
 fn normal_segments(path: &str) -> String {
-    path.split('/').map(normal).collect::<Vec<_>>().join("/")
+    path.split('/').map(package_name).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]

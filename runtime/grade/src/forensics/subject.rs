@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use proctor_record::patch;
-use proctor_types::{Source, Task};
+use proctor_types::{Source, Task, package_name};
 use serde::Deserialize;
 
 use crate::{
@@ -165,14 +165,7 @@ fn glob(bare: &str) -> String {
 /// A name by PEP 503, of the characters that such a name may have: nothing that a pattern could
 /// take for an operator.
 pub(crate) fn normal(name: &str) -> String {
-    let mut normal = String::with_capacity(name.len());
-    for c in name.to_lowercase().chars() {
-        match c {
-            '-' | '_' | '.' if normal.ends_with('-') => {}
-            '-' | '_' | '.' => normal.push('-'),
-            c if c.is_ascii_alphanumeric() => normal.push(c),
-            _ => {}
-        }
-    }
-    normal
+    let lower = name.to_lowercase();
+    let kept = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    package_name(&lower.chars().filter(kept).collect::<String>())
 }

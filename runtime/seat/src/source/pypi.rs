@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proctor_types::Fault;
+use proctor_types::{Fault, package_name};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 use serde::Deserialize;
 
@@ -63,7 +63,7 @@ fn client(settings: &PipSettings) -> Result<Client, Fault> {
 }
 
 async fn offers(client: &Client, index: &str, name: &str) -> Result<Vec<Offer>, Fault> {
-    let url = format!("{index}/{}/", normalised(name));
+    let url = format!("{index}/{}/", package_name(name));
     let url = Url::parse(&url).map_err(|error| fault(format!("index address: {error}")))?;
     // The address is told without user and password, which an index URL may carry.
     let place = format!("{}{}", url.host_str().unwrap_or_default(), url.path());
@@ -110,25 +110,10 @@ fn choose<'a>(offers: &'a [Offer], name: &str, version: &str, sha256: &str) -> O
         else {
             return false;
         };
-        normalised(project) == normalised(name)
+        package_name(project) == package_name(name)
             && release == version
             && offer.sha256.as_deref().is_none_or(|offered| offered.eq_ignore_ascii_case(sha256))
     })
-}
-
-/// PEP 503: lower case, and one `-` for every run of `-`, `_` and `.`.
-fn normalised(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        if matches!(c, '-' | '_' | '.') {
-            if !out.ends_with('-') {
-                out.push('-');
-            }
-        } else {
-            out.push(c.to_ascii_lowercase());
-        }
-    }
-    out
 }
 
 #[derive(Deserialize)]

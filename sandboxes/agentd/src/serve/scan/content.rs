@@ -67,10 +67,10 @@ impl<'a> Look<'a> {
             return self.compressed(place, bytes, method, depth);
         }
         if tar::is(bytes) {
-            return self.tar(place, bytes, depth);
+            return self.members(place, tar::entries(bytes), depth);
         }
         if ar::is(bytes) {
-            return self.ar(place, bytes, depth);
+            return self.members(place, ar::entries(bytes), depth);
         }
         if bytecode::is(bytes) {
             let mut tally = Tally::default();
@@ -190,19 +190,16 @@ impl<'a> Look<'a> {
         }
     }
 
-    fn tar(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+    /// The members of an archive, each with its name.
+    fn members<'b, N: AsRef<[u8]>>(
+        &mut self,
+        place: &Place,
+        members: impl Iterator<Item = (N, &'b [u8])>,
+        depth: u32,
+    ) {
         let Some(depth) = self.deeper(depth) else { return };
-        for (name, content) in tar::entries(bytes) {
-            let inner = place.within(&name);
-            self.path(&inner);
-            self.content(&inner, content, depth);
-        }
-    }
-
-    fn ar(&mut self, place: &Place, bytes: &[u8], depth: u32) {
-        let Some(depth) = self.deeper(depth) else { return };
-        for (name, content) in ar::entries(bytes) {
-            let inner = place.within(name);
+        for (name, content) in members {
+            let inner = place.within(name.as_ref());
             self.path(&inner);
             self.content(&inner, content, depth);
         }
