@@ -1,4 +1,4 @@
-//! Builds the static room agent that the runtime carries.
+//! Builds the static sandbox agent that the runtime carries.
 //!
 //! A nested cargo, because no target of one workspace build can be static and optimised for size
 //! while the rest is neither. It has its own target folder, beside the profiles of the outer build:
@@ -53,14 +53,14 @@ fn build() -> Result<(), String> {
     let arch = variable("CARGO_CFG_TARGET_ARCH")?;
     if variable("CARGO_CFG_TARGET_OS")? != "linux" || !["x86_64", "aarch64"].contains(&&*arch) {
         return Err(format!(
-            "the room agent is built for x86_64 and aarch64 Linux, not for {}; \
+            "the sandbox agent is built for x86_64 and aarch64 Linux, not for {}; \
              set PROCTOR_AGENT to an agent built elsewhere",
             variable("TARGET")?
         ));
     }
     let triple = format!("{arch}-unknown-linux-gnu");
     let workspace = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("../..");
-    let target = target_folder(&out).join("room-agent");
+    let target = target_folder(&out).join("sandbox-agent");
 
     let mut cargo = Command::new(variable("CARGO")?);
     cargo
@@ -90,10 +90,10 @@ fn build() -> Result<(), String> {
         // In the words of GNU ld and of lld.
         let libc = ["cannot find -lc", "unable to find library -lc", "crt1.o", "rcrt1.o"];
         return Err(match libc.iter().any(|sign| text.contains(sign)) {
-            true => "the static room agent needs libc.a: install libc6-dev (Debian, Ubuntu) or \
+            true => "the static sandbox agent needs libc.a: install libc6-dev (Debian, Ubuntu) or \
                      glibc-static (Fedora)"
                 .to_owned(),
-            false => "the room agent does not build (cargo's words are above)".to_owned(),
+            false => "the sandbox agent does not build (cargo's words are above)".to_owned(),
         });
     }
     let built = target.join(&triple).join("agent").join("agentd");

@@ -26,7 +26,7 @@ impl Bare {
     pub async fn open(&self) -> String {
         let body = ContainerCreateBody {
             image: Some(self.image.clone()),
-            // The image may be a room's layer, whose own entry point is the room agent.
+            // The image may be a sandbox's layer, whose own entry point is the sandbox agent.
             entrypoint: Some(vec!["sleep".into()]),
             cmd: Some(vec!["600".into()]),
             host_config: Some(HostConfig {

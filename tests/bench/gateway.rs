@@ -1,9 +1,9 @@
-//! What the gateway's front costs: `cargo bench -p proctor-gateway --bench gateway`.
+//! What the gateway's HTTP server costs: `cargo bench -p proctor-gateway --bench gateway`.
 //!
-//! The same client asks the same scripted model directly, through the front in the same format, and
-//! through the front with translation, in turn (A B C A B C), so that the ratios hold when the
+//! The same client asks the same scripted model directly, through the HTTP server in the same format, and
+//! through the HTTP server with translation, in turn (A B C A B C), so that the ratios hold when the
 //! machine's speed drifts. The scripted model and the client of the load are processes of their own.
-//! Nothing is written to a disk, as the record's cost is not the front's. Nothing here asserts a time.
+//! Nothing is written to a disk, as the record's cost is not the HTTP server's. Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
@@ -22,7 +22,9 @@ use std::{
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
 use figures::Figures;
-use proctor_gateway::{Attempt, ExchangeSink, Front, Gateway, Listening, PriceTable, RequestRules};
+use proctor_gateway::{
+    Attempt, ExchangeSink, Gateway, GatewayServer, Listening, PriceTable, RequestRules,
+};
 use proctor_types::{Budget, Fault, ModelSpec};
 use serde_json::json;
 use tokio::{
@@ -161,22 +163,22 @@ async fn hold(url: &str, key: &str) {
     drop(responses);
 }
 
-async fn front(gateway: &Gateway, base_url: &str) -> (Front, Listening) {
+async fn server(gateway: &Gateway, base_url: &str) -> (GatewayServer, Listening) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": base_url, "name": "m"})).expect("a model");
     let trial = gateway.open(&model, &Budget::default(), Arc::new(Forgets)).expect("a trial");
-    let front = Front::new(Arc::new(trial), RequestRules::default()).expect("a front");
-    let listening = front.listen().await.expect("a free port");
-    (front, listening)
+    let server = GatewayServer::new(Arc::new(trial), RequestRules::default()).expect("a server");
+    let listening = server.listen().await.expect("a free port");
+    (server, listening)
 }
 
 async fn measure(gateway: &Gateway) {
     let (_model, base_url) = part(&["model"]).await;
-    let (front, listening) = front(gateway, &base_url).await;
-    let to_front = |name, messages| Way {
+    let (server, listening) = server(gateway, &base_url).await;
+    let to_server = |name, messages| Way {
         name,
         url: listening.url(),
-        key: front.token().to_owned(),
+        key: server.token().to_owned(),
         messages,
     };
     let ways = [
@@ -186,8 +188,8 @@ async fn measure(gateway: &Gateway) {
             key: "k".into(),
             messages: false,
         },
-        to_front("front", false),
-        to_front("translated", true),
+        to_server("front", false),
+        to_server("translated", true),
     ];
     let http = http();
     // First, because memory that was in use once is used again and would not show.

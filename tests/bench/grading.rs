@@ -1,7 +1,7 @@
 //! What grading costs over the tests alone: `cargo bench -p proctor --bench grading`.
 //!
-//! For each recipe, in turn (A B A B): plain pytest on the task's tests in a room of its environment,
-//! and the whole grading of gold, from opening the room to closing it. Then, on Docker, one row of
+//! For each recipe, in turn (A B A B): plain pytest on the task's tests in a sandbox of its environment,
+//! and the whole grading of gold, from opening the sandbox to closing it. Then, on Docker, one row of
 //! SWE-bench by Proctor and by `run_instance` of `swebench` 5.0.2, in turn. Nothing here asserts a
 //! time. The first run builds the recipes' environments, which takes minutes and needs PyPI;
 //! `PROCTOR_BENCH_RECIPES` narrows the glob (`none` leaves them out), `PROCTOR_BENCH_SWEBENCH` names a
@@ -24,10 +24,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_core::{Cancel, Capacity, Environments, GradeRoom, grade_patch};
+use proctor_core::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
 use proctor_grade::GradeOptions;
-use proctor_sandbox_api::{Backend, Command, Machine, Prepared, RoomSpec};
-use proctor_seat::Sources;
+use proctor_sandbox_api::{Backend, Command, Machine, Prepared, SandboxRequest};
+use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
 
 const ROUNDS: usize = 3;
@@ -88,9 +88,9 @@ async fn against_pytest() {
     );
 }
 
-/// The command alone, in a room that is open already.
+/// The command alone, in a sandbox that is open already.
 async fn pytest(backend: &dyn Backend, environment: &Prepared, task: &Task) -> Duration {
-    let mut sandbox = backend.open(&spec(environment)).await.expect("a room");
+    let mut sandbox = backend.open(&spec(environment)).await.expect("a sandbox");
     let mut files: Vec<&str> = task
         .fail_to_pass
         .iter()
@@ -105,14 +105,14 @@ async fn pytest(backend: &dyn Backend, environment: &Prepared, task: &Task) -> D
         command = command.env(name, value.as_str());
     }
     let begun = Instant::now();
-    let done = sandbox.room().run(command).await.expect("a test run");
+    let done = sandbox.handle().run(command).await.expect("a test run");
     let took = begun.elapsed();
     assert!(done.exited.code.is_some_and(|code| code <= 1), "{}", done.stdout.text());
-    sandbox.close().await.expect("a closed room");
+    sandbox.close().await.expect("a closed sandbox");
     took
 }
 
-/// All of it: the room, the mask, the patch, the restored tests, the run, the verdict.
+/// All of it: the sandbox, the mask, the patch, the restored tests, the run, the verdict.
 async fn grading(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -121,7 +121,7 @@ async fn grading(
 ) -> Duration {
     let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
     let capacity = Capacity::of(&Machine::here());
-    let room = GradeRoom {
+    let handle = GradingSandbox {
         backend,
         environment,
         limits: &limits,
@@ -130,13 +130,14 @@ async fn grading(
         capacity: &capacity,
     };
     let begun = Instant::now();
-    let graded = grade_patch(room, task, gold, &GradeOptions::default()).await.expect("a grading");
+    let graded =
+        grade_patch(handle, task, gold, &GradeOptions::default()).await.expect("a grading");
     assert!(graded.verdict.resolved, "{}: {:?}", task.id, graded.verdict.evidence);
     begun.elapsed()
 }
 
-fn spec(environment: &Prepared) -> RoomSpec {
-    RoomSpec {
+fn spec(environment: &Prepared) -> SandboxRequest {
+    SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
         purpose: "bench".into(),

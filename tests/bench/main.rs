@@ -1,4 +1,4 @@
-//! What a room costs: `cargo bench -p proctor --bench rooms`.
+//! What a sandbox costs: `cargo bench -p proctor --bench sandboxes`.
 //!
 //! Every figure stands beside its alternative, measured in the same run and in turn (A B A B), so
 //! that the ratio holds when the machine's speed drifts. Nothing here asserts a time.
@@ -11,56 +11,56 @@
 
 mod bare;
 mod figures;
-mod rooms;
+mod sandboxes;
 
 use figures::Figures;
 
 #[tokio::main]
 async fn main() {
     let mut figures = Figures::default();
-    println!("agentd: {:.2} MB carried in the runtime", rooms::agent_bytes() as f64 / 1e6);
+    println!("agentd: {:.2} MB carried in the runtime", sandboxes::agent_bytes() as f64 / 1e6);
     let cache = tempfile::tempdir().expect("a folder for layers");
-    let native = rooms::native(cache.path()).await;
-    let docker = rooms::docker().await;
-    rooms::start(&native, "native", &mut figures, 40).await;
+    let native = sandboxes::native(cache.path()).await;
+    let docker = sandboxes::docker().await;
+    sandboxes::start(&native, "native", &mut figures, 40).await;
     if let Some(docker) = &docker {
         let bare = bare::Bare::connect(docker.image()).await;
-        rooms::start_against_bare(docker, &bare, &mut figures, 12).await;
-        rooms::steps(&native, docker, &bare, &mut figures).await;
+        sandboxes::start_against_bare(docker, &bare, &mut figures, 12).await;
+        sandboxes::steps(&native, docker, &bare, &mut figures).await;
         figures.ratio(
-            "step: docker exec (CLI) / docker room",
+            "step: docker exec (CLI) / docker sandbox",
             "step, docker exec CLI",
-            "step, docker room",
+            "step, docker sandbox",
         );
         figures.ratio(
-            "step: docker exec (bollard) / docker room",
+            "step: docker exec (bollard) / docker sandbox",
             "step, docker exec bollard",
-            "step, docker room",
+            "step, docker sandbox",
         );
         figures.ratio(
-            "step: docker exec (CLI) / native room",
+            "step: docker exec (CLI) / native sandbox",
             "step, docker exec CLI",
-            "step, native room",
+            "step, native sandbox",
         );
         figures.ratio(
-            "step: docker exec (bollard) / native room",
+            "step: docker exec (bollard) / native sandbox",
             "step, docker exec bollard",
-            "step, native room",
+            "step, native sandbox",
         );
         figures.ratio(
-            "start: docker room / bare create+start+exec",
-            "start, docker room",
+            "start: docker sandbox / bare create+start+exec",
+            "start, docker sandbox",
             "start, bare docker",
         );
         figures.ratio(
-            "start: bare create+start+exec / native room",
+            "start: bare create+start+exec / native sandbox",
             "start, bare docker",
-            "start, native room",
+            "start, native sandbox",
         );
     } else {
         println!("docker: NOT MEASURED: no engine answers");
-        rooms::steps_native(&native, &mut figures).await;
+        sandboxes::steps_native(&native, &mut figures).await;
     }
     figures.print();
-    rooms::memory(&native, 20).await;
+    sandboxes::memory(&native, 20).await;
 }

@@ -6,11 +6,11 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use proctor_core::{Cancel, Capacity, Environments, GradeRoom, grade_patch};
+use proctor_core::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, official::run_official};
-use proctor_sandbox_api::{Backend as _, Machine, Prepared, RoomSpec};
-use proctor_seat::Sources;
+use proctor_sandbox_api::{Backend as _, Machine, Prepared, SandboxRequest};
+use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
 
 use crate::{harness::Harness, median, swe_row::Row};
@@ -65,7 +65,7 @@ pub async fn against_the_harness(cache: &Path) {
         official.push(place.official(&gold).await);
         strict.push(place.strict(&gold).await);
         both.push(place.both(&gold, &place.machine()).await);
-        // A share for one room only.
+        // A share for one sandbox only.
         let one = Capacity::of(&Machine { cpus: 1.0, memory_mb: 1 << 20 });
         after.push(place.both(&gold, &one).await);
     }
@@ -126,7 +126,7 @@ impl Place {
 
     async fn grade(&self, task: &Task, patch: &str, capacity: &Capacity) -> Duration {
         let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
-        let room = GradeRoom {
+        let handle = GradingSandbox {
             backend: &self.docker,
             environment: &self.environment,
             limits: &limits,
@@ -135,25 +135,26 @@ impl Place {
             capacity,
         };
         let (options, begun) = (GradeOptions::default(), Instant::now());
-        let graded = grade_patch(room, task, patch.as_bytes(), &options).await.expect("a grading");
+        let graded =
+            grade_patch(handle, task, patch.as_bytes(), &options).await.expect("a grading");
         let (took, verdict) = (begun.elapsed(), graded.verdict);
         assert!(verdict.policies.values().all(|policy| policy.resolved), "{verdict:?}");
         took
     }
 
-    /// The official procedure alone, from opening its room to closing it.
+    /// The official procedure alone, from opening its sandbox to closing it.
     async fn official(&self, patch: &str) -> Duration {
-        let spec = RoomSpec {
+        let spec = SandboxRequest {
             environment: self.environment.clone(),
             limits: SandboxSpec::default(),
             purpose: "bench".into(),
         };
         let begun = Instant::now();
-        let mut sandbox = self.docker.open(&spec).await.expect("a room");
-        let run = run_official(sandbox.room(), &self.task, patch.as_bytes(), None).await;
+        let mut sandbox = self.docker.open(&spec).await.expect("a sandbox");
+        let run = run_official(sandbox.handle(), &self.task, patch.as_bytes(), None).await;
         let run = run.expect("a run").expect("an official run");
         assert!(run.official.resolved, "{}", String::from_utf8_lossy(&run.log));
-        sandbox.close().await.expect("a closed room");
+        sandbox.close().await.expect("a closed sandbox");
         begun.elapsed()
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// Every crate of the house and the crates of the house that it may use (dev-dependencies aside).
+/// Every crate of the run context and the crates of the run context that it may use (dev-dependencies aside).
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-types", &[]),
     ("proctor-wire", &[]),
@@ -19,8 +19,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-docker", &["proctor-types", "proctor-wire", "proctor-sandbox-api"]),
     ("proctor-scaffold-api", &["proctor-types", "proctor-sandbox-api"]),
     ("proctor-scaffolds", &["proctor-types", "proctor-sandbox-api", "proctor-scaffold-api"]),
-    ("proctor-seat", &["proctor-types", "proctor-record", "proctor-sandbox-api"]),
-    ("proctor-grade", &["proctor-types", "proctor-record", "proctor-sandbox-api", "proctor-seat"]),
+    ("proctor-setup", &["proctor-types", "proctor-record", "proctor-sandbox-api"]),
+    ("proctor-grade", &["proctor-types", "proctor-record", "proctor-sandbox-api", "proctor-setup"]),
     (
         "proctor-recipes",
         &[
@@ -28,7 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "proctor-datasets",
             "proctor-record",
             "proctor-sandbox-api",
-            "proctor-seat",
+            "proctor-setup",
             "proctor-grade",
         ],
     ),
@@ -41,7 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "proctor-egress",
             "proctor-sandbox-api",
             "proctor-scaffold-api",
-            "proctor-seat",
+            "proctor-setup",
             "proctor-grade",
         ],
     ),

@@ -249,7 +249,7 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
     ] {
         let said = bench.stage.run(["resume", out.to_str().unwrap(), "--set", wrong], 2);
         let said = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert!(said.contains(says) && said.contains(" mend: "), "{says}: {said}");
+        assert!(said.contains(says) && said.contains(" hint: "), "{says}: {said}");
     }
     bench.stage.run(["resume", out.to_str().unwrap(), "--set", &set], 0);
     assert_eq!(bench.fake.requests().len(), 6 + 8);

@@ -78,7 +78,7 @@ fn an_endpoint_that_refuses_the_first_request_is_a_fault() {
     assert_eq!(fake.requests().len(), 1, "what would only be repeated is not");
 }
 
-/// One quick step, a slow answer in which the room dies, then a submission.
+/// One quick step, a slow answer in which the sandbox dies, then a submission.
 const SLOW: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -96,9 +96,9 @@ name = "submit"
 arguments = {}
 "#;
 
-/// A room whose agent is killed from outside in mid-trial: the try does not count and is kept, and
+/// A sandbox whose agent is killed from outside in mid-trial: the try does not count and is kept, and
 /// the trial is done again.
-fn killed_room(kind: &str, kill: impl Fn(&Path)) {
+fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -135,7 +135,7 @@ fn docker_a_container_killed_from_outside_is_tried_again() {
     if !docker("docker_a_container_killed_from_outside_is_tried_again") {
         return;
     }
-    killed_room("docker", |out| {
+    killed_sandbox("docker", |out| {
         // Other tests' containers run beside this one: its purpose names this run's trial.
         let run = fs::read_to_string(out.join("run.json")).unwrap();
         let run: serde_json::Value = serde_json::from_str(&run).unwrap();

@@ -5,7 +5,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use proctor_seat::Sources;
+use proctor_setup::Sources;
 use proctor_types::Source;
 use serde_json::{Value, json};
 

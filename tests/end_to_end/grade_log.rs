@@ -39,7 +39,7 @@ fn a_forged_log_has_both_verdicts_on_standard_output() {
 }
 
 #[test]
-fn a_parser_a_file_or_a_row_that_is_not_known_is_named_with_the_mend() {
+fn a_parser_a_file_or_a_row_that_is_not_known_is_named_with_the_hint() {
     let stage = Stage::new();
     let log = stage.file("test_output.txt", FORGED);
     let tell = |row_text: &str, log: &str| {
@@ -55,7 +55,7 @@ fn a_parser_a_file_or_a_row_that_is_not_known_is_named_with_the_mend() {
     }
     let plain = json!({"name": "swe-bench", "details": {"log_parser": "parse_log_pytest"}});
     let said = tell(&row(plain), "nowhere.txt");
-    assert!(said.contains("nowhere.txt") && said.contains("mend"), "{said}");
+    assert!(said.contains("nowhere.txt") && said.contains("hint"), "{said}");
     let said = tell("{\"schema_version\": 1}", log.to_str().unwrap());
     assert!(said.contains("row.json"), "{said}");
 }

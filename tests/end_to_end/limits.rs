@@ -111,7 +111,7 @@ fn what_is_too_much_to_look_at_does_not_keep_a_trial_from_its_verdict() {
     assert_eq!(report["tasks"][0]["resolved"], false);
 }
 
-/// A model may do away with its work, and with the room's own programs: that is its result.
+/// A model may do away with its work, and with the sandbox's own programs: that is its result.
 fn lost(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let commands = [

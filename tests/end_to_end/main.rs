@@ -7,7 +7,7 @@ mod budgets;
 mod certificate;
 mod demo;
 mod door_clients;
-mod doors;
+mod network;
 mod faults;
 mod fea_bench;
 mod featurebench;

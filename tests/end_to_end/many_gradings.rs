@@ -1,4 +1,4 @@
-//! Many patches at once: as many rooms as one budget of CPU and memory has place for, and no more.
+//! Many patches at once: as many sandboxes as one budget of CPU and memory has place for, and no more.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::stage::{Stage, arm, docker, find};
 
 const PATCHES: usize = 5;
 
-/// A task whose test says when it began and ended, by the one clock that all rooms share.
+/// A task whose test says when it began and ended, by the one clock that all sandboxes share.
 fn napping(stage: &Stage) -> String {
     let source = stage.path("nap");
     fs::create_dir_all(source.join("tests")).unwrap();
@@ -70,7 +70,7 @@ fn most_at_once(stage: &Stage, out: &str) -> usize {
 fn gradings_share_one_budget(kind: &str) {
     let stage = Stage::new();
     let tasks = napping(&stage);
-    // A room has one CPU and 2048 MiB unless told otherwise: place for two by either.
+    // A sandbox has one CPU and 2048 MiB unless told otherwise: place for two by either.
     for (out, budget) in [("cpus", ["--cpus", "2.5"]), ("memory", ["--memory-mb", "4100"])] {
         let (folder, patches) = (stage.path(out), predictions(&stage, out));
         let place = ["--tasks", &tasks, "--out", folder.to_str().unwrap(), "--sandbox", kind];
@@ -87,7 +87,7 @@ fn gradings_share_one_budget(kind: &str) {
 }
 
 #[test]
-fn many_gradings_share_one_budget_in_native_rooms() {
+fn many_gradings_share_one_budget_in_native_sandboxes() {
     gradings_share_one_budget("native");
 }
 

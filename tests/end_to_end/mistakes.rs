@@ -1,4 +1,4 @@
-//! The user's mistakes: exit status 2, the key or file, and the mend.
+//! The user's mistakes: exit status 2, the key or file, and the hint.
 
 use crate::stage::Stage;
 
@@ -77,7 +77,7 @@ fn a_value_that_cannot_be_meant_is_told_by_its_key() {
         ("sandbox.memory_mb=99999999999999", "sandbox.memory_mb"),
         ("jobs=0", "jobs"),
         ("budget=[5]", "budget"),
-        ("arms.0.seal=[\"remove\"]", "arms.0.seal"),
+        ("arms.0.leak_check=[\"remove\"]", "arms.0.leak_check"),
         ("budget.run=[3]", "budget.run"),
     ] {
         let said = mistake(NOOP, &["--set", set]);

@@ -96,7 +96,7 @@ fn killed_and_resumed(kind: &str) {
     child.wait().unwrap();
     let before = finished(&out);
     assert_eq!(before.len(), 1);
-    wait_for("the room's processes to end with the runtime", || {
+    wait_for("the sandbox's processes to end with the runtime", || {
         (kind == "docker" || processes(&sleeper).is_empty()).then_some(())
     });
 
@@ -143,7 +143,7 @@ fn containers(pid: &str) -> usize {
     listed.lines().filter(|runtime| runtime.starts_with(&format!("{pid}."))).count()
 }
 
-/// ^C closes the rooms, says how to go on, and leaves no outcome behind.
+/// ^C closes the sandboxes, says how to go on, and leaves no outcome behind.
 fn interrupted(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (script, _) = slow();

@@ -1,4 +1,4 @@
-//! One trial of a scripted model in a room with a door.
+//! One trial of a scripted model in a sandbox with a proxy.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, events, find, root};
 
-/// A trial of these commands, a step each, in a room whose task is about the package `widget` of
+/// A trial of these commands, a step each, in a sandbox whose task is about the package `widget` of
 /// `acme/widget`; then the events of its journal.
 pub struct Trial {
     pub stage: Stage,
@@ -78,7 +78,7 @@ impl Trial {
         (shown, ledger)
     }
 
-    /// Every step in which the door was asked for what the task blocks is in the verdict.
+    /// Every step in which the proxy was asked for what the task blocks is in the verdict.
     fn verdict_tells(&self, out: &Path, ledger: &Ledger) {
         let blocked =
             |event: &Value| matches!(event["reason"].as_str(), Some("task_blocked" | "task_alias"));
@@ -102,7 +102,7 @@ impl Trial {
     }
 }
 
-/// The door's lines by step.
+/// The proxy's lines by step.
 pub type Ledger = BTreeMap<u64, Vec<Value>>;
 
 /// The steps' commands as the script of a model that then submits.

@@ -1,5 +1,5 @@
 //! Every key of a run configuration with values that it cannot have: exit status 2, the file with its
-//! line, the key as it was written, a mend, and no word of the program's own.
+//! line, the key as it was written, a hint, and no word of the program's own.
 
 use std::process::Output;
 
@@ -35,7 +35,7 @@ const TABLES: &[(&str, &str, Keys)] = &[
             ("jobs", Count),
             ("sandbox", Table),
             ("network", Table),
-            ("seal", Table),
+            ("leak_check", Table),
             ("budget", Table),
             ("arms", Table),
             ("models", Table),
@@ -45,7 +45,7 @@ const TABLES: &[(&str, &str, Keys)] = &[
     ),
     ("[sandbox]", "sandbox", SANDBOX),
     ("[network]", "network", NETWORK),
-    ("[seal]", "seal", SEAL),
+    ("[leak_check]", "leak_check", LEAK_CHECK),
     ("[budget]", "budget", BUDGET),
     ("[budget.arm]", "budget.arm", SHARED),
     ("[budget.run]", "budget.run", SHARED),
@@ -58,14 +58,14 @@ const TABLES: &[(&str, &str, Keys)] = &[
             ("model", Text),
             ("sandbox", Table),
             ("network", Table),
-            ("seal", Table),
+            ("leak_check", Table),
             ("budget", Table),
             ("replay", Text),
         ],
     ),
     ("[arms.sandbox]", "arms.0.sandbox", SANDBOX),
     ("[arms.network]", "arms.0.network", NETWORK),
-    ("[arms.seal]", "arms.0.seal", SEAL),
+    ("[arms.leak_check]", "arms.0.leak_check", LEAK_CHECK),
     ("[arms.budget]", "arms.0.budget", BUDGET),
     (
         "[models.\"m-1.5\"]",
@@ -123,7 +123,7 @@ const NETWORK: Keys = &[
     ("audit", Flag),
     ("ca_file", Text),
 ];
-const SEAL: Keys = &[("on_finding", Choice)];
+const LEAK_CHECK: Keys = &[("on_finding", Choice)];
 const SHARED: Keys = &[
     ("steps", Count),
     ("input_tokens", Count),
@@ -229,7 +229,7 @@ fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{args:?}\n{text}\n{said}");
     assert!(done.stdout.is_empty());
-    assert!(said.contains("\n mend: "), "no mend: {said}\n{text}");
+    assert!(said.contains("\n hint: "), "no hint: {said}\n{text}");
     // The folder's own name is random.
     let words = said.replace(stage.dir.path().to_str().unwrap(), "");
     for word in [
@@ -347,7 +347,7 @@ fn credentials_in_a_setting_are_refused_and_not_shown() {
     let stage = Stage::new();
     let secret = secret();
     let url = format!("https://u:{secret}@host/v1");
-    for (head, line, mend) in [
+    for (head, line, hint) in [
         ("[models.\"m-1.5\"]", format!("base_url = '{url}'"), "environment variable"),
         ("[models.\"m-1.5\"]", format!("base_url = '//u:{secret}@host'"), "environment variable"),
         ("[models.\"m-1.5\"]", format!("base_url = 'u:{secret}@host/v1'"), "environment variable"),
@@ -359,7 +359,7 @@ fn credentials_in_a_setting_are_refused_and_not_shown() {
         ("[network]", format!("allow = ['{url}'"), "correct this line"),
     ] {
         let said = told(&stage, &with(head, &line), &[]);
-        assert!(!said.contains(&secret) && said.contains(mend), "{mend}: {said}");
+        assert!(!said.contains(&secret) && said.contains(hint), "{hint}: {said}");
     }
     let set = format!("models.\"m-1.5\".base_url={url}");
     let said = told(&stage, &with("", ""), &["--set", &set]);

@@ -1,4 +1,4 @@
-//! A row of SWE-bench 5.x, graded by its own harness's procedure beside the strict one, in rooms of
+//! A row of SWE-bench 5.x, graded by its own harness's procedure beside the strict one, in sandboxes of
 //! both kinds, from a run and from predictions in every form that harnesses write.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
@@ -114,7 +114,7 @@ fn a_row_is_graded_officially_on_docker_by_its_own_script() {
     let journals = find(&stage.path("run"), "trajectory.jsonl");
     assert_eq!(journals.len(), 2);
     for journal in journals {
-        assert_eq!(events(&journal, "seated")[0]["environment"]["base"], id.as_str());
+        assert_eq!(events(&journal, "set up")[0]["environment"]["base"], id.as_str());
     }
     // The row's own script ran, in its own environment.
     let log = official_log(&stage.path("gold"));
@@ -162,7 +162,7 @@ fn a_row_of_swe_smith_is_graded_officially_on_docker() {
 }
 
 #[test]
-fn a_row_is_graded_officially_in_native_rooms() {
+fn a_row_is_graded_officially_in_native_sandboxes() {
     let stage = Stage::new();
     let mut row = row(&stage);
     // The classic form: neither a script nor a parser in the row.

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use proctor_seat::Sources;
+use proctor_setup::Sources;
 use proctor_types::{Source, sha256_hex};
 use serde_json::{Value, json};
 

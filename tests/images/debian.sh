@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the images that the Docker tests start rooms from, without an image registry: a minimal
+# Makes the images that the Docker tests start sandboxes from, without an image registry: a minimal
 # Debian with Python, and the same with Git and patch as benchmarks' own images have them, by
 # debootstrap from the machine's own Debian mirror. Leaves what is there already.
 #

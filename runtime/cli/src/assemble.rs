@@ -8,15 +8,15 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
-    Cancel, Capacity, Environments, FrozenTests, House, Plan, PlannedTask, Progress, RetryPolicy,
-    Seals, SharedMeters, Verdicts,
+    Cancel, Capacity, Environments, FrozenTests, LeakChecks, Plan, PlannedTask, Progress,
+    RetryPolicy, RunContext, SharedMeters, Verdicts,
 };
 use proctor_egress::{Egress, Policy};
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::{Backend, Machine};
-use proctor_seat::Sources;
+use proctor_setup::Sources;
 use proctor_types::{Arm, Fault, FlakePolicy, Layer, NetworkMode, RunRecord, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -86,7 +86,7 @@ pub fn check_models(
         };
         checked.map_err(|fault| {
             let what = format!("arm {}: {}", arm.name, fault.what);
-            place(arm, UserError { what, mend: fault.mend })
+            place(arm, UserError { what, hint: fault.hint })
         })?;
     }
     Ok(())
@@ -146,13 +146,13 @@ impl Scripts {
     }
 }
 
-/// Checks that each task's `blocked_urls` can be kept, where an arm opens a door at all.
-pub fn check_doors(arms: &[Arm], tasks: &[PlannedTask]) -> Result<(), UserError> {
+/// Checks that each task's `blocked_urls` can be kept, where an arm opens a proxy at all.
+pub fn check_egress(arms: &[Arm], tasks: &[PlannedTask]) -> Result<(), UserError> {
     for arm in arms.iter().filter(|arm| arm.network.mode != NetworkMode::Closed) {
         for planned in tasks {
             Policy::new(&arm.network, &planned.task).map_err(|why| {
                 UserError::new(format!("task {}: {why}", planned.task.id))
-                    .mend("docs/egress.md has the grammar")
+                    .hint("docs/egress.md has the grammar")
             })?;
         }
     }
@@ -180,7 +180,9 @@ impl Flakes {
         for kind in kinds.into_iter().map(|kind| serde_json::json!(kind)) {
             if kind != certificate.backend.as_str() {
                 let made = &certificate.backend;
-                eprintln!("note: the certificate was made in {made} rooms, and these are {kind}");
+                eprintln!(
+                    "note: the certificate was made in {made} sandboxes, and these are {kind}"
+                );
             }
         }
         let mut unreliable = BTreeMap::new();
@@ -210,7 +212,7 @@ pub fn capacity(
 
 /// Everything that the trials of a run share. `endpoints` are the rate limits of the configuration,
 /// as addressed as the plan is.
-pub fn house(
+pub fn context(
     run: RunDir,
     plan: &Plan,
     endpoints: Vec<EndpointRates>,
@@ -218,7 +220,7 @@ pub fn house(
     cache: &Path,
     (verdicts, flakes): (Grading, Flakes),
     progress: UnboundedSender<Progress>,
-) -> Result<House, CommandError> {
+) -> Result<RunContext, CommandError> {
     let blobs = Arc::new(run.blobs());
     let granted = match run.read_run()?.config.get("grading") {
         Some(granted) => serde_json::from_value(granted.clone())?,
@@ -238,16 +240,16 @@ pub fn house(
         })
         .collect();
     let egress = Egress::new()
-        .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress door: {error}")))?;
+        .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress proxy: {error}")))?;
     let gateway = Gateway::new(PriceTable::shipped()?)?.rates(endpoints, RatePolicy::shipped()?);
-    Ok(House {
+    Ok(RunContext {
         shared: SharedMeters::of(&run, plan)?,
         run: Arc::new(run),
         blobs,
         backends,
         scaffolds,
         environments: Environments::new(Sources::new(cache.join("sources"))),
-        seals: Seals::new(cache.join("seals")),
+        leak_checks: LeakChecks::new(cache.join("leak-checks")),
         gateway: Arc::new(gateway),
         egress,
         grading: GradeOptions::default(),

@@ -7,7 +7,7 @@ use proctor_record::RecordError;
 /// What ended a command, with the exit status that the design fixes.
 #[derive(Debug)]
 pub enum CommandError {
-    /// The user's mistake: says which key or file, and the mend. Exit status 2.
+    /// The user's mistake: says which key or file, and the hint. Exit status 2.
     User(UserError),
     /// Anything else. Exit status 1.
     Other(anyhow::Error),
@@ -16,24 +16,24 @@ pub enum CommandError {
 #[derive(Debug)]
 pub struct UserError {
     pub what: String,
-    pub mend: Option<String>,
+    pub hint: Option<String>,
 }
 
 impl UserError {
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), mend: None }
+        Self { what: what.into(), hint: None }
     }
 
     #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 }
 
 impl CommandError {
-    /// An error of a run directory that the user named. Which of them the user can mend by naming
-    /// another is the record's to know; each message says the mend.
+    /// An error of a run directory that the user named. Which of them the user can hint by naming
+    /// another is the record's to know; each message says the hint.
     pub fn of_run(error: RecordError) -> Self {
         match error {
             RecordError::NotARun { .. }
@@ -69,10 +69,10 @@ where
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::User(UserError { what, mend }) => {
+            Self::User(UserError { what, hint }) => {
                 write!(f, "error: {what}")?;
-                match mend {
-                    Some(mend) => write!(f, "\n mend: {mend}"),
+                match hint {
+                    Some(hint) => write!(f, "\n hint: {hint}"),
                     None => Ok(()),
                 }
             }

@@ -16,6 +16,6 @@ pub fn cache() -> Result<PathBuf, UserError> {
     match from("HOME") {
         Some(home) => Ok(PathBuf::from(home).join(".cache/proctor")),
         None => Err(UserError::new("neither PROCTOR_CACHE nor HOME is set")
-            .mend("set PROCTOR_CACHE to a folder for environments and sources")),
+            .hint("set PROCTOR_CACHE to a folder for environments and sources")),
     }
 }

@@ -32,9 +32,9 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut done: usize, tri
             }
             Progress::Started { trial, arm } => format!("{}: started", name(&trial, &arm)),
             Progress::NotStarted { trial, arm, scope, budget } => {
-                let mend = format!("`proctor resume RUN --set budget.{scope}...` raises it");
+                let hint = format!("`proctor resume RUN --set budget.{scope}...` raises it");
                 format!(
-                    "{}: not started: the {scope}'s {budget} limit is spent; {mend}",
+                    "{}: not started: the {scope}'s {budget} limit is spent; {hint}",
                     name(&trial, &arm)
                 )
             }

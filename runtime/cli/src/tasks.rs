@@ -8,7 +8,7 @@ use std::{
 use proctor_core::PlannedTask;
 use proctor_datasets::{Hub, Loaded};
 use proctor_sandbox_api::Backend;
-use proctor_seat::Sources;
+use proctor_setup::Sources;
 
 use crate::error::{CommandError, UserError};
 
@@ -20,7 +20,7 @@ pub async fn read(patterns: &[String], beside: &Path, cache: &Path) -> Result<Lo
     let patterns: Vec<_> = patterns.iter().map(|pattern| placed(pattern, beside)).collect();
     let hub = Hub::of_this_host(cache.join("hub"));
     proctor_datasets::load_with(&patterns, Path::new("."), &hub).await.map_err(|error| {
-        UserError::new(error.to_string()).mend(
+        UserError::new(error.to_string()).hint(
             "name files that are there, from the current folder or else from the \
                  configuration's, or a dataset: docs/datasets.md",
         )
@@ -41,16 +41,16 @@ pub async fn load(
 /// Reads what some patterns name, where it is whole and not empty; nothing is built.
 pub async fn whole(patterns: &[String], beside: &Path, cache: &Path) -> Result<Loaded, UserError> {
     if patterns.is_empty() {
-        return Err(UserError::new("no tasks are named").mend("name a file, a glob or a dataset"));
+        return Err(UserError::new("no tasks are named").hint("name a file, a glob or a dataset"));
     }
     let loaded = read(patterns, beside, cache).await?;
     if !loaded.bad.is_empty() {
         let rows: Vec<_> = loaded.bad.iter().map(ToString::to_string).collect();
-        return Err(UserError::new(rows.join("\n")).mend("correct or remove these rows"));
+        return Err(UserError::new(rows.join("\n")).hint("correct or remove these rows"));
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
         return Err(UserError::new(format!("no task in {}", patterns.join(", ")))
-            .mend("name files of tasks or recipes, or a dataset: docs/datasets.md"));
+            .hint("name files of tasks or recipes, or a dataset: docs/datasets.md"));
     }
     Ok(loaded)
 }

@@ -1,4 +1,4 @@
-//! The wish that a run ends now: trials close their rooms and leave no outcome, `resume` takes over.
+//! The wish that a run ends now: trials close their sandboxes and leave no outcome, `resume` takes over.
 
 use proctor_types::{Fault, Layer};
 use tokio::sync::watch;

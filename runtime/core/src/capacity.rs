@@ -9,11 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// CPUs are counted in thousandths.
 const WHOLE_CPU: f64 = 1000.0;
 
-/// What a machine has for grading rooms; each holds its limits' share while it is open.
+/// What a machine has for grading sandboxes; each holds its limits' share while it is open.
 ///
 /// `jobs` is no measure of it: a trial that is driven mostly waits for its model, so many of them
 /// fit on few CPUs. A grading computes all the time, and one more than the machine has CPUs for
-/// only takes the others towards their time limits. A room that asks for more than there is gets
+/// only takes the others towards their time limits. A sandbox that asks for more than there is gets
 /// the whole, alone.
 #[derive(Debug)]
 pub struct Capacity {
@@ -37,8 +37,8 @@ impl Capacity {
         Self { cpus: pool(machine.cpus * WHOLE_CPU), memory: pool(machine.memory_mb as f64) }
     }
 
-    /// How many rooms of these limits fit at once; at least one.
-    pub fn rooms(&self, limits: &SandboxSpec) -> usize {
+    /// How many sandboxes of these limits fit at once; at least one.
+    pub fn sandboxes(&self, limits: &SandboxSpec) -> usize {
         let (cpus, memory) = self.wanted(limits);
         (self.cpus.0 / cpus).min(self.memory.0 / memory) as usize
     }
@@ -74,7 +74,7 @@ impl Capacity {
     }
 }
 
-/// At least one, so that no room is free of charge.
+/// At least one, so that no sandbox is free of charge.
 fn whole(size: f64) -> u32 {
     size.clamp(1.0, f64::from(u32::MAX)) as u32
 }
@@ -83,41 +83,41 @@ fn whole(size: f64) -> u32 {
 mod tests {
     use super::*;
 
-    fn room(cpus: f64, memory_mb: u64) -> SandboxSpec {
+    fn handle(cpus: f64, memory_mb: u64) -> SandboxSpec {
         SandboxSpec { cpus, memory_mb, ..SandboxSpec::default() }
     }
 
     #[test]
     fn either_pool_can_be_what_is_full_and_a_dropped_share_is_back() {
         let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 3000 });
-        let first = capacity.try_take(&room(0.5, 2000)).unwrap();
-        assert!(capacity.try_take(&room(0.5, 2000)).is_none(), "memory is full");
+        let first = capacity.try_take(&handle(0.5, 2000)).unwrap();
+        assert!(capacity.try_take(&handle(0.5, 2000)).is_none(), "memory is full");
         // What was taken of the CPUs meanwhile went back.
-        let second = capacity.try_take(&room(1.5, 500)).unwrap();
-        assert!(capacity.try_take(&room(0.1, 100)).is_none(), "the CPUs are full");
+        let second = capacity.try_take(&handle(1.5, 500)).unwrap();
+        assert!(capacity.try_take(&handle(0.1, 100)).is_none(), "the CPUs are full");
         drop((first, second));
-        assert!(capacity.try_take(&room(2.0, 3000)).is_some());
+        assert!(capacity.try_take(&handle(2.0, 3000)).is_some());
     }
 
     #[tokio::test]
     async fn what_is_larger_than_the_machine_gets_all_of_it_alone() {
         let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 1000 });
-        assert_eq!(capacity.rooms(&room(64.0, 1 << 20)), 1);
-        assert_eq!(capacity.rooms(&room(0.5, 300)), 3, "the memory of three, the CPUs of four");
-        let all = capacity.take(&room(64.0, 1 << 20)).await.unwrap();
-        assert!(capacity.try_take(&room(0.1, 1)).is_none());
+        assert_eq!(capacity.sandboxes(&handle(64.0, 1 << 20)), 1);
+        assert_eq!(capacity.sandboxes(&handle(0.5, 300)), 3, "the memory of three, the CPUs of four");
+        let all = capacity.take(&handle(64.0, 1 << 20)).await.unwrap();
+        assert!(capacity.try_take(&handle(0.1, 1)).is_none());
         drop(all);
-        assert!(capacity.try_take(&room(0.1, 1)).is_some());
+        assert!(capacity.try_take(&handle(0.1, 1)).is_some());
     }
 
     #[tokio::test]
     async fn those_who_wait_go_first() {
         let capacity = Arc::new(Capacity::of(&Machine { cpus: 2.0, memory_mb: 1000 }));
-        let half = capacity.take(&room(1.0, 1)).await.unwrap();
-        let (waits, whole) = (Arc::clone(&capacity), room(2.0, 1));
+        let half = capacity.take(&handle(1.0, 1)).await.unwrap();
+        let (waits, whole) = (Arc::clone(&capacity), handle(2.0, 1));
         let waiting = tokio::spawn(async move { waits.take(&whole).await });
         tokio::task::yield_now().await;
-        assert!(capacity.try_take(&room(1.0, 1)).is_none(), "it is put aside for who waits");
+        assert!(capacity.try_take(&handle(1.0, 1)).is_none(), "it is put aside for who waits");
         drop(half);
         waiting.await.unwrap().unwrap();
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proctor_types::{Fault, TrialId};
 use tokio::{sync::Semaphore, task::JoinSet};
 
-use crate::{House, Plan, TrialEnd, run_trial};
+use crate::{RunContext, Plan, TrialEnd, run_trial};
 
 /// One trial of the plan and what it came to; `Err` where not even a fault could be recorded.
 pub struct Dispatched {
@@ -14,21 +14,21 @@ pub struct Dispatched {
     pub end: Result<Option<TrialEnd>, Fault>,
 }
 
-/// Runs every trial that is not finished yet, started in the order of the plan. Dropping the future aborts what runs: rooms close
+/// Runs every trial that is not finished yet, started in the order of the plan. Dropping the future aborts what runs: sandboxes close
 /// with their trials, journals keep what was recorded, and `resume` takes it from there.
-pub async fn dispatch(house: Arc<House>, plan: &Plan, jobs: usize) -> Vec<Dispatched> {
+pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec<Dispatched> {
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
     for (index, (id, planned, arm)) in plan.trials().into_iter().enumerate() {
         // Before the task is made: tasks that ask for a place by themselves come in any order.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
-        if house.cancel.is_told() {
+        if context.cancel.is_told() {
             break;
         }
-        let house = Arc::clone(&house);
+        let context = Arc::clone(&context);
         running.spawn(async move {
             let _permit = permit;
-            let end = run_trial(&house, &id, &planned, &arm).await;
+            let end = run_trial(&context, &id, &planned, &arm).await;
             (index, Dispatched { trial: id, end })
         });
     }

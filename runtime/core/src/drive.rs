@@ -1,4 +1,4 @@
-//! One try: seat, drive, collect.
+//! One try: set up, drive, collect.
 
 use std::{
     sync::Arc,
@@ -10,24 +10,24 @@ use proctor_record::{
     Journal, Tree, TrialDir,
     patch::{self, PatchPolicy},
 };
-use proctor_sandbox_api::{Prepared, RoomSpec, Sandbox, wire::RawPath};
+use proctor_sandbox_api::{Prepared, SandboxRequest, Sandbox, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
-use proctor_seat::LayerSeal;
+use proctor_setup::LayerFindings;
 use proctor_types::{
     Arm, BudgetScope, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
 };
 use serde_json::{Map, json};
 
 use crate::{
-    Cancel, House, Progress,
-    doors::Doors,
+    Cancel, RunContext, Progress,
+    network::SandboxNetwork,
     recorder::{Recorder, Wait, record_fault},
     session::TrialSession,
 };
 
 /// What one try needs to know.
 pub(crate) struct Try<'a> {
-    pub(crate) house: &'a Arc<House>,
+    pub(crate) context: &'a Arc<RunContext>,
     pub(crate) id: &'a TrialId,
     pub(crate) task: &'a Task,
     pub(crate) arm: &'a Arm,
@@ -35,7 +35,7 @@ pub(crate) struct Try<'a> {
     pub(crate) number: u32,
     pub(crate) environment: &'a Prepared,
     /// What the environment holds of the task's secrets.
-    pub(crate) seal: &'a LayerSeal,
+    pub(crate) leak_check: &'a LayerFindings,
 }
 
 impl Try<'_> {
@@ -44,7 +44,7 @@ impl Try<'_> {
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
         let journal = Journal::create(self.dir.trajectory(), self.number).map_err(record_fault)?;
-        let recorder = Recorder::new(journal, Arc::clone(&self.house.blobs), self.on_wait());
+        let recorder = Recorder::new(journal, Arc::clone(&self.context.blobs), self.on_wait());
         recorder
             .append(Event::TrialStarted {
                 task: self.id.task.clone(),
@@ -55,9 +55,9 @@ impl Try<'_> {
         let mut sandbox = self.open().await?;
         let driven = tokio::select! {
             driven = self.drive(sandbox.as_ref(), &recorder, begun) => driven,
-            () = self.house.cancel.told() => Err(Cancel::fault()),
+            () = self.context.cancel.told() => Err(Cancel::fault()),
         };
-        // The room is closed before its fault is passed on: a try never leaves one behind.
+        // The sandbox is closed before its fault is passed on: a try never leaves one behind.
         let closed = sandbox.close().await;
         let outcome = driven?;
         closed?;
@@ -67,10 +67,10 @@ impl Try<'_> {
     }
 
     async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
-        let backend = self.house.backend(self.arm.sandbox.kind)?;
+        let backend = self.context.backend(self.arm.sandbox.kind)?;
         let mut environment = self.environment.clone();
-        environment.covers = self.seal.covers(self.task);
-        let spec = RoomSpec { environment, limits: self.limits(), purpose: self.id.to_string() };
+        environment.covers = self.leak_check.covers(self.task);
+        let spec = SandboxRequest { environment, limits: self.limits(), purpose: self.id.to_string() };
         backend.open(&spec).await
     }
 
@@ -91,18 +91,18 @@ impl Try<'_> {
         recorder: &Arc<Recorder>,
         begun: Instant,
     ) -> Result<Outcome, Fault> {
-        let room = sandbox.room();
-        let sealed =
-            proctor_seat::prepare_for_driving(room, self.task, self.seal, self.arm.seal.on_finding)
+        let handle = sandbox.handle();
+        let leaks =
+            proctor_setup::prepare_for_driving(handle, self.task, self.leak_check, self.arm.leak_check.on_finding)
                 .await?;
-        let note = Map::from_iter([("sealed".to_owned(), json!(sealed))]);
+        let note = Map::from_iter([("checked for leaks".to_owned(), json!(leaks))]);
         recorder.append(Event::Noted { note }).await?;
         let workdir = RawPath::from(self.task.workdir.as_str());
-        let base = recorder.snapshot(room, &workdir, true).await?;
+        let base = recorder.snapshot(handle, &workdir, true).await?;
         let not_enforced = sandbox.enforcement().not_enforced.clone();
         recorder
-            .append(Event::Seated {
-                backend: self.house.backend(self.arm.sandbox.kind)?.name().into(),
+            .append(Event::SetupFinished {
+                backend: self.context.backend(self.arm.sandbox.kind)?.name().into(),
                 start_ms: begun.elapsed().as_secs_f64() * 1e3,
                 base_snapshot: base.digest(),
                 not_enforced: not_enforced.clone(),
@@ -110,23 +110,23 @@ impl Try<'_> {
             })
             .await?;
 
-        // The agent's clock starts here: what seating took is not its doing.
-        let shared = self.house.shared.of_arm(&self.arm.id);
+        // The agent's clock starts here: what setup took is not its doing.
+        let shared = self.context.shared.of_arm(&self.arm.id);
         let meter = Arc::new(Meter::new(self.arm.budget.clone()).sharing(shared));
         let gateway = match &self.arm.model {
             None => None,
             Some(model) => {
                 let sink = Arc::clone(recorder) as Arc<dyn proctor_gateway::ExchangeSink>;
-                let opened = self.house.gateway.open_metered(model, Arc::clone(&meter), sink)?;
+                let opened = self.context.gateway.open_metered(model, Arc::clone(&meter), sink)?;
                 Some(Arc::new(opened))
             }
         };
-        let scaffold = Arc::clone(self.house.scaffold(&self.arm.scaffold)?);
+        let scaffold = Arc::clone(self.context.scaffold(&self.arm.scaffold)?);
         let asking = (scaffold.as_ref(), gateway.as_ref());
-        let doors = Doors::open(self.house, (self.arm, self.task), asking, room, recorder).await?;
+        let network = SandboxNetwork::open(self.context, (self.arm, self.task), asking, handle, recorder).await?;
         let mut session = TrialSession::new(
-            self.brief(&doors)?,
-            Arc::clone(room),
+            self.brief(&network)?,
+            Arc::clone(handle),
             Arc::clone(recorder),
             (Arc::clone(&meter), gateway),
             base.clone(),
@@ -137,10 +137,10 @@ impl Try<'_> {
         let ended = tokio::select! {
             ended = scaffold.drive(&mut session) => ended,
             kind = meter.time_up() => Err(Stop::Budget(kind)),
-            stop = doors.stopped() => Err(stop),
+            stop = network.stopped() => Err(stop),
         };
         // Before anything is concluded: what was asked of them is in the record then.
-        doors.close().await?;
+        network.close().await?;
         let ending = match ended {
             Ok(Finish::Submitted) => Ending::Submitted,
             Ok(Finish::Exited { why }) => Ending::ScaffoldExited { why },
@@ -174,15 +174,15 @@ impl Try<'_> {
     }
 
     fn on_wait(&self) -> Box<dyn Fn(Wait) + Send + Sync> {
-        let house = Arc::clone(self.house);
+        let context = Arc::clone(self.context);
         let (trial, arm) = (self.id.clone(), self.arm.name.clone());
         Box::new(move |wait| {
             let (trial, arm) = (trial.clone(), arm.clone());
             match wait {
-                Wait::Is(waiting) => house.tell(Progress::Waiting { trial, arm, waiting }),
+                Wait::Is(waiting) => context.tell(Progress::Waiting { trial, arm, waiting }),
                 // Less is not worth a person's eyes; the record has it all the same.
                 Wait::Was(seconds) if seconds >= 1.0 => {
-                    house.tell(Progress::Waited { trial, arm, seconds });
+                    context.tell(Progress::Waited { trial, arm, seconds });
                 }
                 Wait::Was(_) => {}
             }
@@ -190,14 +190,14 @@ impl Try<'_> {
     }
 
     fn on_step(&self) -> Box<dyn Fn(u64) + Send + Sync> {
-        let house = Arc::clone(self.house);
+        let context = Arc::clone(self.context);
         let (trial, arm) = (self.id.clone(), self.arm.name.clone());
         Box::new(move |step| {
-            house.tell(Progress::Stepped { trial: trial.clone(), arm: arm.clone(), step });
+            context.tell(Progress::Stepped { trial: trial.clone(), arm: arm.clone(), step });
         })
     }
 
-    fn brief(&self, doors: &Doors) -> Result<Brief, Fault> {
+    fn brief(&self, network: &SandboxNetwork) -> Result<Brief, Fault> {
         let task_limit = self.task.timeouts.command_seconds;
         let limit = self.arm.budget.command_seconds.map_or(task_limit, |arm| arm.min(task_limit));
         let announced =
@@ -208,21 +208,21 @@ impl Try<'_> {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
             workdir: self.task.workdir.clone(),
-            // The doors' variables come last: a task's own proxy would lead nowhere.
-            env: self.task.env.clone().into_iter().chain(doors.env()?).collect(),
+            // The proxies' variables come last: a task's own proxy would lead nowhere.
+            env: self.task.env.clone().into_iter().chain(network.env()?).collect(),
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
             announced,
             context_window: self.arm.model.as_ref().and_then(|model| model.context_window),
             gold,
             replay: self.replay(),
-            model_door: doors.model(),
+            model_endpoint: network.model(),
         })
     }
 
     /// For `replay`: the same task and attempt in the run, or the trajectory file, that the arm names.
     fn replay(&self) -> Option<std::path::PathBuf> {
-        self.house.replay.get(&self.arm.name).cloned()
+        self.context.replay.get(&self.arm.name).cloned()
     }
 
     /// Computes the patch on the host, from the two trees, and keeps it.
@@ -233,7 +233,7 @@ impl Try<'_> {
         recorder: &Recorder,
     ) -> Result<Vec<String>, Fault> {
         let policy = PatchPolicy::default();
-        let patch = patch::between(base, end, &self.house.blobs, &policy).map_err(record_fault)?;
+        let patch = patch::between(base, end, &self.context.blobs, &policy).map_err(record_fault)?;
         self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
         let hash = recorder.blob(&patch.bytes)?;
         recorder
@@ -253,12 +253,12 @@ pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
         return Ok(gold.clone());
     }
     let Some(mask) = &task.mask else {
-        return Err(Fault::new(Layer::Seat, format!("{} has neither a gold nor a mask", task.id))
-            .mend("a task without a gold cannot be run with the scaffold `gold`"));
+        return Err(Fault::new(Layer::Setup, format!("{} has neither a gold nor a mask", task.id))
+            .hint("a task without a gold cannot be run with the scaffold `gold`"));
     };
     let reversed = patch::reverse(mask.as_bytes()).map_err(|error| {
-        Fault::new(Layer::Seat, format!("{}: the mask cannot be reversed: {error}", task.id))
+        Fault::new(Layer::Setup, format!("{}: the mask cannot be reversed: {error}", task.id))
     })?;
     String::from_utf8(reversed)
-        .map_err(|_| Fault::new(Layer::Seat, format!("{}: the mask is not UTF-8", task.id)))
+        .map_err(|_| Fault::new(Layer::Setup, format!("{}: the mask is not UTF-8", task.id)))
 }

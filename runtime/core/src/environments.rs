@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Instant};
 
 use proctor_sandbox_api::{Backend, Prepared};
-use proctor_seat::Sources;
+use proctor_setup::Sources;
 use proctor_types::{Fault, Task};
 use tokio::sync::{Mutex, OnceCell};
 
@@ -40,7 +40,7 @@ impl Environments {
         let prepared = cell
             .get_or_init(|| async {
                 let begun = Instant::now();
-                let spec = proctor_seat::layer_spec(task, &self.sources, base_dir).await?;
+                let spec = proctor_setup::layer_spec(task, &self.sources, base_dir).await?;
                 let prepared = backend.prepare(&spec).await?;
                 if prepared.built {
                     built = Some(begun.elapsed().as_secs_f64());

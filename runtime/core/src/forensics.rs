@@ -9,7 +9,7 @@ use proctor_grade::forensics::{Look, examine};
 use proctor_record::{TrialDir, read_journal};
 use proctor_types::{Fault, Layer, Task, Verdict};
 
-use crate::{House, recorder::record_fault};
+use crate::{RunContext, recorder::record_fault};
 
 /// Adds the evidence of the record to a verdict and lowers its integrity to the worst of both.
 /// `resolved` stays as it was graded.
@@ -18,13 +18,13 @@ use crate::{House, recorder::record_fault};
 /// A journal that cannot be read. A damaged one counts as far as it goes, and one that was never
 /// written (predictions have none) shows nothing.
 pub(crate) async fn add_forensics(
-    house: &House,
+    context: &RunContext,
     task: &Arc<Task>,
     dir: &TrialDir,
     patch: &[u8],
     verdict: &mut Verdict,
 ) -> Result<(), Fault> {
-    let (task, blobs, path) = (Arc::clone(task), Arc::clone(&house.blobs), dir.trajectory());
+    let (task, blobs, path) = (Arc::clone(task), Arc::clone(&context.blobs), dir.trajectory());
     let patch = patch.to_vec();
     // Hundreds of manifests may have to be read: no work for the threads that serve other trials.
     let look = tokio::task::spawn_blocking(move || {

@@ -7,7 +7,7 @@ use proctor_types::{Fault, Task, canonical, sha256_hex};
 use serde_json::json;
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::{GradeRoom, recorder::record_fault};
+use crate::{GradingSandbox, recorder::record_fault};
 
 /// A fault is not kept: whatever asks next tries again, as after any other fault.
 type Cell = Arc<OnceCell<Arc<Frozen>>>;
@@ -26,20 +26,20 @@ impl FrozenTests {
     }
 
     /// What the task's files hold; nothing for a task that names its tests. The first to ask opens
-    /// a room for it; the others wait.
+    /// a sandbox for it; the others wait.
     ///
     /// # Errors
     ///
     /// A fault of the sandbox, or of the grade where the unmasked source does not pass its tests.
-    pub async fn get(&self, room: &GradeRoom<'_>, task: &Task) -> Result<Option<Frozen>, Fault> {
+    pub async fn get(&self, handle: &GradingSandbox<'_>, task: &Task) -> Result<Option<Frozen>, Fault> {
         if !needs_freezing(task) {
             return Ok(None);
         }
         let all = json!({
             "grader": GRADER,
-            "backend": room.backend.name(),
-            "environment": room.environment.digest,
-            "limits": room.limits,
+            "backend": handle.backend.name(),
+            "environment": handle.environment.digest,
+            "limits": handle.limits,
             "task": serde_json::to_value(task).map_err(record_fault)?,
         });
         let key = sha256_hex(canonical(&all).as_bytes());
@@ -48,7 +48,7 @@ impl FrozenTests {
             if let Some(kept) = self.read(&key) {
                 return Ok(Arc::new(kept));
             }
-            let frozen = room.freeze(task).await?;
+            let frozen = handle.freeze(task).await?;
             self.keep(&key, &frozen);
             Ok(Arc::new(frozen))
         });

@@ -1,4 +1,4 @@
-//! Grades patches, each in a fresh room of the task's environment.
+//! Grades patches, each in a fresh sandbox of the task's environment.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use proctor_grade::{
     Frozen, GradeOptions, Graded, freeze,
     official::{OfficialRun, has_official_run, only_official, run_official},
 };
-use proctor_sandbox_api::{Backend, Prepared, RoomSpec, Sandbox};
+use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, Sandbox};
 use proctor_types::{Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict};
 
-use crate::{Cancel, Capacity, House, PlannedTask, Verdicts};
+use crate::{Cancel, Capacity, RunContext, PlannedTask, Verdicts};
 
-/// The room that a grading is given: the same environment and limits as the trial's.
-pub struct GradeRoom<'a> {
+/// The sandbox that a grading is given: the same environment and limits as the trial's.
+pub struct GradingSandbox<'a> {
     pub backend: &'a dyn Backend,
     pub environment: &'a Prepared,
     pub limits: &'a SandboxSpec,
@@ -22,27 +22,27 @@ pub struct GradeRoom<'a> {
     pub capacity: &'a Capacity,
 }
 
-/// Grades in a room of its own, and by the benchmark's own procedure in a second one where the task
-/// has one. Two rooms: what one leaves would be there for the other. Both are open at once where the
+/// Grades in a sandbox of its own, and by the benchmark's own procedure in a second one where the task
+/// has one. Two sandboxes: what one leaves would be there for the other. Both are open at once where the
 /// machine has a share for the second, else one after the other.
 pub async fn grade_patch(
-    room: GradeRoom<'_>,
+    handle: GradingSandbox<'_>,
     task: &Task,
     patch: &[u8],
     options: &GradeOptions,
 ) -> Result<Graded, Fault> {
     let share = tokio::select! {
-        share = room.capacity.take(room.limits) => share?,
-        () = room.cancel.told() => return Err(Cancel::fault()),
+        share = handle.capacity.take(handle.limits) => share?,
+        () = handle.cancel.told() => return Err(Cancel::fault()),
     };
     if only_official(task) {
-        let run = room.official(task, patch, options).await?;
+        let run = handle.official(task, patch, options).await?;
         let run = run.ok_or_else(|| Fault::new(Layer::Grade, "the official run is gone"))?;
-        return Ok(room.named(run.alone(task)?));
+        return Ok(handle.named(run.alone(task)?));
     }
-    let strict = room.strict(task, patch, options);
-    let second = || room.capacity.try_take(room.limits);
-    let official = room.official(task, patch, options);
+    let strict = handle.strict(task, patch, options);
+    let second = || handle.capacity.try_take(handle.limits);
+    let official = handle.official(task, patch, options);
     let (graded, run) = match has_official_run(task).then(second) {
         None => (strict.await?, None),
         Some(Some(second)) => {
@@ -60,14 +60,14 @@ pub async fn grade_patch(
         }
         Some(None) => (strict.await?, official.await?),
     };
-    Ok(room.named(match run {
+    Ok(handle.named(match run {
         Some(run) => graded.beside(run),
         None => graded,
     }))
 }
 
-impl GradeRoom<'_> {
-    /// What the task's files hold, by running them on the unmasked source in a room of their own.
+impl GradingSandbox<'_> {
+    /// What the task's files hold, by running them on the unmasked source in a sandbox of their own.
     pub(crate) async fn freeze(&self, task: &Task) -> Result<Frozen, Fault> {
         let _share = tokio::select! {
             share = self.capacity.take(self.limits) => share?,
@@ -75,7 +75,7 @@ impl GradeRoom<'_> {
         };
         let sandbox = self.open().await?;
         let frozen = tokio::select! {
-            frozen = freeze(sandbox.room(), task, None) => frozen,
+            frozen = freeze(sandbox.handle(), task, None) => frozen,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, frozen).await
@@ -95,7 +95,7 @@ impl GradeRoom<'_> {
     ) -> Result<Graded, Fault> {
         let sandbox = self.open().await?;
         let graded = tokio::select! {
-            graded = proctor_grade::grade(sandbox.room(), task, patch, options) => graded,
+            graded = proctor_grade::grade(sandbox.handle(), task, patch, options) => graded,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, graded).await
@@ -109,14 +109,14 @@ impl GradeRoom<'_> {
     ) -> Result<Option<OfficialRun>, Fault> {
         let sandbox = self.open().await?;
         let run = tokio::select! {
-            run = run_official(sandbox.room(), task, patch, options.time_limit) => run,
+            run = run_official(sandbox.handle(), task, patch, options.time_limit) => run,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, run).await
     }
 
     async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
-        let spec = RoomSpec {
+        let spec = SandboxRequest {
             environment: self.environment.clone(),
             limits: self.limits.clone(),
             purpose: self.purpose.clone(),
@@ -125,7 +125,7 @@ impl GradeRoom<'_> {
     }
 }
 
-/// Closes a room whatever came of it; what came of it is the first to be told.
+/// Closes a sandbox whatever came of it; what came of it is the first to be told.
 async fn closed<T>(mut sandbox: Box<dyn Sandbox>, found: Result<T, Fault>) -> Result<T, Fault> {
     let closed = sandbox.close().await;
     let found = found?;
@@ -136,44 +136,44 @@ async fn closed<T>(mut sandbox: Box<dyn Sandbox>, found: Result<T, Fault>) -> Re
 /// Grades a trial's patch, once for all: a verdict that is known is taken, and one that only
 /// unreliable tests speak against is put to the vote where the run asks for it.
 pub(crate) async fn grade_trial(
-    house: &House,
+    context: &RunContext,
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
     patch: &[u8],
 ) -> Result<Graded, Fault> {
-    let (backend, task) = (house.backend(arm.sandbox.kind)?, planned.task.as_ref());
+    let (backend, task) = (context.backend(arm.sandbox.kind)?, planned.task.as_ref());
     let (environment, _) =
-        house.environments.get(backend.as_ref(), task, &planned.base_dir).await?;
+        context.environments.get(backend.as_ref(), task, &planned.base_dir).await?;
     let nothing = BTreeSet::new();
-    let unreliable = house.unreliable.get(&task.digest()).unwrap_or(&nothing);
-    let mut options = house.grading.clone();
-    if house.flaky == FlakePolicy::Quarantine {
+    let unreliable = context.unreliable.get(&task.digest()).unwrap_or(&nothing);
+    let mut options = context.grading.clone();
+    if context.flaky == FlakePolicy::Quarantine {
         options.quarantine.clone_from(unreliable);
     }
     let (name, digest) = (backend.name(), environment.digest.as_str());
     let key = Verdicts::key(name, digest, &arm.sandbox, task, patch, &options.quarantine)?;
-    if let Some(graded) = house.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
+    if let Some(graded) = context.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
         return Ok(graded);
     }
-    let room = || GradeRoom {
+    let handle = || GradingSandbox {
         backend: backend.as_ref(),
         environment: &environment,
         limits: &arm.sandbox,
         purpose: format!("grading {id}"),
-        cancel: &house.cancel,
-        capacity: &house.capacity,
+        cancel: &context.cancel,
+        capacity: &context.capacity,
     };
-    options.frozen = house.frozen.get(&room(), task).await?;
-    let grade = async || grade_patch(room(), task, patch, &options).await;
+    options.frozen = context.frozen.get(&handle(), task).await?;
+    let grade = async || grade_patch(handle(), task, patch, &options).await;
     let mut graded = grade().await?;
-    if house.flaky == FlakePolicy::Vote && only_failed_by(&graded.verdict, unreliable) {
+    if context.flaky == FlakePolicy::Vote && only_failed_by(&graded.verdict, unreliable) {
         let (second, third) = (grade().await?, grade().await?);
         if second.verdict.resolved && third.verdict.resolved {
             graded = second;
         }
     }
-    if let Some(verdicts) = &house.verdicts {
+    if let Some(verdicts) = &context.verdicts {
         verdicts.keep(&key, &graded);
     }
     Ok(graded)

@@ -128,7 +128,7 @@ fn render(template: &str, with: Value) -> Result<String, Fault> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment
         .render_str(template, Serde(with))
-        .map_err(|error| Fault::new(Layer::Seat, format!("prompts/budget: {error:#}")))
+        .map_err(|error| Fault::new(Layer::Setup, format!("prompts/budget: {error:#}")))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use proctor_gateway::{Attempt, ExchangeSink, Served, Waiting};
 use proctor_record::{Blobs, Journal, Tree};
 use proctor_sandbox_api::{
-    Room,
+    SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
 use proctor_types::{Ask, AskRecord, Event, Fault, Layer, Message, RequestClass};
@@ -101,13 +101,13 @@ impl Recorder {
     /// Takes a snapshot of the work directory and records it; returns the tree.
     pub(crate) async fn snapshot(
         &self,
-        room: &Room,
+        handle: &SandboxHandle,
         workdir: &RawPath,
         fresh: bool,
     ) -> Result<Tree, Fault> {
         let begun = Instant::now();
-        let request = proctor_seat::snapshot_request(workdir, fresh);
-        let (reply, contents) = match room.snapshot(request).await {
+        let request = proctor_setup::snapshot_request(workdir, fresh);
+        let (reply, contents) = match handle.snapshot(request).await {
             Ok(taken) => taken,
             // What the agent made is too much to look at: the last tree that was not is its work. A
             // fault here would let it keep a trial from being scored.
@@ -126,7 +126,7 @@ impl Recorder {
             if stored != *hash {
                 return Err(Fault::new(
                     Layer::Sandbox,
-                    format!("the room sent content that does not hash to {hash}"),
+                    format!("the sandbox sent content that does not hash to {hash}"),
                 ));
             }
         }
@@ -214,5 +214,5 @@ impl ExchangeSink for Recorder {
 /// A record that cannot be written voids the try: no record, no result.
 pub(crate) fn record_fault(error: impl std::fmt::Display) -> Fault {
     Fault::new(Layer::Record, error.to_string())
-        .mend("check the free space and the permissions of the run directory")
+        .hint("check the free space and the permissions of the run directory")
 }

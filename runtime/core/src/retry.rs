@@ -18,7 +18,7 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// Whether a trial whose try number `done` ended in `fault` gets another.
     ///
-    /// A dead sandbox or endpoint may be back in a moment. A seat that does not seal, an
+    /// A dead sandbox or endpoint may be back in a moment. A setup that does not leak check, an
     /// environment that does not build and a disk that does not take the record fail the same way
     /// again, and trying would only hide them.
     pub fn again(&self, fault: &Fault, done: u32) -> bool {
@@ -36,7 +36,7 @@ mod tests {
         let policy = RetryPolicy::default();
         assert!(policy.again(&Fault::new(Layer::Sandbox, "gone"), 1));
         assert!(!policy.again(&Fault::new(Layer::Sandbox, "gone"), 3));
-        assert!(!policy.again(&Fault::new(Layer::Seat, "unsealed"), 1));
+        assert!(!policy.again(&Fault::new(Layer::Setup, "a leak"), 1));
         assert!(!policy.again(&Fault::new(Layer::Model, "no such model").lasting(), 1));
     }
 }

@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use proctor_gateway::{AskError, Meter, TrialGateway};
 use proctor_record::Tree;
-use proctor_sandbox_api::{Room, wire::RawPath};
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
-use proctor_seat::ApplyError;
+use proctor_setup::ApplyError;
 use proctor_types::{
     Answer, Ask, BudgetKind, BudgetScope, Disclosure, Event, Fault, Message, Spent,
 };
@@ -20,7 +20,7 @@ use crate::{
 
 pub(crate) struct TrialSession {
     brief: Brief,
-    room: Arc<Room>,
+    handle: Arc<SandboxHandle>,
     recorder: Arc<Recorder>,
     meter: Arc<Meter>,
     /// Absent for scaffolds that ask no model.
@@ -40,7 +40,7 @@ pub(crate) struct TrialSession {
 impl TrialSession {
     pub(crate) fn new(
         brief: Brief,
-        room: Arc<Room>,
+        handle: Arc<SandboxHandle>,
         recorder: Arc<Recorder>,
         (meter, gateway): (Arc<Meter>, Option<Arc<TrialGateway>>),
         base: Tree,
@@ -49,7 +49,7 @@ impl TrialSession {
         let workdir = RawPath::from(brief.workdir.as_str());
         Self {
             brief,
-            room,
+            handle,
             recorder,
             meter,
             gateway,
@@ -65,7 +65,7 @@ impl TrialSession {
 
     /// Takes the last snapshot, whatever ended the loop, and returns the final tree.
     pub(crate) async fn finish(&mut self) -> Result<Tree, Fault> {
-        self.tree = self.recorder.snapshot(&self.room, &self.workdir, false).await?;
+        self.tree = self.recorder.snapshot(&self.handle, &self.workdir, false).await?;
         self.open_step = false;
         Ok(self.tree.clone())
     }
@@ -137,7 +137,7 @@ impl TrialSession {
 
     async fn close_step(&mut self) -> Result<(), Stop> {
         if self.open_step {
-            self.tree = self.recorder.snapshot(&self.room, &self.workdir, false).await?;
+            self.tree = self.recorder.snapshot(&self.handle, &self.workdir, false).await?;
             self.open_step = false;
         }
         Ok(())
@@ -157,8 +157,8 @@ impl Session for TrialSession {
         &self.brief
     }
 
-    fn room(&self) -> &Arc<Room> {
-        &self.room
+    fn handle(&self) -> &Arc<SandboxHandle> {
+        &self.handle
     }
 
     async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop> {
@@ -232,15 +232,15 @@ impl Session for TrialSession {
     }
 
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop> {
-        match proctor_seat::apply_patch(&self.room, &self.workdir, patch.as_bytes()).await {
+        match proctor_setup::apply_patch(&self.handle, &self.workdir, patch.as_bytes()).await {
             Ok(_) => Ok(()),
-            Err(ApplyError::Room(error)) => Err(error.fault("applying a patch").into()),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),
             Err(error @ ApplyError::Patch(_)) => Err(Stop::Fault(
                 Fault::new(
-                    proctor_types::Layer::Seat,
+                    proctor_types::Layer::Setup,
                     format!("the patch does not apply: {error}"),
                 )
-                .mend("check `gold` and `mask` with `proctor tasks validate`"),
+                .hint("check `gold` and `mask` with `proctor tasks validate`"),
             )),
         }
     }
@@ -264,7 +264,7 @@ pub(crate) fn stop(error: AskError, answers: u64) -> Stop {
                 proctor_types::Layer::Model,
                 format!("the endpoint refused the first request with {status}: {}", head(&body)),
             )
-            .mend("correct the model's name or parameters in the configuration")
+            .hint("correct the model's name or parameters in the configuration")
             .lasting(),
         ),
         AskError::Rejected { status, body } => {

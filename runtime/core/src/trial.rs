@@ -7,7 +7,7 @@ use proctor_record::{Journal, TrialDir, read_journal};
 use proctor_types::{Arm, Ending, Event, Fault, Outcome, TrialId, Verdict};
 
 use crate::{
-    House, PlannedTask, Progress, drive::Try, forensics::add_forensics, grading::grade_trial,
+    RunContext, PlannedTask, Progress, drive::Try, forensics::add_forensics, grading::grade_trial,
     recorder::record_fault, spending::spent_in,
 };
 
@@ -23,37 +23,37 @@ pub struct TrialEnd {
 /// final. `None`: it was not started, since a limit that trials share is spent, or the endpoint turned
 /// the arm's key or model away in an earlier trial of this call of the runtime.
 pub async fn run_trial(
-    house: &Arc<House>,
+    context: &Arc<RunContext>,
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
 ) -> Result<Option<TrialEnd>, Fault> {
-    let dir = house.run.trial(id).map_err(record_fault)?;
-    let finished = recorded_outcome(house, id, &dir)?;
+    let dir = context.run.trial(id).map_err(record_fault)?;
+    let finished = recorded_outcome(context, id, &dir)?;
     let finished = finished.filter(|outcome| !outcome.ending.is_unfinished());
     if let Some(outcome) = &finished
         && let Some(verdict) = dir.read_verdict().map_err(record_fault)?
     {
         return Ok(Some(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) }));
     }
-    if let (None, Some((scope, budget))) = (&finished, house.shared.reached(&arm.id)) {
-        // Neither a room nor a record: it waits for a `resume` with a higher limit.
+    if let (None, Some((scope, budget))) = (&finished, context.shared.reached(&arm.id)) {
+        // Neither a sandbox nor a record: it waits for a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
-        house.tell(Progress::NotStarted { trial, arm, scope, budget });
+        context.tell(Progress::NotStarted { trial, arm, scope, budget });
         return Ok(None);
     }
     // It would only end as the trial did that found out; so it waits for a `resume`.
     if let (None, Some(model)) = (&finished, &arm.model)
-        && house.gateway.barred(model).is_some()
+        && context.gateway.halted(model).is_some()
     {
         return Ok(None);
     }
-    house.tell(Progress::Started { trial: id.clone(), arm: arm.name.clone() });
+    context.tell(Progress::Started { trial: id.clone(), arm: arm.name.clone() });
     let outcome = match finished {
         Some(outcome) => outcome,
-        None => drive_with_tries(house, id, planned, arm, &dir).await?,
+        None => drive_with_tries(context, id, planned, arm, &dir).await?,
     };
-    house.tell(Progress::Ended {
+    context.tell(Progress::Ended {
         trial: id.clone(),
         arm: arm.name.clone(),
         outcome: Box::new(outcome.clone()),
@@ -61,13 +61,13 @@ pub async fn run_trial(
     if outcome.ending.is_unfinished() {
         return Ok(Some(TrialEnd { outcome, verdict: None }));
     }
-    let verdict = grade_with_tries(house, id, planned, arm, &dir).await?;
+    let verdict = grade_with_tries(context, id, planned, arm, &dir).await?;
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
 /// The outcome on disk. A runtime that was killed between the last event and `outcome.json` left it
 /// in the journal; then it is written now.
-fn recorded_outcome(house: &House, id: &TrialId, dir: &TrialDir) -> Result<Option<Outcome>, Fault> {
+fn recorded_outcome(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Option<Outcome>, Fault> {
     if let Some(outcome) = dir.read_outcome().map_err(record_fault)? {
         return Ok(Some(outcome));
     }
@@ -77,7 +77,7 @@ fn recorded_outcome(house: &House, id: &TrialId, dir: &TrialDir) -> Result<Optio
     let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
     // What stands behind damage is not relied on; the try is kept as evidence.
     if let Some(bad) = reading.bad_lines.first() {
-        house.tell(Progress::Damaged { trial: id.clone(), what: bad.to_string() });
+        context.tell(Progress::Damaged { trial: id.clone(), what: bad.to_string() });
         return Ok(None);
     }
     match reading.events.last().map(|envelope| &envelope.event) {
@@ -97,7 +97,7 @@ fn keep_grading(dir: &TrialDir, graded: &Graded) -> std::io::Result<()> {
 }
 
 async fn drive_with_tries(
-    house: &Arc<House>,
+    context: &Arc<RunContext>,
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
@@ -109,18 +109,18 @@ async fn drive_with_tries(
         let number = dir.next_try().map_err(record_fault)?;
         dir.begin_try(number).map_err(record_fault)?;
         done += 1;
-        let tried = attempt(house, id, planned, arm, dir, number).await;
+        let tried = attempt(context, id, planned, arm, dir, number).await;
         let fault = match tried {
             Ok(outcome) => return Ok(outcome),
             Err(fault) => fault,
         };
-        if house.cancel.is_told() {
+        if context.cancel.is_told() {
             return Err(fault);
         }
-        let will_retry = house.retry.again(&fault, done);
+        let will_retry = context.retry.again(&fault, done);
         let failed = Event::TryFailed { fault: fault.clone(), will_retry };
         let noted = append(dir, number, failed);
-        house.tell(Progress::TryFailed {
+        context.tell(Progress::TryFailed {
             trial: id.clone(),
             arm: arm.name.clone(),
             fault: fault.clone(),
@@ -135,22 +135,22 @@ async fn drive_with_tries(
 }
 
 async fn attempt(
-    house: &Arc<House>,
+    context: &Arc<RunContext>,
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
     dir: &TrialDir,
     number: u32,
 ) -> Result<Outcome, Fault> {
-    let backend = house.backend(arm.sandbox.kind)?;
+    let backend = context.backend(arm.sandbox.kind)?;
     let task = &planned.task;
     let (environment, built) =
-        house.environments.get(backend.as_ref(), task, &planned.base_dir).await?;
+        context.environments.get(backend.as_ref(), task, &planned.base_dir).await?;
     if let Some(seconds) = built {
-        house.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
+        context.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
     }
-    let seal = house.seals.get(backend.as_ref(), &environment, task, &arm.sandbox).await?;
-    Try { house, id, task, arm, dir, number, environment: &environment, seal: &seal }.run().await
+    let leak_check = context.leak_checks.get(backend.as_ref(), &environment, task, &arm.sandbox).await?;
+    Try { context, id, task, arm, dir, number, environment: &environment, leak_check: &leak_check }.run().await
 }
 
 /// Adds what the try itself could no longer say to its journal, which a try that failed before its
@@ -183,7 +183,7 @@ fn end_in_fault(dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fa
 }
 
 async fn grade_with_tries(
-    house: &Arc<House>,
+    context: &Arc<RunContext>,
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
@@ -193,23 +193,23 @@ async fn grade_with_tries(
     let mut done = 0;
     loop {
         done += 1;
-        let graded = grade_trial(house, id, planned, arm, &patch).await;
+        let graded = grade_trial(context, id, planned, arm, &patch).await;
         match graded {
             Ok(mut graded) => {
-                add_forensics(house, &planned.task, dir, &patch, &mut graded.verdict).await?;
+                add_forensics(context, &planned.task, dir, &patch, &mut graded.verdict).await?;
                 keep_grading(dir, &graded).map_err(record_fault)?;
                 dir.write_verdict(&graded.verdict).map_err(record_fault)?;
-                house.tell(Progress::Graded {
+                context.tell(Progress::Graded {
                     trial: id.clone(),
                     arm: arm.name.clone(),
                     verdict: Box::new(graded.verdict.clone()),
                 });
                 return Ok(Some(graded.verdict));
             }
-            Err(fault) if house.cancel.is_told() => return Err(fault),
-            Err(fault) if house.retry.again(&fault, done) => {}
+            Err(fault) if context.cancel.is_told() => return Err(fault),
+            Err(fault) if context.retry.again(&fault, done) => {}
             Err(fault) => {
-                house.tell(Progress::GradingFailed {
+                context.tell(Progress::GradingFailed {
                     trial: id.clone(),
                     arm: arm.name.clone(),
                     fault,

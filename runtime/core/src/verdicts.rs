@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::recorder::record_fault;
 
-/// A folder of verdicts, each under the SHA-256 of task, patch, environment, room and grader.
+/// A folder of verdicts, each under the SHA-256 of task, patch, environment, sandbox and grader.
 ///
 /// What cannot be read counts as not there, and what cannot be written is only lost: a cache must
 /// not be able to end a run.

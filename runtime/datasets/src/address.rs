@@ -146,9 +146,9 @@ impl Options {
                 "bin" => out.bin = text(),
                 "setup" => out.setup = Some(vec![value.to_owned()]),
                 _ => {
-                    let mend = nearest(key, KEYS)
+                    let hint = nearest(key, KEYS)
                         .map_or_else(|| KEYS.join(", "), |near| format!("did you mean `{near}`?"));
-                    return Err(format!("`{key}` is not an option; {mend}"));
+                    return Err(format!("`{key}` is not an option; {hint}"));
                 }
             }
         }

@@ -1,11 +1,11 @@
-//! What is wrong with a row, said so that it can be found and mended.
+//! What is wrong with a row, said so that it can be found and repaired.
 
 use std::{
     fmt,
     path::{Path, PathBuf},
 };
 
-use crate::read::Place;
+use crate::read::RowLocation;
 
 /// One row that is not a task. It never takes the others with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,20 +19,20 @@ pub struct BadRow {
     pub field: Option<String>,
     /// The row's id, where it could be read.
     pub id: Option<String>,
-    /// What is wrong, with the mend where it is known.
+    /// What is wrong, with a hint where it is known.
     pub what: String,
 }
 
 impl BadRow {
     pub(crate) fn new(
         file: &Path,
-        place: Option<Place>,
+        place: Option<RowLocation>,
         id: Option<String>,
         complaint: Complaint,
     ) -> Self {
         let (line, row) = match place {
-            Some(Place::Line(line)) => (Some(line), None),
-            Some(Place::Row(row)) => (None, Some(row)),
+            Some(RowLocation::Line(line)) => (Some(line), None),
+            Some(RowLocation::Row(row)) => (None, Some(row)),
             None => (None, None),
         };
         let Complaint { field, what } = complaint;

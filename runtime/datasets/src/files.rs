@@ -62,9 +62,9 @@ fn folder(
             Err(fault(why))
         }
         Choice::Nothing if paths.iter().any(|path| path.ends_with(".arrow")) => {
-            let mend = "holds Arrow files, which `save_to_disk` writes; write Parquet with \
+            let hint = "holds Arrow files, which `save_to_disk` writes; write Parquet with \
                         `load_from_disk(...).to_parquet(...)`";
-            Err(fault(mend.into()))
+            Err(fault(hint.into()))
         }
         Choice::Nothing => Err(fault("holds no .parquet, .jsonl or .json".into())),
     }

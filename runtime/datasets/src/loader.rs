@@ -14,7 +14,7 @@ use crate::{
     address::{Address, HubName, Options, Where},
     bad::Complaint,
     files, ids,
-    read::{self, Place, RawRow},
+    read::{self, RawRow, RowLocation},
     recipe::{self, Recipe},
     row,
     shapes::{self, Provenance, Shape},
@@ -159,7 +159,7 @@ impl<'a> Loader<'a> {
     fn value(
         &mut self,
         file: &Path,
-        place: Option<Place>,
+        place: Option<RowLocation>,
         value: Value,
         set: &Set<'_>,
         provenance: &Provenance,
@@ -189,19 +189,19 @@ impl<'a> Loader<'a> {
     fn add(
         &mut self,
         file: &Path,
-        place: Option<Place>,
+        place: Option<RowLocation>,
         (field, id): (&str, Option<String>),
         made: Result<Task, Vec<Complaint>>,
     ) {
         let number = match place {
-            Some(Place::Line(number) | Place::Row(number)) => number,
+            Some(RowLocation::Line(number) | RowLocation::Row(number)) => number,
             None => 1,
         };
         let task = match made {
             Ok(task) => task,
             Err(complaints) => {
                 let rows = complaints.into_iter().map(|complaint| {
-                    BadRow::new(file, place.or(Some(Place::Line(1))), id.clone(), complaint)
+                    BadRow::new(file, place.or(Some(RowLocation::Line(1))), id.clone(), complaint)
                 });
                 self.loaded.bad.extend(rows);
                 return;
@@ -232,7 +232,7 @@ impl<'a> Loader<'a> {
                     text.get(..span.start).map_or(1, |head| head.matches('\n').count() + 1)
                 });
                 let what = format!("not TOML: {}", error.message());
-                let place = line.map(Place::Line);
+                let place = line.map(RowLocation::Line);
                 self.loaded.bad.push(BadRow::new(file, place, None, Complaint::whole(what)));
                 return Ok(());
             }
@@ -241,7 +241,7 @@ impl<'a> Loader<'a> {
             self.recipe(file, value);
             return Ok(());
         }
-        self.value(file, Some(Place::Line(1)), value, set, &Provenance::default())
+        self.value(file, Some(RowLocation::Line(1)), value, set, &Provenance::default())
     }
 
     /// A file with `[recipe]` and nothing else.

@@ -144,8 +144,8 @@ fn patch(object: &mut serde_json::Map<String, Value>, failed: bool) -> Result<St
         }
         None => {
             let near = object.keys().find(|key| key.contains("patch") || key.contains("diff"));
-            let mend = near.map_or(String::new(), |near| format!("; is it `{near}`?"));
-            Err(Complaint::at("model_patch", format!("is missing{mend}")))
+            let hint = near.map_or(String::new(), |near| format!("; is it `{near}`?"));
+            Err(Complaint::at("model_patch", format!("is missing{hint}")))
         }
     }
 }

@@ -74,11 +74,11 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Complaint> {
 }
 
 fn unknown_key(path: &str, key: &str, known: &[&str]) -> Complaint {
-    let mend = match nearest(key, known.iter().copied()) {
+    let hint = match nearest(key, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known keys: {}", known.join(", ")),
     };
-    Complaint::at(path, format!("is not a known key; {mend}"))
+    Complaint::at(path, format!("is not a known key; {hint}"))
 }
 
 /// `serde_path_to_error` ends the path of an unknown field in that field, and the path of a
@@ -115,14 +115,14 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
             return Err(Complaint::at("source", format!("has both `{one}` and `{two}`; keep one")));
         }
         (None, _) => {
-            let mend = object
+            let hint = object
                 .keys()
                 .find_map(|key| {
                     nearest(key, SOURCE_FORMS.iter().map(|(name, ..)| *name))
                         .map(|near| format!("did you mean `{near}` for `{key}`?"))
                 })
                 .unwrap_or_else(|| "give one of `path`, `archive`, `pypi`, `git`".to_owned());
-            return Err(Complaint::at("source", format!("names no kind of source; {mend}")));
+            return Err(Complaint::at("source", format!("names no kind of source; {hint}")));
         }
     };
     for (key, value) in object {

@@ -173,7 +173,7 @@ async fn a_name_becomes_checked_files_that_are_fetched_once() {
 }
 
 #[tokio::test]
-async fn what_the_hub_refuses_is_told_with_the_mend() {
+async fn what_the_hub_refuses_is_told_with_the_hint() {
     let held = Held { files: files(), token: Some("secret".into()), ..Held::default() };
     let (address, shared) = serve(held).await;
     let cache = TempDir::new().unwrap();

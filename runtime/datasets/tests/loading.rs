@@ -1,4 +1,4 @@
-//! Rows good and bad, through the public door.
+//! Rows good and bad, through the public proxy.
 
 #![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
 

@@ -12,7 +12,7 @@ pub enum Forbidden {
     Metadata,
     /// Multicast, documentation, benchmarking, reserved...
     Special,
-    /// An address of the machine that the door stands on.
+    /// An address of the machine that the proxy stands on.
     OwnMachine,
 }
 

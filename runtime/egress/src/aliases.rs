@@ -41,7 +41,7 @@ impl TaskRules {
                 if let [repo, owner] = parts[..] {
                     things.repository(owner, repo);
                 }
-                // A file path or an ssh address is no URL that the door could see.
+                // A file path or an ssh address is no URL that the proxy could see.
                 if git.starts_with("http://") || git.starts_with("https://") {
                     let bare = git.trim_end_matches('/').trim_end_matches(".git");
                     rules.aliases.push(Pattern::task(bare)?);

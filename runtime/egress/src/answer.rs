@@ -1,4 +1,4 @@
-//! Bodies on their way, and the door's own answers.
+//! Bodies on their way, and the proxy's own answers.
 
 use std::{
     pin::Pin,
@@ -24,9 +24,9 @@ const HEADER: &str = "x-proctor-egress";
 
 /// A refusal that says why, where any client shows it: status line, header and body.
 pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
-    let text = format!("Blocked by the egress door ({reason}). {}\n{asked}\n", reason.sentence());
+    let text = format!("Blocked by the egress proxy ({reason}). {}\n{asked}\n", reason.sentence());
     let mut answer = own(StatusCode::FORBIDDEN, text);
-    let said = format!("Blocked by the egress door: {reason}");
+    let said = format!("Blocked by the egress proxy: {reason}");
     if let Ok(phrase) = ReasonPhrase::try_from(said.into_bytes()) {
         answer.extensions_mut().insert(phrase);
     }
@@ -36,7 +36,7 @@ pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
 
 /// An allowed request that came to nothing.
 pub(crate) fn failed(asked: &str, why: &str) -> Response<AnyBody> {
-    own(StatusCode::BAD_GATEWAY, format!("The egress door allows this, but: {why}\n{asked}\n"))
+    own(StatusCode::BAD_GATEWAY, format!("The egress proxy allows this, but: {why}\n{asked}\n"))
 }
 
 pub(crate) fn empty() -> Response<AnyBody> {

@@ -30,7 +30,7 @@ pub(crate) struct Authority {
 impl Authority {
     pub(crate) fn new() -> Result<Self, rcgen::Error> {
         let mut params = CertificateParams::default();
-        params.distinguished_name = named("Proctor egress door: the authority of one run");
+        params.distinguished_name = named("Proctor egress proxy: the authority of one run");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;
@@ -43,7 +43,7 @@ impl Authority {
         &self.certificate
     }
 
-    /// What the door shows a client that believes to talk to `host`.
+    /// What the proxy shows a client that believes to talk to `host`.
     pub(crate) fn server(&self, host: &str) -> Result<Arc<ServerConfig>, String> {
         let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = leaves.get(host) {
@@ -61,7 +61,7 @@ impl Authority {
         let text = |error: rcgen::Error| error.to_string();
         let mut params = CertificateParams::new([host.to_owned()]).map_err(text)?;
         // A common name holds 64 characters; no client of today reads it.
-        params.distinguished_name = named("Proctor egress door");
+        params.distinguished_name = named("Proctor egress proxy");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         // OpenSSL's strict mode, Python's default since 3.13, wants it.
@@ -79,7 +79,7 @@ impl Authority {
     }
 }
 
-/// The one cryptography of the house, named so that nothing depends on what a process installed.
+/// The one cryptography of the run context, named so that nothing depends on what a process installed.
 pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

@@ -1,4 +1,4 @@
-//! What programs in the sandbox are given to find the door and trust it: variables and files.
+//! What programs in the sandbox are given to find the proxy and trust it: variables and files.
 
 use std::net::SocketAddr;
 
@@ -8,14 +8,14 @@ use crate::limits::Settings;
 /// directory.
 pub struct ClientFiles(pub Vec<(String, Vec<u8>)>);
 
-/// The variables of every command of the scaffold, for a door that listens on `door` inside.
-pub fn client_env(door: SocketAddr) -> Result<Vec<(String, String)>, String> {
+/// The variables of every command of the scaffold, for a proxy that listens on `proxy` inside.
+pub fn client_env(proxy: SocketAddr) -> Result<Vec<(String, String)>, String> {
     let client = &Settings::shipped()?.client;
-    let proxy = format!("http://{door}");
+    let proxy = format!("http://{proxy}");
     let bundle = format!("{}/{}", client.folder, client.bundle_file);
     let filled = |text: &str| {
-        text.replace("{host}", &door.ip().to_string())
-            .replace("{port}", &door.port().to_string())
+        text.replace("{host}", &proxy.ip().to_string())
+            .replace("{port}", &proxy.port().to_string())
             .replace("{folder}", &client.folder)
     };
     let all = |names: &[String], value: &str| {
@@ -50,7 +50,7 @@ mod tests {
             assert_eq!(value(name), Some("http://127.0.0.1:3128"));
         }
         assert_eq!(value("no_proxy"), Some("127.0.0.1,localhost,::1"));
-        assert_eq!(value("PIP_CERT"), Some("/run/proctor-door/ca-bundle.pem"));
+        assert_eq!(value("PIP_CERT"), Some("/run/proctor-egress/ca-bundle.pem"));
         assert!(value("JAVA_TOOL_OPTIONS").unwrap().contains("-Dhttps.proxyPort=3128"));
         let files = files(vec![1], vec![2]).unwrap().0;
         assert!(files.iter().any(|(path, _)| Some(path.as_str()) == value("SSL_CERT_FILE")));

@@ -1,4 +1,4 @@
-//! What all doors of a run share.
+//! What all proxies of a run share.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,7 +8,7 @@ use rustls::{
 };
 
 use crate::{
-    ClientFiles, Door, Ledger, Policy, Resolver, SystemResolver,
+    ClientFiles, EgressProxy, Ledger, Policy, Resolver, SystemResolver,
     ca::{self, Authority},
     client, keystore,
 };
@@ -42,14 +42,14 @@ impl Egress {
         self
     }
 
-    /// A trial's door. `ca_file` holds certificates (PEM) that upstreams may be signed by, beside
+    /// A trial's proxy. `ca_file` holds certificates (PEM) that upstreams may be signed by, beside
     /// the host's own.
-    pub fn door(
+    pub fn proxy(
         &self,
         policy: Policy,
         ca_file: Option<&Path>,
         ledger: Arc<dyn Ledger>,
-    ) -> Result<Door, String> {
+    ) -> Result<EgressProxy, String> {
         let mut store = RootCertStore::empty();
         store.add_parsable_certificates(self.roots.iter().cloned());
         for certificate in read_certificates(ca_file)? {
@@ -62,7 +62,7 @@ impl Egress {
             .with_no_client_auth();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let authority = Arc::clone(&self.authority);
-        Door::new(policy, authority, Arc::new(tls), Arc::clone(&self.resolver), ledger)
+        EgressProxy::new(policy, authority, Arc::new(tls), Arc::clone(&self.resolver), ledger)
     }
 
     /// What the sandbox is given to trust: the host's roots, the run's authority, `ca_file`.

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use crate::{
-    Door, Target,
+    EgressProxy, Target,
     answer::{self, AnyBody, Passing},
     dial::{DialError, dial},
     ledger::Entry,
@@ -46,7 +46,7 @@ struct Upstream {
     sender: http1::SendRequest<AnyBody>,
 }
 
-impl Door {
+impl EgressProxy {
     pub(crate) async fn forward(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -140,7 +140,7 @@ impl Door {
         // Ends with its sender, which ends with the connection from inside.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "an upstream connection of the egress door broke");
+                tracing::debug!(%error, "an upstream connection of the egress proxy broke");
             }
         });
         Ok(sender)

@@ -1,4 +1,4 @@
-//! The egress door: which URLs a sandbox without a network may reach, and the ledger of all it asked
+//! The egress proxy: which URLs a sandbox without a network may reach, and the ledger of all it asked
 //! for.
 //!
 //! The crate never sees a sandbox: it serves any byte stream that speaks HTTP proxy.
@@ -9,7 +9,6 @@ mod answer;
 mod ca;
 mod client;
 mod dial;
-mod door;
 mod egress;
 mod forward;
 mod glob;
@@ -20,6 +19,7 @@ mod mirrors;
 mod pattern;
 mod policy;
 mod private;
+mod proxy;
 mod target;
 mod tunnel;
 mod wire;
@@ -27,10 +27,10 @@ mod wire;
 pub use address::{Forbidden, forbidden};
 pub use client::{ClientFiles, client_env};
 pub use dial::{Resolver, SystemResolver};
-pub use door::Door;
 pub use egress::{Egress, read_certificates};
 pub use ledger::Ledger;
 pub use pattern::{Pattern, PatternError};
 pub use policy::{Policy, Verdict};
 pub use private::Exception;
+pub use proxy::EgressProxy;
 pub use target::{Target, TargetError};

@@ -14,7 +14,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    Door,
+    EgressProxy,
     ca::expected_name,
     dial::dial,
     forward::Upstreams,
@@ -25,7 +25,7 @@ use crate::{
 /// The first byte of every TLS connection: a handshake record.
 const HANDSHAKE: u8 = 0x16;
 
-impl Door {
+impl EgressProxy {
     pub(crate) async fn tunnel<S>(self: &Arc<Self>, origin: &Origin, mut stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -112,9 +112,9 @@ impl Door {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 let why = Some(error.to_string());
-                return self.close_tunnel(origin, DenyReason::UntrustedDoor, why).await;
+                return self.close_tunnel(origin, DenyReason::UntrustedProxy, why).await;
             }
-            Err(_) => return self.close_tunnel(origin, DenyReason::UntrustedDoor, None).await,
+            Err(_) => return self.close_tunnel(origin, DenyReason::UntrustedProxy, None).await,
         };
         let upstreams = Upstreams::default();
         let service = service_fn(|request: Request<Incoming>| async {
@@ -122,11 +122,11 @@ impl Door {
         });
         let served = self.http().serve_connection(TokioIo::new(stream), service).await;
         if let Err(error) = served {
-            tracing::debug!(%error, "a connection through the egress door broke");
+            tracing::debug!(%error, "a connection through the egress proxy broke");
         }
     }
 
-    /// Nothing can be said to a client that does not speak TLS with the door: only the ledger knows.
+    /// Nothing can be said to a client that does not speak TLS with the proxy: only the ledger knows.
     async fn close_tunnel(&self, origin: &Origin, reason: DenyReason, error: Option<String>) {
         self.note(UrlRequest {
             method: "CONNECT".into(),

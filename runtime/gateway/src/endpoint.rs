@@ -43,14 +43,14 @@ impl Endpoint {
         let base = model.base_url.trim().trim_end_matches('/').to_owned();
         let form = "give it as https://HOST/v1, without `/chat/completions`";
         let url =
-            Url::parse(&base).map_err(|error| wrong(format!("base_url: {error}")).mend(form))?;
+            Url::parse(&base).map_err(|error| wrong(format!("base_url: {error}")).hint(form))?;
         let host = match (url.scheme(), url.host_str()) {
             ("http" | "https", Some(host)) => host.to_ascii_lowercase(),
-            _ => return Err(wrong("base_url: not an http or https address".into()).mend(form)),
+            _ => return Err(wrong("base_url: not an http or https address".into()).hint(form)),
         };
         if !url.username().is_empty() || url.password().is_some() {
-            let mend = "put the key into an environment variable and name it in key_env";
-            return Err(wrong("base_url: holds a user or password".into()).mend(mend));
+            let hint = "put the key into an environment variable and name it in key_env";
+            return Err(wrong("base_url: holds a user or password".into()).hint(hint));
         }
         let (key_env, model) = (model.key_env.clone(), model.name.clone());
         let Some(name) = &key_env else {
@@ -59,14 +59,14 @@ impl Endpoint {
         };
         let key = key_of(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let Some(key) = key else {
-            let mend = format!(
+            let hint = format!(
                 "export {name}=<your key>, or take key_env away if the endpoint needs no key"
             );
-            return Err(wrong(format!("the variable {name} is not set")).mend(mend));
+            return Err(wrong(format!("the variable {name} is not set")).hint(hint));
         };
         let mut bearer = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
             wrong(format!("the variable {name} holds characters that no key has"))
-                .mend(format!("set {name} again, to the key alone"))
+                .hint(format!("set {name} again, to the key alone"))
         })?;
         bearer.set_sensitive(true);
         Ok(Self { base, host, key: key.into(), key_env, model, bearer: Some(bearer) })
@@ -108,8 +108,8 @@ impl Endpoint {
         }
     }
 
-    /// What the operator can do about a status that no wait mends.
-    pub(crate) fn mend(&self, status: u16) -> String {
+    /// What the operator can do about a status that no wait repairs.
+    pub(crate) fn hint(&self, status: u16) -> String {
         let model = &self.model;
         match (status, &self.key_env) {
             (401, Some(key)) => format!("check the key in the variable {key}"),
@@ -150,7 +150,7 @@ impl Endpoint {
 
     /// `bytes` with the key, should it be there in any spelling, replaced by `[key]`: some endpoints
     /// repeat a key in their error message or in an answer. What is parsed or passed on is read from these
-    /// bytes, so that neither a scaffold nor its room gets the key.
+    /// bytes, so that neither a scaffold nor its sandbox gets the key.
     pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
         let key = self.key.expose_secret().as_bytes();
         if key.len() < SHORTEST_SECRET {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_endpoint_names_the_mend() {
+    fn a_wrong_endpoint_names_the_hint() {
         let missing = endpoint("https://h/v1", Some("MISSING")).expect_err("no key");
         assert!(missing.contains("MISSING is not set") && missing.contains("export MISSING="));
         assert!(endpoint("script:x.toml", None).expect_err("no http").contains("base_url"));

@@ -74,7 +74,7 @@ pub trait ExchangeSink: Send + Sync {
         let _ = waiting;
     }
 
-    /// Called once for each request of the HTTP front, after its goes and before the end of its
+    /// Called once for each request of the HTTP server, after its goes and before the end of its
     /// answer is delivered. No record, no result, here too.
     async fn served(&self, served: Served) -> Result<(), Fault> {
         let _ = served;

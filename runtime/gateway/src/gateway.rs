@@ -4,7 +4,7 @@ use proctor_types::{Budget, Fault, Layer, ModelSpec, Price};
 
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, TrialGateway,
-    bars::Bars, endpoint::Endpoint, exchange::causes, rates::Rates, request, retry::seconds,
+    halts::Halts, endpoint::Endpoint, exchange::causes, rates::Rates, request, retry::seconds,
     trial::Line,
 };
 
@@ -16,7 +16,7 @@ pub struct Gateway {
     prices: PriceTable,
     policy: RetryPolicy,
     rates: Rates,
-    bars: Arc<Bars>,
+    halts: Arc<Halts>,
     key_of: Box<KeyOf>,
     /// For plain endpoints on this machine: no proxy, no certificates.
     near: reqwest::Client,
@@ -44,8 +44,8 @@ impl Gateway {
             .map_err(|error| Fault::new(Layer::Model, format!("no HTTP client: {error}")))?;
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
         let rates = Rates::new(Vec::new(), RatePolicy::shipped()?);
-        let bars = Arc::default();
-        Ok(Self { prices, policy, rates, bars, key_of, near, far: OnceLock::new() })
+        let halts = Arc::default();
+        Ok(Self { prices, policy, rates, halts, key_of, near, far: OnceLock::new() })
     }
 
     /// Keeps the rate limits of the endpoints that the tables name; those of others are learnt.
@@ -74,7 +74,7 @@ impl Gateway {
 
     /// One trial's line to its model. The trial's clock starts here. Nothing is sent yet.
     ///
-    /// Fails where the model cannot be used as configured: a missing key (the mend names the
+    /// Fails where the model cannot be used as configured: a missing key (the hint names the
     /// variable), a wrong address, a cost limit on a model without a price.
     pub fn open(
         &self,
@@ -103,13 +103,13 @@ impl Gateway {
 
     /// Why no trial is to ask this model, once the endpoint has turned its key or its name away in
     /// this run: the fault of the trial that found out.
-    pub fn barred(&self, model: &ModelSpec) -> Option<Fault> {
-        self.bars.of(model)
+    pub fn halted(&self, model: &ModelSpec) -> Option<Fault> {
+        self.halts.of(model)
     }
 
     /// Every such fault, one for each key at an address and for each model.
-    pub fn bars(&self) -> Vec<Fault> {
-        self.bars.all()
+    pub fn halts(&self) -> Vec<Fault> {
+        self.halts.all()
     }
 
     /// A limit on cost, be it a trial's or a shared one, could never be reached without a price.
@@ -120,9 +120,9 @@ impl Gateway {
             return Ok(());
         }
         let what = format!("model {}: a cost limit, but no price is known", model.name);
-        let mend = "give `price` in its table of [models] (US dollars per million tokens; the \
+        let hint = "give `price` in its table of [models] (US dollars per million tokens; the \
                     shipped ones are in configs/models.toml), or take the cost limit away";
-        Err(Fault::new(Layer::Model, what).mend(mend))
+        Err(Fault::new(Layer::Model, what).hint(hint))
     }
 
     fn line(&self, model: &ModelSpec, budget: &Budget) -> Result<Line, Fault> {
@@ -132,8 +132,8 @@ impl Gateway {
         let endpoint = Endpoint::new(model, &*self.key_of)?;
         let http = if endpoint.is_near() { self.near.clone() } else { self.far()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
-        let (limiters, bars) = (self.rates.of(model), Arc::clone(&self.bars));
-        Ok(Line { model: model.clone(), endpoint, http, price, window, limiters, bars, policy })
+        let (limiters, halts) = (self.rates.of(model), Arc::clone(&self.halts));
+        Ok(Line { model: model.clone(), endpoint, http, price, window, limiters, halts, policy })
     }
 
     /// The client for the world outside, with the system's certificates and proxy.
@@ -143,7 +143,7 @@ impl Gateway {
         }
         let built = client(&self.policy).build().map_err(|error| {
             Fault::new(Layer::Model, format!("no HTTPS client: {}", causes(&error)))
-                .mend("install the system's certificates (package ca-certificates)")
+                .hint("install the system's certificates (package ca-certificates)")
         })?;
         Ok(self.far.get_or_init(|| built).clone())
     }

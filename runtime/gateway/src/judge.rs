@@ -82,7 +82,7 @@ fn answered(seen: &Exchanged, step: u64) -> Judgement {
     }
 }
 
-/// OpenAI says 429 for an empty account too, and no wait mends that.
+/// OpenAI says 429 for an empty account too, and no wait repairs that.
 fn is_out_of_quota(body: &str) -> bool {
     let code = serde_json::from_str::<Value>(body).unwrap_or_default()["error"]["code"].clone();
     matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached"))
@@ -90,7 +90,7 @@ fn is_out_of_quota(body: &str) -> bool {
 
 fn unusable(endpoint: &Endpoint, told: String, status: u16) -> Judgement {
     let fault = Fault::new(Layer::Model, format!("{}: {told}", endpoint.base()));
-    Judgement::Unusable(fault.mend(endpoint.mend(status)).lasting())
+    Judgement::Unusable(fault.hint(endpoint.hint(status)).lasting())
 }
 
 fn quoted(body: &str) -> String {

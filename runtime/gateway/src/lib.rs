@@ -16,13 +16,13 @@
 
 mod admission;
 mod answer;
-mod bars;
+mod halts;
 mod clock;
 mod codec;
 mod endpoint;
 mod error;
 mod exchange;
-mod front;
+mod server;
 mod gateway;
 mod judge;
 mod limiter;
@@ -41,7 +41,7 @@ mod trial;
 pub use admission::{Admission, Reserve};
 pub use error::AskError;
 pub use exchange::{Attempt, ExchangeSink, Waiting};
-pub use front::{Front, Listening, Served};
+pub use server::{GatewayServer, Listening, Served};
 pub use gateway::Gateway;
 pub use meter::{Meter, SharedMeter};
 pub use prices::{Listed, PriceTable};

@@ -59,16 +59,16 @@ impl Limiter {
 
     /// Comes when a request of at most `tokens` may leave. Dropping it leaves the queue.
     pub(crate) async fn enter(self: &Arc<Self>, tokens: u64) -> Slot {
-        let place = Place::take(self);
+        let place = Ticket::take(self);
         loop {
             let changed = self.changed.notified();
             match self.look(place.ticket, tokens) {
-                Look::Enter(left_at) => {
+                Turn::Enter(left_at) => {
                     let (limiter, ticket) = (Arc::clone(self), place.ticket);
                     return Slot { limiter, ticket, left_at, end: End::Dropped };
                 }
-                Look::Changed => changed.await,
-                Look::At(time) => tokio::select! {
+                Turn::Changed => changed.await,
+                Turn::At(time) => tokio::select! {
                     () = changed => {}
                     () = tokio::time::sleep_until(time) => {}
                 },
@@ -76,39 +76,39 @@ impl Limiter {
         }
     }
 
-    fn look(&self, ticket: u64, tokens: u64) -> Look {
+    fn look(&self, ticket: u64, tokens: u64) -> Turn {
         let mut state = self.lock();
         let (now, window) = (Instant::now(), seconds(self.policy.window_seconds));
-        if state.queue.front() != Some(&ticket) {
-            return Look::Changed;
+        if state.queue.server() != Some(&ticket) {
+            return Turn::Changed;
         }
         if let Some(until) = state.paused_until.filter(|until| *until > now) {
-            return Look::At(until);
+            return Turn::At(until);
         }
         let configured = self.rates.max_concurrent.map(|most| most.max(1) as f64);
         let learnt = state.most.map(|most| most.max(1.0));
         let most = configured.unwrap_or(f64::INFINITY).min(learnt.unwrap_or(f64::INFINITY));
         if state.flying as f64 + 1.0 > most {
-            return Look::Changed;
+            return Turn::Changed;
         }
-        while state.recent.front().is_some_and(|first| first.at + window <= now) {
+        while state.recent.server().is_some_and(|first| first.at + window <= now) {
             state.recent.pop_front();
         }
-        if let Some(first) = state.recent.front() {
+        if let Some(first) = state.recent.server() {
             let sum: u64 = state.recent.iter().map(|one| one.tokens).sum();
             let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have > limit);
             // A request that is larger than a whole window's tokens leaves into an empty one.
             if over(self.rates.requests_per_minute, state.recent.len() as u64 + 1)
                 || over(self.rates.tokens_per_minute, sum.saturating_add(tokens))
             {
-                return Look::At(first.at + window);
+                return Turn::At(first.at + window);
             }
         }
         if self.rates.requests_per_minute.or(self.rates.tokens_per_minute).is_some() {
             state.recent.push_back(Departure { ticket, at: now, tokens });
         }
         state.flying += 1;
-        Look::Enter(now)
+        Turn::Enter(now)
     }
 
     fn leave(&self, slot: &Slot) {
@@ -149,7 +149,7 @@ impl Limiter {
     }
 }
 
-enum Look {
+enum Turn {
     Enter(Instant),
     /// Look again when something changes.
     Changed,
@@ -164,12 +164,12 @@ enum End {
     Throttled { wish: Option<Duration> },
 }
 
-struct Place<'a> {
+struct Ticket<'a> {
     limiter: &'a Limiter,
     ticket: u64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Ticket<'a> {
     fn take(limiter: &'a Limiter) -> Self {
         let mut state = limiter.lock();
         let ticket = state.next;
@@ -179,7 +179,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.limiter.lock().queue.retain(|ticket| *ticket != self.ticket);
         self.limiter.changed.notify_waiters();

@@ -46,7 +46,7 @@ impl PriceTable {
     /// Reads TOML. An error names the key.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| {
-            Fault::new(Layer::Model, what).mend("see configs/models.toml for the form")
+            Fault::new(Layer::Model, what).hint("see configs/models.toml for the form")
         };
         let reader = toml::Deserializer::parse(text).map_err(|error| fault(error.to_string()))?;
         let table: Self = serde_path_to_error::deserialize(reader).map_err(|error| {

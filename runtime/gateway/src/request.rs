@@ -19,7 +19,7 @@ pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
         None => Ok(()),
         Some(field) => {
             let what = format!("model {}: extra_body.{field} is not free to set", model.name);
-            Err(Fault::new(Layer::Model, what).mend(format!("take {field} out of extra_body")))
+            Err(Fault::new(Layer::Model, what).hint(format!("take {field} out of extra_body")))
         }
     }
 }

@@ -98,7 +98,7 @@ impl Scope {
 
     /// Comes when `need` is held, or with the limit that is reached. Dropping it leaves the queue.
     pub(crate) async fn hold(self: &Arc<Self>, need: Need) -> Result<Hold, BudgetKind> {
-        let place = Place::take(self);
+        let place = Ticket::take(self);
         loop {
             // Made before the look, so that no change falls between the two.
             let changed = self.changed.notified();
@@ -124,7 +124,7 @@ impl Scope {
             }
             return Err(kind);
         }
-        if state.queue.front() != Some(&ticket) || !self.fits(&state, need) {
+        if state.queue.server() != Some(&ticket) || !self.fits(&state, need) {
             return Ok(false);
         }
         let alone = state.spent.outgrown || self.unbounded(need);
@@ -209,12 +209,12 @@ fn reached(limits: &Budget, spent: &Spent) -> Option<BudgetKind> {
 }
 
 /// A place in the queue, left by dropping it.
-struct Place<'a> {
+struct Ticket<'a> {
     scope: &'a Scope,
     ticket: u64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Ticket<'a> {
     fn take(scope: &'a Scope) -> Self {
         let mut state = scope.lock();
         let ticket = state.next;
@@ -224,7 +224,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.scope.lock().queue.retain(|ticket| *ticket != self.ticket);
         self.scope.changed.notify_waiters();

@@ -14,7 +14,7 @@ pub struct WrongSetting {
     /// The key within the model's table, part by part.
     pub key: Vec<&'static str>,
     pub what: String,
-    pub mend: String,
+    pub hint: String,
 }
 
 /// Refuses parameters that the wire format of the model cannot say, and fields of `extra_body` that the
@@ -25,7 +25,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
         return Err(WrongSetting {
             key: vec!["seed"],
             what: format!("has no effect: a request with `api = \"{api}\"` has no seed"),
-            mend: "take the key away".into(),
+            hint: "take the key away".into(),
         });
     }
     let hot = model.temperature.filter(|temperature| *temperature > MESSAGES_MOST);
@@ -33,7 +33,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
         return Err(WrongSetting {
             key: vec!["temperature"],
             what: format!("{temperature} is out of range for `api = \"{api}\"`"),
-            mend: format!("a number from 0 to {MESSAGES_MOST}"),
+            hint: format!("a number from 0 to {MESSAGES_MOST}"),
         });
     }
     match request::taken(model) {
@@ -41,7 +41,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
         Some(field) => Err(WrongSetting {
             key: vec!["extra_body", field],
             what: "is not free to set: the gateway fills it".into(),
-            mend: format!("take `{field}` out of `extra_body`"),
+            hint: format!("take `{field}` out of `extra_body`"),
         }),
     }
 }

@@ -17,7 +17,7 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     Admission, AskError, Attempt, ExchangeSink, Reserve, RetryPolicy, Waiting,
-    bars::Bars,
+    halts::Halts,
     endpoint::Endpoint,
     exchange::Exchange,
     judge::{Judgement, judge},
@@ -39,7 +39,7 @@ pub(crate) struct Line {
     /// Tokens: no answer is longer.
     pub window: Option<u64>,
     pub limiters: Vec<Arc<Limiter>>,
-    pub bars: Arc<Bars>,
+    pub halts: Arc<Halts>,
     pub policy: RetryPolicy,
 }
 
@@ -260,7 +260,7 @@ impl TrialGateway {
 
     /// Fails where another request of the run has found that this one would be turned away.
     pub(crate) fn check_bars(&self) -> Result<(), AskError> {
-        self.line.bars.of(&self.line.model).map_or(Ok(()), |fault| Err(fault.into()))
+        self.line.halts.of(&self.line.model).map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     pub(crate) fn line(&self) -> &Line {
@@ -274,7 +274,7 @@ impl TrialGateway {
     /// An answer came.
     pub(crate) fn responded(&self) {
         self.responsive.store(true, Ordering::Relaxed);
-        self.line.bars.answered(&self.line.model);
+        self.line.halts.answered(&self.line.model);
     }
 
     /// One go: sent, judged, charged and recorded.
@@ -319,7 +319,7 @@ impl TrialGateway {
             Judgement::Again { why, .. } => Some(why.clone()),
             Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
             Judgement::Unusable(fault) => {
-                self.line.bars.note(&self.line.model, seen.status, fault);
+                self.line.halts.note(&self.line.model, seen.status, fault);
                 Some(fault.what.clone())
             }
         };
@@ -402,7 +402,7 @@ impl TrialGateway {
         let waited = waited.as_secs_f64();
         let why = self.line.endpoint.redact_text(why);
         let what = format!("{base}: no answer after {goes} goes and {waited:.0} s of waits: {why}");
-        Fault::new(Layer::Model, what).mend(if why.contains("certificate") {
+        Fault::new(Layer::Model, what).hint(if why.contains("certificate") {
             "name the endpoint's certificate authority in the variable SSL_CERT_FILE"
         } else {
             "check that the endpoint is up, then `proctor resume` the run"

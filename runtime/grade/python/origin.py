@@ -1,6 +1,6 @@
 """Keeps a submission from the library that it was to write again, and tells what it took from it.
 
-The library may be in the room, for tests that use other parts of it. Code below `root` may neither
+The library may be in the sandbox, for tests that use other parts of it. Code below `root` may neither
 import nor read it: such an import fails as if the library were not installed, and is told. And none
 of the submission's names, nor a name that a test asks of it, may be one of the library's objects.
 Runs on Python 3.6 and later; reading is seen from 3.8 on.

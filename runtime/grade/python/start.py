@@ -1,4 +1,4 @@
-"""Starts pytest under the recorder. The grader writes this file into the room.
+"""Starts pytest under the recorder. The grader writes this file into the sandbox.
 
 Everything it needs (key, arguments, wanted ids) comes over standard input, so nothing secret is on
 disk or in the environment. It takes the results pipe and loads pytest and the standard library

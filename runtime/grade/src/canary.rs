@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_record::patch::Current;
-use proctor_sandbox_api::Room;
+use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Evidence, Fault, Layer, Task, TestStatus, sha256_hex};
 use serde::{Deserialize, Serialize};
 
@@ -57,10 +57,10 @@ struct Made {
     text: String,
 }
 
-/// Makes this run's canaries from the pristine test files, in a room that holds nothing of the
+/// Makes this run's canaries from the pristine test files, in a sandbox that holds nothing of the
 /// model's yet. Which tests they copy differs from run to run.
 pub(crate) async fn make(
-    room: &Room,
+    handle: &SandboxHandle,
     launch: &Launch,
     task: &Task,
     pristine: &Pristine,
@@ -79,7 +79,7 @@ pub(crate) async fn make(
         let order = serde_json::to_string(&order).map_err(|error| broken(&error))?;
         let stdin = crate::session::ascii(&order).into_bytes();
         let user = task.user.as_deref();
-        let out = isolated(room, launch, &task.workdir, &task.env, user, SCRIPT, &stdin).await?;
+        let out = isolated(handle, launch, &task.workdir, &task.env, user, SCRIPT, &stdin).await?;
         let made: Vec<Made> = serde_json::from_slice(&out).map_err(|error| broken(&error))?;
         for (kind, limit) in [("raise", raise), ("literal", literal)] {
             for made in made.iter().filter(|made| made.kind == kind).take(limit) {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use proctor_sandbox_api::Room;
+use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Fault, Layer, Task, TestStatus};
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +24,8 @@ pub fn needs_freezing(task: &Task) -> bool {
     OfficialPolicy::expects_files(task) && ids.any(|id| !id.contains("::"))
 }
 
-/// Runs the task's test files in a fresh room that holds the environment and its unmasked source,
-/// and keeps what passed. The room is used up.
+/// Runs the task's test files in a fresh sandbox that holds the environment and its unmasked source,
+/// and keeps what passed. The sandbox is used up.
 ///
 /// Tests that the source itself does not pass are left out: no patch can be asked for them. Where a
 /// task starts from scratch these are its tests before the test patch.
@@ -34,9 +34,9 @@ pub fn needs_freezing(task: &Task) -> bool {
 ///
 /// A fault of the grade where a fail-to-pass file passes nothing or the run has no end: no patch
 /// could resolve such a task here, which is no patch's failure. A fault of the sandbox where the
-/// room fails.
+/// sandbox fails.
 pub async fn freeze(
-    room: &Room,
+    handle: &SandboxHandle,
     task: &Task,
     time_limit: Option<Duration>,
 ) -> Result<Frozen, Fault> {
@@ -51,7 +51,7 @@ pub async fn freeze(
         time_limit: time_limit.map_or(own, |limit| limit.min(own)),
         user: task.user.clone(),
     };
-    let run = run_tests(room, &plan).await?;
+    let run = run_tests(handle, &plan).await?;
     let frozen = Frozen {
         fail_to_pass: passed(&run, &task.fail_to_pass),
         pass_to_pass: passed(&run, &task.pass_to_pass),
@@ -70,7 +70,7 @@ pub async fn freeze(
     let last = String::from_utf8_lossy(&run.log);
     let last = last.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
     Err(Fault::new(Layer::Grade, format!("{}: {what}; it printed last: {last}", task.id))
-        .mend("the environment lacks something: run `proctor tasks validate`"))
+        .hint("the environment lacks something: run `proctor tasks validate`"))
 }
 
 /// What passed of each named file, and each named id that passed.

@@ -162,7 +162,7 @@ impl LogError {
             Self::Unreadable { path, error } => {
                 Fault::new(Layer::Grade, format!("{}: {error}", path.display()))
             }
-            Self::Policy(error) => Fault::new(Layer::Grade, error.what).mend(error.mend),
+            Self::Policy(error) => Fault::new(Layer::Grade, error.what).hint(error.hint),
             Self::Fault(fault) => fault,
         }
     }

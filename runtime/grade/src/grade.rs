@@ -1,4 +1,4 @@
-//! The grading of one patch, from the pristine room to the verdict.
+//! The grading of one patch, from the pristine sandbox to the verdict.
 
 mod submission;
 
@@ -8,8 +8,8 @@ use std::{
 };
 
 use proctor_record::patch::Current;
-use proctor_sandbox_api::{Room, wire::RawPath};
-use proctor_seat::{ApplyError, apply_patch};
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_setup::{ApplyError, apply_patch};
 use proctor_types::{Evidence, Fault, Layer, Task, Verdict, sha256_hex};
 
 use crate::{
@@ -54,16 +54,16 @@ pub struct Graded {
     pub raw: Vec<u8>,
 }
 
-/// Grades `patch` in a fresh room that holds the task's environment and its unmasked source.
+/// Grades `patch` in a fresh sandbox that holds the task's environment and its unmasked source.
 ///
-/// A patch that does not apply, is hostile, hangs or crashes gives a verdict. The room is used up.
+/// A patch that does not apply, is hostile, hangs or crashes gives a verdict. The sandbox is used up.
 ///
 /// # Errors
 ///
-/// A fault of the seat where the mask or the test patch does not fit, of the grade where the test
-/// command or its interpreter cannot be used, of the sandbox where the room fails.
+/// A setup fault where the mask or the test patch does not fit, of the grade where the test
+/// command or its interpreter cannot be used, of the sandbox where the sandbox fails.
 pub async fn grade(
-    room: &Room,
+    handle: &SandboxHandle,
     task: &Task,
     patch: &[u8],
     options: &GradeOptions,
@@ -73,7 +73,7 @@ pub async fn grade(
         _ => None,
     };
     let task = expanded.as_ref().unwrap_or(task);
-    let grading = Grading::prepare(room, task, options).await?;
+    let grading = Grading::prepare(handle, task, options).await?;
     match &task.from_scratch {
         Some(start) => grading.grade_submission(start, patch).await,
         None => grading.grade(patch).await,
@@ -82,7 +82,7 @@ pub async fn grade(
 
 /// All that is learnt before the model's patch is laid.
 struct Grading<'a> {
-    room: &'a Room,
+    handle: &'a SandboxHandle,
     task: &'a Task,
     options: &'a GradeOptions,
     policy: &'static Policy,
@@ -94,30 +94,30 @@ struct Grading<'a> {
 
 impl<'a> Grading<'a> {
     async fn prepare(
-        room: &'a Room,
+        handle: &'a SandboxHandle,
         task: &'a Task,
         options: &'a GradeOptions,
     ) -> Result<Self, Fault> {
-        let launch = Launch::read(room, &task.test_command, &task.env).await?;
+        let launch = Launch::read(handle, &task.test_command, &task.env).await?;
         let user = task.user.as_deref();
-        let probe = Probe::take(room, &launch, &task.workdir, &task.env, user).await?;
+        let probe = Probe::take(handle, &launch, &task.workdir, &task.env, user).await?;
         let of = |patch: &Option<String>, what: &str| {
             let patch = patch.as_deref().unwrap_or_default();
             if patch.trim().is_empty() {
                 return Ok(BTreeSet::new());
             }
             paths_of(patch.as_bytes()).map_err(|error| {
-                Fault::new(Layer::Seat, format!("{}: the {what}: {error}", task.id))
+                Fault::new(Layer::Setup, format!("{}: the {what}: {error}", task.id))
             })
         };
         let masked = of(&task.mask, "mask")?;
         let test_patch = of(&task.test_patch, "test patch")?;
         let policy = Policy::get()?;
-        Ok(Self { room, task, options, policy, launch, probe, masked, test_patch })
+        Ok(Self { handle, task, options, policy, launch, probe, masked, test_patch })
     }
 
     async fn grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
-        let (room, task) = (self.room, self.task);
+        let (handle, task) = (self.handle, self.task);
         let is_empty = patch.trim_ascii().is_empty();
         let touched = match if is_empty { Ok(BTreeSet::new()) } else { paths_of(patch) } {
             Ok(touched) => touched,
@@ -127,18 +127,20 @@ impl<'a> Grading<'a> {
             Paths::new(self.policy, task, &self.probe, self.masked.clone(), &self.test_patch);
         let pristine = self.pristine(&paths, &touched).await?;
         let canaries = if self.options.defences.canaries {
-            canary::make(room, &self.launch, task, &pristine).await?
+            canary::make(handle, &self.launch, task, &pristine).await?
         } else {
             Vec::new()
         };
 
-        let absent = self.seat(&pristine, &paths).await?;
+        let absent = self.set_up(&pristine, &paths).await?;
         let mut changed = touched;
         if !is_empty {
-            match apply_patch(room, &RawPath::from(task.workdir.as_str()), patch).await {
+            match apply_patch(handle, &RawPath::from(task.workdir.as_str()), patch).await {
                 Ok(paths) => changed.extend(paths.iter().map(RawPath::escaped)),
                 Err(ApplyError::Patch(error)) => return self.rejected(&error),
-                Err(ApplyError::Room(error)) => return Err(error.fault("applying the patch")),
+                Err(ApplyError::SandboxHandle(error)) => {
+                    return Err(error.fault("applying the patch"));
+                }
             }
         }
 
@@ -151,10 +153,10 @@ impl<'a> Grading<'a> {
                 .filter(|path| paths.guard(path) != Some(Guard::SelfLoading))
                 .cloned()
                 .collect();
-            let found = remove_shadows(room, &task.workdir, &pristine, &self.probe, &imported);
+            let found = remove_shadows(handle, &task.workdir, &pristine, &self.probe, &imported);
             evidence.extend(found.await?);
         }
-        let found = restore(room, &task.workdir, &pristine, &paths, &changed, &absent, defences);
+        let found = restore(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
         evidence.extend(found.await?);
         for canary in &canaries {
             self.lay(canary).await?;
@@ -164,7 +166,7 @@ impl<'a> Grading<'a> {
 
     async fn lay(&self, canary: &Canary) -> Result<(), Fault> {
         let path = at(&self.task.workdir, &escaped(&canary.file));
-        let laid = self.room.write(&path, canary.text.as_bytes(), None).await;
+        let laid = self.handle.write(&path, canary.text.as_bytes(), None).await;
         laid.map_err(|error| error.fault("laying a canary"))
     }
 
@@ -174,8 +176,8 @@ impl<'a> Grading<'a> {
         paths: &Paths<'_>,
         touched: &BTreeSet<String>,
     ) -> Result<Pristine, Fault> {
-        let (room, task) = (self.room, self.task);
-        let mut pristine = Pristine::walk(room, &task.workdir, self.policy).await?;
+        let (handle, task) = (self.handle, self.task);
+        let mut pristine = Pristine::walk(handle, &task.workdir, self.policy).await?;
         let keep = |path: &str| match paths.guard(path) {
             None | Some(Guard::Bytecode) => false,
             Some(Guard::Config | Guard::SelfLoading | Guard::Test) => {
@@ -185,7 +187,7 @@ impl<'a> Grading<'a> {
                     || (path.ends_with("conftest.py") && !paths.is_interpreter(path))
             }
         };
-        pristine.keep(room, &task.workdir, &keep).await?;
+        pristine.keep(handle, &task.workdir, &keep).await?;
         if let Some(test_patch) = task.test_patch.as_deref().filter(|text| !text.trim().is_empty())
         {
             pristine.overlay(test_patch.as_bytes()).map_err(|fault| fault.context(&task.id))?;
@@ -196,31 +198,31 @@ impl<'a> Grading<'a> {
     /// Takes away what the agent did not have: the mask, hidden paths, history, and compiled copies
     /// of the code, which would hand the solution to a patch that reads them at test time. Returns
     /// the paths that restoring must look at.
-    async fn seat(
+    async fn set_up(
         &self,
         pristine: &Pristine,
         paths: &Paths<'_>,
     ) -> Result<BTreeSet<String>, Fault> {
-        let (room, task) = (self.room, self.task);
+        let (handle, task) = (self.handle, self.task);
         if let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) {
             let root = RawPath::from(task.workdir.as_str());
-            apply_patch(room, &root, mask.as_bytes()).await.map_err(|error| match error {
+            apply_patch(handle, &root, mask.as_bytes()).await.map_err(|error| match error {
                 ApplyError::Patch(error) => Fault::new(
-                    Layer::Seat,
+                    Layer::Setup,
                     format!("{}: the mask does not apply: {error}", task.id),
                 )
-                .mend("the mask must fit the source exactly; run `proctor tasks validate`"),
-                ApplyError::Room(error) => error.fault("applying the mask"),
+                .hint("the mask must fit the source exactly; run `proctor tasks validate`"),
+                ApplyError::SandboxHandle(error) => error.fault("applying the mask"),
             })?;
         }
         for hidden in &task.hidden {
-            remove(room, &task.workdir, &escaped(hidden)).await?;
+            remove(handle, &task.workdir, &escaped(hidden)).await?;
         }
         let compiled = pristine.names.keys().filter(|path| {
             paths.guard(path) == Some(Guard::Bytecode) && !paths.is_interpreter(path)
         });
         for path in pristine.histories.iter().chain(compiled) {
-            remove(room, &task.workdir, path).await?;
+            remove(handle, &task.workdir, path).await?;
         }
         let hidden = pristine.files.keys().filter(|path| paths.is_own(path));
         Ok(self.masked.iter().chain(&self.test_patch).chain(hidden).cloned().collect())
@@ -261,7 +263,7 @@ impl<'a> Grading<'a> {
             defences,
             submitted,
         };
-        let (mut run, records) = session.run(self.room).await?;
+        let (mut run, records) = session.run(self.handle).await?;
         if needs_freezing(task) {
             whole_files(task, self.options.frozen.as_ref(), pristine, &mut run.tests);
         }
@@ -308,7 +310,7 @@ impl<'a> Grading<'a> {
     }
 
     /// Whether the restored files are still what they were, when they were collected (as the
-    /// recorder saw them) and after the run (as the room agent sees them).
+    /// recorder saw them) and after the run (as the sandbox agent sees them).
     async fn rehash(
         &self,
         records: &Records,
@@ -316,7 +318,7 @@ impl<'a> Grading<'a> {
     ) -> Result<Vec<Evidence>, Fault> {
         let mut found = Vec::new();
         let paths = expected.keys().cloned().collect();
-        let after = read_all(self.room, &self.task.workdir, paths).await?;
+        let after = read_all(self.handle, &self.task.workdir, paths).await?;
         for ((path, hash), (_, after)) in expected.iter().zip(after) {
             let collected = records.begin().and_then(|begin| begin.watched.get(path));
             let after = match after {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_sandbox_api::{
-    Room, RoomError,
+    SandboxError, SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
 use proctor_types::{Fault, Layer};
@@ -30,7 +30,7 @@ impl Launch {
     /// A command that starts pytest in another way (a shell line, a wrapper) is refused: the
     /// recorder could not be started before the graded code.
     pub(crate) async fn read(
-        room: &Room,
+        handle: &SandboxHandle,
         command: &[String],
         env: &BTreeMap<String, String>,
     ) -> Result<Self, Fault> {
@@ -40,7 +40,7 @@ impl Launch {
         let Some(script) = command.first().filter(|_| Self::is_script(command)) else {
             return Err(refused(command, "it is neither `python -m pytest ...` nor `pytest ...`"));
         };
-        let interpreter = shebang(room, script, env).await?.ok_or_else(|| {
+        let interpreter = shebang(handle, script, env).await?.ok_or_else(|| {
             refused(command, "no interpreter was found in the first line of the script")
         })?;
         Ok(Self { interpreter, cwd_on_path: false, arguments: command[1..].to_vec() })
@@ -70,7 +70,7 @@ pub(crate) fn starts_pytest(command: &[String]) -> bool {
 }
 
 async fn shebang(
-    room: &Room,
+    handle: &SandboxHandle,
     script: &str,
     env: &BTreeMap<String, String>,
 ) -> Result<Option<Vec<String>>, Fault> {
@@ -81,9 +81,9 @@ async fn shebang(
         path.split(':').map(|folder| format!("{folder}/{script}")).collect()
     };
     for candidate in candidates {
-        let text = match room.read(&RawPath::from(candidate), SCRIPT_LIMIT).await {
+        let text = match handle.read(&RawPath::from(candidate), SCRIPT_LIMIT).await {
             Ok(text) => text,
-            Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::NotFound => continue,
+            Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NotFound => continue,
             Err(error) => return Err(error.fault("reading the test command's script")),
         };
         let head = &text[..text.len().min(SHEBANG_LIMIT)];
@@ -98,7 +98,7 @@ async fn shebang(
 
 fn refused(command: &[String], why: &str) -> Fault {
     Fault::new(Layer::Grade, format!("the test command {command:?} cannot be graded: {why}"))
-        .mend("give `test_command` as [\"python\", \"-m\", \"pytest\", ...]")
+        .hint("give `test_command` as [\"python\", \"-m\", \"pytest\", ...]")
 }
 
 #[cfg(test)]

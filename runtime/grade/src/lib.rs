@@ -1,4 +1,4 @@
-//! Grading: runs a task's tests over a patch in a fresh room and says what was found.
+//! Grading: runs a task's tests over a patch in a fresh sandbox and says what was found.
 
 mod canary;
 mod costs;

@@ -1,11 +1,11 @@
-//! The guarded files as they were before anything of the model's was in the room.
+//! The guarded files as they were before anything of the model's was in the sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use proctor_record::patch::{self, Change, Current};
 use proctor_sandbox_api::{
-    Room,
+    SandboxHandle,
     wire::{DirEntry, EntryKind, RawPath},
 };
 use proctor_types::{Fault, Layer};
@@ -27,14 +27,18 @@ pub(crate) struct Pristine {
 
 impl Pristine {
     /// Walks the work directory.
-    pub(crate) async fn walk(room: &Room, workdir: &str, policy: &Policy) -> Result<Self, Fault> {
+    pub(crate) async fn walk(
+        handle: &SandboxHandle,
+        workdir: &str,
+        policy: &Policy,
+    ) -> Result<Self, Fault> {
         let mut names = BTreeMap::new();
         let mut histories = Vec::new();
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
             let full = at(workdir, &folder);
             let entries =
-                room.list(&full).await.map_err(|error| error.fault("listing the tree"))?;
+                handle.list(&full).await.map_err(|error| error.fault("listing the tree"))?;
             for DirEntry { name, kind, .. } in entries {
                 let name = name.escaped();
                 let path =
@@ -59,7 +63,7 @@ impl Pristine {
     /// Keeps the content of every path that `keep` names.
     pub(crate) async fn keep(
         &mut self,
-        room: &Room,
+        handle: &SandboxHandle,
         workdir: &str,
         keep: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<(), Fault> {
@@ -69,7 +73,7 @@ impl Pristine {
             .filter(|(path, kind)| matches!(kind, EntryKind::File | EntryKind::Link) && keep(path))
             .map(|(path, _)| path.clone())
             .collect();
-        for (path, current) in read_all(room, workdir, kept).await? {
+        for (path, current) in read_all(handle, workdir, kept).await? {
             if let Some(current) = current {
                 self.files.insert(path, current);
             }
@@ -77,12 +81,12 @@ impl Pristine {
         Ok(())
     }
 
-    /// Lays a test patch over what is kept, on the host: the room never sees it before the model's
+    /// Lays a test patch over what is kept, on the host: the sandbox never sees it before the model's
     /// own patch has been laid.
     pub(crate) fn overlay(&mut self, test_patch: &[u8]) -> Result<(), Fault> {
         let current = |path: &RawPath| self.files.get(&path.escaped()).cloned();
         let changes = patch::resolve(test_patch, &current).map_err(|error| {
-            Fault::new(Layer::Seat, format!("the test patch does not apply: {error}"))
+            Fault::new(Layer::Setup, format!("the test patch does not apply: {error}"))
         })?;
         for change in changes {
             match change {
@@ -119,14 +123,18 @@ pub(crate) fn at(workdir: &str, path: &str) -> RawPath {
 }
 
 /// What a path holds now: a file or a link, or nothing that a patch could have made.
-pub(crate) async fn read(room: &Room, workdir: &str, path: &str) -> Result<Option<Current>, Fault> {
+pub(crate) async fn read(
+    handle: &SandboxHandle,
+    workdir: &str,
+    path: &str,
+) -> Result<Option<Current>, Fault> {
     let full = at(workdir, path);
     let limit = Policy::get()?.limits.file_bytes;
-    let found = room.stat(&full).await.map_err(|error| error.fault("looking at a file"))?;
+    let found = handle.stat(&full).await.map_err(|error| error.fault("looking at a file"))?;
     let Some(found) = found else { return Ok(None) };
     match found.kind {
         EntryKind::File => {
-            let bytes = room
+            let bytes = handle
                 .read(&full, limit)
                 .await
                 .map_err(|error| error.fault(format!("reading {path}")))?;
@@ -140,13 +148,13 @@ pub(crate) async fn read(room: &Room, workdir: &str, path: &str) -> Result<Optio
 /// What many paths hold, in their order. Some are asked for at once: one after another, a round
 /// trip each, a tree of a thousand small files would cost more than its tests.
 pub(crate) async fn read_all(
-    room: &Room,
+    handle: &SandboxHandle,
     workdir: &str,
     paths: Vec<String>,
 ) -> Result<Vec<(String, Option<Current>)>, Fault> {
     stream::iter(paths)
         .map(async |path| {
-            let current = read(room, workdir, &path).await?;
+            let current = read(handle, workdir, &path).await?;
             Ok((path, current))
         })
         .buffered(AT_ONCE)

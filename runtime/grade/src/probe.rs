@@ -1,8 +1,8 @@
-//! Looks at the interpreter while nothing in the room is the model's yet.
+//! Looks at the interpreter while nothing in the sandbox is the model's yet.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proctor_sandbox_api::{Command, Room, wire::RawPath};
+use proctor_sandbox_api::{Command, SandboxHandle, wire::RawPath};
 use proctor_types::{Fault, Layer};
 use serde::Deserialize;
 
@@ -24,18 +24,18 @@ pub(crate) struct Probe {
 
 impl Probe {
     pub(crate) async fn take(
-        room: &Room,
+        handle: &SandboxHandle,
         launch: &Launch,
         workdir: &str,
         env: &BTreeMap<String, String>,
         user: Option<&str>,
     ) -> Result<Self, Fault> {
-        let out = isolated(room, launch, workdir, env, user, PROBE, b"").await?;
+        let out = isolated(handle, launch, workdir, env, user, PROBE, b"").await?;
         let probe: Self = serde_json::from_slice(&out)
             .map_err(|error| fault(launch, format!("its description cannot be read: {error}")))?;
         if probe.pytest.is_none() {
             return Err(fault(launch, "it cannot import pytest".into())
-                .mend("install pytest in the task's set-up lines"));
+                .hint("install pytest in the task's set-up lines"));
         }
         Ok(probe)
     }
@@ -43,7 +43,7 @@ impl Probe {
 
 /// Runs a script with `python -I`: no work directory, user site or variable on its import path.
 pub(crate) async fn isolated(
-    room: &Room,
+    handle: &SandboxHandle,
     launch: &Launch,
     workdir: &str,
     env: &BTreeMap<String, String>,
@@ -63,7 +63,7 @@ pub(crate) async fn isolated(
     command.output_cap = 64 << 20;
     command.time_limit = Some(Duration::from_secs(policy.limits.probe_seconds));
     let done =
-        room.run(command).await.map_err(|error| error.fault("looking at the interpreter"))?;
+        handle.run(command).await.map_err(|error| error.fault("looking at the interpreter"))?;
     if !done.success() {
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing on standard error");
@@ -76,7 +76,7 @@ fn fault(launch: &Launch, what: String) -> Fault {
     Fault::new(Layer::Grade, format!("the interpreter {}: {what}", launch.interpreter.join(" ")))
 }
 
-/// A path below a room that nobody else knows.
+/// A path below a sandbox that nobody else knows.
 pub(crate) fn secret_folder() -> Result<RawPath, Fault> {
     Ok(RawPath::from(format!("/tmp/{}", proctor_types::hex(&random::<12>()?))))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_record::patch::Current;
 use proctor_sandbox_api::{
-    Room,
+    SandboxHandle,
     wire::{EntryKind, RawPath},
 };
 use proctor_types::{Evidence, Fault};
@@ -21,7 +21,7 @@ use crate::{
 /// `changed` are the paths that the model's patch changed; only they can be evidence. `absent` are
 /// paths that grading itself took away before the patch (hidden paths, the mask's).
 pub(crate) async fn restore(
-    room: &Room,
+    handle: &SandboxHandle,
     workdir: &str,
     pristine: &Pristine,
     paths: &Paths<'_>,
@@ -30,7 +30,7 @@ pub(crate) async fn restore(
     defences: Defences,
 ) -> Result<Vec<Evidence>, Fault> {
     let mut found = Vec::new();
-    clear_ancestors(room, workdir, pristine, changed).await?;
+    clear_ancestors(handle, workdir, pristine, changed).await?;
     let guarded: BTreeMap<&String, Guard> = changed
         .iter()
         .chain(absent)
@@ -38,12 +38,12 @@ pub(crate) async fn restore(
         .filter(|(path, guard)| !changed.contains(*path) || is_up(*guard, defences))
         .collect();
     for (path, guard) in &guarded {
-        let now = read(room, workdir, path).await?;
+        let now = read(handle, workdir, path).await?;
         let was = pristine.files.get(*path).filter(|_| *guard != Guard::Bytecode);
         if now.as_ref() == was {
             continue;
         }
-        put(room, workdir, path, was).await?;
+        put(handle, workdir, path, was).await?;
         if changed.contains(*path) {
             let did = if was.is_some() { "restored" } else { "removed" };
             found.push(note(kind(*guard), format!("{path}: {did}")));
@@ -52,10 +52,10 @@ pub(crate) async fn restore(
     // What the test patch brings, whether or not anybody touched it.
     let done = |path: &String| guarded.contains_key(path) || changed.contains(path);
     let rest = pristine.files.keys().filter(|path| !done(path)).cloned().collect();
-    for (path, now) in read_all(room, workdir, rest).await? {
+    for (path, now) in read_all(handle, workdir, rest).await? {
         let was = pristine.files.get(&path);
         if now.as_ref() != was {
-            put(room, workdir, &path, was).await?;
+            put(handle, workdir, &path, was).await?;
         }
     }
     Ok(found)
@@ -82,7 +82,7 @@ fn kind(guard: Guard) -> &'static str {
 /// A file or a link that a patch put in the place of a folder of kept files is taken away, so that
 /// nothing is written through it.
 async fn clear_ancestors(
-    room: &Room,
+    handle: &SandboxHandle,
     workdir: &str,
     pristine: &Pristine,
     changed: &BTreeSet<String>,
@@ -90,15 +90,15 @@ async fn clear_ancestors(
     for path in changed {
         let was_folder = pristine.names.get(path) == Some(&EntryKind::Dir);
         let kept_below = pristine.files.keys().any(|kept| kept.starts_with(&format!("{path}/")));
-        if (was_folder || kept_below) && read(room, workdir, path).await?.is_some() {
-            remove(room, workdir, path).await?;
+        if (was_folder || kept_below) && read(handle, workdir, path).await?.is_some() {
+            remove(handle, workdir, path).await?;
         }
     }
     Ok(())
 }
 
 pub(crate) async fn put(
-    room: &Room,
+    handle: &SandboxHandle,
     workdir: &str,
     path: &str,
     was: Option<&Current>,
@@ -107,13 +107,13 @@ pub(crate) async fn put(
     let full = at(workdir, path);
     // Removed first: a link in its place is never written through, and a new file has a new age,
     // so that no compiled copy of an edited one fits it.
-    remove(room, workdir, path).await?;
+    remove(handle, workdir, path).await?;
     match was {
-        Some(Current::File { bytes, mode }) => room
+        Some(Current::File { bytes, mode }) => handle
             .write_beneath(&root, &full, bytes, Some(*mode))
             .await
             .map_err(|error| error.fault(format!("restoring {path}"))),
-        Some(Current::Link { target }) => room
+        Some(Current::Link { target }) => handle
             .symlink_beneath(&root, &full, target)
             .await
             .map_err(|error| error.fault(format!("restoring {path}"))),
@@ -121,6 +121,6 @@ pub(crate) async fn put(
     }
 }
 
-pub(crate) async fn remove(room: &Room, workdir: &str, path: &str) -> Result<(), Fault> {
-    room.remove(&at(workdir, path)).await.map_err(|error| error.fault(format!("removing {path}")))
+pub(crate) async fn remove(handle: &SandboxHandle, workdir: &str, path: &str) -> Result<(), Fault> {
+    handle.remove(&at(workdir, path)).await.map_err(|error| error.fault(format!("removing {path}")))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_sandbox_api::{Captured, Command, Room, wire::Exited};
+use proctor_sandbox_api::{Captured, Command, SandboxHandle, wire::Exited};
 use proctor_types::{Evidence, Fault, TestStatus};
 use serde::Serialize;
 
@@ -66,13 +66,14 @@ struct Order<'a> {
 
 impl Session<'_> {
     /// Runs to the end, or to the time limit.
-    pub(crate) async fn run(&self, room: &Room) -> Result<(TestRun, Records), Fault> {
+    pub(crate) async fn run(&self, handle: &SandboxHandle) -> Result<(TestRun, Records), Fault> {
         let policy = Policy::get()?;
         let key = random::<32>()?;
         let folder = secret_folder()?;
         for (name, text) in [("start.py", START), ("recorder.py", RECORDER), ("origin.py", ORIGIN)]
         {
-            room.write(&format!("{folder}/{name}").into(), text.as_bytes(), Some(0o644))
+            handle
+                .write(&format!("{folder}/{name}").into(), text.as_bytes(), Some(0o644))
                 .await
                 .map_err(|error| error.fault("writing the recorder"))?;
         }
@@ -90,8 +91,8 @@ impl Session<'_> {
         command.output_cap = policy.limits.log_bytes;
         command.results = true;
         command.reap_all = true;
-        let done = room.run(command).await.map_err(|error| error.fault("running the tests"))?;
-        room.remove(&folder).await.map_err(|error| error.fault("removing the recorder"))?;
+        let done = handle.run(command).await.map_err(|error| error.fault("running the tests"))?;
+        handle.remove(&folder).await.map_err(|error| error.fault("removing the recorder"))?;
 
         let records = Records::read(&done.results, &key, self.defences.authenticate);
         let mut log = Vec::new();
@@ -237,7 +238,7 @@ fn append(log: &mut Vec<u8>, stream: &Captured) {
     }
 }
 
-/// JSON in ASCII, so that no locale of the room can misread it.
+/// JSON in ASCII, so that no locale of the sandbox can misread it.
 pub(crate) fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

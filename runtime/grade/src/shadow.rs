@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proctor_sandbox_api::{Room, wire::EntryKind};
+use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
 use proctor_types::{Evidence, Fault};
 
 use crate::{
@@ -19,7 +19,7 @@ const IMPORTABLE: [&str; 3] = [".py", ".so", ".pyd"];
 
 /// Removes what shadows a guarded module at an import root and was not there before.
 pub(crate) async fn remove_shadows(
-    room: &Room,
+    handle: &SandboxHandle,
     workdir: &str,
     pristine: &Pristine,
     probe: &Probe,
@@ -28,7 +28,7 @@ pub(crate) async fn remove_shadows(
     let policy = Policy::get()?;
     let mut found = Vec::new();
     for path in shadows(workdir, pristine, probe, policy, changed) {
-        remove(room, workdir, &path).await?;
+        remove(handle, workdir, &path).await?;
         found.push(note(evidence::SHADOWING_REMOVED, format!("{path}: removed")));
     }
     Ok(found)

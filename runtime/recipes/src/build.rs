@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use proctor_datasets::Recipe;
 use proctor_sandbox_api::{Backend, host_base};
-use proctor_seat::Sources;
+use proctor_setup::Sources;
 use proctor_types::{Task, path_component, sha256_hex};
 
 use crate::{Frozen, RecipeError, draft, freeze};

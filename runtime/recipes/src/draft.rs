@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use proctor_datasets::Recipe;
-use proctor_seat::Sources;
+use proctor_setup::Sources;
 use proctor_types::{Environment, Source, TASK_SCHEMA, Task, TaskId, Timeouts};
 
 use crate::{

@@ -7,8 +7,8 @@ use std::{
 
 use proctor_grade::{TestPlan, TestRun, run_tests};
 use proctor_record::patch;
-use proctor_sandbox_api::{Backend, Prepared, RoomSpec, wire::RawPath};
-use proctor_seat::{ApplyError, Sources, apply_patch, layer_spec};
+use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, wire::RawPath};
+use proctor_setup::{ApplyError, Sources, apply_patch, layer_spec};
 use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus};
 
 use crate::{Draft, RecipeError};
@@ -34,7 +34,7 @@ pub struct Frozen {
 }
 
 /// Runs the draft's tests twice under the mask and twice with the gold laid over it, each time in
-/// a fresh room, and keeps what holds: fail-to-pass ids pass with the gold every time and never
+/// a fresh sandbox, and keeps what holds: fail-to-pass ids pass with the gold every time and never
 /// under the mask, pass-to-pass ids pass in all four runs.
 ///
 /// Files that hold a fail-to-pass id are hidden. Their pass-to-pass ids count as well, since the
@@ -54,7 +54,7 @@ pub async fn freeze(
     let environment = backend.prepare(&spec).await?;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
     let gold = patch::reverse(&mask)
-        .map_err(|error| Fault::new(Layer::Seat, format!("the mask reversed: {error}")))?;
+        .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?;
     let plan = TestPlan {
         command: task.test_command.clone(),
         workdir: task.workdir.clone(),
@@ -93,7 +93,7 @@ pub async fn freeze(
     Ok(Frozen { task, flaky: sorted.flaky, left_out: sorted.left_out })
 }
 
-/// One run in a fresh room, with some patches laid one over the other.
+/// One run in a fresh sandbox, with some patches laid one over the other.
 async fn run(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -101,7 +101,7 @@ async fn run(
     plan: &TestPlan,
     patches: &[&[u8]],
 ) -> Result<TestRun, RecipeError> {
-    let spec = RoomSpec {
+    let spec = SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
         purpose: format!("freezing {}", task.id),
@@ -109,16 +109,16 @@ async fn run(
     let workdir = RawPath::from(task.workdir.as_str());
     let mut sandbox = backend.open(&spec).await?;
     let work = async {
-        let room = sandbox.room();
+        let handle = sandbox.handle();
         for patch in patches {
-            apply_patch(room, &workdir, patch).await.map_err(|error| match error {
+            apply_patch(handle, &workdir, patch).await.map_err(|error| match error {
                 ApplyError::Patch(error) => {
-                    Fault::new(Layer::Seat, format!("the recipe's own patch: {error}"))
+                    Fault::new(Layer::Setup, format!("the recipe's own patch: {error}"))
                 }
-                ApplyError::Room(error) => error.fault("applying the recipe's patch"),
+                ApplyError::SandboxHandle(error) => error.fault("applying the recipe's patch"),
             })?;
         }
-        run_tests(room, plan).await
+        run_tests(handle, plan).await
     };
     let ran = work.await;
     let closed = sandbox.close().await;

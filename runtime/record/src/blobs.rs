@@ -60,7 +60,7 @@ impl Blobs {
             return Err(RecordError::Corrupt {
                 path,
                 why: "the content does not match its name".into(),
-                mend: "the disk damaged it; remove it and do the trial again",
+                hint: "the disk damaged it; remove it and do the trial again",
             });
         }
         Ok(bytes)
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_blob_is_refused_and_mended() {
+    fn a_torn_blob_is_refused_and_repaired() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::at(folder.path());
         let hash = blobs.put(b"hello").unwrap();

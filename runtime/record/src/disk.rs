@@ -48,6 +48,6 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, R
     serde_json::from_slice(&bytes).map(Some).map_err(|error| RecordError::Corrupt {
         path: path.to_owned(),
         why: error.to_string(),
-        mend: "move the file away, and the trial is done again on resume",
+        hint: "move the file away, and the trial is done again on resume",
     })
 }

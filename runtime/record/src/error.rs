@@ -7,7 +7,7 @@ use std::{
 
 use proctor_types::{Fault, Layer};
 
-/// Every variant names the path; where there is a mend, the message says it.
+/// Every variant names the path; where there is a hint, the message says it.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("{}: {what}: {source}", path.display())]
@@ -21,8 +21,8 @@ pub enum RecordError {
     RunExists { path: PathBuf },
     #[error("{}: not a run directory: it has no run.json", path.display())]
     NotARun { path: PathBuf },
-    #[error("{}: {why}; {mend}", path.display())]
-    Corrupt { path: PathBuf, why: String, mend: &'static str },
+    #[error("{}: {why}; {hint}", path.display())]
+    Corrupt { path: PathBuf, why: String, hint: &'static str },
     #[error("{}: {why}", path.display())]
     Misuse { path: PathBuf, why: String },
 }

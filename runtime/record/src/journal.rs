@@ -11,7 +11,7 @@ use proctor_types::{EVENT_VERSION, Envelope, Event};
 
 use crate::{
     RecordError,
-    reading::{self, seal},
+    reading::{self, leak_check},
 };
 
 /// The writer of one `trajectory.jsonl`.
@@ -68,7 +68,7 @@ impl Journal {
             return Err(RecordError::Corrupt {
                 path,
                 why: bad.to_string(),
-                mend: "the trial has to be done again as a new try",
+                hint: "the trial has to be done again as a new try",
             });
         }
         let length = reading.whole_bytes;
@@ -130,7 +130,7 @@ impl Journal {
             path: self.path.clone(),
             why: format!("event {seq} is not JSON: {error}"),
         })?;
-        let line = seal(&line);
+        let line = leak_check(&line);
         if let Err(error) = self.file.write_all(line.as_bytes()) {
             self.broken = self.file.set_len(self.length).is_err();
             return Err(RecordError::io(&self.path, "an event cannot be written")(error));

@@ -21,7 +21,7 @@ pub struct Reading {
     pub whole_bytes: u64,
 }
 
-/// A damaged line, by place. Prints as a sentence with the mend.
+/// A damaged line, by place. Prints as a sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadLine {
     pub path: PathBuf,
@@ -48,7 +48,7 @@ pub fn read_journal(path: impl AsRef<Path>) -> Result<Reading, RecordError> {
 
 /// Puts the sum into a line of JSON and ends it. The sum is the last key, so that the line
 /// without it is plain text surgery, whatever the JSON says.
-pub(crate) fn seal(line: &str) -> String {
+pub(crate) fn leak_check(line: &str) -> String {
     let body = line.strip_suffix('}').unwrap_or(line);
     format!("{body},\"sum\":\"{}\"}}\n", sum(line.as_bytes()))
 }
@@ -58,7 +58,7 @@ fn sum(line: &[u8]) -> String {
 }
 
 /// The line without its sum, where the sum is right.
-fn unseal(line: &[u8]) -> Result<Vec<u8>, String> {
+fn unharden(line: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\"sum\":\"0123456789abcdef\"}".len();
     let no_sum = || "the line has no checksum at its end".to_owned();
     let at = line.len().checked_sub(TAIL).ok_or_else(no_sum)?;
@@ -86,7 +86,7 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Reading {
         };
         reading.whole_bytes += line.len() as u64 + 1;
         let bad = |why: String| BadLine { path: path.to_owned(), line: index + 1, why };
-        let event = unseal(line).and_then(|whole| {
+        let event = unharden(line).and_then(|whole| {
             serde_json::from_slice::<Envelope>(&whole)
                 .map_err(|error| format!("not an event of this format: {error}"))
         });
@@ -101,8 +101,8 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Reading {
             }
             Err(why) => {
                 expected += 1;
-                let mend = "the disk or an editor changed it; the other lines are kept";
-                reading.bad_lines.push(bad(format!("{why} ({mend})")));
+                let hint = "the disk or an editor changed it; the other lines are kept";
+                reading.bad_lines.push(bad(format!("{why} ({hint})")));
             }
         }
     }

@@ -75,7 +75,7 @@ impl Tree {
         Self::from_json(&blobs.get(hash)?).map_err(|why| RecordError::Corrupt {
             path: PathBuf::from(hash),
             why: format!("the blob is not a manifest: {why}"),
-            mend: "the trial has to be done again",
+            hint: "the trial has to be done again",
         })
     }
 

@@ -68,12 +68,12 @@ fn cut_at_any_byte_everything_before_the_torn_line_is_kept_and_it_goes_on() {
         let mut journal = Journal::open(&path).unwrap();
         assert_eq!(journal.append(1, note("more")).unwrap(), complete as u64 + 1);
         drop(journal);
-        let mended = read_journal(&path).unwrap();
-        assert!(!mended.torn && mended.bad_lines.is_empty(), "cut at {cut}");
-        assert_eq!(mended.events.len(), complete + 1);
+        let hinted = read_journal(&path).unwrap();
+        assert!(!hinted.torn && hinted.bad_lines.is_empty(), "cut at {cut}");
+        assert_eq!(hinted.events.len(), complete + 1);
         if complete > 0 {
-            assert_eq!(mended.events[complete].try_number, 2);
-            assert!(mended.events[complete].t_mono >= events[complete - 1].t_mono);
+            assert_eq!(hinted.events[complete].try_number, 2);
+            assert!(hinted.events[complete].t_mono >= events[complete - 1].t_mono);
         }
     }
 }

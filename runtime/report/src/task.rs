@@ -39,7 +39,7 @@ pub struct TaskReport {
     /// Some answer was larger than what was held for its request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outgrown: bool,
-    /// The infrastructure fault that ended it, as a sentence with its mend.
+    /// The infrastructure fault that ended it, as a sentence with its hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
     /// Why the model refused or the scaffold left.

@@ -71,7 +71,7 @@ fn steps_reached() -> Option<Ending> {
 }
 
 fn fault() -> Option<Ending> {
-    let fault = Fault::new(Layer::Model, "503 from the endpoint").mend("is it up?");
+    let fault = Fault::new(Layer::Model, "503 from the endpoint").hint("is it up?");
     Some(Ending::InfrastructureFault { fault })
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{ArmId, Budget, ModelSpec, NetworkPolicy, SandboxSpec, SealSpec, sha256_hex};
+use crate::{ArmId, Budget, ModelSpec, NetworkPolicy, SandboxSpec, LeakCheckSpec, sha256_hex};
 
 /// Raised whenever the set of factors or their meaning changes, so that old and new arms stay apart.
 pub const FACTOR_SCHEMA: u32 = 1;
@@ -21,7 +21,7 @@ pub struct Arm {
     pub sandbox: SandboxSpec,
     pub network: NetworkPolicy,
     #[serde(default)]
-    pub seal: SealSpec,
+    pub leak_check: LeakCheckSpec,
     /// Every prompt text of the scaffold, by template name.
     pub prompts: Value,
     /// The scaffold's own settings.
@@ -58,7 +58,7 @@ impl Arm {
             "budget": budget,
             "sandbox": self.sandbox,
             "network": network,
-            "seal": self.seal,
+            "leak_check": self.leak_check,
             "prompts": self.prompts,
             "settings": self.settings,
         })

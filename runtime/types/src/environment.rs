@@ -1,11 +1,11 @@
-//! What a room really stood on.
+//! What a sandbox really stood on.
 
 use serde::{Deserialize, Serialize};
 
 /// A prepared environment, as it was found: names move, these do not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentRecord {
-    /// SHA-256 of base, source, set-up lines and room agent.
+    /// SHA-256 of base, source, set-up lines and sandbox agent.
     pub digest: String,
     /// The content of the base: the id of an image, else a SHA-256.
     pub base: String,

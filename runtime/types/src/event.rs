@@ -40,8 +40,8 @@ pub enum Event {
         arm: String,
         attempt: u32,
     },
-    /// The sandbox runs, the work directory is prepared and the seal was verified.
-    Seated {
+    /// The sandbox runs, the work directory is prepared and the leak check was verified.
+    SetupFinished {
         backend: String,
         start_ms: f64,
         base_snapshot: String,
@@ -77,7 +77,7 @@ pub enum Event {
     ModelAnswered {
         answer: Answer,
     },
-    /// A request of a client of the gateway's HTTP front was answered or refused. The goes at the
+    /// A request of a client of the gateway's HTTP server was answered or refused. The goes at the
     /// endpoint are the `model_attempted` before it; where the answer was delivered and is of the
     /// main conversation, `model_answered` follows.
     RequestServed {
@@ -140,7 +140,7 @@ pub enum Event {
         fault: Fault,
         will_retry: bool,
     },
-    /// A request came to the egress door. The envelope's step is the one that made it: written at
+    /// A request came to the egress proxy. The envelope's step is the one that made it: written at
     /// its end, it may stand behind events of a later step.
     UrlRequested(Box<UrlRequest>),
     PatchCollected {

@@ -12,8 +12,8 @@ pub enum Layer {
     Environment,
     /// The sandbox did not start, died, or its channel broke.
     Sandbox,
-    /// The seat could not be prepared or sealed.
-    Seat,
+    /// Setup could not be prepared or checked for leaks.
+    Setup,
     /// The model endpoint failed after all retries.
     Model,
     /// The run directory could not be written.
@@ -30,7 +30,7 @@ pub struct Fault {
     pub what: String,
     /// What the operator can do about it, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mend: Option<String>,
+    pub hint: Option<String>,
     /// Another try would only repeat it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lasting: bool,
@@ -38,12 +38,12 @@ pub struct Fault {
 
 impl Fault {
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
-        Self { layer, what: what.into(), mend: None, lasting: false }
+        Self { layer, what: what.into(), hint: None, lasting: false }
     }
 
     #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Layer {
         f.write_str(match self {
             Self::Environment => "environment",
             Self::Sandbox => "sandbox",
-            Self::Seat => "seat",
+            Self::Setup => "set up",
             Self::Model => "model",
             Self::Record => "record",
             Self::Grade => "grade",
@@ -77,8 +77,8 @@ impl fmt::Display for Layer {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} fault: {}", self.layer, self.what)?;
-        match &self.mend {
-            Some(mend) => write!(f, " ({mend})"),
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
             None => Ok(()),
         }
     }

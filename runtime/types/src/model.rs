@@ -91,7 +91,7 @@ pub enum LossKind {
     Dropped,
     /// Said with other means, which do not say quite the same.
     Approximated,
-    /// Taken away by policy: a tool that the provider would run, past the door.
+    /// Taken away by policy: a tool that the provider would run, past the proxy.
     Withheld,
 }
 

@@ -24,7 +24,7 @@ pub struct RunRecord {
     /// The configuration as it was resolved.
     pub config: Value,
     pub host: Value,
-    /// SHA-256 of the room agent that this run was made with.
+    /// SHA-256 of the sandbox agent that this run was made with.
     pub agent: String,
     /// The flake certificate that grading consults, whole, and what it does about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

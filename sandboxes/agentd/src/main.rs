@@ -1,11 +1,11 @@
-//! The room agent: the one process of Proctor inside a sandbox.
+//! The sandbox agent: the one process of Proctor inside a sandbox.
 //!
-//! `agentd serve` answers requests over its standard input and output, where told so with the seal
-//! on; `agentd room` first makes the sandbox around itself and then serves over a descriptor that it
+//! `agentd serve` answers requests over its standard input and output, where told so with the hardening
+//! on; `agentd sandbox` first makes the sandbox around itself and then serves over a descriptor that it
 //! was handed.
 
-mod room;
-mod seal;
+mod hardening;
+mod isolate;
 mod serve;
 mod sys;
 
@@ -20,9 +20,9 @@ fn main() {
     let mode = env::args_os().nth(1);
     let code = match mode.as_deref().and_then(OsStr::to_str) {
         Some("serve") => serve_as_told(),
-        Some("room") => room::run(),
+        Some("sandbox") => isolate::run(),
         _ => {
-            eprintln!("usage: agentd serve [--sealed [--without=DEFENCE]...] | agentd room");
+            eprintln!("usage: agentd serve [--hardened [--without=DEFENCE]...] | agentd sandbox");
             USAGE
         }
     };
@@ -30,11 +30,11 @@ fn main() {
 }
 
 fn serve_as_told() -> i32 {
-    let (mut sealed, mut without) = (false, Vec::new());
+    let (mut leaks, mut without) = (false, Vec::new());
     for argument in env::args_os().skip(2) {
         let argument = argument.to_string_lossy();
         match (&*argument, argument.strip_prefix("--without=").and_then(Defence::parse)) {
-            ("--sealed", _) => sealed = true,
+            ("--hardened", _) => leaks = true,
             (_, Some(defence)) => without.push(defence),
             _ => {
                 eprintln!("agentd: no such option: {argument}");
@@ -42,5 +42,5 @@ fn serve_as_told() -> i32 {
             }
         }
     }
-    serve::stdio(sealed.then_some(&without))
+    serve::stdio(leaks.then_some(&without))
 }

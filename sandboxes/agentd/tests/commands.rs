@@ -182,7 +182,7 @@ fn commands_run_side_by_side() {
 #[test]
 fn the_agent_cannot_be_looked_into() {
     let mut agent = Agent::start();
-    // As another user: root may look at anything, unless the room takes that away.
+    // As another user: root may look at anything, unless the sandbox takes that away.
     let line = "ls /proc/$PPID/fd; cat /proc/$PPID/environ; cat /proc/$PPID/comm";
     let request = RunRequest { user: Some("65534:65534".into()), ..shell(line) };
     let answer = agent.ask(&Request::Run(request));
@@ -213,7 +213,7 @@ fn a_shutdown_is_answered_and_leaves_nothing() {
     assert!(eventually(|| is_running("7050")));
     assert_eq!(agent.ask(&Request::Shutdown).reply, Ok(Reply::Done));
     assert_eq!(agent.exit().code(), Some(0));
-    // A command that died with its room did not end by itself.
+    // A command that died with its sandbox did not end by itself.
     assert_eq!(agent.unread(pending), []);
     assert!(!is_running("7050") && !is_running("7051"));
 }

@@ -132,7 +132,7 @@ fn noise_never_panics_or_hangs() {
 }
 
 #[test]
-fn garbage_kills_the_room() {
+fn garbage_kills_the_sandbox() {
     let mut agent = Agent::start();
     agent.open(&Request::Run(shell("setsid sleep 7070 & sleep 7071")));
     assert!(eventually(|| is_running("7070") && is_running("7071")));

@@ -1,4 +1,4 @@
-//! The room agent's bytes, built by `build.rs` and carried in the runtime.
+//! The sandbox agent's bytes, built by `build.rs` and carried in the runtime.
 
 /// The static `agentd` for this machine's architecture.
 pub static AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agentd"));

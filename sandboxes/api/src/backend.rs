@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use proctor_types::{EnvironmentRecord, Fault, SandboxSpec};
 
-use crate::{Enforcement, Machine, Room, wire::RawPath};
+use crate::{Enforcement, Machine, SandboxHandle, wire::RawPath};
 
 /// What a sandbox starts from, resolved: paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct LayerSpec {
     pub time_limit: Duration,
 }
 
-/// A built environment, ready to start rooms from. Cheap to clone; cached on disk by `digest`.
+/// A built environment, ready to start sandboxes from. Cheap to clone; cached on disk by `digest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
     /// Names base, source and lines.
@@ -56,8 +56,8 @@ pub struct Prepared {
     pub handle: String,
     /// The set-up lines ran now, rather than out of the cache.
     pub built: bool,
-    /// On a host base: further paths of the host that its rooms do not show, covered by something
-    /// empty. Missing ones are passed over. A back end returns none; whoever opens a room adds them.
+    /// On a host base: further paths of the host that its sandboxes do not show, covered by something
+    /// empty. Missing ones are passed over. A back end returns none; whoever opens a sandbox adds them.
     pub covers: Vec<RawPath>,
 }
 
@@ -72,27 +72,27 @@ impl Prepared {
     }
 }
 
-/// One room to be opened.
+/// One sandbox to be opened.
 #[derive(Debug, Clone)]
-pub struct RoomSpec {
+pub struct SandboxRequest {
     pub environment: Prepared,
     pub limits: SandboxSpec,
-    /// For labels and messages: the trial, or what the room is for.
+    /// For labels and messages: the trial, or what the sandbox is for.
     pub purpose: String,
 }
 
-/// Builds environments and opens rooms. Object-safe, shared by all trials.
+/// Builds environments and opens sandboxes. Object-safe, shared by all trials.
 ///
-/// Contract: a room has no network, no capability beyond what its own files need, no view of the
+/// Contract: a sandbox has no network, no capability beyond what its own files need, no view of the
 /// host beyond its base; what cannot be enforced is said in [`Enforcement`]. Whatever happens to
-/// the runtime, a room ends when its channel does, and [`Backend::sweep`] removes what a killed
+/// the runtime, a sandbox ends when its channel does, and [`Backend::sweep`] removes what a killed
 /// runtime left.
 #[async_trait]
 pub trait Backend: Send + Sync {
     /// `native` or `docker`.
     fn name(&self) -> &'static str;
 
-    /// What there is for all of its rooms together.
+    /// What there is for all of its sandboxes together.
     fn machine(&self) -> Machine {
         Machine::here()
     }
@@ -100,20 +100,20 @@ pub trait Backend: Send + Sync {
     /// Builds the environment, or finds it in the cache. Two callers with the same spec build once.
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault>;
 
-    async fn open(&self, spec: &RoomSpec) -> Result<Box<dyn Sandbox>, Fault>;
+    async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault>;
 
     /// Removes what earlier, dead runtimes left; returns the names of what was removed. Never
     /// touches what belongs to a living one.
     async fn sweep(&self) -> Result<Vec<String>, Fault>;
 }
 
-/// One open room. Dropping it without [`Sandbox::close`] must still end the room.
+/// One open sandbox. Dropping it without [`Sandbox::close`] must still end the sandbox.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
-    fn room(&self) -> &Arc<Room>;
+    fn handle(&self) -> &Arc<SandboxHandle>;
 
     fn enforcement(&self) -> &Enforcement;
 
-    /// Kills everything in the room and returns its resources. Idempotent.
+    /// Kills everything in the sandbox and returns its resources. Idempotent.
     async fn close(&mut self) -> Result<(), Fault>;
 }

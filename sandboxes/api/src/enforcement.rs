@@ -9,16 +9,16 @@ pub struct Enforcement {
     pub not_enforced: Vec<String>,
 }
 
-/// The mends by the beginning of an entry.
-const MENDS: &str = include_str!("../../../configs/sandbox/mends.txt");
+/// The repairs by the beginning of an entry.
+const HINTS: &str = include_str!("../../../configs/sandbox/hints.txt");
 
 /// How to make a machine enforce what an entry says that it does not, where that is known.
-pub fn mend_of(entry: &str) -> Option<&'static str> {
-    MENDS
+pub fn hint_of(entry: &str) -> Option<&'static str> {
+    HINTS
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_once('|'))
-        .find_map(|(begin, mend)| entry.starts_with(begin.trim()).then_some(mend.trim()))
+        .find_map(|(begin, hint)| entry.starts_with(begin.trim()).then_some(hint.trim()))
 }
 
 #[cfg(test)]
@@ -26,11 +26,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_mended_by_its_beginning() {
-        let mend = mend_of("memory: no writable memory control group").unwrap();
-        assert!(mend.contains("Delegate=yes"), "{mend}");
-        let mend = mend_of("other users: the room has one only: no /usr/bin/newuidmap").unwrap();
-        assert!(mend.contains("uidmap") && mend.contains("/etc/subuid"), "{mend}");
-        assert_eq!(mend_of("something else"), None);
+    fn an_entry_is_repaired_by_its_beginning() {
+        let hint = hint_of("memory: no writable memory control group").unwrap();
+        assert!(hint.contains("Delegate=yes"), "{hint}");
+        let hint = hint_of("other users: the sandbox has one only: no /usr/bin/newuidmap").unwrap();
+        assert!(hint.contains("uidmap") && hint.contains("/etc/subuid"), "{hint}");
+        assert_eq!(hint_of("something else"), None);
     }
 }

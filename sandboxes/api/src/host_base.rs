@@ -1,9 +1,9 @@
-//! What `base: "host"` shows: the one list that every back end builds its room from.
+//! What `base: "host"` shows: the one list that every back end builds its sandbox from.
 //!
 //! The host's programs and libraries are bound read-only; everything that is about a person or this
 //! machine (homes, `/etc`, sockets, `/var`) is left out and replaced by the small skeleton below.
 //! `dist-packages` are covered: a distribution puts its own tools' libraries there, which differ
-//! from host to host and would leak into every interpreter of the room.
+//! from host to host and would leak into every interpreter of the sandbox.
 
 use std::{
     fs, io,
@@ -55,7 +55,7 @@ const FOLDERS: &[(&str, u32)] = &[
     ("var/tmp", 0o1777),
 ];
 
-/// Files of `/etc` that are the same in every room.
+/// Files of `/etc` that are the same in every sandbox.
 const WRITTEN: &[(&str, &str)] = &[
     (
         "etc/passwd",
@@ -64,7 +64,7 @@ const WRITTEN: &[(&str, &str)] = &[
     ),
     ("etc/group", "root:x:0:\ndaemon:x:1:\ntty:x:5:\nstaff:x:50:\nnogroup:x:65534:\n"),
     ("etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"),
-    ("etc/hostname", "room\n"),
+    ("etc/hostname", "sandbox\n"),
     ("etc/resolv.conf", ""),
     ("etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"),
     ("etc/shells", "/bin/sh\n/bin/bash\n"),
@@ -262,10 +262,10 @@ pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
         .collect()
 }
 
-/// The interpreter of a host base, at a path that the room shows.
+/// The interpreter of a host base, at a path that the sandbox shows.
 ///
 /// # Errors
-/// A fault with the mend, where the host's only Python lives below a home or another hidden path.
+/// A fault with a hint, where the host's only Python lives below a home or another hidden path.
 pub fn host_python() -> Result<PathBuf, Fault> {
     let mut candidates: Vec<PathBuf> =
         ["/usr/bin/python3", "/usr/local/bin/python3"].map(PathBuf::from).to_vec();
@@ -280,7 +280,7 @@ pub fn host_python() -> Result<PathBuf, Fault> {
         })
         .ok_or_else(|| {
             Fault::new(Layer::Environment, "no Python 3 below /usr or /opt for the host base")
-                .mend("install the distribution's python3 (and python3-venv), or use an image")
+                .hint("install the distribution's python3 (and python3-venv), or use an image")
         })
 }
 

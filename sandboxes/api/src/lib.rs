@@ -1,7 +1,7 @@
-//! What a sandbox is: a place where commands run, reached through its room agent and nothing else.
+//! What a sandbox is: a place where commands run, reached through its sandbox agent and nothing else.
 //!
-//! A [`Backend`] builds environments and opens sandboxes; a [`Sandbox`] is one open room; a
-//! [`Room`] is the host's end of the channel to its agent. Every back end passes the one
+//! A [`Backend`] builds environments and opens sandboxes; a [`Sandbox`] is one open sandbox; a
+//! [`SandboxHandle`] is the host's end of the channel to its agent. Every back end passes the one
 //! conformance kit.
 
 mod agent;
@@ -10,14 +10,14 @@ mod backend;
 mod command;
 pub mod conformance;
 mod enforcement;
+mod handle;
 pub mod host_base;
 mod machine;
-mod room;
 
 pub use agent::{AGENT, agent_digest};
-pub use backend::{Backend, Base, LayerSpec, Prepared, RoomSpec, Sandbox, SourceTree};
+pub use backend::{Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree};
 pub use command::{Captured, Command, Completed};
-pub use enforcement::{Enforcement, mend_of};
+pub use enforcement::{Enforcement, hint_of};
+pub use handle::{Incoming, SandboxError, SandboxHandle, SandboxStream};
 pub use machine::Machine;
 pub use proctor_wire as wire;
-pub use room::{Incoming, Room, RoomError, RoomStream};

@@ -1,8 +1,8 @@
-//! What rooms are made of, all together.
+//! What sandboxes are made of, all together.
 
 use std::thread::available_parallelism;
 
-/// The CPUs and the memory that a back end has for its rooms.
+/// The CPUs and the memory that a back end has for its sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
     pub cpus: f64,

@@ -29,7 +29,7 @@ use crate::{
 const REPOSITORY: &str = "proctor-base";
 
 /// A base that the engine has.
-pub struct Ground {
+pub struct ResolvedBase {
     pub image: String,
     /// Names its content.
     pub digest: String,
@@ -37,15 +37,15 @@ pub struct Ground {
     pub registered: Option<String>,
 }
 
-pub async fn resolve(engine: &Engine, base: &Base) -> Result<Ground, Fault> {
+pub async fn resolve(engine: &Engine, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
         Base::Image(name) => image(engine, name).await,
         Base::Host => host(engine).await,
         Base::Folder(path) => {
             let walked = path.clone();
             let digest = blocking(path, move || folder_digest(&walked)).await?;
-            if let Some(ground) = known(engine, &digest).await? {
-                return Ok(ground);
+            if let Some(base) = known(engine, &digest).await? {
+                return Ok(base);
             }
             let body = tarball::folder(path.clone(), ".".into(), true);
             import(engine, &digest, body, path).await
@@ -53,8 +53,8 @@ pub async fn resolve(engine: &Engine, base: &Base) -> Result<Ground, Fault> {
         Base::Archive(path) => {
             let read = path.clone();
             let digest = blocking(path, move || file_digest(&read)).await?;
-            if let Some(ground) = known(engine, &digest).await? {
-                return Ok(ground);
+            if let Some(base) = known(engine, &digest).await? {
+                return Ok(base);
             }
             let read = path.clone();
             if blocking(path, move || holds_an_image(&read)).await? {
@@ -67,9 +67,9 @@ pub async fn resolve(engine: &Engine, base: &Base) -> Result<Ground, Fault> {
 }
 
 /// An image by name, pulled where the engine does not have it.
-async fn image(engine: &Engine, name: &str) -> Result<Ground, Fault> {
-    if let Some(ground) = by_name(engine, name).await? {
-        return Ok(ground);
+async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
+    if let Some(base) = by_name(engine, name).await? {
+        return Ok(base);
     }
     // Without a tag an engine pulls all of them.
     let last = name.rsplit('/').next().unwrap_or(name);
@@ -78,7 +78,7 @@ async fn image(engine: &Engine, name: &str) -> Result<Ground, Fault> {
     let pulled = drain(engine.slow.create_image(Some(options), None, None)).await;
     pulled.map_err(|error| {
         fault::environment(&format!("image {name} is not here and cannot be pulled"), &error)
-            .mend("load it into the engine, or name an archive of it")
+            .hint("load it into the engine, or name an archive of it")
     })?;
     by_name(engine, name).await?.ok_or_else(|| {
         Fault::new(Layer::Environment, format!("image {name} was pulled and is not here"))
@@ -87,11 +87,11 @@ async fn image(engine: &Engine, name: &str) -> Result<Ground, Fault> {
 
 /// An image that the engine has. It is named by its id from here on: a tag that moves while a run
 /// goes on must not change what the run stands on.
-async fn by_name(engine: &Engine, name: &str) -> Result<Option<Ground>, Fault> {
+async fn by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fault> {
     let Some(found) = inspect(engine, name).await? else { return Ok(None) };
     let Some(id) = found.id else { return Ok(None) };
     let registered = registered(name, &found.repo_digests.unwrap_or_default());
-    Ok(Some(Ground { image: id.clone(), digest: id, registered }))
+    Ok(Some(ResolvedBase { image: id.clone(), digest: id, registered }))
 }
 
 /// Of the names by which an image came, the one that was asked for.
@@ -109,10 +109,10 @@ fn registered(name: &str, digests: &[String]) -> Option<String> {
 }
 
 /// The host's own programs: an image of the skeleton; the rest is bound when a container is made.
-async fn host(engine: &Engine) -> Result<Ground, Fault> {
+async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     if !engine.local {
         let what = "a host base needs an engine on this machine, and DOCKER_HOST names another";
-        return Err(Fault::new(Layer::Environment, what).mend("use an image, or unset DOCKER_HOST"));
+        return Err(Fault::new(Layer::Environment, what).hint("use an image, or unset DOCKER_HOST"));
     }
     host_base::host_python()?;
     let skeleton = spawn_blocking(tarball::skeleton).await;
@@ -121,21 +121,21 @@ async fn host(engine: &Engine) -> Result<Ground, Fault> {
         Fault::new(Layer::Environment, format!("collect the host's skeleton: {error}"))
     })?;
     let content = sha256_hex(&skeleton);
-    let ground = match known(engine, &content).await? {
-        Some(ground) => ground,
+    let base = match known(engine, &content).await? {
+        Some(base) => base,
         None => {
             let body = tarball::whole(skeleton);
             import(engine, &content, body, Path::new("the host's skeleton")).await?
         }
     };
     let digest = sha256_hex(format!("{content} {}", host_base::host_digest()).as_bytes());
-    Ok(Ground { digest, ..ground })
+    Ok(ResolvedBase { digest, ..base })
 }
 
-async fn known(engine: &Engine, digest: &str) -> Result<Option<Ground>, Fault> {
+async fn known(engine: &Engine, digest: &str) -> Result<Option<ResolvedBase>, Fault> {
     let image = tag(digest);
     let found = id_of(engine, &image).await?;
-    Ok(found.map(|_| Ground { image, digest: digest.to_owned(), registered: None }))
+    Ok(found.map(|_| ResolvedBase { image, digest: digest.to_owned(), registered: None }))
 }
 
 /// The image's id, `None` where the engine does not have it.
@@ -152,17 +152,22 @@ async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fa
 }
 
 /// A root file system as a tar stream becomes an image of one layer.
-async fn import(engine: &Engine, digest: &str, body: Body, from: &Path) -> Result<Ground, Fault> {
+async fn import(
+    engine: &Engine,
+    digest: &str,
+    body: Body,
+    from: &Path,
+) -> Result<ResolvedBase, Fault> {
     let options =
         CreateImageOptionsBuilder::new().from_src("-").repo(REPOSITORY).tag(&digest[..32]).build();
     let imported =
         drain(engine.slow.create_image(Some(options), Some(body_try_stream(body)), None)).await;
     imported.map_err(|error| fault::environment(&format!("import {}", from.display()), &error))?;
-    Ok(Ground { image: tag(digest), digest: digest.to_owned(), registered: None })
+    Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registered: None })
 }
 
 /// An archive that `docker save` wrote.
-async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<Ground, Fault> {
+async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase, Fault> {
     let doing = format!("load {}", path.display());
     let options = ImportImageOptionsBuilder::new().build();
     let body = tarball::file(path.to_owned());
@@ -181,12 +186,12 @@ async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<Ground, Faul
         })
         .ok_or_else(|| {
             Fault::new(Layer::Environment, format!("{doing}: the engine found no image in it"))
-                .mend("write it with `docker save`; an engine before 25 reads no plain OCI layout")
+                .hint("write it with `docker save`; an engine before 25 reads no plain OCI layout")
         })?;
     let options = TagImageOptionsBuilder::new().repo(REPOSITORY).tag(&digest[..32]).build();
     let tagged = engine.client.tag_image(name.trim(), Some(options)).await;
     tagged.map_err(|error| fault::environment(&doing, &error))?;
-    Ok(Ground { image: tag(digest), digest: digest.to_owned(), registered: None })
+    Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registered: None })
 }
 
 fn tag(digest: &str) -> String {

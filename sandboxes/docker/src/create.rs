@@ -1,4 +1,4 @@
-//! Containers: the one for a room, the one for a set-up, and their channels.
+//! Containers: the one for a sandbox, the one for a set-up, and their channels.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use bollard::{
         StartContainerOptions,
     },
 };
-use proctor_sandbox_api::{Enforcement, Room, RoomSpec, host_base, wire::RawPath};
+use proctor_sandbox_api::{Enforcement, SandboxHandle, SandboxRequest, host_base, wire::RawPath};
 use proctor_types::{Fault, Layer, SandboxSpec};
 
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     tarball::AGENT_PATH,
 };
 
-/// What the files of a room need of root, and nothing else of it:
+/// What the files of a sandbox need of root, and nothing else of it:
 /// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images hold files of several owners, and the agent must
 ///   write, remove and snapshot all of them;
 /// - `SETUID`, `SETGID`: a task may name the user its commands run as;
@@ -41,13 +41,13 @@ const AGENT_THREADS: u64 = 16;
 
 /// A running container with its channel.
 pub struct Opened {
-    pub room: Arc<Room>,
+    pub handle: Arc<SandboxHandle>,
     pub enforcement: Enforcement,
     pub guard: Guard,
 }
 
-/// Opens a room of a prepared environment.
-pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault> {
+/// Opens a sandbox of a prepared environment.
+pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opened, Fault> {
     let image = &spec.environment.handle;
     let mut enforcement = Enforcement { not_enforced: engine.not_enforced.clone() };
     let mut asked = host_config(image, &spec.limits);
@@ -82,12 +82,12 @@ pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault
     for warning in warnings {
         tracing::debug!(warning, "the engine warns");
     }
-    let sealed = async {
-        let room = start(engine, &guard).await?;
-        let notes = hardening::verify(&room, &engine.without).await?;
-        Ok((room, notes))
+    let leaks = async {
+        let handle = start(engine, &guard).await?;
+        let notes = hardening::verify(&handle, &engine.without).await?;
+        Ok((handle, notes))
     };
-    let (room, notes) = match sealed.await {
+    let (handle, notes) = match leaks.await {
         Ok(both) => both,
         Err(fault) => {
             guard.remove(engine).await?;
@@ -95,7 +95,7 @@ pub async fn room(engine: &Arc<Engine>, spec: &RoomSpec) -> Result<Opened, Fault
         }
     };
     enforcement.not_enforced.extend(notes);
-    Ok(Opened { room, enforcement, guard })
+    Ok(Opened { handle, enforcement, guard })
 }
 
 /// Lays something empty over paths of the host. One that an engine's words cannot name stays: whoever
@@ -132,7 +132,7 @@ fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
         memory_swap: Some(memory),
         pids_limit: Some(whole(limits.processes + AGENT_THREADS)),
         nano_cpus: Some((limits.cpus * 1e9) as i64),
-        // A file system in memory of its own, charged to the room's memory.
+        // A file system in memory of its own, charged to the sandbox's memory.
         shm_size: Some((memory / 2).max(1 << 20)),
         ..shared(image)
     }
@@ -191,7 +191,7 @@ async fn create(
         cmd: Some(Vec::new()),
         user: Some("0:0".to_owned()),
         working_dir: Some("/".to_owned()),
-        hostname: (!host_network).then(|| "room".to_owned()),
+        hostname: (!host_network).then(|| "sandbox".to_owned()),
         labels: Some(owner::labels(purpose)),
         attach_stdin: Some(true),
         attach_stdout: Some(true),
@@ -214,7 +214,7 @@ async fn create(
 }
 
 /// Attaches, starts, and shakes hands. Attached first, so that no byte of the agent is missed.
-pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<Room>, Fault> {
+pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHandle>, Fault> {
     let options = AttachContainerOptionsBuilder::new()
         .stream(true)
         .stdin(true)
@@ -230,15 +230,15 @@ pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<Room>, Fau
         .map_err(|error| fault::sandbox("start a container", &error))?;
     let words = LastWords::default();
     let output = Output::new(attached.output, Arc::clone(&words));
-    match Room::connect(output, attached.input).await {
-        Ok(room) => Ok(room),
+    match SandboxHandle::connect(output, attached.input).await {
+        Ok(handle) => Ok(handle),
         Err(error) => Err(why_not(engine, guard.id(), &words, &error.to_string()).await),
     }
 }
 
 /// A container that does not answer says why in its state or in the agent's last words.
 async fn why_not(engine: &Engine, id: &str, words: &LastWords, error: &str) -> Fault {
-    let mut what = format!("the room agent does not answer: {error}");
+    let mut what = format!("the sandbox agent does not answer: {error}");
     let inspected = engine.client.inspect_container(id, None::<InspectContainerOptions>).await;
     if let Some(state) = inspected.ok().and_then(|inspected| inspected.state) {
         let code = state.exit_code.unwrap_or_default();

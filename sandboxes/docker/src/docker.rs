@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use bollard::query_parameters::ListContainersOptionsBuilder;
 use proctor_sandbox_api::{
-    AGENT, Backend, LayerSpec, Machine, Prepared, RoomSpec, Sandbox, wire::Defence,
+    AGENT, Backend, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest, wire::Defence,
 };
 use proctor_types::{Fault, Layer};
 
@@ -22,7 +22,7 @@ use crate::{create, fault, layer, owner, sandbox};
 /// of two minutes cuts large ones.
 const SLOW: Duration = Duration::from_secs(3600);
 
-/// A Docker engine, local or remote. Cheap to share; every room is one container of it.
+/// A Docker engine, local or remote. Cheap to share; every sandbox is one container of it.
 pub struct Docker {
     pub(crate) engine: Arc<Engine>,
     /// One build at a time per environment.
@@ -51,13 +51,13 @@ impl Docker {
     /// Connects to the engine that `DOCKER_HOST` names, or the local one.
     ///
     /// # Errors
-    /// A sandbox fault with its mend where no engine answers, or where the engine is of another
+    /// A sandbox fault with its hint where no engine answers, or where the engine is of another
     /// architecture than the carried agent.
     pub async fn connect() -> Result<Self, Fault> {
         let host = std::env::var("DOCKER_HOST").ok();
         let absent = |error: bollard::errors::Error| {
             let at = host.as_deref().unwrap_or("the local socket");
-            fault::sandbox(&format!("no Docker engine answers at {at}"), &error).mend(
+            fault::sandbox(&format!("no Docker engine answers at {at}"), &error).hint(
                 "start the engine (`systemctl start docker` or `dockerd`), set DOCKER_HOST, or use \
                  sandbox.kind = \"native\"",
             )
@@ -68,14 +68,14 @@ impl Docker {
         let theirs = info.architecture.unwrap_or_default();
         if theirs != std::env::consts::ARCH {
             let what = format!(
-                "the engine runs {theirs}, the room agent of this build {}",
+                "the engine runs {theirs}, the sandbox agent of this build {}",
                 std::env::consts::ARCH
             );
             return Err(Fault::new(Layer::Sandbox, what)
-                .mend("build Proctor on the engine's architecture, or set PROCTOR_AGENT"));
+                .hint("build Proctor on the engine's architecture, or set PROCTOR_AGENT"));
         }
         if AGENT.is_empty() {
-            return Err(Fault::new(Layer::Sandbox, "this build carries no room agent"));
+            return Err(Fault::new(Layer::Sandbox, "this build carries no sandbox agent"));
         }
         let asked = [
             ("memory", info.memory_limit),
@@ -107,8 +107,8 @@ impl Docker {
         Ok(Self { engine, building: Mutex::default() })
     }
 
-    /// The same engine, with rooms that lack these defences. For tests, to show that an attack
-    /// succeeds without the defence that stops it; the rooms' enforcement says so.
+    /// The same engine, with sandboxes that lack these defences. For tests, to show that an attack
+    /// succeeds without the defence that stops it; the sandboxes' enforcement says so.
     ///
     /// # Errors
     /// As [`Docker::connect`].
@@ -150,8 +150,8 @@ impl Backend for Docker {
         layer::prepare(&self.engine, spec, &plan).await
     }
 
-    async fn open(&self, spec: &RoomSpec) -> Result<Box<dyn Sandbox>, Fault> {
-        let opened = create::room(&self.engine, spec).await?;
+    async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
+        let opened = create::handle(&self.engine, spec).await?;
         Ok(Box::new(sandbox::DockerSandbox::new(Arc::clone(&self.engine), opened)))
     }
 

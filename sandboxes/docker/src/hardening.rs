@@ -1,10 +1,10 @@
-//! What a room's container is denied beyond the engine's own defaults, and what came of it.
+//! What a sandbox's container is denied beyond the engine's own defaults, and what came of it.
 
 use std::collections::HashMap;
 
 use bollard::models::{HostConfig, ResourcesUlimits};
 use proctor_sandbox_api::{
-    Room,
+    SandboxHandle,
     wire::{Defence, RawPath},
 };
 use proctor_types::{Fault, Layer, SandboxSpec};
@@ -36,7 +36,7 @@ pub fn never_enforced() -> [String; 2] {
     ]
 }
 
-/// Adds it to a room's container.
+/// Adds it to a sandbox's container.
 pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence], selinux: bool) {
     let up = |defence| !without.contains(&defence);
     let options = config.security_opt.get_or_insert_default();
@@ -71,22 +71,22 @@ fn limit(name: &str, value: i64) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
 }
 
-/// How the agent is started in a room.
+/// How the agent is started in a sandbox.
 pub fn entrypoint(agent: &str, without: &[Defence]) -> Vec<String> {
-    let mut words = vec![agent.to_owned(), "serve".to_owned(), "--sealed".to_owned()];
+    let mut words = vec![agent.to_owned(), "serve".to_owned(), "--hardened".to_owned()];
     words.extend(without.iter().map(|defence| format!("--without={}", defence.name())));
     words
 }
 
 /// Reads from the kernel what the agent could put on, rather than trust that it did. Returns what it
-/// could not, as entries of the room's enforcement.
+/// could not, as entries of the sandbox's enforcement.
 ///
 /// # Errors
-/// A fault of the sandbox where a part of the seal is missing that every engine allows.
-pub async fn verify(room: &Room, without: &[Defence]) -> Result<Vec<String>, Fault> {
+/// A fault of the sandbox where a part of the hardening is missing that every engine allows.
+pub async fn verify(handle: &SandboxHandle, without: &[Defence]) -> Result<Vec<String>, Fault> {
     let mut notes: Vec<String> =
         without.iter().map(|defence| format!("{}: left out by a test", defence.name())).collect();
-    let status = room
+    let status = handle
         .read(&RawPath::from("/proc/1/status"), 1 << 16)
         .await
         .map_err(|error| error.fault("read the agent's own state"))?;
@@ -100,7 +100,7 @@ pub async fn verify(room: &Room, without: &[Defence]) -> Result<Vec<String>, Fau
         return Err(Fault::new(Layer::Sandbox, "the engine did not set no-new-privileges"));
     }
     if !holds(Defence::SystemCalls, "Seccomp:", "2") {
-        return Err(Fault::new(Layer::Sandbox, "the room has no filter of system calls"));
+        return Err(Fault::new(Layer::Sandbox, "the sandbox has no filter of system calls"));
     }
     if !without.contains(&Defence::AgentIdentity) && field("Uid:") == "0" {
         notes.push("agent_identity: no second user in the container".to_owned());

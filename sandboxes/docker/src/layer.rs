@@ -9,7 +9,7 @@ use proctor_sandbox_api::{Base, LayerSpec, Prepared, agent_digest};
 use proctor_types::{Fault, sha256_hex};
 
 use crate::{
-    base::{self, Ground},
+    base::{self, ResolvedBase},
     create,
     docker::Engine,
     fault,
@@ -27,21 +27,21 @@ const HOST_LAYER: &str = "proctor-layer-host";
 pub struct Plan {
     pub digest: String,
     repository: &'static str,
-    ground: Ground,
+    base: ResolvedBase,
 }
 
-/// Whether rooms of this image see the host's programs.
+/// Whether sandboxes of this image see the host's programs.
 pub fn stands_on_host(image: &str) -> bool {
     image.split(':').next() == Some(HOST_LAYER)
 }
 
 /// What would be built, by name.
 pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<Plan, Fault> {
-    let ground = base::resolve(engine, &spec.base).await?;
+    let base = base::resolve(engine, &spec.base).await?;
     let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
     let key = serde_json::json!([
         FORMAT,
-        ground.digest,
+        base.digest,
         agent_digest(),
         source,
         spec.setup,
@@ -49,10 +49,10 @@ pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<Plan, Fault> {
         spec.env.iter().map(|(key, value)| [key, value]).collect::<Vec<_>>(),
     ]);
     let repository = if spec.base == Base::Host { HOST_LAYER } else { LAYER };
-    Ok(Plan { digest: sha256_hex(key.to_string().as_bytes()), repository, ground })
+    Ok(Plan { digest: sha256_hex(key.to_string().as_bytes()), repository, base })
 }
 
-/// Finds the image, or builds it. The agent lies in every one, so that opening a room uploads
+/// Finds the image, or builds it. The agent lies in every one, so that opening a sandbox uploads
 /// nothing.
 pub async fn prepare(
     engine: &Arc<Engine>,
@@ -63,8 +63,8 @@ pub async fn prepare(
     let handle = format!("{}:{tag}", plan.repository);
     let mut prepared = Prepared {
         digest: plan.digest.clone(),
-        base: plan.ground.digest.clone(),
-        image: plan.ground.registered.clone(),
+        base: plan.base.digest.clone(),
+        image: plan.base.registered.clone(),
         handle,
         built: false,
         covers: Vec::new(),
@@ -74,8 +74,8 @@ pub async fn prepare(
     }
     // The container is named by its image, and a host base is told by that name.
     let image = match spec.base {
-        Base::Host => setup::alias(engine, &plan.ground.image, HOST_LAYER).await?,
-        _ => plan.ground.image.clone(),
+        Base::Host => setup::alias(engine, &plan.base.image, HOST_LAYER).await?,
+        _ => plan.base.image.clone(),
     };
     let guard = create::for_setup(engine, &image, setup::wheels(engine, spec)).await?;
     let kept = build(engine, spec, plan, &guard).await;
@@ -93,7 +93,7 @@ async fn build(
     plan: &Plan,
     guard: &Guard,
 ) -> Result<(), Fault> {
-    let doing = "place the room agent";
+    let doing = "place the sandbox agent";
     let agent = tarball::agent().map_err(|error| setup::wrong(doing, &error))?;
     upload(engine, guard.id(), agent, doing).await?;
     if let Some(source) = &spec.source {
@@ -103,9 +103,9 @@ async fn build(
         upload(engine, guard.id(), body, "place the source").await?;
     }
     if !spec.setup.is_empty() {
-        let room = create::start(engine, guard).await?;
-        let ran = setup::run(&room, spec).await;
-        let _ = room.shutdown().await;
+        let handle = create::start(engine, guard).await?;
+        let ran = setup::run(&handle, spec).await;
+        let _ = handle.shutdown().await;
         ran?;
     }
     let options = CommitContainerOptionsBuilder::new()

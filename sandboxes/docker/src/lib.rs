@@ -1,4 +1,4 @@
-//! The Docker back end: a room is a container whose first process is the room agent.
+//! The Docker back end: a sandbox is a container whose first process is the sandbox agent.
 //!
 //! The agent is the container's entrypoint and the attached standard input and output are its
 //! channel: there is no exec, and no second process of ours. When the runtime dies, the engine

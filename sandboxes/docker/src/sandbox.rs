@@ -1,36 +1,36 @@
-//! One open room, and the removal of its container whatever happens.
+//! One open sandbox, and the removal of its container whatever happens.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
-use proctor_sandbox_api::{Enforcement, Room, Sandbox};
+use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle};
 use proctor_types::Fault;
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{create::Opened, docker::Engine, fault};
 
-/// How long a room may take to end by itself before its container is removed.
+/// How long a sandbox may take to end by itself before its container is removed.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub struct DockerSandbox {
     engine: Arc<Engine>,
-    room: Arc<Room>,
+    handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
     guard: Option<Guard>,
 }
 
 impl DockerSandbox {
     pub fn new(engine: Arc<Engine>, opened: Opened) -> Self {
-        let Opened { room, enforcement, guard } = opened;
-        Self { engine, room, enforcement, guard: Some(guard) }
+        let Opened { handle, enforcement, guard } = opened;
+        Self { engine, handle, enforcement, guard: Some(guard) }
     }
 }
 
 #[async_trait]
 impl Sandbox for DockerSandbox {
-    fn room(&self) -> &Arc<Room> {
-        &self.room
+    fn handle(&self) -> &Arc<SandboxHandle> {
+        &self.handle
     }
 
     fn enforcement(&self) -> &Enforcement {
@@ -39,16 +39,16 @@ impl Sandbox for DockerSandbox {
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        // A room that is gone already cannot be asked, and need not.
-        let _ = timeout(GRACE, self.room.shutdown()).await;
-        self.room.disconnect("it was closed");
+        // A sandbox that is gone already cannot be asked, and need not.
+        let _ = timeout(GRACE, self.handle.shutdown()).await;
+        self.handle.disconnect("it was closed");
         guard.remove(&self.engine).await
     }
 }
 
 impl Drop for DockerSandbox {
     fn drop(&mut self) {
-        self.room.disconnect("it was dropped");
+        self.handle.disconnect("it was dropped");
     }
 }
 

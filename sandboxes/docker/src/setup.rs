@@ -8,7 +8,7 @@ use std::{
 
 use bollard::query_parameters::TagImageOptionsBuilder;
 use proctor_sandbox_api::{
-    Base, Command, Completed, LayerSpec, Room, RoomError, host_base,
+    Base, Command, Completed, LayerSpec, SandboxError, SandboxHandle, host_base,
     wire::{RawPath, RefusalKind},
 };
 use proctor_types::{Fault, Layer};
@@ -52,8 +52,8 @@ pub fn wheels(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
 
 /// Runs the lines in order; the first that fails ends it. The machine's registry settings and
 /// certificates are lent meanwhile, and what was in their place is put back.
-pub async fn run(room: &Room, spec: &LayerSpec) -> Result<(), Fault> {
-    let broken = |error: RoomError| wrong("prepare the set-up", &error);
+pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
+    let broken = |error: SandboxError| wrong("prepare the set-up", &error);
     let mut aside = Vec::new();
     for (path, bytes) in host_base::setup_files() {
         // The engine gives a container its own names and resolver.
@@ -61,20 +61,20 @@ pub async fn run(room: &Room, spec: &LayerSpec) -> Result<(), Fault> {
             continue;
         }
         let raw = RawPath::from(path.to_string_lossy().into_owned());
-        let before = match room.read(&raw, ASIDE).await {
+        let before = match handle.read(&raw, ASIDE).await {
             Ok(bytes) => Some(bytes),
             Err(error) if error.refusal() == Some(RefusalKind::NotFound) => None,
             Err(error) => return Err(broken(error)),
         };
-        room.write(&raw, &bytes, None).await.map_err(broken)?;
+        handle.write(&raw, &bytes, None).await.map_err(broken)?;
         aside.push((raw, before));
     }
-    make_workdir(room, &spec.workdir).await.map_err(broken)?;
-    lines(room, spec).await?;
+    make_workdir(handle, &spec.workdir).await.map_err(broken)?;
+    lines(handle, spec).await?;
     for (path, before) in aside {
         match before {
-            Some(bytes) => room.write(&path, &bytes, None).await.map_err(broken)?,
-            None => room.remove(&path).await.map_err(broken)?,
+            Some(bytes) => handle.write(&path, &bytes, None).await.map_err(broken)?,
+            None => handle.remove(&path).await.map_err(broken)?,
         }
     }
     Ok(())
@@ -82,16 +82,16 @@ pub async fn run(room: &Room, spec: &LayerSpec) -> Result<(), Fault> {
 
 /// Lines may expect the folder before anything is placed there. Writing a file makes its parents,
 /// in any image.
-async fn make_workdir(room: &Room, workdir: &RawPath) -> Result<(), RoomError> {
-    if workdir.as_bytes().is_empty() || room.stat(workdir).await?.is_some() {
+async fn make_workdir(handle: &SandboxHandle, workdir: &RawPath) -> Result<(), SandboxError> {
+    if workdir.as_bytes().is_empty() || handle.stat(workdir).await?.is_some() {
         return Ok(());
     }
     let marker = RawPath::new([workdir.as_bytes(), b"/.proctor-made"].concat());
-    room.write(&marker, b"", None).await?;
-    room.remove(&marker).await
+    handle.write(&marker, b"", None).await?;
+    handle.remove(&marker).await
 }
 
-async fn lines(room: &Room, spec: &LayerSpec) -> Result<(), Fault> {
+async fn lines(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let started = Instant::now();
     for (index, line) in spec.setup.iter().enumerate() {
         let number = index + 1;
@@ -102,7 +102,7 @@ async fn lines(room: &Room, spec: &LayerSpec) -> Result<(), Fault> {
             command = command.env(key, value.as_str());
         }
         tracing::debug!(number, line, "set-up");
-        let done = room
+        let done = handle
             .run(command)
             .await
             .map_err(|error| wrong(&format!("set-up line {number} (`{line}`)"), &error))?;
@@ -130,7 +130,7 @@ fn failed(number: usize, line: &str, done: &Completed) -> Fault {
     let fault = Fault::new(Layer::Environment, what);
     match tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip")
     {
-        true => fault.mend("install python3-venv in the image, or on the host of a host base"),
+        true => fault.hint("install python3-venv in the image, or on the host of a host base"),
         false => fault,
     }
 }

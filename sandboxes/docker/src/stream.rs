@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 /// Bytes kept of what the agent itself complains about.
 const LAST_WORDS: usize = 4096;
 
-/// The agent's standard error: its last words explain a room that broke.
+/// The agent's standard error: its last words explain a sandbox that broke.
 pub type LastWords = Arc<Mutex<Vec<u8>>>;
 
 pub fn text(words: &LastWords) -> String {

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 /// Bytes of one piece.
 const PIECE: usize = 256 << 10;
 
-/// Where the agent lies in a room, below the root.
+/// Where the agent lies in a sandbox, below the root.
 pub const AGENT_PATH: &str = ".proctor/agentd";
 
 /// A body of a request: its client's own type for that cannot be named.

@@ -57,7 +57,7 @@ async fn prepared(docker: &Docker) -> Prepared {
     docker.prepare(&spec).await.unwrap()
 }
 
-/// The containers of attacks, and their volumes: what an engine holds for a room.
+/// The containers of attacks, and their volumes: what an engine holds for a sandbox.
 fn census() -> Vec<String> {
     let listed = |args: &[&str]| {
         let output = Process::new("docker").args(args).output().unwrap();

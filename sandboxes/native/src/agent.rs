@@ -13,17 +13,20 @@ use proctor_types::{Fault, Layer};
 /// Writes the agent to the cache, once per digest, and returns its path.
 pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     if AGENT.is_empty() {
-        return Err(Fault::new(Layer::Sandbox, "this build carries no room agent")
-            .mend("build on Linux with libc.a (libc6-dev) installed"));
+        return Err(Fault::new(Layer::Sandbox, "this build carries no sandbox agent")
+            .hint("build on Linux with libc.a (libc6-dev) installed"));
     }
-    // A folder of its own, so that the process is named plainly `agentd` in the room.
+    // A folder of its own, so that the process is named plainly `agentd` in the sandbox.
     let folder = cache.join(format!("agentd-{}", &agent_digest()[..16]));
     let path = folder.join("agentd");
     if fs::metadata(&path).is_ok_and(|found| found.len() == AGENT.len() as u64) {
         return Ok(path);
     }
     write(&folder, &path).map_err(|error| {
-        Fault::new(Layer::Sandbox, format!("write the room agent to {}: {error}", path.display()))
+        Fault::new(
+            Layer::Sandbox,
+            format!("write the sandbox agent to {}: {error}", path.display()),
+        )
     })?;
     Ok(path)
 }

@@ -1,4 +1,4 @@
-//! What a room's root stands on.
+//! What a sandbox's root stands on.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use crate::{archive, tree};
 
 /// The folders and views of one base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Ground {
+pub(crate) struct ResolvedBase {
     /// Names the content, for the key of what is built on it.
     pub(crate) digest: String,
     pub(crate) folder: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Ground {
 }
 
 /// Makes the base ready. Blocking.
-pub(crate) fn ground(cache: &Path, base: &Base) -> Result<Ground, Fault> {
+pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
         Base::Host => host(cache)
             .map_err(|error| Fault::new(Layer::Environment, format!("the host base: {error}"))),
@@ -33,24 +33,24 @@ pub(crate) fn ground(cache: &Path, base: &Base) -> Result<Ground, Fault> {
                 let what = format!("the root file system {}: {error}", folder.display());
                 Fault::new(Layer::Environment, what)
             })?;
-            Ok(Ground { digest, folder: folder.clone(), host: false })
+            Ok(ResolvedBase { digest, folder: folder.clone(), host: false })
         }
         Base::Archive(archive) => {
             let (digest, folder) = archive::unpack(cache, archive).map_err(|error| {
                 let what = format!("the archive {}: {error}", archive.display());
                 Fault::new(Layer::Environment, what)
             })?;
-            Ok(Ground { digest, folder, host: false })
+            Ok(ResolvedBase { digest, folder, host: false })
         }
         Base::Image(image) => Err(Fault::new(
             Layer::Environment,
             format!("the native back end cannot pull the image {image}"),
         )
-        .mend("save it to an archive (`docker save -o FILE IMAGE`), or use sandbox.kind=docker")),
+        .hint("save it to an archive (`docker save -o FILE IMAGE`), or use sandbox.kind=docker")),
     }
 }
 
-fn host(cache: &Path) -> io::Result<Ground> {
+fn host(cache: &Path) -> io::Result<ResolvedBase> {
     let pieces = format!("{:?}", host_base::skeleton()?);
     let skeleton = sha256_hex(pieces.as_bytes());
     let folder = cache.join("bases").join(format!("host-{}", &skeleton[..16]));
@@ -63,7 +63,7 @@ fn host(cache: &Path) -> io::Result<Ground> {
         tree::publish(&temporary.keep(), &folder)?;
     }
     let digest = sha256_hex(format!("{skeleton} {}", host_base::host_digest()).as_bytes());
-    Ok(Ground { digest, folder, host: true })
+    Ok(ResolvedBase { digest, folder, host: true })
 }
 
 /// The views that make a host base, with what is hidden of them.

@@ -17,7 +17,7 @@ const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 /// Microseconds of a period of the CPU quota.
 const PERIOD: u64 = 100_000;
 
-/// The agent's threads and the helper come on top of what the room may have.
+/// The agent's threads and the helper come on top of what the sandbox may have.
 pub(crate) const OWN_PROCESSES: u64 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +39,11 @@ pub(crate) struct Groups {
     parents: Vec<Parent>,
 }
 
-/// The groups of one room.
+/// The groups of one sandbox.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     folders: Vec<PathBuf>,
-    /// What the room's helper writes itself into.
+    /// What the sandbox's helper writes itself into.
     pub(crate) procs: Vec<PathBuf>,
     pub(crate) has_memory: bool,
     pub(crate) has_pids: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Group {
 
 impl Groups {
     /// Looks below this process's own groups first, so that limits set on it from outside hold for
-    /// its rooms too.
+    /// its sandboxes too.
     pub(crate) fn find(entry: &Entry) -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -92,11 +92,11 @@ impl Groups {
         Self { parents }
     }
 
-    /// Makes the groups of a room and sets its limits.
-    pub(crate) fn make(&self, room: &str, limits: Option<&SandboxSpec>) -> Group {
+    /// Makes the groups of a sandbox and sets its limits.
+    pub(crate) fn make(&self, handle: &str, limits: Option<&SandboxSpec>) -> Group {
         let mut group = Group::default();
         for parent in &self.parents {
-            let folder = parent.folder.join(room);
+            let folder = parent.folder.join(handle);
             if fs::create_dir(&folder).is_err() {
                 continue;
             }
@@ -213,7 +213,7 @@ pub(crate) fn sweep() -> Vec<PathBuf> {
     hierarchies(&mounts).into_iter().flat_map(|point| owned::sweep(&point)).collect()
 }
 
-/// Where hierarchies are mounted that a room's groups may be in.
+/// Where hierarchies are mounted that a sandbox's groups may be in.
 fn hierarchies(mounts: &str) -> Vec<PathBuf> {
     let of_use = |line: &&str| {
         let right = line.split_once(" - ").map_or("", |(_, right)| right);

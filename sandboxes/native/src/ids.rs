@@ -1,4 +1,4 @@
-//! Which ids a room has.
+//! Which ids a sandbox has.
 
 use std::{fs, path::Path};
 
@@ -8,10 +8,10 @@ use rustix::process::{getegid, geteuid, getgid, getuid};
 /// The programs that map ranges for a common user, where the helper runs them.
 const TOOLS: [&str; 2] = ["/usr/bin/newuidmap", "/usr/bin/newgidmap"];
 
-/// Ids that a room needs beside its root: up to the agent's own, and as far as images count.
+/// Ids that a sandbox needs beside its root: up to the agent's own, and as far as images count.
 const NEEDED: u32 = 65_535;
 
-/// The map of a trial's room. As root, ids stand for themselves. Otherwise a range of one's own where
+/// The map of a trial's sandbox. As root, ids stand for themselves. Otherwise a range of one's own where
 /// the machine gives one, and one single id where not; `Err` says why, for the record.
 pub(crate) fn of_trial() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
@@ -19,11 +19,11 @@ pub(crate) fn of_trial() -> (IdMap, Option<String>) {
     }
     match ranges() {
         Ok(map) => (map, None),
-        Err(why) => (single(), Some(format!("other users: the room has one only: {why}"))),
+        Err(why) => (single(), Some(format!("other users: the sandbox has one only: {why}"))),
     }
 }
 
-/// The map of a room that builds a layer: files with other owners could not be removed again by a
+/// The map of a sandbox that builds a layer: files with other owners could not be removed again by a
 /// common user.
 pub(crate) fn of_build() -> IdMap {
     if geteuid().is_root() { IdMap::Identity } else { single() }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use proctor_types::{Fault, Layer};
-use proctor_wire::{PLAN_LIMIT, RoomPlan, RoomReport};
+use proctor_wire::{LayoutReport, PLAN_LIMIT, SandboxLayout};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
@@ -17,41 +17,41 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Making a room takes milliseconds; a machine that needs longer than this is stuck.
+/// Making a sandbox takes milliseconds; a machine that needs longer than this is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A helper whose room is made; the channel's hello is next on the stream.
+/// A helper whose sandbox is made; the channel's hello is next on the stream.
 pub(crate) struct Launched {
     pub(crate) child: Child,
     pub(crate) stream: UnixStream,
-    /// Held open as long as the room may live: the helper ends the room when it closes.
+    /// Held open as long as the sandbox may live: the helper ends the sandbox when it closes.
     pub(crate) lifeline: ChildStderr,
     pub(crate) notes: Vec<String>,
 }
 
-/// Starts `agentd room` and waits until its room is made.
-pub(crate) async fn launch(agent: &Path, plan: &RoomPlan) -> Result<Launched, Fault> {
+/// Starts `agentd sandbox` and waits until its sandbox is made.
+pub(crate) async fn launch(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     timeout(PATIENCE, start(agent, plan)).await.unwrap_or_else(|_| {
-        Err(Fault::new(Layer::Sandbox, "the room was not made within a minute"))
+        Err(Fault::new(Layer::Sandbox, "the sandbox was not made within a minute"))
     })
 }
 
-async fn start(agent: &Path, plan: &RoomPlan) -> Result<Launched, Fault> {
+async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     let (mut child, stream) = spawn(agent).await.map_err(|error| {
-        let what = format!("start the room's helper {}: {error}", agent.display());
+        let what = format!("start the sandbox's helper {}: {error}", agent.display());
         Fault::new(Layer::Sandbox, what)
-            .mend("the cache folder must be on a file system that allows programs to run")
+            .hint("the cache folder must be on a file system that allows programs to run")
     })?;
     let Some(mut lifeline) = child.stderr.take() else {
         return Err(Fault::new(Layer::Sandbox, "the helper has no error output"));
     };
     let mut stream = stream;
     match converse(&mut stream, plan).await {
-        Ok(RoomReport::Ready { notes }) => Ok(Launched { child, stream, lifeline, notes }),
-        Ok(RoomReport::Failed { step, why, mend }) => {
-            let fault = Fault::new(Layer::Sandbox, format!("make the room: {step}: {why}"));
-            Err(match mend {
-                Some(mend) => fault.mend(mend),
+        Ok(LayoutReport::Ready { notes }) => Ok(Launched { child, stream, lifeline, notes }),
+        Ok(LayoutReport::Failed { step, why, hint }) => {
+            let fault = Fault::new(Layer::Sandbox, format!("make the sandbox: {step}: {why}"));
+            Err(match hint {
+                Some(hint) => fault.hint(hint),
                 None => fault,
             })
         }
@@ -61,7 +61,7 @@ async fn start(agent: &Path, plan: &RoomPlan) -> Result<Launched, Fault> {
             let _ = timeout(Duration::from_secs(1), lifeline.read_to_end(&mut said)).await;
             let said = String::from_utf8_lossy(&said);
             let what =
-                format!("the room's helper ended before it reported: {error} {}", said.trim());
+                format!("the sandbox's helper ended before it reported: {error} {}", said.trim());
             Err(Fault::new(Layer::Sandbox, what))
         }
     }
@@ -72,15 +72,15 @@ async fn spawn(agent: &Path) -> io::Result<(Child, UnixStream)> {
     loop {
         let (ours, theirs) = Pair::pair()?;
         let spawned = Command::new(agent)
-            // Everybody in the room may read the command line of its first process.
+            // Everybody in the sandbox may read the command line of its first process.
             .arg0("agentd")
-            .arg("room")
+            .arg("sandbox")
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // An interrupt from the terminal is the runtime's to handle, not the rooms'.
+            // An interrupt from the terminal is the runtime's to handle, not the sandboxes'.
             .process_group(0)
             .kill_on_drop(true)
             .spawn();
@@ -99,7 +99,7 @@ async fn spawn(agent: &Path) -> io::Result<(Child, UnixStream)> {
     }
 }
 
-async fn converse(stream: &mut UnixStream, plan: &RoomPlan) -> io::Result<RoomReport> {
+async fn converse(stream: &mut UnixStream, plan: &SandboxLayout) -> io::Result<LayoutReport> {
     let body = serde_json::to_vec(plan)?;
     if body.len() > PLAN_LIMIT {
         return Err(io::Error::other("the plan is too long"));

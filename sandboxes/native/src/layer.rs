@@ -11,7 +11,7 @@ use proctor_sandbox_api::{LayerSpec, wire::RawPath};
 use proctor_types::{Fault, Layer, sha256_hex};
 use serde::{Deserialize, Serialize};
 
-use crate::{base::Ground, tree};
+use crate::{base::ResolvedBase, tree};
 
 /// Raised when what a layer folder means changes: older ones are then built anew.
 const FORMAT: u32 = 1;
@@ -20,15 +20,15 @@ const FORMAT: u32 = 1;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) format: u32,
-    pub(crate) ground: Ground,
+    pub(crate) base: ResolvedBase,
 }
 
 /// The name of what a spec builds on a base.
-pub(crate) fn digest(ground: &Ground, spec: &LayerSpec) -> String {
+pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
     let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
     let key = serde_json::json!([
         FORMAT,
-        ground.digest,
+        base.digest,
         source,
         spec.setup,
         spec.workdir,
@@ -72,35 +72,35 @@ impl Building {
         cache: &Path,
         owner: &str,
         digest: &str,
-        ground: &Ground,
+        base: &ResolvedBase,
         spec: &LayerSpec,
     ) -> Result<Self, Fault> {
         let folder = cache.join("layers").join(format!(".building-{owner}-{}", &digest[..16]));
         let building = Self { folder };
-        building.fill(ground, spec).map_err(|error| {
+        building.fill(base, spec).map_err(|error| {
             Fault::new(Layer::Environment, format!("begin the layer {digest}: {error}"))
         })?;
         Ok(building)
     }
 
-    fn fill(&self, ground: &Ground, spec: &LayerSpec) -> io::Result<()> {
+    fn fill(&self, base: &ResolvedBase, spec: &LayerSpec) -> io::Result<()> {
         tree::remove(&self.folder)?;
         for name in ["tree", "work"] {
             fs::create_dir_all(self.folder.join(name))?;
         }
         if let Some(source) = &spec.source {
-            let at = self.make(ground, &source.at)?;
+            let at = self.make(base, &source.at)?;
             tree::copy(&source.folder, &at)?;
         }
-        self.make(ground, &spec.workdir)?;
+        self.make(base, &spec.workdir)?;
         Ok(())
     }
 
     /// Makes a folder of the layer. Where the base has it, its mode is kept; a link of the base on
     /// the way is refused, since a folder on top would take away what it leads to.
-    fn make(&self, ground: &Ground, at: &RawPath) -> io::Result<PathBuf> {
+    fn make(&self, base: &ResolvedBase, at: &RawPath) -> io::Result<PathBuf> {
         let path = Path::new(std::ffi::OsStr::from_bytes(at.as_bytes()));
-        let (mut here, mut below) = (self.tree(), ground.folder.clone());
+        let (mut here, mut below) = (self.tree(), base.folder.clone());
         for part in path.components() {
             match part {
                 Component::RootDir | Component::CurDir => continue,
@@ -142,11 +142,11 @@ impl Building {
     }
 
     /// Puts the layer in its place, whole or not at all. Blocking.
-    pub(crate) fn finish(self, place: &Path, ground: Ground) -> Result<(), Fault> {
+    pub(crate) fn finish(self, place: &Path, base: ResolvedBase) -> Result<(), Fault> {
         let finish = || -> io::Result<()> {
             tree::remove(&self.work())?;
             tree::remove(&self.lent())?;
-            let record = serde_json::to_vec_pretty(&Record { format: FORMAT, ground })?;
+            let record = serde_json::to_vec_pretty(&Record { format: FORMAT, base })?;
             fs::write(self.folder.join("layer.json"), record)?;
             // What is in the way was unreadable to `read`.
             tree::remove(place)?;

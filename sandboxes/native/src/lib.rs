@@ -1,7 +1,7 @@
-//! The native back end: rooms made of namespaces, an overlay and control groups, without a daemon.
+//! The native back end: sandboxes made of namespaces, an overlay and control groups, without a daemon.
 //!
-//! The runtime never forks into a room itself: it re-executes the room agent as a small helper
-//! (`agentd room`), tells it a plan over a socket, and speaks the one channel over that socket from
+//! The runtime never forks into a sandbox itself: it re-executes the sandbox agent as a small helper
+//! (`agentd sandbox`), tells it a plan over a socket, and speaks the one channel over that socket from
 //! then on. `docs/native.md` has the page.
 
 mod agent;

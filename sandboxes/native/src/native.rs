@@ -10,15 +10,17 @@ use std::{
 };
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{Backend, Enforcement, LayerSpec, Prepared, Room, RoomSpec, Sandbox};
+use proctor_sandbox_api::{
+    Backend, Enforcement, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+};
 use proctor_types::{Fault, Layer, SandboxSpec};
-use proctor_wire::{Defence, RawPath, RoomPlan, Upper};
+use proctor_wire::{Defence, RawPath, SandboxLayout, Upper};
 use rustix::process::geteuid;
 use tokio::task::spawn_blocking;
 
 use crate::{
     agent,
-    base::{self, Ground, raw},
+    base::{self, ResolvedBase, raw},
     cgroup::{self, Groups},
     ids,
     launch::launch,
@@ -28,7 +30,7 @@ use crate::{
     setup, share,
 };
 
-/// Native rooms, with a cache of environments.
+/// Native sandboxes, with a cache of environments.
 pub struct Native(Arc<Inner>);
 
 struct Inner {
@@ -36,7 +38,7 @@ struct Inner {
     agent: PathBuf,
     groups: Groups,
     entry: Arc<Entry>,
-    rooms: AtomicU64,
+    sandboxes: AtomicU64,
     without: Vec<Defence>,
 }
 
@@ -52,8 +54,8 @@ impl Native {
         Self::with_agent(cache_dir, agent)
     }
 
-    /// The same, with rooms that lack these defences. For tests, to show that an attack succeeds
-    /// without the defence that stops it; the rooms' enforcement says so.
+    /// The same, with sandboxes that lack these defences. For tests, to show that an attack succeeds
+    /// without the defence that stops it; the sandboxes' enforcement says so.
     ///
     /// # Errors
     /// As [`Native::new`].
@@ -76,7 +78,14 @@ impl Native {
             let cache = fs::canonicalize(&cache_dir)?;
             let entry = Arc::new(Entry::make(&cache)?);
             let groups = Groups::find(&entry);
-            Ok(Inner { cache, agent, groups, entry, rooms: AtomicU64::new(0), without: Vec::new() })
+            Ok(Inner {
+                cache,
+                agent,
+                groups,
+                entry,
+                sandboxes: AtomicU64::new(0),
+                without: Vec::new(),
+            })
         };
         Ok(Self(Arc::new(inner().map_err(|error| cache_fault(&cache_dir, &error))?)))
     }
@@ -84,7 +93,7 @@ impl Native {
 
 fn cache_fault(cache: &Path, error: &io::Error) -> Fault {
     Fault::new(Layer::Sandbox, format!("use the cache folder {}: {error}", cache.display()))
-        .mend("choose a writable folder")
+        .hint("choose a writable folder")
 }
 
 #[async_trait]
@@ -97,12 +106,12 @@ impl Backend for Native {
         let inner = Arc::clone(&self.0);
         let base = spec.base.clone();
         let cache = inner.cache.clone();
-        let ground = blocking(move || base::ground(&cache, &base)).await?;
-        let digest = layer::digest(&ground, spec);
+        let base = blocking(move || base::base(&cache, &base)).await?;
+        let digest = layer::digest(&base, spec);
         let folder = layer::folder(&inner.cache, &digest);
         let prepared = |built| Prepared {
             digest: digest.clone(),
-            base: ground.digest.clone(),
+            base: base.digest.clone(),
             image: None,
             handle: folder.display().to_string(),
             built,
@@ -120,20 +129,20 @@ impl Backend for Native {
         if layer::read(&folder).is_ok() {
             return Ok(prepared(false));
         }
-        inner.build(&ground, &digest, spec).await?;
+        inner.build(&base, &digest, spec).await?;
         Ok(prepared(true))
     }
 
-    async fn open(&self, spec: &RoomSpec) -> Result<Box<dyn Sandbox>, Fault> {
+    async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
         let folder = PathBuf::from(&spec.environment.handle);
         let record = layer::read(&folder).map_err(|error| {
             Fault::new(Layer::Environment, format!("the layer {}: {error}", folder.display()))
-                .mend("prepare the environment again")
+                .hint("prepare the environment again")
         })?;
-        let lower = vec![folder.join("tree"), record.ground.folder.clone()];
+        let lower = vec![folder.join("tree"), record.base.folder.clone()];
         let sandbox = self
             .0
-            .open(&record.ground, lower, Kind::Trial(&spec.limits, &spec.environment.covers))
+            .open(&record.base, lower, Kind::Trial(&spec.limits, &spec.environment.covers))
             .await;
         let sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
         Ok(Box::new(sandbox))
@@ -145,7 +154,7 @@ impl Backend for Native {
     }
 }
 
-/// What a room is for.
+/// What a sandbox is for.
 enum Kind<'a> {
     /// With the paths that it covers beyond those of every host base.
     Trial(&'a SandboxSpec, &'a [RawPath]),
@@ -156,12 +165,12 @@ enum Kind<'a> {
 impl Inner {
     async fn build(
         self: &Arc<Self>,
-        ground: &Ground,
+        base: &ResolvedBase,
         digest: &str,
         spec: &LayerSpec,
     ) -> Result<(), Fault> {
         let (inner, owned, name) = (Arc::clone(self), spec.clone(), digest.to_owned());
-        let under = ground.clone();
+        let under = base.clone();
         let building = blocking(move || {
             Building::begin(&inner.cache, inner.entry.name(), &name, &under, &owned)
         })
@@ -170,36 +179,35 @@ impl Inner {
             let lent = setup::lent(&building.lent(), &spec.base).map_err(|error| {
                 Fault::new(Layer::Environment, format!("prepare the set-up: {error}"))
             })?;
-            let lower = vec![ground.folder.clone()];
-            let mut sandbox =
-                self.open(ground, lower, Kind::Build(&building, lent.clone())).await?;
-            let ran = setup::run(sandbox.room(), spec).await;
+            let lower = vec![base.folder.clone()];
+            let mut sandbox = self.open(base, lower, Kind::Build(&building, lent.clone())).await?;
+            let ran = setup::run(sandbox.handle(), spec).await;
             let closed = sandbox.close().await;
             ran.and(closed)?;
             setup::sweep_mount_points(&building.tree(), &lent).map_err(|error| {
                 Fault::new(Layer::Environment, format!("clean the layer: {error}"))
             })?;
         }
-        let (place, ground) = (layer::folder(&self.cache, digest), ground.clone());
-        blocking(move || building.finish(&place, ground)).await
+        let (place, base) = (layer::folder(&self.cache, digest), base.clone());
+        blocking(move || building.finish(&place, base)).await
     }
 
     async fn open(
         &self,
-        ground: &Ground,
+        base: &ResolvedBase,
         lower: Vec<PathBuf>,
         kind: Kind<'_>,
     ) -> Result<NativeSandbox, Fault> {
-        let number = self.rooms.fetch_add(1, Ordering::Relaxed);
+        let number = self.sandboxes.fetch_add(1, Ordering::Relaxed);
         let limits = match &kind {
             Kind::Trial(limits, _) => Some(*limits),
             Kind::Build(..) => None,
         };
-        let mut group = self.groups.make(&format!("room-{number}"), limits);
+        let mut group = self.groups.make(&format!("sandbox-{number}"), limits);
         let (mut binds, mut covers) =
-            if ground.host { base::host_views() } else { Default::default() };
+            if base.host { base::host_views() } else { Default::default() };
         if let Kind::Trial(_, more) = &kind {
-            covers.extend(more.iter().filter(|_| ground.host).cloned());
+            covers.extend(more.iter().filter(|_| base.host).cloned());
         }
         let mut enforcement = Enforcement::default();
         let mut process_limit = None;
@@ -212,7 +220,7 @@ impl Inner {
             Kind::Trial(limits, _) => {
                 enforcement.not_enforced.append(&mut group.missing);
                 if !group.has_pids && !geteuid().is_root() {
-                    // Counted per user namespace, so for this room alone; the machine's root is
+                    // Counted per user namespace, so for this sandbox alone; the machine's root is
                     // exempt from it.
                     process_limit = Some(limits.processes + cgroup::OWN_PROCESSES);
                     enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
@@ -229,7 +237,7 @@ impl Inner {
         if let Kind::Build(_, lent) = kind {
             binds.extend(lent);
         }
-        let plan = RoomPlan {
+        let plan = SandboxLayout {
             cgroups: group.procs.iter().map(|path| raw(path)).collect(),
             ids,
             network,
@@ -238,7 +246,7 @@ impl Inner {
             upper,
             binds,
             covers,
-            hostname: "room".to_owned(),
+            hostname: "sandbox".to_owned(),
             shm_bytes,
             process_limit,
             without: self.without.clone(),
@@ -258,11 +266,11 @@ impl Inner {
             owner: Arc::clone(&self.entry),
         };
         let (reader, writer) = launched.stream.into_split();
-        match Room::connect(reader, writer).await {
-            Ok(room) => Ok(NativeSandbox::new(room, enforcement, held)),
+        match SandboxHandle::connect(reader, writer).await {
+            Ok(handle) => Ok(NativeSandbox::new(handle, enforcement, held)),
             Err(error) => {
                 let _ = held.destroy().await;
-                Err(error.fault("shake hands with the room's agent"))
+                Err(error.fault("shake hands with the sandbox's agent"))
             }
         }
     }

@@ -52,7 +52,7 @@ impl Entry {
         writeln!(file, "{}", folder.display())
     }
 
-    /// Keeps a lock as long as the runtime and its rooms live.
+    /// Keeps a lock as long as the runtime and its sandboxes live.
     pub(crate) fn hold(&self, lock: File) {
         self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(lock);
     }

@@ -1,9 +1,9 @@
-//! One open room.
+//! One open sandbox.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{Enforcement, Room, Sandbox};
+use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle};
 use proctor_types::{Fault, Layer};
 use tokio::{
     process::{Child, ChildStderr},
@@ -13,32 +13,32 @@ use tokio::{
 
 use crate::{cgroup::Group, registry::Entry};
 
-/// How long a room may take to end by itself before it is killed.
+/// How long a sandbox may take to end by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) struct NativeSandbox {
-    room: Arc<Room>,
+    handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
     held: Option<Held>,
 }
 
-/// What a room occupies on the host.
+/// What a sandbox occupies on the host.
 pub(crate) struct Held {
     pub(crate) child: Child,
     pub(crate) lifeline: ChildStderr,
     pub(crate) group: Group,
-    /// Keeps the runtime's entry locked as long as the room lives, whoever drops the back end.
+    /// Keeps the runtime's entry locked as long as the sandbox lives, whoever drops the back end.
     pub(crate) owner: Arc<Entry>,
 }
 
 impl NativeSandbox {
-    pub(crate) fn new(room: Arc<Room>, enforcement: Enforcement, held: Held) -> Self {
-        Self { room, enforcement, held: Some(held) }
+    pub(crate) fn new(handle: Arc<SandboxHandle>, enforcement: Enforcement, held: Held) -> Self {
+        Self { handle, enforcement, held: Some(held) }
     }
 }
 
 impl Held {
-    /// Ends the room and returns what it held. The overlay and its memory go with the namespace.
+    /// Ends the sandbox and returns what it held. The overlay and its memory go with the namespace.
     pub(crate) async fn release(mut self) -> Result<(), Fault> {
         if timeout(GRACE, self.child.wait()).await.is_err() {
             self.kill().await;
@@ -65,18 +65,19 @@ impl Held {
         drop(owner);
         match removed {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => {
-                Err(Fault::new(Layer::Sandbox, format!("remove the room's control group: {error}")))
-            }
-            Err(error) => Err(Fault::new(Layer::Sandbox, format!("close the room: {error}"))),
+            Ok(Err(error)) => Err(Fault::new(
+                Layer::Sandbox,
+                format!("remove the sandbox's control group: {error}"),
+            )),
+            Err(error) => Err(Fault::new(Layer::Sandbox, format!("close the sandbox: {error}"))),
         }
     }
 }
 
 #[async_trait]
 impl Sandbox for NativeSandbox {
-    fn room(&self) -> &Arc<Room> {
-        &self.room
+    fn handle(&self) -> &Arc<SandboxHandle> {
+        &self.handle
     }
 
     fn enforcement(&self) -> &Enforcement {
@@ -85,8 +86,8 @@ impl Sandbox for NativeSandbox {
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        // A room that is gone already cannot be asked, and need not.
-        let _ = timeout(GRACE, self.room.shutdown()).await;
+        // A sandbox that is gone already cannot be asked, and need not.
+        let _ = timeout(GRACE, self.handle.shutdown()).await;
         held.release().await
     }
 }
@@ -94,14 +95,14 @@ impl Sandbox for NativeSandbox {
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
-        // The helper is killed on drop, and the closed lifeline ends the room in any case. The
+        // The helper is killed on drop, and the closed lifeline ends the sandbox in any case. The
         // groups need someone to wait for the dead: a thread, since the runtime may be ending too.
         let Held { child, lifeline, mut group, owner } = held;
         drop(child);
         drop(lifeline);
         std::thread::spawn(move || {
             if let Err(error) = group.remove() {
-                tracing::warn!(%error, "a dropped room left its control group");
+                tracing::warn!(%error, "a dropped sandbox left its control group");
             }
             drop(owner);
         });

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_sandbox_api::{Base, Command, Completed, LayerSpec, Room, host_base};
+use proctor_sandbox_api::{Base, Command, Completed, LayerSpec, SandboxHandle, host_base};
 use proctor_types::{Fault, Layer};
 use proctor_wire::Bind;
 
@@ -56,7 +56,7 @@ pub(crate) fn sweep_mount_points(tree: &Path, binds: &[Bind]) -> io::Result<()> 
 }
 
 /// Runs the lines in order; the first that fails ends it.
-pub(crate) async fn run(room: &Room, spec: &LayerSpec) -> Result<(), Fault> {
+pub(crate) async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
     let started = Instant::now();
     for (index, line) in spec.setup.iter().enumerate() {
         let number = index + 1;
@@ -66,7 +66,7 @@ pub(crate) async fn run(room: &Room, spec: &LayerSpec) -> Result<(), Fault> {
             command = command.env(key, value.as_str());
         }
         tracing::debug!(number, line, "set-up");
-        let done = room.run(command).await.map_err(|error| {
+        let done = handle.run(command).await.map_err(|error| {
             Fault::new(Layer::Environment, format!("set-up line {number} (`{line}`): {error}"))
         })?;
         if !done.success() {
@@ -98,7 +98,7 @@ fn failed(number: usize, line: &str, done: &Completed) -> Fault {
         format!("set-up line {number} (`{line}`) {how}:\n{}", tail.trim_end()),
     );
     if tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip") {
-        return fault.mend("install the distribution's python3-venv package, or use an image");
+        return fault.hint("install the distribution's python3-venv package, or use an image");
     }
     fault
 }

@@ -1,4 +1,4 @@
-//! How a room's memory is divided.
+//! How a sandbox's memory is divided.
 
 use proctor_sandbox_api::Enforcement;
 use proctor_types::SandboxSpec;
@@ -9,10 +9,10 @@ const SHM_BYTES: u64 = 64 << 20;
 /// Written bytes for each file: a tree of source code has about so many.
 const BYTES_PER_FILE: u64 = 8 << 10;
 
-/// The fewest files that a room may hold.
+/// The fewest files that a sandbox may hold.
 const FILES: u64 = 4_096;
 
-/// The sizes of what a room may write into memory.
+/// The sizes of what a sandbox may write into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) disk_bytes: u64,
@@ -32,7 +32,7 @@ pub(crate) fn of(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcem
         if disk_mb > most {
             said.not_enforced.push(format!(
                 "written files: {most} MiB in place of {disk_mb}, since they count as memory in a \
-                 native room",
+                 native sandbox",
             ));
             disk_mb = most;
         }

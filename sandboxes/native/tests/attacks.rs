@@ -1,4 +1,4 @@
-//! The attacks on native rooms: withstood, and succeeding without their defences.
+//! The attacks on native sandboxes: withstood, and succeeding without their defences.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -31,7 +31,7 @@ async fn prepared(native: &Native) -> Prepared {
     native.prepare(&spec).await.unwrap()
 }
 
-/// What rooms of this process hold: helpers, control groups, mounts below the cache.
+/// What sandboxes of this process hold: helpers, control groups, mounts below the cache.
 fn census(cache: &Path) -> Vec<String> {
     let own = std::process::id();
     let mut held: Vec<String> = fs::read_dir("/proc")
@@ -43,8 +43,8 @@ fn census(cache: &Path) -> Vec<String> {
             let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
             // The attacks as a common user, which may run at the same time.
             let other = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-            let is_room = parent == own && !other.contains("as_a_common_user");
-            is_room.then(|| format!("process {}", entry.file_name().display()))
+            let is_sandbox = parent == own && !other.contains("as_a_common_user");
+            is_sandbox.then(|| format!("process {}", entry.file_name().display()))
         })
         .collect();
     for entry in fs::read_dir(cache.join("runtimes")).unwrap().flatten() {

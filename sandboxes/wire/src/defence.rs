@@ -1,13 +1,13 @@
-//! The defences of a room that a test can take down, one by one.
+//! The defences of a sandbox that a test can take down, one by one.
 
 use serde::{Deserialize, Serialize};
 
 /// A defence. All of them are up, always: a test names one that is left out, to show that the attack
-/// it stops succeeds without it, and the room's enforcement lists it as not enforced then.
+/// it stops succeeds without it, and the sandbox's enforcement lists it as not enforced then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Defence {
-    /// The agent has a user of its own, whom nobody in the room can become.
+    /// The agent has a user of its own, whom nobody in the sandbox can become.
     AgentIdentity,
     /// The agent's memory and descriptors are closed to everybody.
     NotDumpable,
@@ -27,7 +27,7 @@ pub enum Defence {
     Rations,
     /// No core dumps.
     CoreDumps,
-    /// A room whose processes leave the agent no place is freed of what finished commands left.
+    /// A sandbox whose processes leave the agent no place is freed of what finished commands left.
     Eviction,
 }
 

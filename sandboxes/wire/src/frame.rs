@@ -160,7 +160,7 @@ impl Frame {
         out
     }
 
-    /// Takes one frame off the front of `buffer`: `Ok(None)` means that more bytes are needed.
+    /// Takes one frame off the HTTP server of `buffer`: `Ok(None)` means that more bytes are needed.
     /// The limit is checked before the body is waited for, so a false length cannot make a reader
     /// allocate.
     pub fn decode(buffer: &[u8]) -> Result<Option<(Self, usize)>, WireError> {

@@ -1,4 +1,4 @@
-//! The grammar of the one channel between the runtime and the room agent.
+//! The grammar of the one channel between the runtime and the sandbox agent.
 //!
 //! ```text
 //! stream  = hello frame*                     ; each side sends its hello first
@@ -32,6 +32,6 @@ pub use frame::{
     hello,
 };
 pub use path::RawPath;
-pub use plan::{Bind, IdMap, PLAN_LIMIT, Range, RoomPlan, RoomReport, Upper};
+pub use plan::{Bind, IdMap, LayoutReport, PLAN_LIMIT, Range, SandboxLayout, Upper};
 pub use request::*;
 pub use scan::*;

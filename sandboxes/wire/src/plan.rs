@@ -1,7 +1,7 @@
-//! The plan of a native room: what the runtime tells `agentd room` before the channel's hello.
+//! The plan of a native sandbox: what the runtime tells `agentd sandbox` before the channel's hello.
 //!
 //! ```text
-//! host  -> helper  length:u32 JSON RoomPlan     ; big-endian, at most PLAN_LIMIT bytes
+//! host  -> helper  length:u32 JSON SandboxLayout     ; big-endian, at most PLAN_LIMIT bytes
 //! helper -> host   length:u32 JSON RoomReport   ; then, where it is `ready`, the channel's grammar
 //! ```
 
@@ -13,7 +13,7 @@ use crate::{Defence, RawPath};
 pub const PLAN_LIMIT: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoomPlan {
+pub struct SandboxLayout {
     /// The `cgroup.procs` files that the helper writes itself into before anything else.
     pub cgroups: Vec<RawPath>,
     /// Lines of `uid_map` and `gid_map`.
@@ -28,7 +28,7 @@ pub struct RoomPlan {
     pub upper: Upper,
     /// Parts of the host that are shown, in this order.
     pub binds: Vec<Bind>,
-    /// Paths of the room that are covered by something empty, after the binds. Missing ones are
+    /// Paths of the sandbox that are covered by something empty, after the binds. Missing ones are
     /// passed over.
     pub covers: Vec<RawPath>,
     pub hostname: String,
@@ -45,11 +45,11 @@ pub struct RoomPlan {
 #[serde(rename_all = "snake_case")]
 pub enum IdMap {
     /// The first 65536 ids, each onto itself: file owners survive, and no capability reaches
-    /// beyond the room. Needs root.
+    /// beyond the sandbox. Needs root.
     Identity,
-    /// Root of the room is the caller; no other id exists.
+    /// Root of the sandbox is the caller; no other id exists.
     Single { uid: u32, gid: u32 },
-    /// Root of the room is the caller; the ids from 1 on are the ranges that `/etc/subuid` and
+    /// Root of the sandbox is the caller; the ids from 1 on are the ranges that `/etc/subuid` and
     /// `/etc/subgid` give the caller, mapped by `newuidmap` and `newgidmap`.
     Ranges { uid: u32, gid: u32, users: Range, groups: Range },
 }
@@ -61,11 +61,11 @@ pub struct Range {
     pub count: u32,
 }
 
-/// Where the room's writes go.
+/// Where the sandbox's writes go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Upper {
-    /// Memory, of so many bytes and files (0: any number): they count against the room's memory
+    /// Memory, of so many bytes and files (0: any number): they count against the sandbox's memory
     /// limit, and end with it.
     Memory { bytes: u64, inodes: u64 },
     /// Folders of the host on one file system: for layers being built.
@@ -81,9 +81,9 @@ pub struct Bind {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RoomReport {
-    /// The room is made; the channel's hello follows. Each note names what could not be done.
+pub enum LayoutReport {
+    /// The sandbox is made; the channel's hello follows. Each note names what could not be done.
     Ready { notes: Vec<String> },
-    /// The step that failed, why, and the mend where it is known.
-    Failed { step: String, why: String, mend: Option<String> },
+    /// The step that failed, why, and the hint where it is known.
+    Failed { step: String, why: String, hint: Option<String> },
 }

@@ -5,7 +5,7 @@
 //! Both ends of the channel compute them, so they are part of the grammar. All that is undone here is
 //! undone on both sides and as often as it was done: a line and an escaped copy of it, in which the
 //! line's own escapes are escaped too, are the same. The hashes are not cryptographic: they keep the
-//! content out of the room, and two different texts apart.
+//! content out of the sandbox, and two different texts apart.
 
 use crate::escapes::{escape, reference};
 

@@ -45,7 +45,7 @@ pub enum Request {
         port: u16,
     },
     Ping,
-    /// Kills everything in the room and exits.
+    /// Kills everything in the sandbox and exits.
     Shutdown,
 }
 
@@ -62,9 +62,9 @@ pub struct RunRequest {
     pub results: bool,
     /// Milliseconds. At the limit the whole process group is killed.
     pub time_limit_ms: Option<u64>,
-    /// Numeric, `uid` or `uid:gid`, or a name of the room's `/etc/passwd`.
+    /// Numeric, `uid` or `uid:gid`, or a name of the sandbox's `/etc/passwd`.
     pub user: Option<String>,
-    /// Kill every process that the command left behind in the room when it exits, not only its
+    /// Kill every process that the command left behind in the sandbox when it exits, not only its
     /// process group: for grading.
     pub reap_all: bool,
 }
@@ -133,7 +133,7 @@ pub struct Exited {
     pub cancelled: bool,
     /// Microseconds.
     pub took_us: u64,
-    /// Processes left behind in the command's group or, with `reap_all`, in the room.
+    /// Processes left behind in the command's group or, with `reap_all`, in the sandbox.
     pub left_behind: u32,
 }
 
@@ -196,7 +196,7 @@ pub struct Accepted {
     pub port: u16,
 }
 
-/// Why a request was refused. The room is well; a broken room is the end of the stream instead.
+/// Why a request was refused. The sandbox is well; a broken sandbox is the end of the stream instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub why: RefusalKind,

@@ -1,4 +1,4 @@
-//! A search for hidden content by fingerprint: the room is told hashes, never the content itself.
+//! A search for hidden content by fingerprint: the sandbox is told hashes, never the content itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ pub struct ScanReply {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Finding {
-    /// The file of the room, absolute.
+    /// The file of the sandbox, absolute.
     pub path: RawPath,
     /// The way from there through archives, outermost first.
     pub inside: Vec<RawPath>,

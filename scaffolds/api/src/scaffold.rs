@@ -25,10 +25,10 @@ pub trait Scaffold: Send + Sync {
     /// Whether an arm of this scaffold names a model.
     fn needs_model(&self) -> bool;
 
-    /// For a scaffold whose client runs in the room and speaks to the model over HTTP: the rules by
+    /// For a scaffold whose client runs in the sandbox and speaks to the model over HTTP: the rules by
     /// which its main conversation is told from side requests (docs/gateway.md, in the form that
-    /// manifests have). Without them there is no such door.
-    fn model_door(&self) -> Option<Value> {
+    /// manifests have). Without them there is no such proxy.
+    fn model_endpoint(&self) -> Option<Value> {
         None
     }
 

@@ -1,7 +1,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_sandbox_api::Room;
+use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Answer, Ask, Budget, BudgetKind, BudgetScope, Fault, Message};
 use serde_json::{Map, Value};
 
@@ -23,13 +23,13 @@ pub struct Brief {
     pub gold: Option<String>,
     /// For `replay` only: the trajectory to re-run.
     pub replay: Option<PathBuf>,
-    /// Where a client in the room finds the model, for a scaffold that asked for it.
-    pub model_door: Option<ModelDoor>,
+    /// Where a client in the sandbox finds the model, for a scaffold that asked for it.
+    pub model_endpoint: Option<ModelEndpoint>,
 }
 
-/// The model, as a client in the room reaches it.
+/// The model, as a client in the sandbox reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelDoor {
+pub struct ModelEndpoint {
     /// Such as `http://127.0.0.1:34567`, without `/v1`.
     pub url: String,
     /// What the client gives as its API key: good for this trial, and worth nothing elsewhere.
@@ -73,9 +73,9 @@ pub struct ToolDone {
 pub trait Session: Send {
     fn brief(&self) -> &Brief;
 
-    /// The room, for acting in it. Its methods fail with a room error only when the room itself is
+    /// The sandbox, for acting in it. Its methods fail with a sandbox error only when the sandbox itself is
     /// broken; a command that fails is a result.
-    fn room(&self) -> &Arc<Room>;
+    fn handle(&self) -> &Arc<SandboxHandle>;
 
     /// Ends the step before (its snapshot is taken, its limits are checked), then asks the model.
     /// Each `Ok` is one step.
@@ -95,7 +95,7 @@ pub trait Session: Send {
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop>;
 
     /// Lays a patch over the work directory from the host, by the same code that grading uses: for
-    /// `gold`. A patch that does not apply is a fault of the seat.
+    /// `gold`. A patch that does not apply is a setup fault.
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop>;
 
     /// Ends a step of a scaffold that asks no model (`replay`): takes its snapshot.

@@ -1,4 +1,4 @@
-//! A command line of the model, run in the room and shown to it.
+//! A command line of the model, run in the sandbox and shown to it.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct ShellSettings {
     pub(crate) output_bytes: usize,
 }
 
-/// Runs the line in bash where the room has one, else in sh: models write bash whatever they are
+/// Runs the line in bash where the sandbox has one, else in sh: models write bash whatever they are
 /// told. Standard error joins standard output in the order of writing, which two captured streams
 /// would lose. The line itself is an argument, never spliced into another line.
 const WRAPPER: &str = "exec 2>&1; \
@@ -46,7 +46,7 @@ pub(crate) async fn run_line(
     }
     command.user = place.user.clone();
     command.output_cap = settings.output_bytes;
-    let done = place.room.run(command).await?;
+    let done = place.handle.run(command).await?;
     // Standard error holds only what was said before the wrapper joined the two: a missing shell.
     let printed = if done.stdout.total == 0 { done.stderr } else { done.stdout };
     let (output, full) = show(prompts, "shell", printed, settings.output_tokens).await?;

@@ -75,13 +75,13 @@ impl Prompts {
     }
 
     /// Renders one text. What ends a template at this point is a mistake that loading could not
-    /// see; it is a fault of the seat, never a text for the model.
+    /// see; it is a setup fault, never a text for the model.
     pub fn render(&self, name: &str, with: impl Serialize) -> Result<String, Stop> {
         self.templates.get_template(name).and_then(|text| text.render(Serde(with))).map_err(
             |error| {
                 let folder = self.folder;
                 let what = format!("prompt {folder}/{name}.md.j2 did not render: {error:#}");
-                Stop::Fault(Fault::new(Layer::Seat, what))
+                Stop::Fault(Fault::new(Layer::Setup, what))
             },
         )
     }

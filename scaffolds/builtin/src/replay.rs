@@ -1,7 +1,7 @@
 //! `replay`: a recorded trajectory's actions, run again by the same handlers.
 //!
 //! No model is asked. What differs from the record is noted, never corrected: a replay that differs
-//! says that the task, the room or the tools did.
+//! says that the task, the sandbox or the tools did.
 
 use std::path::Path;
 

@@ -66,7 +66,7 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
         }
     }
 
-    // The same by the scaffolds, in sealed rooms: what they leave behind is what is graded.
+    // The same by the scaffolds, in closed sandboxes: what they leave behind is what is graded.
     let config = format!(
         "tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"docker\"\n\
          [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
@@ -82,7 +82,7 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
 
 /// The same rows where there is no engine: the environment is made of set-up lines.
 #[test]
-fn featurebench_rows_are_graded_in_native_rooms() {
+fn featurebench_rows_are_graded_in_native_sandboxes() {
     let stage = Stage::new();
     let setup = format!(
         "python3 -m venv /venv\n\

@@ -60,13 +60,14 @@ pub async fn carry_out(
     let watcher = tokio::spawn(progress::watch(told, done, trials.len()));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (grading, flakes);
-    let house = Arc::new(assemble::house(run, &plan, endpoints, backends, cache, grading, tell)?);
-    let mut run = pin!(dispatch(Arc::clone(&house), &plan, jobs));
+    let context =
+        Arc::new(assemble::context(run, &plan, endpoints, backends, cache, grading, tell)?);
+    let mut run = pin!(dispatch(Arc::clone(&context), &plan, jobs));
     let ends = tokio::select! {
         ends = &mut run => ends,
         () = interrupted() => {
-            eprintln!("\ninterrupted: closing the rooms; once more ends at once");
-            house.cancel.tell();
+            eprintln!("\ninterrupted: closing the sandboxes; once more ends at once");
+            context.cancel.tell();
             tokio::select! { _ = &mut run => {}, () = interrupted() => {} }
             eprintln!("`proctor resume {}` goes on from here", out.display());
             return Ok(ExitCode::from(INTERRUPTED));
@@ -77,9 +78,9 @@ pub async fn carry_out(
             eprintln!("{}: {fault}", end.trial);
         }
     }
-    let halted = halted(&house.gateway, &plan, &ends);
-    // The watcher ends when the house, which holds the sender, is gone.
-    drop(house);
+    let halted = halted(&context.gateway, &plan, &ends);
+    // The watcher ends when the run context, which holds the sender, is gone.
+    drop(context);
     watcher.await?;
     for line in halted {
         eprintln!("{line}");
@@ -99,15 +100,16 @@ pub async fn carry_out(
 fn halted(gateway: &Gateway, plan: &Plan, ends: &[Dispatched]) -> Vec<String> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {
-            arm.model.as_ref().is_some_and(|model| gateway.barred(model).as_ref() == Some(fault))
+            arm.model.as_ref().is_some_and(|model| gateway.halted(model).as_ref() == Some(fault))
         };
         let arms: Vec<_> = plan.arms.iter().filter(by).map(|arm| &arm.id).collect();
         let waits =
             |end: &&Dispatched| matches!(end.end, Ok(None)) && arms.contains(&&end.trial.arm);
         ends.iter().filter(waits).count()
     };
-    let bars = gateway.bars();
-    bars.iter()
+    let halts = gateway.halts();
+    halts
+        .iter()
         .map(|fault| format!("halted: {fault}; {} trials not started", stopped(fault)))
         .collect()
 }

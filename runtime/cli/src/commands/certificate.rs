@@ -13,7 +13,7 @@ use proctor_types::{
 };
 
 use crate::{
-    commands::{run::now, validate::SQUEEZED},
+    commands::{run::now, validate::REDUCED},
     error::{CommandError, UserError},
 };
 
@@ -23,16 +23,16 @@ const SLOWEST: usize = 5;
 /// Reads a certificate that a run is to consult.
 pub fn read(path: &Path) -> Result<Certificate, UserError> {
     let shown = path.display();
-    let mend = "`proctor tasks validate --repeat 3 --certificate FILE` writes one";
+    let hint = "`proctor tasks validate --repeat 3 --certificate FILE` writes one";
     let text = std::fs::read(path).map_err(|error| {
-        UserError::new(format!("cannot read the certificate {shown}: {error}")).mend(mend)
+        UserError::new(format!("cannot read the certificate {shown}: {error}")).hint(hint)
     })?;
     let read: Certificate = serde_json::from_slice(&text).map_err(|error| {
-        UserError::new(format!("{shown} is not a flake certificate: {error}")).mend(mend)
+        UserError::new(format!("{shown} is not a flake certificate: {error}")).hint(hint)
     })?;
     if read.schema_version != CERTIFICATE_SCHEMA {
         let what = format!("{shown} is a certificate of schema {}", read.schema_version);
-        return Err(UserError::new(what).mend(mend));
+        return Err(UserError::new(what).hint(hint));
     }
     Ok(read)
 }
@@ -61,7 +61,7 @@ pub fn tell(certificate: &Certificate) {
     }
 }
 
-/// Reads what gold, noop and the squeezed gold left in a validation's run.
+/// Reads what gold, noop and the reduced gold left in a validation's run.
 pub fn of_run(out: &Path) -> Result<Certificate, CommandError> {
     let run = RunDir::view(out)?;
     let record = run.read_run()?;
@@ -110,7 +110,7 @@ fn certify(
     for arm in ["gold", "noop"] {
         flaky.extend(unsteady(of(arm)));
     }
-    let resource_sensitive = squeezed_out(of("gold"), of(SQUEEZED))
+    let resource_sensitive = reduced_only(of("gold"), of(REDUCED))
         .into_iter()
         .filter(|id| !flaky.contains_key(id))
         .collect();
@@ -141,13 +141,13 @@ fn unsteady(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u32>>
     seen
 }
 
-/// Ids that passed in every run of gold and not in every squeezed one.
-fn squeezed_out(gold: &[Verdict], squeezed: &[Verdict]) -> BTreeSet<String> {
+/// Ids that passed in every run of gold and not in every reduced one.
+fn reduced_only(gold: &[Verdict], reduced: &[Verdict]) -> BTreeSet<String> {
     let passes =
         |verdict: &Verdict, id: &String| verdict.tests.get(id) == Some(&TestStatus::Passed);
     let ids = gold.iter().flat_map(|verdict| verdict.tests.keys());
     ids.filter(|id| gold.iter().all(|verdict| passes(verdict, id)))
-        .filter(|id| !squeezed.iter().all(|verdict| passes(verdict, id)))
+        .filter(|id| !reduced.iter().all(|verdict| passes(verdict, id)))
         .cloned()
         .collect()
 }

@@ -1,15 +1,15 @@
-//! `proctor doctor`: what this machine can do, and how to mend what it cannot.
+//! `proctor doctor`: what this machine can do, and how to fix what it cannot.
 
 use std::{process::ExitCode, time::Duration};
 
 use proctor_sandbox_api::{
-    Backend, Base, LayerSpec, Prepared, RoomSpec, conformance, mend_of, wire::RawPath,
+    Backend, Base, LayerSpec, Prepared, SandboxRequest, conformance, hint_of, wire::RawPath,
 };
 use proctor_types::{SandboxKind, SandboxSpec};
 
 use crate::{assemble, error::CommandError, home, print::result};
 
-/// Runs the kit on every back end that starts. One that does not is named with its mend; the exit
+/// Runs the kit on every back end that starts. One that does not is named with its hint; the exit
 /// status is 0 where one starts and every one that does passes.
 pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
@@ -49,26 +49,26 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
     Ok(if works && !fails { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// What a room of usual limits does not enforce here, each with its mend.
+/// What a sandbox of usual limits does not enforce here, each with its hint.
 async fn gaps(backend: &dyn Backend, prepared: &Prepared) -> String {
     let (environment, limits) = (prepared.clone(), SandboxSpec::default());
-    let spec = RoomSpec { environment, limits, purpose: "doctor".to_owned() };
+    let spec = SandboxRequest { environment, limits, purpose: "doctor".to_owned() };
     let mut sandbox = match backend.open(&spec).await {
         Ok(sandbox) => sandbox,
-        Err(fault) => return format!("no room: {fault}\n\n"),
+        Err(fault) => return format!("no sandbox: {fault}\n\n"),
     };
     let mut text = String::new();
     for entry in &sandbox.enforcement().not_enforced {
         text.push_str(&format!("not enforced: {entry}\n"));
-        if let Some(mend) = mend_of(entry) {
-            text.push_str(&format!("        mend: {mend}\n"));
+        if let Some(hint) = hint_of(entry) {
+            text.push_str(&format!("        hint: {hint}\n"));
         }
     }
     if text.is_empty() {
         text.push_str("everything that was asked for is enforced\n");
     }
     if let Err(fault) = sandbox.close().await {
-        text.push_str(&format!("the room does not close: {fault}\n"));
+        text.push_str(&format!("the sandbox does not close: {fault}\n"));
     }
     text.push('\n');
     text

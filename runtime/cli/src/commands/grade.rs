@@ -1,4 +1,4 @@
-//! `proctor grade`: patches that exist already, in fresh rooms.
+//! `proctor grade`: patches that exist already, in fresh sandboxes.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use proctor_core::{Capacity, Plan};
 use proctor_record::RunDir;
-use proctor_types::{Budget, NetworkPolicy, RunRecord, SandboxSpec, SealSpec, TrialId};
+use proctor_types::{Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, TrialId};
 
 use crate::{
     args::GradeArgs,
@@ -28,7 +28,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         (Some(run), None) => regrade(run).await,
         (None, Some(file)) => grade_predictions(&args, file).await,
         _ => Err(UserError::new("name a run directory, --predictions or --log")
-            .mend("proctor grade RUN, proctor grade --predictions FILE --tasks DATASET, or proctor grade --log FILE --task ROW")
+            .hint("proctor grade RUN, proctor grade --predictions FILE --tasks DATASET, or proctor grade --log FILE --task ROW")
             .into()),
     }
 }
@@ -56,7 +56,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
 
 async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
     if args.tasks.is_empty() {
-        return Err(UserError::new("--predictions needs --tasks").mend("name the dataset").into());
+        return Err(UserError::new("--predictions needs --tasks").hint("name the dataset").into());
     }
     let cache = home::cache()?;
     let backend = assemble::backend(args.sandbox.into(), &cache).await?;
@@ -70,7 +70,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         memory_mb: args.memory_mb,
     };
     let jobs = args.jobs.map_or_else(
-        || Capacity::of(&assemble::capacity(&grading, &backends)).rooms(&sandbox),
+        || Capacity::of(&assemble::capacity(&grading, &backends)).sandboxes(&sandbox),
         |jobs| jobs as usize,
     );
     let out =
@@ -82,7 +82,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         arms: Vec::new(),
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
-        seal: SealSpec::default(),
+        leak_check: LeakCheckSpec::default(),
         budget: Budget::default(),
         models: BTreeMap::new(),
         grading,

@@ -30,12 +30,12 @@ fn one_task(row: &Path) -> Result<Task, CommandError> {
     let mut loaded = proctor_datasets::load(&[pattern], Path::new("."))
         .map_err(|error| UserError::new(format!("--task: {error}")))?;
     if let Some(bad) = loaded.bad.first() {
-        return Err(UserError::new(format!("--task: {bad}")).mend("correct this row").into());
+        return Err(UserError::new(format!("--task: {bad}")).hint("correct this row").into());
     }
     match loaded.tasks.len() {
         1 => Ok(loaded.tasks.remove(0)),
         count => Err(UserError::new(format!("--task: {shown} has {count} tasks"))
-            .mend("give a file with the one row that the log is of")
+            .hint("give a file with the one row that the log is of")
             .into()),
     }
 }
@@ -45,12 +45,12 @@ fn told(error: LogError, log: &Path, row: &Path) -> CommandError {
         LogError::Unreadable { path, error } => {
             let path: PathBuf = path;
             UserError::new(format!("--log: {} cannot be read: {error}", path.display()))
-                .mend("give a log file, or the folder of one attempt with its test_output.txt")
+                .hint("give a log file, or the folder of one attempt with its test_output.txt")
                 .into()
         }
         LogError::Policy(error) => {
             UserError::new(format!("--task: {}: {}", row.display(), error.what))
-                .mend(error.mend)
+                .hint(error.hint)
                 .into()
         }
         LogError::Fault(fault) => anyhow::anyhow!("{}: {fault}", log.display()).into(),

@@ -6,7 +6,7 @@ use proctor_core::{PREDICTIONS, PlannedTask, Taken, record_prediction};
 use proctor_datasets::{Attempts, Predictions, read_predictions};
 use proctor_record::RunDir;
 use proctor_types::{
-    Arm, ArmId, Budget, NetworkPolicy, SandboxSpec, SealSpec, TrialId, sha256_hex,
+    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, SandboxSpec, TrialId, sha256_hex,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub fn read(file: &Path, include_failed: bool) -> Result<Given, UserError> {
         return Ok(Given { predictions, include_failed });
     }
     let entries: Vec<_> = predictions.bad.iter().map(ToString::to_string).collect();
-    Err(UserError::new(entries.join("\n")).mend(
+    Err(UserError::new(entries.join("\n")).hint(
         "correct or remove these entries; each is {\"instance_id\", \"model_name_or_path\", \
          \"model_patch\"}, and several attempts have `n_attempt`",
     ))
@@ -53,7 +53,7 @@ impl Given {
             let ours = planned.first().map_or("nothing", |planned| planned.task.id.as_str());
             let what =
                 format!("no prediction is for a task of the dataset ({theirs}, {ours}, ...)");
-            return Err(UserError::new(what).mend("name the dataset that they were made for"));
+            return Err(UserError::new(what).hint("name the dataset that they were made for"));
         }
         for id in strangers {
             eprintln!("note: a prediction for {id}, which is not in the dataset, is left out");
@@ -73,7 +73,7 @@ impl Given {
                 budget: Budget::default(),
                 sandbox: sandbox.clone(),
                 network: NetworkPolicy::default(),
-                seal: SealSpec::default(),
+                leak_check: LeakCheckSpec::default(),
                 prompts: Value::Null,
                 settings: json!({
                     "predictions": digest(attempts),

@@ -28,7 +28,7 @@ pub fn report(runs: &[PathBuf], format: Format, groups: Groups) -> Result<ExitCo
     for run in runs {
         if !seen.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
             let what = format!("{} is named twice", run.display());
-            return Err(UserError::new(what).mend("its trials would count twice").into());
+            return Err(UserError::new(what).hint("its trials would count twice").into());
         }
         results.extend(results_of(run)?);
         remarks.extend(remarks_of(run)?);

@@ -25,7 +25,7 @@ pub async fn resume(
     let mut record: RunRecord = run.read_run()?;
     if record.schema_version != RUN_SCHEMA {
         let what = format!("{} was made by another version of Proctor", path.display());
-        return Err(UserError::new(what).mend(format!("use proctor {}", record.proctor)).into());
+        return Err(UserError::new(what).hint(format!("use proctor {}", record.proctor)).into());
     }
     if !sets.is_empty() {
         raise(&mut record, sets)?;
@@ -44,14 +44,14 @@ fn raise(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
     for set in sets {
         if !set.starts_with("budget.run.") && !set.starts_with("budget.arm.") {
             let what = format!("--set {set}: a plan is not changed");
-            let mend = "only budget.run.* and budget.arm.* may be; for others start a new run";
-            return Err(UserError::new(what).mend(mend));
+            let hint = "only budget.run.* and budget.arm.* may be; for others start a new run";
+            return Err(UserError::new(what).hint(hint));
         }
         let mut alone = toml::Table::new();
         let path = config::set(&mut alone, set)?;
         config::walk(&alone, config::Extent::Part).map_err(|problem| {
             let what = format!("--set {}: {}", path.join("."), problem.wrong.what);
-            UserError::new(what).mend(problem.wrong.mend)
+            UserError::new(what).hint(problem.wrong.hint)
         })?;
         let unreadable =
             |error: String| UserError::new(format!("--set {}: {error}", path.join(".")));
@@ -75,7 +75,7 @@ fn plan_of(run: &RunDir, record: &RunRecord) -> Result<Plan, CommandError> {
         if named.task.digest() != named.digest {
             let what = format!("{}: the task {} was changed", run.path().display(), named.task.id);
             return Err(UserError::new(what)
-                .mend("restore run.json: a plan is not changed")
+                .hint("restore run.json: a plan is not changed")
                 .into());
         }
         let task = Arc::new(named.task.clone());

@@ -66,7 +66,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         CommandError::User(error) => written.about(&["tasks"], error).into(),
         other => other,
     })?;
-    assemble::check_doors(&resolved.arms, &tasks)?;
+    assemble::check_egress(&resolved.arms, &tasks)?;
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
     let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks)?;
     let plan = Plan {
@@ -97,9 +97,9 @@ pub fn start(
 ) -> Result<(RunDir, Flakes), CommandError> {
     if out.join("run.json").exists() {
         let what = format!("{} holds a run already", out.display());
-        let mend =
+        let hint =
             format!("`proctor resume {}` goes on with it; else name a new --out", out.display());
-        return Err(UserError::new(what).mend(mend).into());
+        return Err(UserError::new(what).hint(hint).into());
     }
     let taken = match std::fs::read_dir(out) {
         Ok(mut entries) => entries.next().is_some().then_some("is not empty"),
@@ -108,7 +108,7 @@ pub fn start(
     };
     if let Some(why) = taken {
         let what = format!("--out {}: {why}", out.display());
-        return Err(UserError::new(what).mend("name a new or an empty folder").into());
+        return Err(UserError::new(what).hint("name a new or an empty folder").into());
     }
     let certificate = file.grading.certificate.as_deref().map(certificate::read).transpose()?;
     let run = RunDir::create(out).map_err(CommandError::of_run)?;

@@ -20,7 +20,7 @@ async fn read(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandEr
     let cache = home::cache()?;
     let mut loaded = tasks::read(patterns, Path::new("."), &cache).await?;
     let bad = std::mem::take(&mut loaded.bad);
-    // Only recipes have to be built, and only for building is a room needed.
+    // Only recipes have to be built, and only for building is a sandbox needed.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
     }
@@ -64,7 +64,7 @@ pub async fn show(
             Some(bad) => format!("`{id}` is in a bad row: {bad}"),
             None => format!("no task is called `{id}`"),
         };
-        return Err(UserError::new(what).mend("`proctor tasks list` names the good ones").into());
+        return Err(UserError::new(what).hint("`proctor tasks list` names the good ones").into());
     };
     let shown = if json {
         serde_json::to_string_pretty(&if gold { task } else { without_gold(task) })?

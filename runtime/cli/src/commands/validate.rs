@@ -9,7 +9,7 @@ use std::{
 
 use proctor_core::Plan;
 use proctor_report::Report;
-use proctor_types::{Budget, NetworkPolicy, SandboxKind, SandboxSpec, SealSpec};
+use proctor_types::{Budget, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec};
 
 use crate::{
     args::Dataset,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The arm that runs gold with half of everything, for the certificate.
-pub const SQUEEZED: &str = "gold, squeezed";
+pub const REDUCED: &str = "gold, reduced";
 
 /// What is asked of one validation.
 pub struct Validation {
@@ -39,7 +39,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let Validation { repeat, kind, jobs, .. } = asked;
     if asked.certificate.is_some() && repeat < 2 {
         return Err(UserError::new("--certificate needs --repeat of at least 2")
-            .mend("one run cannot tell a flaky test from a steady one")
+            .hint("one run cannot tell a flaky test from a steady one")
             .into());
     }
     let temporary = tempfile::tempdir()?;
@@ -76,7 +76,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::from(1))
 }
 
-/// Trials whose verdict is not what their arm's must be. The squeezed runs judge the tests, not the
+/// Trials whose verdict is not what their arm's must be. The reduced runs judge the tests, not the
 /// task.
 fn invalid(report: &Report) -> Vec<String> {
     let mut invalid = Vec::new();
@@ -109,7 +109,7 @@ fn config_of(asked: &Validation) -> ConfigFile {
             memory_mb: sandbox.memory_mb / 2,
             ..sandbox.clone()
         };
-        arms.push(ArmFile { name: SQUEEZED.into(), ..config::plain_arm("gold", &half) });
+        arms.push(ArmFile { name: REDUCED.into(), ..config::plain_arm("gold", &half) });
     }
     ConfigFile {
         tasks: asked.dataset.tasks.clone(),
@@ -118,7 +118,7 @@ fn config_of(asked: &Validation) -> ConfigFile {
         arms,
         sandbox,
         network: NetworkPolicy::default(),
-        seal: SealSpec::default(),
+        leak_check: LeakCheckSpec::default(),
         budget: Budget::default(),
         models: BTreeMap::new(),
         endpoints: BTreeMap::new(),

@@ -14,16 +14,16 @@ use crate::{
 pub fn check_lonely(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     if file.grading.certificate.is_none() && written.has(&["grading", "flaky"]) {
         let what = "has no effect without a `certificate` that says which tests are unreliable";
-        let mend = "add certificate = \"FILE\" (`proctor tasks validate --repeat 3 --certificate \
+        let hint = "add certificate = \"FILE\" (`proctor tasks validate --repeat 3 --certificate \
                     FILE` writes one), or take the key away";
-        return Err(written.error(&["grading", "flaky"], what).mend(mend));
+        return Err(written.error(&["grading", "flaky"], what).hint(hint));
     }
     for (index, arm) in file.arms.iter().enumerate() {
         if arm.replay.is_some() && arm.scaffold != "replay" {
             let what = format!("has no effect: the scaffold `{}` replays nothing", arm.scaffold);
             return Err(written
                 .error(&["arms", &index.to_string(), "replay"], what)
-                .mend("write scaffold = \"replay\", or take the key away"));
+                .hint("write scaffold = \"replay\", or take the key away"));
         }
     }
     Ok(())
@@ -58,14 +58,14 @@ pub fn check_network(file: &ConfigFile, written: &Written) -> Result<(), UserErr
             let mode = written.of_arm(index, "network", "mode");
             return Err(written
                 .error(&mode, "`allow` without a pattern in `allow` lets nothing through")
-                .mend(
+                .hint(
                     "add allow = [\"https://HOST/**\"], or write mode = \"closed\"; with \
-                     `allow = []` there is a door that records and denies everything",
+                     `allow = []` there is a proxy that records and denies everything",
                 ));
         }
     }
     match idle.into_iter().find_map(|(path, why)| Some((path, why?))) {
-        Some((path, Idle { what, mend })) => Err(written.error(&path, what).mend(mend)),
+        Some((path, Idle { what, hint })) => Err(written.error(&path, what).hint(hint)),
         None => Ok(()),
     }
 }
@@ -73,7 +73,7 @@ pub fn check_network(file: &ConfigFile, written: &Written) -> Result<(), UserErr
 #[derive(Debug, Clone, Copy)]
 struct Idle {
     what: &'static str,
-    mend: &'static str,
+    hint: &'static str,
 }
 
 /// The keys beside the mode, and whether they ask for anything.
@@ -91,17 +91,17 @@ fn idle_in(network: &NetworkPolicy, key: &str) -> Option<Idle> {
     match (network.mode, key) {
         (NetworkMode::Closed, _) => Some(Idle {
             what: "has no effect, since `network.mode` is `closed`",
-            mend: "write mode = \"allow\" or mode = \"open_except\", or take the key away",
+            hint: "write mode = \"allow\" or mode = \"open_except\", or take the key away",
         }),
         (NetworkMode::OpenExcept, "allow") => Some(Idle {
             what: "has no effect, since `network.mode` is `open_except`: all that is not denied is \
                    allowed",
-            mend: "write mode = \"allow\", or take the key away",
+            hint: "write mode = \"allow\", or take the key away",
         }),
         (NetworkMode::OpenExcept, "audit") if network.deny.is_empty() => Some(Idle {
             what: "has no effect: `network.mode` is `open_except`, and no `deny` is there to let \
                    through",
-            mend: "add patterns to `deny`, write mode = \"allow\", or take the key away",
+            hint: "add patterns to `deny`, write mode = \"allow\", or take the key away",
         }),
         _ => None,
     }

@@ -14,7 +14,7 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
         let path = |key| ["endpoints", name.as_str(), key];
         let limits = [table.max_concurrent, table.requests_per_minute, table.tokens_per_minute];
         if limits.iter().all(Option::is_none) {
-            return Err(written.error(&path("base_url")[..2], "sets no limit").mend(
+            return Err(written.error(&path("base_url")[..2], "sets no limit").hint(
                 "add max_concurrent, requests_per_minute or tokens_per_minute, or take the table \
                  away: limits are learnt from refusals without it",
             ));
@@ -25,16 +25,16 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
             let known = file.models.values().map(|model| model.base_url.as_str());
             let error = written.error(&path("base_url"), "no model of [models] is at this address");
             return Err(match nearest(&table.base_url, known) {
-                Some(near) => error.mend(format!("did you mean `{near}`?")),
-                None => error.mend("give it as the model's own `base_url`"),
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None => error.hint("give it as the model's own `base_url`"),
             });
         }
         if !there.iter().any(|model| table.holds_for(model)) {
             let wrong = table.model.as_deref().unwrap_or_default();
             let names: Vec<&str> = there.iter().map(|model| model.name.as_str()).collect();
             let what = format!("no model at this address is called `{wrong}`");
-            let mend = format!("a model's `name`, as the endpoint calls it: {}", names.join(", "));
-            return Err(written.error(&path("model"), what).mend(mend));
+            let hint = format!("a model's `name`, as the endpoint calls it: {}", names.join(", "));
+            return Err(written.error(&path("model"), what).hint(hint));
         }
         let used = |model: &ModelSpec| {
             let of = |arm: &crate::config::ArmFile| {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use proctor_gateway::EndpointRates;
-use proctor_types::{Budget, FlakePolicy, ModelSpec, NetworkPolicy, SandboxSpec, SealSpec};
+use proctor_types::{Budget, FlakePolicy, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -27,7 +27,7 @@ pub struct ConfigFile {
     #[serde(default)]
     pub network: NetworkPolicy,
     #[serde(default)]
-    pub seal: SealSpec,
+    pub leak_check: LeakCheckSpec,
     #[serde(default)]
     pub budget: Budget,
     pub arms: Vec<ArmFile>,
@@ -56,7 +56,7 @@ pub struct GradingFile {
     pub memory_mb: Option<u64>,
 }
 
-/// One arm. Its `[sandbox]`, `[network]`, `[seal]` and `[budget]` inherit every key that
+/// One arm. Its `[sandbox]`, `[network]`, `[leak_check]` and `[budget]` inherit every key that
 /// they do not name.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -70,7 +70,7 @@ pub struct ArmFile {
     #[serde(default)]
     pub network: NetworkPolicy,
     #[serde(default)]
-    pub seal: SealSpec,
+    pub leak_check: LeakCheckSpec,
     #[serde(default)]
     pub budget: Budget,
     /// For the scaffold `replay`: the `trajectory.jsonl` to re-run.
@@ -86,7 +86,7 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
         model: None,
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
-        seal: SealSpec::default(),
+        leak_check: LeakCheckSpec::default(),
         budget: Budget::default(),
         replay: None,
     }
@@ -101,7 +101,7 @@ fn two() -> usize {
 }
 
 /// The tables that an arm inherits from the top of the file.
-const INHERITED: [&str; 4] = ["sandbox", "network", "seal", "budget"];
+const INHERITED: [&str; 4] = ["sandbox", "network", "leak_check", "budget"];
 
 /// Reads a file, lays the `--set` values over it, and checks every key as it is written.
 pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserError> {
@@ -178,8 +178,8 @@ mod tests {
             ("[budget]\ndisclosure = 'count_down'", "countdown"),
         ] {
             let error = read_text(&format!("tasks = []\narms = []\n{text}\n"), &[]).unwrap_err();
-            let mend = error.mend.unwrap();
-            assert!(mend.starts_with(&format!("did you mean `{near}`?")), "{mend}");
+            let hint = error.hint.unwrap();
+            assert!(hint.starts_with(&format!("did you mean `{near}`?")), "{hint}");
         }
     }
 
@@ -196,6 +196,6 @@ mod tests {
     fn an_unknown_key_names_the_nearest() {
         let error = read_text("tasks = []\narms = []\n[budget]\nstep = 1\n", &[]).unwrap_err();
         assert!(error.what.contains("budget"), "{}", error.what);
-        assert!(error.mend.unwrap().starts_with("did you mean `steps`?"));
+        assert!(error.hint.unwrap().starts_with("did you mean `steps`?"));
     }
 }

@@ -34,7 +34,7 @@ const fn required(name: &'static str, kind: Kind, example: &'static str) -> Key 
 }
 
 impl Key {
-    /// What to write, as a mend.
+    /// What to write, as a hint.
     pub fn write(&self) -> String {
         match self.kind {
             Table(_) | Free => format!("write it as a table, as in {}", self.example),
@@ -69,7 +69,7 @@ pub const FILE: &[Key] = &[
     key("jobs", Count(1, 10_000), "2"),
     key("sandbox", Table(SANDBOX), "[sandbox] with `kind` and limits below it"),
     key("network", Table(NETWORK), "[network] with `mode` and patterns below it"),
-    key("seal", Table(SEAL), "[seal] with `on_finding` below it"),
+    key("leak_check", Table(LEAK_CHECK), "[leak_check] with `on_finding` below it"),
     key("budget", Table(BUDGET), "[budget] with limits below it"),
     required("arms", Rows(ARM), "[[arms]] with `name`, `scaffold` and `model` below it"),
     key("models", Named(MODEL), "[models.NAME] with `base_url` and `name` below it"),
@@ -83,7 +83,7 @@ const ARM: &[Key] = &[
     key("model", Text, "\"NAME\""),
     key("sandbox", Table(SANDBOX), "sandbox = { kind = \"docker\" }"),
     key("network", Table(NETWORK), "network = { mode = \"closed\" }"),
-    key("seal", Table(SEAL), "seal = { on_finding = \"remove\" }"),
+    key("leak_check", Table(LEAK_CHECK), "leak check = { on_finding = \"remove\" }"),
     key("budget", Table(BUDGET), "budget = { steps = 50 }"),
     key("replay", Text, "\"RUN/trials/.../trajectory.jsonl\""),
 ];
@@ -93,7 +93,7 @@ const SANDBOX: &[Key] = &[
     key("cpus", Number(0.01, 4096.0), "1.0"),
     // Fewer MiB do not start an interpreter.
     key("memory_mb", Count(32, MOST_MB), "2048"),
-    // The room agent is one of them.
+    // The sandbox agent is one of them.
     key("processes", Count(2, 4_194_304), "512"),
     key("disk_mb", Count(1, MOST_MB), "1024"),
 ];
@@ -107,7 +107,7 @@ const NETWORK: &[Key] = &[
     key("ca_file", Text, "\"mirror.pem\""),
 ];
 
-const SEAL: &[Key] = &[key("on_finding", Choice(&["refuse", "remove"]), "\"remove\"")];
+const LEAK_CHECK: &[Key] = &[key("on_finding", Choice(&["refuse", "remove"]), "\"remove\"")];
 
 const BUDGET: &[Key] = &[
     key("steps", Count(0, MOST), "50"),
@@ -213,21 +213,23 @@ mod tests {
             assert_eq!(names(keys), listed);
         }
         // Serde writes a list of one in other words.
-        assert!(toml::from_str::<proctor_types::SealSpec>("on_finding = 'remove'").is_ok());
-        assert_eq!(SEAL.len(), 1);
+        assert!(toml::from_str::<proctor_types::LeakCheckSpec>("on_finding = 'remove'").is_ok());
+        assert_eq!(LEAK_CHECK.len(), 1);
     }
 
     /// What stands between back-ticks is copied as it stands.
     #[test]
     fn a_line_to_write_is_toml_and_right() {
-        let tables =
-            [FILE, ARM, SANDBOX, NETWORK, SEAL, BUDGET, SHARED, MODEL, PRICE, GRADING, ENDPOINT];
+        let tables = [
+            FILE, ARM, SANDBOX, NETWORK, LEAK_CHECK, BUDGET, SHARED, MODEL, PRICE, GRADING,
+            ENDPOINT,
+        ];
         for key in tables.into_iter().flatten() {
             if matches!(key.kind, Table(_) | Free | Named(_) | Rows(_)) {
                 continue;
             }
-            let mend = key.write();
-            for line in mend.split('`').skip(1).step_by(2) {
+            let hint = key.write();
+            for line in hint.split('`').skip(1).step_by(2) {
                 let table: toml::Table = toml::from_str(line).expect(line);
                 assert_eq!(key.kind.check(key, &table[key.name]), Ok(()), "{line}");
             }

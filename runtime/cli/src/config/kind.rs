@@ -32,16 +32,16 @@ pub enum Kind {
     Free,
 }
 
-/// What is wrong with a value, and the mend.
+/// What is wrong with a value, and the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
     pub what: String,
-    pub mend: String,
+    pub hint: String,
 }
 
 impl Wrong {
-    pub fn new(what: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { what: what.into(), mend: mend.into() }
+    pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: hint.into() }
     }
 }
 
@@ -59,8 +59,8 @@ impl Kind {
                 if (least..=most).contains(&number) {
                     return Ok(());
                 }
-                let mend = format!("a whole number from {least} to {most}; {}", key.write());
-                Err(Wrong::new(format!("{number} is out of range"), mend))
+                let hint = format!("a whole number from {least} to {most}; {}", key.write());
+                Err(Wrong::new(format!("{number} is out of range"), hint))
             }
             (Self::Number(..) | Self::Above(_), Value::Integer(number)) => {
                 self.bounds(key, *number as f64)
@@ -90,7 +90,7 @@ impl Kind {
             | (Self::Table(_) | Self::Named(_) | Self::Free, Value::Table(_)) => Ok(()),
             _ => {
                 let what = format!("is {}, where {} belongs", shape(value), self.shape());
-                Err(Wrong::new(what, self.mend(key)))
+                Err(Wrong::new(what, self.hint(key)))
             }
         }
     }
@@ -125,7 +125,7 @@ impl Kind {
         }
     }
 
-    fn mend(&self, key: &Key) -> String {
+    fn hint(&self, key: &Key) -> String {
         match self {
             Self::Choice(known) => one_of(known),
             _ => key.write(),
@@ -154,12 +154,12 @@ fn choice(known: &[&str], text: &str) -> Result<(), Wrong> {
     if known.contains(&text) {
         return Ok(());
     }
-    let mend = match nearest(text, known.iter().copied()) {
+    let hint = match nearest(text, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`? It is {}", one_of(known)),
         None => one_of(known),
     };
     let shown: String = text.chars().take(40).collect();
-    Err(Wrong::new(format!("`{shown}` is none of its values"), mend))
+    Err(Wrong::new(format!("`{shown}` is none of its values"), hint))
 }
 
 /// The likeliest of some names. A guess that is not near is worse than none.
@@ -181,9 +181,9 @@ fn address(text: &str) -> Result<(), Wrong> {
     let authority = text.split_once("//").map_or(text, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') || text.contains(['?', '#']) {
-        let mend = "put the key into an environment variable, name that in `key_env`, and give the \
+        let hint = "put the key into an environment variable, name that in `key_env`, and give the \
                     address as https://HOST/v1";
-        return Err(Wrong::new("holds a user, a password or a query (not shown here)", mend));
+        return Err(Wrong::new("holds a user, a password or a query (not shown here)", hint));
     }
     match url::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
@@ -197,7 +197,7 @@ fn variable(text: &str) -> Result<(), Wrong> {
     if named {
         return Ok(());
     }
-    let mend = "write the variable's name, as in `key_env = \"MY_KEY\"`, and the key itself into the \
+    let hint = "write the variable's name, as in `key_env = \"MY_KEY\"`, and the key itself into the \
                 environment: export MY_KEY=...";
-    Err(Wrong::new("is no name of a variable (not shown here: it may be a key)", mend))
+    Err(Wrong::new("is no name of a variable (not shown here: it may be a key)", hint))
 }

@@ -41,7 +41,7 @@ fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
         .split_once('/')
         .and_then(|(vendor, model)| endpoints.remove(vendor).map(|endpoint| (endpoint, model)));
     let Some((endpoint, model)) = found else {
-        return Err(UserError::new(format!("--model {name}: no such model or vendor")).mend(
+        return Err(UserError::new(format!("--model {name}: no such model or vendor")).hint(
             format!(
                 "write VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",
                 known.join(", ")

@@ -18,7 +18,7 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     for (name, model) in &file.models {
         check_settings(model).map_err(|wrong| {
             let path = [&["models", name.as_str()], &wrong.key[..]].concat();
-            written.error(&path, wrong.what).mend(wrong.mend)
+            written.error(&path, wrong.what).hint(wrong.hint)
         })?;
     }
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
@@ -36,7 +36,7 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
 fn check_script(name: &str, model: &ModelSpec, written: &Written) -> Result<(), UserError> {
     let Some(script) = model.base_url.strip_prefix(SCRIPT) else { return Ok(()) };
     Script::load(Path::new(script)).map(drop).map_err(|error| {
-        written.error(&["models", name, "base_url"], format!("script {script}: {error}")).mend(
+        written.error(&["models", name, "base_url"], format!("script {script}: {error}")).hint(
             "name a script of docs/fake-llm.md, from the current or the configuration's folder",
         )
     })
@@ -60,7 +60,7 @@ fn check_unpriced(
         None => Ok(()),
         Some((_, path)) => {
             let what = format!("no price is known of the model `{name}`, so no cost either");
-            Err(written.error(&path, what).mend(format!(
+            Err(written.error(&path, what).hint(format!(
                 "add `price = {{ input = 1.25, output = 10.0 }}` (US dollars per million tokens) to \
                  [models.{name:?}], or take the limit away"
             )))

@@ -31,7 +31,7 @@ pub fn resolve(
     if file.arms.is_empty() {
         return Err(written
             .error(&["arms"], "a run needs at least one arm")
-            .mend("add [[arms]] with `name` and `scaffold` below it"));
+            .hint("add [[arms]] with `name` and `scaffold` below it"));
     }
     if written.table().is_empty() {
         // Made by a command's own arguments: their values are no better than a file's.
@@ -47,7 +47,7 @@ pub fn resolve(
         let what = format!("cannot read {}: {error}", certificate.display());
         return Err(written
             .error(&["grading", "certificate"], what)
-            .mend("`proctor tasks validate --repeat 3 --certificate FILE` writes one"));
+            .hint("`proctor tasks validate --repeat 3 --certificate FILE` writes one"));
     }
     let mut arms = Vec::new();
     let mut names = BTreeSet::new();
@@ -58,28 +58,28 @@ pub fn resolve(
         if !names.insert(arm.name.clone()) {
             return Err(written
                 .error(&own("name"), format!("two arms are called `{}`", arm.name))
-                .mend("give each arm a name of its own"));
+                .hint("give each arm a name of its own"));
         }
         let Some(found) = scaffold(&arm.scaffold) else {
             let what = format!("no scaffold is called `{}`", arm.scaffold);
-            let mend = format!("known: {}", known.join(", "));
-            return Err(written.error(&own("scaffold"), what).mend(mend));
+            let hint = format!("known: {}", known.join(", "));
+            return Err(written.error(&own("scaffold"), what).hint(hint));
         };
         let model = match (&arm.model, found.needs_model()) {
             (None, true) => {
                 let what = format!("the scaffold `{}` needs a model", arm.scaffold);
                 return Err(written
                     .error(&own("scaffold"), what)
-                    .mend("add `model = \"...\"` to the arm"));
+                    .hint("add `model = \"...\"` to the arm"));
             }
             (Some(_), false) => {
                 let what = format!("has no effect: the scaffold `{}` asks no model", arm.scaffold);
-                return Err(written.error(&own("model"), what).mend("take the key away"));
+                return Err(written.error(&own("model"), what).hint("take the key away"));
             }
             (None, false) => None,
             (Some(name), true) => Some(
                 model_named(&file.models, name)
-                    .map_err(|(what, mend)| written.error(&own("model"), what).mend(mend))?,
+                    .map_err(|(what, hint)| written.error(&own("model"), what).hint(hint))?,
             ),
         };
         if arm.scaffold == "replay" {
@@ -89,12 +89,12 @@ pub fn resolve(
                     let what = format!("replay: no file {}", file.display());
                     return Err(written
                         .error(&own("replay"), what)
-                        .mend("name a trial's trajectory.jsonl"));
+                        .hint("name a trial's trajectory.jsonl"));
                 }
                 None => {
                     return Err(written
                         .error(&own("scaffold"), "nothing to replay")
-                        .mend("add `replay = \"RUN/trials/.../trajectory.jsonl\"` to the arm"));
+                        .hint("add `replay = \"RUN/trials/.../trajectory.jsonl\"` to the arm"));
                 }
             }
         }
@@ -102,12 +102,12 @@ pub fn resolve(
         if arm.budget.run != file.budget.run {
             return Err(written
                 .error(&["arms", &index, "budget", "run"], "a run has one such limit, for all arms")
-                .mend("set it in [budget.run] at the top"));
+                .hint("set it in [budget.run] at the top"));
         }
-        if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_door()) {
+        if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_endpoint()) {
             let what = format!("cannot be kept for the scaffold `{}`", arm.scaffold);
-            return Err(written.error(&written.of_arm(&index, "budget", key), what).mend(
-                "its loop runs inside the room, where nobody can tell it or hold its tools: take the \
+            return Err(written.error(&written.of_arm(&index, "budget", key), what).hint(
+                "its loop runs inside the sandbox, where nobody can tell it or hold its tools: take the \
                  key away for this arm",
             ));
         }
@@ -124,7 +124,7 @@ pub fn resolve(
             budget: arm.budget.clone(),
             sandbox: arm.sandbox.clone(),
             network: arm.network.clone(),
-            seal: arm.seal,
+            leak_check: arm.leak_check,
             prompts,
             settings: serde_json::json!({ "replay": arm.replay }),
         }
@@ -133,7 +133,7 @@ pub fn resolve(
             let what = format!("has the same factors as the arm `{other}`");
             return Err(written
                 .error(&["arms", &index], what)
-                .mend("change a factor, or raise `attempts` to repeat an arm"));
+                .hint("change a factor, or raise `attempts` to repeat an arm"));
         }
         arms.push(resolved);
     }
@@ -156,11 +156,11 @@ fn inner(budget: &Budget) -> Option<&'static str> {
 fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), UserError> {
     let of = |key| written.of_arm(index, "network", key);
     proctor_egress::Policy::of_arm(&arm.network).map_err(|why| {
-        written.error(&["arms", index, "network"], why).mend("docs/egress.md has the grammar")
+        written.error(&["arms", index, "network"], why).hint("docs/egress.md has the grammar")
     })?;
     if let Some(file) = &arm.network.ca_file {
         let wrong = |what: String| {
-            written.error(&of("ca_file"), what).mend(
+            written.error(&of("ca_file"), what).hint(
                 "name a file of certificates in PEM form; a relative path starts from the \
                  configuration's folder (docs/egress.md)",
             )
@@ -172,18 +172,18 @@ fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), Us
     Ok(())
 }
 
-/// The model, or what is wrong and the mend.
+/// The model, or what is wrong and the hint.
 fn model_named(
     models: &BTreeMap<String, ModelSpec>,
     name: &str,
 ) -> Result<ModelSpec, (String, String)> {
     models.get(name).cloned().ok_or_else(|| {
         let what = format!("no model is called `{name}`");
-        let mend = match nearest(name, models.keys().map(String::as_str)) {
+        let hint = match nearest(name, models.keys().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("add a table [models.\"{name}\"]"),
         };
-        (what, mend)
+        (what, hint)
     })
 }
 
@@ -198,7 +198,7 @@ mod tests {
     use super::resolve;
     use crate::{config::read, error::UserError};
 
-    /// A command line client in the room, which speaks to the model through its door.
+    /// A command line client in the sandbox, which speaks to the model through its proxy.
     struct Client;
 
     #[async_trait]
@@ -215,7 +215,7 @@ mod tests {
             true
         }
 
-        fn model_door(&self) -> Option<Value> {
+        fn model_endpoint(&self) -> Option<Value> {
             Some(json!({}))
         }
 
@@ -244,10 +244,10 @@ mod tests {
         Ok(resolved.arms.into_iter().map(|arm| arm.name).collect())
     }
 
-    /// What only a loop in the runtime can keep is refused for a client behind the model door, and
+    /// What only a loop in the runtime can keep is refused for a client behind the model endpoint, and
     /// named where it was written.
     #[test]
-    fn what_a_client_in_the_room_cannot_keep_is_refused() {
+    fn what_a_client_in_the_sandbox_cannot_keep_is_refused() {
         for (key, line) in [
             ("disclosure", "disclosure = 'countdown'"),
             ("ending", "ending = 'grace'"),
@@ -261,7 +261,7 @@ mod tests {
             ] {
                 assert!(error.what.contains(&path), "{path}: {}", error.what);
                 assert!(error.what.contains("cannot be kept for the scaffold `client`"));
-                assert!(error.mend.unwrap().contains("inside the room"));
+                assert!(error.hint.unwrap().contains("inside the sandbox"));
             }
             // The client's own arm may say otherwise than the top.
             if key != "tool_seconds" {

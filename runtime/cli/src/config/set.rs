@@ -7,12 +7,12 @@ use crate::error::UserError;
 pub fn lay(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserError> {
     let Some((key, text)) = set.split_once('=') else {
         return Err(UserError::new(format!("--set {set:?} has no `=`"))
-            .mend("write --set budget.steps=100"));
+            .hint("write --set budget.steps=100"));
     };
     let parts_of = split(key);
     let Some((last, path)) = parts_of.split_last().filter(|(last, _)| !last.is_empty()) else {
         return Err(UserError::new(format!("--set {set:?} has no key"))
-            .mend("write --set budget.steps=100"));
+            .hint("write --set budget.steps=100"));
     };
     let value = parse_value(text);
     let mut place = table;
@@ -32,12 +32,12 @@ pub fn lay(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserError>
                     .and_then(toml::Value::as_table_mut)
                     .ok_or_else(|| {
                         UserError::new(format!("--set {key}: `{part}` has no element `{index}`"))
-                            .mend(format!("it has {length}, counted from 0"))
+                            .hint(format!("it has {length}, counted from 0"))
                     })?
             }
             _ => {
                 return Err(UserError::new(format!("--set {key}: `{part}` is not a table"))
-                    .mend(format!("set `{part}` itself, or correct it in the file")));
+                    .hint(format!("set `{part}` itself, or correct it in the file")));
             }
         };
     }

@@ -27,7 +27,7 @@ impl Written {
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             UserError::new(format!("cannot read {shown}: {error}"))
-                .mend("name a TOML file; configs/demo.toml is one")
+                .hint("name a TOML file; configs/demo.toml is one")
         })?;
         let table = toml::from_str(&text).map_err(|error| not_toml(&shown, &text, &error))?;
         let mut written = Self { shown, text, table, sets: Vec::new() };
@@ -48,12 +48,12 @@ impl Written {
 
     /// The same error, with the key that it is about.
     pub fn about(&self, path: &[&str], error: UserError) -> UserError {
-        UserError { what: format!("{}: {}", self.at(path), error.what), mend: error.mend }
+        UserError { what: format!("{}: {}", self.at(path), error.what), hint: error.hint }
     }
 
     pub fn problem(&self, problem: &Problem) -> UserError {
         let path: Vec<&str> = problem.path.iter().map(String::as_str).collect();
-        self.error(&path, &problem.wrong.what).mend(&problem.wrong.mend)
+        self.error(&path, &problem.wrong.what).hint(&problem.wrong.hint)
     }
 
     /// The key of an arm's table as it was written: the arm's own, or the one that it inherits.
@@ -174,10 +174,10 @@ fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
                 "{shown}:{line}: key `{}`: a number out of range",
                 joined(&path)
             ))
-            .mend("write a number of at most 18 digits")
+            .hint("write a number of at most 18 digits")
         }
         None => UserError::new(format!("{shown}:{line}: is not TOML: {why}"))
-            .mend("correct this line; https://toml.io shows the form"),
+            .hint("correct this line; https://toml.io shows the form"),
     }
 }
 

@@ -116,7 +116,7 @@ impl<'a> Client<'a> {
     }
 
     fn refused(&self, status: StatusCode) -> String {
-        let mend = match (status, self.token) {
+        let hint = match (status, self.token) {
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, None) => {
                 "no such dataset, or one that needs a token: set HF_TOKEN"
             }
@@ -126,7 +126,7 @@ impl<'a> Client<'a> {
             (StatusCode::NOT_FOUND, _) => "no such dataset or revision",
             _ => "check the name, and HF_ENDPOINT",
         };
-        format!("the hub answers {status}: {mend}")
+        format!("the hub answers {status}: {hint}")
     }
 }
 

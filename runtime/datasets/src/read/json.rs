@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    Place, RawRow, jsonl,
+    RawRow, RowLocation, jsonl,
     scan::{end_of_string, end_of_value, skip_space},
 };
 use crate::bad::Complaint;
@@ -17,7 +17,7 @@ pub(super) fn rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
         _ => {
             let what = "not JSON: expected an array or an object";
             let value = Err(Complaint::whole(what));
-            each(RawRow { place: Place::Line(1), split: None, key: None, value });
+            each(RawRow { place: RowLocation::Line(1), split: None, key: None, value });
         }
     }
 }
@@ -39,7 +39,7 @@ fn object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
     } else if all(b'{') && pairs.iter().all(|pair| looks_like_a_row(&text[pair.begin..pair.end])) {
         let mut lines = Lines::default();
         for pair in pairs {
-            let place = Place::Line(lines.of(text, pair.begin));
+            let place = RowLocation::Line(lines.of(text, pair.begin));
             let value = parse(&text[pair.begin..pair.end]);
             each(RawRow { place, split: None, key: Some(pair.key), value });
         }
@@ -60,7 +60,7 @@ fn one(text: &[u8], each: &mut dyn FnMut(RawRow)) {
         Ok(value) => (1, Ok(value)),
         Err(error) => (error.line().max(1), Err(jsonl::not_json(text, &error))),
     };
-    each(RawRow { place: Place::Line(line), split: None, key: None, value });
+    each(RawRow { place: RowLocation::Line(line), split: None, key: None, value });
 }
 
 fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut(RawRow)) {
@@ -78,7 +78,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
             _ => {}
         }
         number += 1;
-        let place = Place::Line(lines.of(text, here));
+        let place = RowLocation::Line(lines.of(text, here));
         let Some(end) = end_of_value(text, here) else {
             let what = format!(
                 "not JSON: element {number} has no end; what comes after it cannot be told apart"
@@ -152,7 +152,7 @@ mod tests {
     fn read(text: &str) -> Vec<Seen> {
         let mut out = Vec::new();
         rows(text.as_bytes(), &mut |row| {
-            let Place::Line(line) = row.place else { panic!("JSON has lines") };
+            let RowLocation::Line(line) = row.place else { panic!("JSON has lines") };
             out.push((line, row.split, row.key, row.value.map_err(|complaint| complaint.what)));
         });
         out

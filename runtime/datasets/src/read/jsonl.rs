@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::{Place, RawRow};
+use super::{RawRow, RowLocation};
 use crate::bad::Complaint;
 
 pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<()> {
@@ -19,7 +19,7 @@ pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<
             continue;
         }
         let value = serde_json::from_slice(text).map_err(|error| not_json(text, &error));
-        each(RawRow { place: Place::Line(number), split: None, key: None, value });
+        each(RawRow { place: RowLocation::Line(number), split: None, key: None, value });
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::{DatasetError, bad::Complaint};
 
 /// One row of a file, or why it is none.
 pub(crate) struct RawRow {
-    pub place: Place,
+    pub place: RowLocation,
     /// The split it stands in, where the file names one.
     pub split: Option<String>,
     /// The key it stands under, in an object keyed by id.
@@ -23,7 +23,7 @@ pub(crate) struct RawRow {
 
 /// Where a row stands in its file, counted from 1: rows of text by line, others by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum RowLocation {
     Line(usize),
     Row(usize),
 }

@@ -9,7 +9,7 @@ use parquet::{
 };
 use serde_json::{Map, Number, Value};
 
-use super::{Place, RawRow};
+use super::{RawRow, RowLocation};
 use crate::bad::Complaint;
 
 pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
@@ -23,7 +23,7 @@ pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), Strin
         let value = row
             .map(object)
             .map_err(|error| Complaint::whole(format!("cannot be read: {error}; no row after it")));
-        each(RawRow { place: Place::Row(index + 1), split: None, key: None, value });
+        each(RawRow { place: RowLocation::Row(index + 1), split: None, key: None, value });
         if failed {
             break;
         }

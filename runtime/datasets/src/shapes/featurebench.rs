@@ -98,7 +98,7 @@ fn with_tests(statement: &str, workdir: &str, files: &[String]) -> Result<String
     Ok([&statement[..note], &before.concat(), &bullet, &after.concat()].concat())
 }
 
-/// What `repo_settings` says about the room and the network.
+/// What `repo_settings` says about the sandbox and the network.
 fn settings(draft: &mut Draft<'_>) {
     let fields = &mut draft.fields;
     let links = fields.named("repo_settings.black_links");

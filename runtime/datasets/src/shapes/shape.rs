@@ -120,7 +120,7 @@ pub(crate) struct Image {
     pub name: String,
     /// What `__` in an id becomes: image names may not hold it.
     pub separator: Option<String>,
-    /// Shell lines for the benchmark's own images: what no room may have is taken out of them.
+    /// Shell lines for the benchmark's own images: what no sandbox may have is taken out of them.
     pub prepare: Vec<String>,
     /// The same for the images of one repository.
     pub prepare_by_repo: BTreeMap<String, Vec<String>>,

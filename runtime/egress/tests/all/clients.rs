@@ -31,7 +31,7 @@ async fn an_allowed_path_passes_and_its_neighbour_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_host_passes_unseen() {
     let stage = Stage::new(NetworkMode::Allow, &["https://a.test:PORT"], "").await;
-    // The client sees the upstream's own certificate: it is not the door's.
+    // The client sees the upstream's own certificate: it is not the proxy's.
     let ca = stage.dir.path().join("upstream.pem");
     let ca = ca.to_str().unwrap();
     let (status, body) = stage.curl(&["--cacert", ca, "https://a.test:PORT/ok/file"]).await;
@@ -41,7 +41,7 @@ async fn a_whole_host_passes_unseen() {
     let ledger = stage.ledger(2).await;
     assert_eq!(ledger[0].1.method, "CONNECT");
     assert!(ledger[0].1.bytes_down > 100_000);
-    assert_eq!(ledger[1].1.reason, Some(DenyReason::UntrustedDoor));
+    assert_eq!(ledger[1].1.reason, Some(DenyReason::UntrustedProxy));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,9 +86,9 @@ async fn audit_lets_pass_and_says_so() {
     );
 }
 
-/// Each client finds the door and its certificate by the variables that the sandbox is given.
+/// Each client finds the proxy and its certificate by the variables that the sandbox is given.
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_of_many_kinds_trust_the_door() {
+async fn clients_of_many_kinds_trust_the_proxy() {
     let stage = Stage::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
     let url = format!("https://a.test:{}/ok/file", stage.upstream.port());
     let python = format!("import urllib.request as r; print(len(r.urlopen('{url}').read()))");
@@ -138,5 +138,5 @@ async fn clients_of_many_kinds_trust_the_door() {
     git.args(["ls-remote", &url]);
     let output = run(git).await;
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!error.contains("certificate"), "git trusts the door: {error}");
+    assert!(!error.contains("certificate"), "git trusts the proxy: {error}");
 }

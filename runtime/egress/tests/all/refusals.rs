@@ -1,4 +1,4 @@
-//! Ways round the door.
+//! Ways round the proxy.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -28,7 +28,7 @@ async fn stage() -> Stage {
     .await
 }
 
-/// Sends bytes to the door and reads all that it answers.
+/// Sends bytes to the proxy and reads all that it answers.
 async fn raw(stage: &Stage, text: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", stage.port)).await.unwrap();
     stream
@@ -84,7 +84,7 @@ async fn a_refusal_says_why_in_line_header_and_body() {
         inside(&stage, "GET /secret HTTP/1.1\r\nhost: a.test:PORT\r\nconnection: close\r\n\r\n")
             .await;
     assert!(
-        said.starts_with("HTTP/1.1 403 Blocked by the egress door: task_blocked\r\n"),
+        said.starts_with("HTTP/1.1 403 Blocked by the egress proxy: task_blocked\r\n"),
         "{said}"
     );
     assert!(said.contains("x-proctor-egress: task_blocked\r\n"), "{said}");
@@ -227,7 +227,7 @@ async fn an_aborted_download_is_in_the_ledger_and_a_lost_ledger_voids_the_try() 
     assert_eq!(ledger[0].1.status, Some(200));
     stage.ledger.full.store(true, Ordering::SeqCst);
     stage.curl(&["https://a.test:PORT/secret"]).await;
-    let fault = tokio::time::timeout(Duration::from_secs(5), stage.door.broken()).await.unwrap();
+    let fault = tokio::time::timeout(Duration::from_secs(5), stage.proxy.broken()).await.unwrap();
     assert!(fault.what.contains("disk is full"));
-    assert!(stage.door.close().await.is_err());
+    assert!(stage.proxy.close().await.is_err());
 }

@@ -1,4 +1,4 @@
-//! A door on a socket of loopback, its ledger, and one upstream behind it.
+//! A proxy on a socket of loopback, its ledger, and one upstream behind it.
 
 use std::{
     path::PathBuf,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use proctor_egress::{Door, Egress, Ledger, Policy};
+use proctor_egress::{Egress, EgressProxy, Ledger, Policy};
 use proctor_types::{Fault, Layer, NetworkMode, NetworkPolicy, Task, UrlRequest};
 use tokio::net::TcpListener;
 
@@ -43,7 +43,7 @@ impl Ledger for Kept {
 pub struct Stage {
     pub dir: tempfile::TempDir,
     pub upstream: Upstream,
-    pub door: Arc<Door>,
+    pub proxy: Arc<EgressProxy>,
     pub ledger: Arc<Kept>,
     pub port: u16,
 }
@@ -91,29 +91,29 @@ impl Stage {
         let egress = Egress::new().unwrap();
         let ledger = Arc::new(Kept::default());
         let recording = Arc::clone(&ledger) as Arc<dyn Ledger>;
-        let door = Arc::new(egress.door(policy, network.ca_file.as_deref(), recording).unwrap());
+        let proxy = Arc::new(egress.proxy(policy, network.ca_file.as_deref(), recording).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stage = listener.local_addr().unwrap().port();
-        let serving = Arc::clone(&door);
+        let serving = Arc::clone(&proxy);
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let door = Arc::clone(&serving);
-                tokio::spawn(async move { door.serve(stream).await });
+                let proxy = Arc::clone(&serving);
+                tokio::spawn(async move { proxy.serve(stream).await });
             }
         });
         for (path, content) in egress.files(Some(&ca_file)).unwrap().0 {
             let name = PathBuf::from(path).file_name().unwrap().to_owned();
             std::fs::write(dir.path().join(name), content).unwrap();
         }
-        Self { dir, upstream, door, ledger, port: stage }
+        Self { dir, upstream, proxy, ledger, port: stage }
     }
 
     pub fn bundle(&self) -> PathBuf {
         self.dir.path().join("ca-bundle.pem")
     }
 
-    /// A program that knows the door by the variables alone.
+    /// A program that knows the proxy by the variables alone.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
@@ -121,7 +121,7 @@ impl Stage {
         for (name, value) in proctor_egress::client_env(([127, 0, 0, 1], self.port).into()).unwrap()
         {
             let here = self.dir.path().to_str().unwrap();
-            command.env(name, value.replace("/run/proctor-door", here));
+            command.env(name, value.replace("/run/proctor-egress", here));
         }
         command
     }

@@ -1,4 +1,4 @@
-//! One door to all formats.
+//! One proxy to all formats.
 
 use proctor_types::{Api, Usage};
 use serde_json::{Map, Value};

@@ -104,7 +104,7 @@ async fn a_cost_limit_without_a_price_is_refused() {
     let budget = Budget { cost_usd: Some(1.0), ..Budget::default() };
     let opened = gateway().open(&model, &budget, Arc::new(Kept::default()));
     let fault = opened.expect_err("no price");
-    assert!(fault.mend.is_some_and(|mend| mend.contains("`price`")));
+    assert!(fault.hint.is_some_and(|hint| hint.contains("`price`")));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
 use crate::{
     common::{Bench, ask},
-    front::Served,
+    server::Served,
 };
 use serde_json::json;
 
@@ -86,9 +86,9 @@ async fn side_requests_cost_and_are_no_step() {
     assert_eq!(refused, AskError::Budget(BudgetKind::Steps));
 }
 
-/// Sixteen raw connections to the front, each asking until it is refused; `stream` every other one.
+/// Sixteen raw connections to the HTTP server, each asking until it is refused; `stream` every other one.
 /// Returns how many were answered.
-async fn hammer_front(served: &Served, max_tokens: Option<u64>) -> u64 {
+async fn hammer_server(served: &Served, max_tokens: Option<u64>) -> u64 {
     let client = |at: usize| async move {
         let mut came = 0;
         loop {
@@ -112,7 +112,7 @@ async fn hammer_front(served: &Served, max_tokens: Option<u64>) -> u64 {
 async fn sixteen_raw_connections_get_exactly_the_steps() {
     for max_tokens in [None, Some(5)] {
         let served = Served::new(PAID, Budget { steps: Some(40), ..Budget::default() }).await;
-        assert_eq!(hammer_front(&served, max_tokens).await, 40);
+        assert_eq!(hammer_server(&served, max_tokens).await, 40);
         assert_eq!(served.bench.trial.spent().steps, 40);
         assert_eq!(served.bench.server.requests().len(), 40, "no request is wasted");
     }
@@ -130,7 +130,7 @@ async fn sixteen_raw_connections_pass_no_limit_by_more_than_an_answer() {
         Budget { cost_usd: Some(23.05), ..Budget::default() },
     ] {
         let served = Served::new(script, budget.clone()).await;
-        hammer_front(&served, Some(100)).await;
+        hammer_server(&served, Some(100)).await;
         let spent = served.bench.trial.spent();
         // The first answer that reaches the limit is the last: as one client alone would have it.
         let limits = [budget.total_tokens, budget.input_tokens, budget.output_tokens];

@@ -7,7 +7,7 @@ use std::{
 
 use crate::common::{Bench, KEY, Kept, ask, gateway, model};
 use fake_llm::{FakeLlm, Script};
-use proctor_gateway::{AskError, Front, RequestRules};
+use proctor_gateway::{AskError, GatewayServer, RequestRules};
 use proctor_types::{Budget, Fault, Layer, ModelSpec};
 
 fn faulty(faults: &str) -> String {
@@ -92,7 +92,7 @@ async fn a_fault_that_does_not_pass_ends_after_the_last_go() {
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("always 503"));
     assert_eq!((fault.layer, bench.goes().len()), (Layer::Model, 4));
     assert!(fault.what.contains("after 4 goes") && fault.what.contains("status 503"), "{fault}");
-    assert!(fault.mend.is_some());
+    assert!(fault.hint.is_some());
     assert_eq!(bench.trial.spent().steps, 0);
 }
 
@@ -111,8 +111,8 @@ async fn a_dead_endpoint_is_told_soon() {
 }
 
 #[tokio::test]
-async fn an_unusable_endpoint_is_a_fault_with_its_mend() {
-    for (status, mend) in [
+async fn an_unusable_endpoint_is_a_fault_with_its_hint() {
+    for (status, hint) in [
         (401, "TEST_KEY"),
         (402, "credit"),
         (403, "may use"),
@@ -122,7 +122,7 @@ async fn an_unusable_endpoint_is_a_fault_with_its_mend() {
         let bench = bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
         let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("unusable"));
         assert_eq!((fault.layer, bench.goes()), (Layer::Model, vec![(Some(status), true)]));
-        assert!(fault.mend.as_deref().is_some_and(|text| text.contains(mend)), "{fault}");
+        assert!(fault.hint.as_deref().is_some_and(|text| text.contains(hint)), "{fault}");
     }
 }
 
@@ -131,7 +131,7 @@ async fn an_empty_account_is_not_waited_for() {
     let body = r#"{"error": {"code": "insufficient_quota"}}"#;
     let bench = bench(&format!("{{ kind = 'status', status = 429, body = '{body}' }}")).await;
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("no credit"));
-    assert!(fault.mend.as_deref().is_some_and(|text| text.contains("credit")), "{fault}");
+    assert!(fault.hint.as_deref().is_some_and(|text| text.contains("credit")), "{fault}");
     assert_eq!(bench.goes().len(), 1);
 }
 
@@ -178,7 +178,7 @@ async fn a_missing_key_names_its_variable() {
     let opened = gateway().open(&model, &Budget::default(), Arc::new(Kept::default()));
     let fault = opened.expect_err("no key");
     assert!(fault.what.contains("NOT_SET_KEY"), "{fault}");
-    assert!(fault.mend.is_some_and(|mend| mend.contains("export NOT_SET_KEY=")));
+    assert!(fault.hint.is_some_and(|hint| hint.contains("export NOT_SET_KEY=")));
 }
 
 #[tokio::test]
@@ -204,12 +204,12 @@ async fn a_refused_key_is_not_tried_by_another_trial() {
         gateway.open(spec, &Budget::default(), Arc::new(Kept::default())).expect("usable")
     };
     let (first, second) = (open(&spec), open(&spec));
-    assert!(gateway.barred(&spec).is_none() && gateway.bars().is_empty());
+    assert!(gateway.halted(&spec).is_none() && gateway.halts().is_empty());
     let fault = first.ask(&ask("hi")).await.expect_err("no such key");
     let again = second.ask(&ask("another")).await.expect_err("the same key");
     assert_eq!(fault.to_string(), again.to_string());
     assert_eq!(server.requests().len(), 1);
-    assert!(gateway.barred(&spec).is_some() && gateway.bars().len() == 1);
+    assert!(gateway.halted(&spec).is_some() && gateway.halts().len() == 1);
     // Another key at the same address is another matter.
     let keyless = ModelSpec { key_env: None, ..spec };
     open(&keyless).ask(&ask("another")).await.expect("an answer");
@@ -226,16 +226,17 @@ async fn a_key_that_is_refused_over_http_is_not_tried_again_either() {
     for _ in 0..2 {
         let kept = Arc::new(Kept::default());
         let trial = gateway.open(&spec, &Budget::default(), kept.clone()).expect("usable");
-        let front = Front::new(Arc::new(trial), RequestRules::default()).expect("a front");
-        let listening = front.listen().await.expect("a port");
+        let server =
+            GatewayServer::new(Arc::new(trial), RequestRules::default()).expect("a server");
+        let listening = server.listen().await.expect("a port");
         let asked = http
             .post(format!("{}/v1/chat/completions", listening.url()))
-            .bearer_auth(front.token())
+            .bearer_auth(server.token())
             .body(r#"{"model": "m", "messages": [{"role": "user", "content": "hi"}]}"#);
         let answered = asked.send().await.expect("a response");
         assert_eq!(answered.status(), 403, "401 would look like a wrong token of the client's own");
         assert!(answered.text().await.expect("a body").contains("401"));
-        assert!(matches!(front.stopped().await, AskError::Fault(fault) if fault.lasting));
+        assert!(matches!(server.stopped().await, AskError::Fault(fault) if fault.lasting));
     }
     assert_eq!(server.requests().len(), 1);
     let third = gateway.open(&spec, &Budget::default(), Arc::new(Kept::default())).expect("usable");

@@ -4,9 +4,9 @@
 
 use crate::{
     common::{Bench, KEY, SHORT_KEY, ask},
-    front::Served,
+    server::Served,
 };
-use proctor_gateway::{Front, RequestRules};
+use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget, ModelSpec};
 use serde_json::{Value, json};
 
@@ -56,10 +56,11 @@ async fn a_built_in_scaffold_never_gets_the_key_that_an_answer_repeats() {
 async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (Served, String) {
     let set = |model: &mut ModelSpec| (model.api, model.key_env) = (api, Some(key_env.into()));
     let bench = Bench::with(script, Budget::default(), set).await;
-    let front = Front::new(bench.trial.clone(), RequestRules::default()).expect("a front");
-    let listening = front.listen().await.expect("a free port");
+    let server =
+        GatewayServer::new(bench.trial.clone(), RequestRules::default()).expect("a server");
+    let listening = server.listen().await.expect("a free port");
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let served = Served { bench, front, listening, http };
+    let served = Served { bench, server, listening, http };
     let body = json!({"model": "m", "stream": stream,
         "messages": [{"role": "user", "content": "hi"}]});
     let (status, given) = served.chat(body).await;
@@ -68,7 +69,7 @@ async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (Served,
 }
 
 #[tokio::test]
-async fn a_client_in_the_room_never_gets_the_key_that_an_answer_repeats() {
+async fn a_client_in_the_sandbox_never_gets_the_key_that_an_answer_repeats() {
     for api in APIS {
         let (served, given) = served(ECHO, api, "TEST_KEY", false).await;
         assert!(!has_key(&given), "{api}: {given}");

@@ -16,7 +16,7 @@ use crate::policy::Policy;
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct Examiner<'a> {
     pub task: &'a Task,
     /// Of the try that counts; empty where there is only a patch.
     pub events: &'a [Envelope],
@@ -29,7 +29,7 @@ pub struct Look<'a> {
 ///
 /// # Errors
 /// Only that the shipped rules cannot be read.
-pub fn examine(look_at: &Look<'_>) -> Result<Findings, Fault> {
+pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
     let policy = Policy::get()?;
     let file = RuleFile::get()?;
     let subject = Subject::of(look_at.task, policy);

@@ -66,7 +66,7 @@ pub struct Findings {
 impl Findings {
     pub(crate) fn of(mut found: Vec<Finding>, meaning: &BTreeMap<Kind, Integrity>) -> Self {
         // The command that is shown is that of the first step that is told. In one step, what an agent
-        // ran comes before what the door says of it.
+        // ran comes before what the proxy says of it.
         found.sort_by_key(|one| one.step.filter(|step| *step > 0).unwrap_or(u64::MAX));
         let mut kinds: BTreeMap<Kind, (Vec<String>, BTreeSet<u64>)> = BTreeMap::new();
         for one in found {

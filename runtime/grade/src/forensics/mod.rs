@@ -15,5 +15,5 @@ mod subject;
 mod tests;
 mod upstream;
 
-pub use examine::{Look, examine};
+pub use examine::{Examiner, examine};
 pub use finding::{Findings, Kind};

@@ -11,7 +11,7 @@ use crate::{
     policy::Policy,
 };
 
-/// The part of the door's list of mirrors that tells what a blocked URL is about.
+/// The part of the proxy's list of mirrors that tells what a blocked URL is about.
 #[derive(Debug, Default, Deserialize)]
 struct Hosts {
     forges: Vec<String>,
@@ -19,7 +19,7 @@ struct Hosts {
     index_words: Vec<String>,
 }
 
-/// A list that cannot be read names no host; the door, which needs all of it, refuses to start.
+/// A list that cannot be read names no host; the proxy, which needs all of it, refuses to start.
 static HOSTS: LazyLock<Hosts> = LazyLock::new(|| {
     toml::from_str(include_str!("../../../../configs/mirrors.toml")).unwrap_or_default()
 });
@@ -76,7 +76,7 @@ impl Subject {
         }
     }
 
-    /// A repository's name is very often its package's, as the egress door takes it, too.
+    /// A repository's name is very often its package's, as the egress proxy takes it, too.
     fn repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         if !owner.is_empty() && !repo.is_empty() {

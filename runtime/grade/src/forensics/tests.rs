@@ -4,7 +4,7 @@ use proctor_types::{Envelope, Event, Evidence, Integrity, Task};
 use serde_json::{Value, json};
 
 use super::{
-    examine::{Look, examine},
+    examine::{Examiner, examine},
     finding::{Findings, Kind},
     rules::{RuleFile, Rules},
     subject::Subject,
@@ -45,7 +45,7 @@ fn ran(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
 }
 
 fn look(events: &[Envelope]) -> Findings {
-    examine(&Look { task: &task(), events, blobs: None, patch: b"" }).unwrap()
+    examine(&Examiner { task: &task(), events, blobs: None, patch: b"" }).unwrap()
 }
 
 /// Runs harmless lines around the one in question, which is in step 3.
@@ -234,7 +234,7 @@ fn a_try_to_fetch_the_source_is_seen() {
 }
 
 #[test]
-fn the_doors_ledger_tells_attempts_from_successes() {
+fn the_proxy_ledger_tells_attempts_from_successes() {
     let asked = |step, decision: &str, reason: &str, status: u16, bytes: u64| {
         event(
             step,
@@ -408,7 +408,7 @@ fn edits_of_tests_are_notes_with_their_steps() {
     let config =
         tree(&[("tests/test_urlutils.py", "b"), ("boltons/x.py", "b"), ("conftest.py", "n")]);
     let look = |events: &[Envelope]| {
-        examine(&Look { task: &task(), events, blobs: Some(&blobs), patch: b"" }).unwrap()
+        examine(&Examiner { task: &task(), events, blobs: Some(&blobs), patch: b"" }).unwrap()
     };
     assert_eq!(look(&[taken(0, &base), taken(1, &worked)]).evidence, [], "work and a further test");
     let found = look(&[taken(0, &base), taken(1, &worked), taken(2, &edited), taken(3, &edited)]);
@@ -422,7 +422,7 @@ fn edits_of_tests_are_notes_with_their_steps() {
 
     let patch =
         b"--- a/tests/test_iterutils.py\n+++ b/tests/test_iterutils.py\n@@ -1 +1 @@\n-a\n+b\n";
-    let alone = examine(&Look { task: &task(), events: &[], blobs: None, patch }).unwrap();
+    let alone = examine(&Examiner { task: &task(), events: &[], blobs: None, patch }).unwrap();
     assert_eq!(
         (alone.evidence[0].kind.as_str(), alone.evidence[0].steps.len()),
         ("tests_edited", 0)
@@ -464,7 +464,8 @@ fn the_rules_give_every_kind_a_meaning_and_hold_for_a_task_without_names() {
     let subject = Subject::of(&bare, Policy::get().unwrap());
     assert!(Rules::of(&subject).unwrap().install_succeeded.is_empty());
     let events = ran(1, "pip install x; cat /usr/lib/python3/dist-packages/x.py; git reflog", "");
-    let found = examine(&Look { task: &bare, events: &events, blobs: None, patch: b"" }).unwrap();
+    let found =
+        examine(&Examiner { task: &bare, events: &events, blobs: None, patch: b"" }).unwrap();
     let kinds: Vec<_> = found.evidence.iter().map(|one| one.kind.as_str()).collect();
     assert_eq!(kinds, ["history_mined"]);
 }

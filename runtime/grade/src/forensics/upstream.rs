@@ -1,4 +1,4 @@
-//! Fetching the upstream fix: what was tried at the door, and what was tried at all.
+//! Fetching the upstream fix: what was tried at the proxy, and what was tried at all.
 
 use proctor_types::{DenyReason, Envelope, Event, UrlDecision, UrlRequest};
 
@@ -15,7 +15,7 @@ pub(crate) fn fetch(command: &Command, rules: &Rules) -> Option<(Kind, &'static 
         .then_some((Kind::UpstreamTried, "tried to fetch the source under test"))
 }
 
-/// What the door's ledger says. A request that an audit let through and that brought something is a
+/// What the proxy's ledger says. A request that an audit let through and that brought something is a
 /// success; any other for what the task blocks is an attempt.
 pub(crate) fn requests(events: &[Envelope]) -> Vec<Finding> {
     let request = |envelope: &Envelope| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proctor_seat::ApplyError;
+use proctor_setup::ApplyError;
 use proctor_types::{Fault, FromScratch, Task};
 
 use super::{Graded, Grading};
@@ -23,26 +23,28 @@ impl Grading<'_> {
         start: &FromScratch,
         patch: &[u8],
     ) -> Result<Graded, Fault> {
-        let (room, task) = (self.room, self.task);
+        let (handle, task) = (self.handle, self.task);
         let nothing = BTreeSet::new();
         let paths = Paths::new(self.policy, task, &self.probe, BTreeSet::new(), &self.test_patch);
         let pristine = self.pristine(&paths, &nothing).await?;
         let original = Original::find(&task.workdir, &pristine, &self.probe, self.policy);
         let canaries = if self.options.defences.canaries {
-            canary::make(room, &self.launch, &self.with_functions(), &pristine).await?
+            canary::make(handle, &self.launch, &self.with_functions(), &pristine).await?
         } else {
             Vec::new()
         };
-        let absent = self.seat(&pristine, &paths).await?;
+        let absent = self.set_up(&pristine, &paths).await?;
         let defences = self.options.defences;
         if defences.guard_original {
-            original.remove(room, task, &pristine, &paths).await?;
+            original.remove(handle, task, &pristine, &paths).await?;
         }
-        restore(room, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
-        let submission = match Submission::lay(room, secret_folder()?, start, patch).await {
+        restore(handle, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
+        let submission = match Submission::lay(handle, secret_folder()?, start, patch).await {
             Ok(submission) => submission,
             Err(ApplyError::Patch(error)) => return self.rejected(&error),
-            Err(ApplyError::Room(error)) => return Err(error.fault("laying the submission")),
+            Err(ApplyError::SandboxHandle(error)) => {
+                return Err(error.fault("laying the submission"));
+            }
         };
         for canary in &canaries {
             self.lay(canary).await?;

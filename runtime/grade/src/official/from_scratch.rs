@@ -13,7 +13,7 @@ use super::{
 /// Copying or removing a library.
 const COPY_LIMIT: Duration = Duration::from_secs(600);
 
-/// The patch is applied in a repository, as there; a room without Git does without.
+/// The patch is applied in a repository, as there; a sandbox without Git does without.
 const GIT: &str = "git init -q && git config user.email fb@bench.com && \
                    git config user.name FeatureBench && git add -A && \
                    git commit -q -m 'Initial commit for FeatureBench evaluation' --allow-empty";
@@ -38,7 +38,7 @@ impl Live<'_> {
         self.shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
         for (path, text) in &start.files {
             let full = RawPath::from(format!("{}/{path}", task.workdir));
-            let laid = self.room.write(&full, text.as_bytes(), Some(0o644)).await;
+            let laid = self.handle.write(&full, text.as_bytes(), Some(0o644)).await;
             laid.map_err(|error| error.fault(format!("writing {path}")))?;
         }
         self.shell(GIT, COPY_LIMIT).await?;

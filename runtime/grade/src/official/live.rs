@@ -1,10 +1,10 @@
-//! Grades a patch in a fresh room as the benchmark's own harness does.
+//! Grades a patch in a fresh sandbox as the benchmark's own harness does.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use proctor_record::patch::Current;
-use proctor_sandbox_api::{Command, Completed, Room, wire::RawPath};
-use proctor_seat::{ApplyError, apply_patch};
+use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
+use proctor_setup::{ApplyError, apply_patch};
 use proctor_types::{Fault, Layer, Task};
 use serde_json::Value;
 
@@ -67,18 +67,18 @@ const NO_COMMAND: i32 = 127;
 /// As the `timeout` program says it.
 const TIMED_OUT_STATUS: i32 = 124;
 
-/// Grades `patch` in a fresh room that holds the task's environment and its unmasked source, by the
-/// official policy of the task's benchmark. The room is used up.
+/// Grades `patch` in a fresh sandbox that holds the task's environment and its unmasked source, by the
+/// official policy of the task's benchmark. The sandbox is used up.
 ///
 /// Nothing for a task without a benchmark, or without the benchmark's own test command: only the
 /// strict policy grades these.
 ///
 /// # Errors
 ///
-/// A fault of the seat where the mask does not fit, of the grade where the policy is unknown, of
-/// the sandbox where the room fails.
+/// A setup fault where the mask does not fit, of the grade where the policy is unknown, of
+/// the sandbox where the sandbox fails.
 pub async fn run_official(
-    room: &Room,
+    handle: &SandboxHandle,
     task: &Task,
     patch: &[u8],
     time_limit: Option<Duration>,
@@ -89,16 +89,16 @@ pub async fn run_official(
     let seconds = policy.run.seconds.unwrap_or(task.timeouts.grade_seconds);
     let own = Duration::from_secs_f64(seconds.max(0.0));
     let time_limit = time_limit.map_or(own, |limit| limit.min(own));
-    Live { room, task, policy, test_command, time_limit }.grade(patch).await.map(Some)
+    Live { handle, task, policy, test_command, time_limit }.grade(patch).await.map(Some)
 }
 
-/// Whether [`run_official`] has anything to do, so that no room is opened in vain.
+/// Whether [`run_official`] has anything to do, so that no sandbox is opened in vain.
 pub fn has_official_run(task: &Task) -> bool {
     detail(task, "test_cmd").and_then(command_line).is_some()
 }
 
 pub(super) struct Live<'a> {
-    pub(super) room: &'a Room,
+    pub(super) handle: &'a SandboxHandle,
     pub(super) task: &'a Task,
     pub(super) policy: &'static OfficialPolicy,
     test_command: String,
@@ -159,7 +159,7 @@ impl Live<'_> {
         }
         if let Some(patch) = test_patch(task) {
             let touched = paths_of(patch.as_bytes())
-                .map_err(|error| Fault::new(Layer::Seat, format!("{}: {error}", task.id)))?;
+                .map_err(|error| Fault::new(Layer::Setup, format!("{}: {error}", task.id)))?;
             paths.extend(touched);
         }
         if self.policy.run.restore_expected {
@@ -168,31 +168,31 @@ impl Live<'_> {
         }
         let mut tests = BTreeMap::new();
         for path in paths {
-            let was = read(self.room, &task.workdir, &path).await?;
+            let was = read(self.handle, &task.workdir, &path).await?;
             tests.insert(path, was);
         }
         Ok(tests)
     }
 
     async fn mask(&self) -> Result<(), Fault> {
-        let (room, task) = (self.room, self.task);
+        let (handle, task) = (self.handle, self.task);
         if let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) {
             let root = RawPath::from(task.workdir.as_str());
-            apply_patch(room, &root, mask.as_bytes()).await.map_err(|error| match error {
+            apply_patch(handle, &root, mask.as_bytes()).await.map_err(|error| match error {
                 ApplyError::Patch(error) => {
-                    Fault::new(Layer::Seat, format!("{}: the mask: {error}", task.id))
+                    Fault::new(Layer::Setup, format!("{}: the mask: {error}", task.id))
                 }
-                ApplyError::Room(error) => error.fault("applying the mask"),
+                ApplyError::SandboxHandle(error) => error.fault("applying the mask"),
             })?;
         }
         let taken = task.hidden.iter().filter(|_| !self.policy.run.keep_hidden);
         for hidden in taken {
-            remove(room, &task.workdir, hidden).await?;
+            remove(handle, &task.workdir, hidden).await?;
         }
         Ok(())
     }
 
-    /// Tries the harness's commands. A room that has none of their programs has its patch laid by
+    /// Tries the harness's commands. A sandbox that has none of their programs has its patch laid by
     /// us, exactly: the harness's own images have them.
     pub(super) async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
         let rules = &self.policy.run;
@@ -214,10 +214,10 @@ impl Live<'_> {
         }
         if absent {
             let root = RawPath::from(self.task.workdir.as_str());
-            return match apply_patch(self.room, &root, &patch).await {
+            return match apply_patch(self.handle, &root, &patch).await {
                 Ok(_) => Ok(true),
                 Err(ApplyError::Patch(_)) => Ok(false),
-                Err(ApplyError::Room(error)) => Err(error.fault("applying the patch")),
+                Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
             };
         }
         let Some(check) = &rules.check_applied else { return Ok(false) };
@@ -227,17 +227,17 @@ impl Live<'_> {
     /// Puts the tests back as they were, and the tests' patch over them. A patch that does not fit
     /// is only printed, as the harness's script goes on.
     async fn lay_tests(&self, tests: &BTreeMap<String, Option<Current>>) -> Result<Vec<u8>, Fault> {
-        let (room, task) = (self.room, self.task);
+        let (handle, task) = (self.handle, self.task);
         for (path, was) in tests {
             if was.is_some() || self.policy.run.remove_new_tests {
-                put(room, &task.workdir, path, was.as_ref()).await?;
+                put(handle, &task.workdir, path, was.as_ref()).await?;
             }
         }
         self.lay_test_patch().await
     }
 
     pub(super) async fn lay_test_patch(&self) -> Result<Vec<u8>, Fault> {
-        let (room, task) = (self.room, self.task);
+        let (handle, task) = (self.handle, self.task);
         let Some(patch) = test_patch(task) else { return Ok(Vec::new()) };
         self.write(TEST_PATCH, patch.as_bytes()).await?;
         let done = self.shell(&format!("git apply -v {TEST_PATCH} 2>&1"), APPLY_LIMIT).await?;
@@ -245,14 +245,14 @@ impl Live<'_> {
             return Ok(done.stdout.head);
         }
         let root = RawPath::from(task.workdir.as_str());
-        match apply_patch(room, &root, patch.as_bytes()).await {
+        match apply_patch(handle, &root, patch.as_bytes()).await {
             Ok(_) => Ok(b"Applied patch without git.\n".to_vec()),
             Err(ApplyError::Patch(error)) => Ok(format!("error: {error}\n").into_bytes()),
-            Err(ApplyError::Room(error)) => Err(error.fault("applying the test patch")),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the test patch")),
         }
     }
 
-    /// The harness's own script, where the row has one and the room what it is written for.
+    /// The harness's own script, where the row has one and the sandbox what it is written for.
     async fn script_of_row(&self) -> Result<Option<String>, Fault> {
         let Some(rule) = &self.policy.run.script else { return Ok(None) };
         let Some(Value::String(script)) = detail(self.task, &rule.detail) else { return Ok(None) };
@@ -326,10 +326,10 @@ impl Live<'_> {
 
     async fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Fault> {
         let what = || format!("writing {path}");
-        self.room.write(&path.into(), bytes, None).await.map_err(|error| error.fault(what()))
+        self.handle.write(&path.into(), bytes, None).await.map_err(|error| error.fault(what()))
     }
 
-    /// A line in the work directory, with the environment's programs before the room's.
+    /// A line in the work directory, with the environment's programs before the sandbox's.
     pub(super) async fn shell(&self, line: &str, limit: Duration) -> Result<Completed, Fault> {
         self.shell_with(line, limit, &BTreeMap::new()).await
     }
@@ -356,7 +356,7 @@ impl Live<'_> {
         command.user.clone_from(&task.user);
         command.output_cap = OUTPUT;
         command.reap_all = true;
-        self.room.run(command).await.map_err(|error| error.fault("grading officially"))
+        self.handle.run(command).await.map_err(|error| error.fault("grading officially"))
     }
 }
 
@@ -381,5 +381,5 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 fn fault(error: PolicyError) -> Fault {
-    Fault::new(Layer::Grade, error.what).mend(error.mend)
+    Fault::new(Layer::Grade, error.what).hint(error.hint)
 }

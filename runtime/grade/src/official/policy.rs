@@ -43,7 +43,7 @@ pub struct OfficialPolicy {
     pub run: RunRules,
 }
 
-/// How the benchmark's harness lays a patch and its tests into a room.
+/// How the benchmark's harness lays a patch and its tests into a sandbox.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRules {
@@ -73,7 +73,7 @@ pub struct RunRules {
     /// A shell line before the tests.
     pub prelude: String,
     /// The key of `task.benchmark.details` that may hold the harness's whole script: it puts the tests
-    /// back, lays their patch and runs them, where the room has a shell and a history for it.
+    /// back, lays their patch and runs them, where the sandbox has a shell and a history for it.
     #[serde(default)]
     pub script: Option<Script>,
     /// How what was written from scratch is installed, where the benchmark has such tasks.
@@ -96,7 +96,7 @@ pub struct Script {
 pub struct FromScratchRules {
     /// Where the untouched source is kept meanwhile.
     pub pristine: String,
-    /// Variables: the harness has a network here, and our rooms have none.
+    /// Variables: the harness has a network here, and our sandboxes have none.
     pub variables: BTreeMap<String, String>,
     pub seconds: u64,
 }

@@ -37,22 +37,22 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
         .map(|(name, text)| {
             toml::from_str(text).map_err(|error| PolicyError {
                 what: format!("configs/benchmarks/policies/{name}.toml: {error}"),
-                mend: "this build of Proctor is broken".into(),
+                hint: "this build of Proctor is broken".into(),
             })
         })
         .collect()
 });
 
-/// A task that no official policy can grade: what of it, and the mend.
+/// A task that no official policy can grade: what of it, and the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError {
     pub what: String,
-    pub mend: String,
+    pub hint: String,
 }
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.what, self.mend)
+        write!(f, "{} ({})", self.what, self.hint)
     }
 }
 
@@ -84,7 +84,7 @@ impl OfficialPolicy {
             known.dedup();
             return Err(PolicyError {
                 what: format!("benchmark.name: {:?} has no grading policy", benchmark.name),
-                mend: format!("known: {}; or leave `benchmark` out", known.join(", ")),
+                hint: format!("known: {}; or leave `benchmark` out", known.join(", ")),
             });
         }
         let found = match &benchmark.version {
@@ -99,7 +99,7 @@ impl OfficialPolicy {
                 benchmark.version.as_deref().unwrap_or("none"),
                 benchmark.name
             ),
-            mend: format!(
+            hint: format!(
                 "known: {}",
                 of_name.iter().map(|policy| policy.version.as_str()).collect::<Vec<_>>().join(", ")
             ),
@@ -131,7 +131,7 @@ impl OfficialPolicy {
                     "benchmark.details.{key}: no parser of {} is {named}",
                     self.benchmark
                 ),
-                mend: format!(
+                hint: format!(
                     "known: {}",
                     rules.names.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
                 ),
@@ -151,7 +151,7 @@ impl OfficialPolicy {
                 "repo: {repo:?} has no log parser in {} {}",
                 self.benchmark, self.version
             ),
-            mend: match rules.details.first() {
+            hint: match rules.details.first() {
                 Some(key) => format!("name one in benchmark.details.{key}"),
                 None => "grade it as another version".into(),
             },
@@ -163,17 +163,17 @@ impl OfficialPolicy {
     /// Where the harness reads the task's logs in a way that is not ours to follow.
     fn no_refused_parser(&self, task: &Task) -> Result<(), PolicyError> {
         let rules = &self.parser;
-        let mend = "leave it out of the dataset, or `benchmark` out of the task for the strict policy alone";
+        let hint = "leave it out of the dataset, or `benchmark` out of the task for the strict policy alone";
         if let Some(key) = rules.code.as_ref().filter(|key| detail(task, key).is_some()) {
             let what = format!("benchmark.details.{key}: a parser as code is never run");
-            return Err(PolicyError { what, mend: mend.into() });
+            return Err(PolicyError { what, hint: hint.into() });
         }
         let repo = task.repo.as_deref().unwrap_or_default();
         match rules.refused.get(repo) {
             None => Ok(()),
             Some(why) => {
                 let what = format!("repo: {repo} has no parser in {}: {why}", self.benchmark);
-                Err(PolicyError { what, mend: mend.into() })
+                Err(PolicyError { what, hint: hint.into() })
             }
         }
     }
@@ -208,7 +208,7 @@ impl OfficialPolicy {
             .filter(|command| !command.is_empty())
             .ok_or_else(|| PolicyError {
                 what: format!("repo: {:?} has no test command", task.repo),
-                mend: "name it in benchmark.details.test_cmd".into(),
+                hint: "name it in benchmark.details.test_cmd".into(),
             })
     }
 }
@@ -262,7 +262,7 @@ mod tests {
         assert!(error.to_string().contains("swe-bunch"), "{error}");
         let error =
             OfficialPolicy::of(&task("swe-bench", Some("9"), serde_json::json!({}))).unwrap_err();
-        assert!(error.mend.contains("5.0.2"), "{error}");
+        assert!(error.hint.contains("5.0.2"), "{error}");
         let jest = task("swe-bench", None, serde_json::json!({"log_parser": "parse_log_jest"}));
         let policy = OfficialPolicy::of(&jest).unwrap().unwrap();
         let error = policy.parser_of(&jest).unwrap_err();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proctor_record::patch::Current;
-use proctor_sandbox_api::{Room, wire::EntryKind};
+use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
 use proctor_types::{Fault, Task};
 
 use crate::{
@@ -56,12 +56,12 @@ impl Original {
     /// run it. Where they need it for something else it stays, and is guarded inside.
     pub(crate) async fn remove(
         &self,
-        room: &Room,
+        handle: &SandboxHandle,
         task: &Task,
         pristine: &Pristine,
         paths: &Paths<'_>,
     ) -> Result<bool, Fault> {
-        if self.is_needed(room, task, pristine).await? {
+        if self.is_needed(handle, task, pristine).await? {
             return Ok(false);
         }
         let policy = Policy::get()?;
@@ -72,7 +72,7 @@ impl Original {
                 && !paths.is_interpreter(path)
         });
         for (path, _) in sources {
-            remove(room, &task.workdir, path).await?;
+            remove(handle, &task.workdir, path).await?;
         }
         Ok(true)
     }
@@ -81,7 +81,7 @@ impl Original {
     /// in a comment counts: an original that stays is guarded, one that lacks fails honest code.
     async fn is_needed(
         &self,
-        room: &Room,
+        handle: &SandboxHandle,
         task: &Task,
         pristine: &Pristine,
     ) -> Result<bool, Fault> {
@@ -108,7 +108,7 @@ impl Original {
         for path in &near {
             let text = match pristine.files.get(path) {
                 Some(current) => Some(current.clone()),
-                None => read(room, &task.workdir, path).await?,
+                None => read(handle, &task.workdir, path).await?,
             };
             if let Some(Current::File { bytes, .. }) = text
                 && self.is_named(&String::from_utf8_lossy(&bytes), policy)
@@ -117,7 +117,7 @@ impl Original {
             }
         }
         for path in policy.config_files.iter().filter(|path| !path.ends_with(".py")) {
-            let Some(Current::File { bytes, .. }) = read(room, &task.workdir, path).await? else {
+            let Some(Current::File { bytes, .. }) = read(handle, &task.workdir, path).await? else {
                 continue;
             };
             let text = String::from_utf8_lossy(&bytes);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use proctor_sandbox_api::{Room, wire::RawPath};
-use proctor_seat::{ApplyError, apply_patch};
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_setup::{ApplyError, apply_patch};
 use proctor_types::FromScratch;
 
 /// Files that say how the submission is installed: without one there is nothing to install.
 const PROJECT_FILES: [&str; 3] = ["setup.py", "pyproject.toml", "setup.cfg"];
 
-/// A submission as it lies in the room. Its own set-up script is never run: it could write to the
+/// A submission as it lies in the sandbox. Its own set-up script is never run: it could write to the
 /// interpreter before the tests do, and `packages=find_packages()` is what the task prescribes.
 #[derive(Debug)]
 pub(crate) struct Submission {
@@ -22,18 +22,21 @@ pub(crate) struct Submission {
 impl Submission {
     /// Lays the start's files and the patch in `root`, a new folder outside the work directory.
     pub(crate) async fn lay(
-        room: &Room,
+        handle: &SandboxHandle,
         root: RawPath,
         start: &FromScratch,
         patch: &[u8],
     ) -> Result<Self, ApplyError> {
         for (path, text) in &start.files {
             let full = RawPath::from(format!("{root}/{path}"));
-            room.write(&full, text.as_bytes(), Some(0o644)).await.map_err(ApplyError::Room)?;
+            handle
+                .write(&full, text.as_bytes(), Some(0o644))
+                .await
+                .map_err(ApplyError::SandboxHandle)?;
         }
         let changed = match patch.trim_ascii().is_empty() {
             true => Vec::new(),
-            false => apply_patch(room, &root, patch).await?,
+            false => apply_patch(handle, &root, patch).await?,
         };
         let paths: BTreeSet<String> = changed.iter().map(RawPath::escaped).collect();
         let folder = root.to_string();

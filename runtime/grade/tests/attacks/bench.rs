@@ -1,4 +1,4 @@
-//! The bench of the attack tests: a small real task, graded in a real room by a real interpreter.
+//! The bench of the attack tests: a small real task, graded in a real sandbox by a real interpreter.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 };
 
 use proctor_grade::{Defences, GradeOptions, Graded, grade};
-use proctor_sandbox_api::{AGENT, Room};
+use proctor_sandbox_api::{AGENT, SandboxHandle};
 use proctor_types::{Integrity, Task, TestStatus};
 
 pub const F2P: [&str; 3] = [
@@ -191,7 +191,7 @@ pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> Seen {
     graded_with(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra)
 }
 
-/// Grades in a room of its own. `extra` are variables of the task.
+/// Grades in a sandbox of its own. `extra` are variables of the task.
 pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) -> Seen {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
@@ -199,9 +199,9 @@ pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) 
     let task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), extra);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
-        let room = room(place.path()).await;
-        let graded = grade(&room, &task, patch.as_bytes(), options).await;
-        let _ = room.shutdown().await;
+        let handle = handle(place.path()).await;
+        let graded = grade(&handle, &task, patch.as_bytes(), options).await;
+        let _ = handle.shutdown().await;
         graded
     });
     Seen(graded.unwrap())
@@ -234,9 +234,9 @@ pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
     .unwrap()
 }
 
-/// A room agent in a process of its own, over pipes. It gives no isolation, and needs none: what is
-/// tested here is what happens inside the room.
-pub async fn room(place: &Path) -> Arc<Room> {
+/// A sandbox agent in a process of its own, over pipes. It gives no isolation, and needs none: what is
+/// tested here is what happens inside the sandbox.
+pub async fn handle(place: &Path) -> Arc<SandboxHandle> {
     let agent = place.join("agentd");
     fs::write(&agent, AGENT).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
@@ -250,7 +250,7 @@ pub async fn room(place: &Path) -> Arc<Room> {
         }
     };
     let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    Room::connect(output, input).await.unwrap()
+    SandboxHandle::connect(output, input).await.unwrap()
 }
 
 fn start(agent: &Path) -> std::io::Result<tokio::process::Child> {

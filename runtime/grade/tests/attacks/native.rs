@@ -1,10 +1,12 @@
-//! The same bench in the room that trials are graded in: namespaces, no network, its own `/tmp`.
+//! The same bench in the sandbox that trials are graded in: namespaces, no network, its own `/tmp`.
 
 use std::{path::Path, time::Duration};
 
 use proctor_grade::{GradeOptions, TestPlan, grade, run_tests};
 use proctor_native::Native;
-use proctor_sandbox_api::{Backend, Base, LayerSpec, Prepared, RoomSpec, Sandbox, SourceTree};
+use proctor_sandbox_api::{
+    Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree,
+};
 use proctor_types::{SandboxSpec, TestStatus};
 
 use crate::{
@@ -30,7 +32,7 @@ async fn environment(native: &Native, place: &Path) -> Prepared {
 }
 
 async fn open(native: &Native, environment: &Prepared) -> Box<dyn Sandbox> {
-    let spec = RoomSpec {
+    let spec = SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
         purpose: "grading".into(),
@@ -39,7 +41,7 @@ async fn open(native: &Native, environment: &Prepared) -> Box<dyn Sandbox> {
 }
 
 #[tokio::test]
-async fn a_native_room_grades_as_the_bench_does() {
+async fn a_native_sandbox_grades_as_the_bench_does() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
     let environment = environment(&native, place.path()).await;
@@ -50,7 +52,8 @@ async fn a_native_room_grades_as_the_bench_does() {
         [(gold(), true, false), (String::new(), false, false), (forged, false, true)]
     {
         let mut sandbox = open(&native, &environment).await;
-        let graded = grade(sandbox.room(), &task, patch.as_bytes(), &GradeOptions::default()).await;
+        let graded =
+            grade(sandbox.handle(), &task, patch.as_bytes(), &GradeOptions::default()).await;
         sandbox.close().await.unwrap();
         let seen = Seen(graded.unwrap());
         assert_eq!((seen.resolved(), seen.suspect()), (resolved, suspect), "{}", seen.tell());
@@ -66,7 +69,7 @@ async fn a_native_room_grades_as_the_bench_does() {
         time_limit: Duration::from_secs(60),
         user: None,
     };
-    let run = run_tests(sandbox.room(), &plan).await.unwrap();
+    let run = run_tests(sandbox.handle(), &plan).await.unwrap();
     sandbox.close().await.unwrap();
     assert!(run.complete, "{run:?}");
     assert_eq!(run.evidence, []);

@@ -1,4 +1,4 @@
-//! The official procedures in a room, beside the strict one: where they can be fooled, and agree.
+//! The official procedures in a sandbox, beside the strict one: where they can be fooled, and agree.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,12 +6,12 @@ use proctor_grade::{GradeOptions, freeze, grade, needs_freezing, official::run_o
 use proctor_types::{Benchmark, Task, Verdict};
 use serde_json::{Value, json};
 
-use crate::bench::{F2P, P2P, gold, lay, package, patch, python, room, task};
+use crate::bench::{F2P, P2P, gold, handle, lay, package, patch, python, task};
 
 /// A bare agent's `/tmp` is the host's, and the procedures write to it where the harnesses do.
 static TMP: Mutex<()> = Mutex::new(());
 
-/// Both verdicts on a patch, each in its own room and tree.
+/// Both verdicts on a patch, each in its own sandbox and tree.
 fn both(change: impl Fn(&mut Task), patch: &str) -> Verdict {
     both_of(change, |_| (), patch)
 }
@@ -19,7 +19,7 @@ fn both(change: impl Fn(&mut Task), patch: &str) -> Verdict {
 fn both_of(change: impl Fn(&mut Task), more: impl Fn(&std::path::Path), patch: &str) -> Verdict {
     let _tmp = TMP.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let in_a_room = |official: bool| {
+    let in_a_sandbox = |official: bool| {
         let place = tempfile::tempdir().unwrap();
         let workdir = place.path().join("testbed");
         lay(&workdir);
@@ -27,23 +27,23 @@ fn both_of(change: impl Fn(&mut Task), more: impl Fn(&std::path::Path), patch: &
         let mut task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
         change(&mut task);
         runtime.block_on(async {
-            let room = room(place.path()).await;
+            let handle = handle(place.path()).await;
             let mut options = GradeOptions::default();
             let (mut graded, mut run) = (None, None);
             if official {
-                run = run_official(&room, &task, patch.as_bytes(), None).await.unwrap();
+                run = run_official(&handle, &task, patch.as_bytes(), None).await.unwrap();
             } else {
                 if needs_freezing(&task) {
-                    // No room of its own here; what it leaves behind is of no interest.
-                    options.frozen = Some(freeze(&room, &task, None).await.unwrap());
+                    // No sandbox of its own here; what it leaves behind is of no interest.
+                    options.frozen = Some(freeze(&handle, &task, None).await.unwrap());
                 }
-                graded = Some(grade(&room, &task, patch.as_bytes(), &options).await.unwrap());
+                graded = Some(grade(&handle, &task, patch.as_bytes(), &options).await.unwrap());
             }
-            let _ = room.shutdown().await;
+            let _ = handle.shutdown().await;
             (graded, run)
         })
     };
-    let (graded, run) = (in_a_room(false).0.unwrap(), in_a_room(true).1.unwrap());
+    let (graded, run) = (in_a_sandbox(false).0.unwrap(), in_a_sandbox(true).1.unwrap());
     graded.beside(run).verdict
 }
 
@@ -159,9 +159,9 @@ fn a_file_that_the_unmasked_source_does_not_pass_is_a_fault() {
         task.fail_to_pass = vec![file.into()];
         runtime.block_on(async {
             let own = tempfile::tempdir().unwrap();
-            let room = room(own.path()).await;
-            let frozen = freeze(&room, &task, None).await;
-            let _ = room.shutdown().await;
+            let handle = handle(own.path()).await;
+            let frozen = freeze(&handle, &task, None).await;
+            let _ = handle.shutdown().await;
             frozen
         })
     };

@@ -4,7 +4,7 @@ use proctor_grade::{Defences, Frozen, GradeOptions, grade};
 use proctor_types::{Benchmark, Task};
 use serde_json::json;
 
-use crate::bench::{Seen, diff, lay, python, room, task};
+use crate::bench::{Seen, diff, handle, lay, python, task};
 
 const SETUP: &str =
     "from setuptools import setup, find_packages\nsetup(packages=find_packages())\n";
@@ -74,9 +74,9 @@ fn submitted_with(tests: &str, files: &[(&str, &str)], defences: Defences) -> Se
     let options = GradeOptions { frozen: Some(frozen), defences, ..GradeOptions::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
-        let room = room(place.path()).await;
-        let graded = grade(&room, &task, patch.as_bytes(), &options).await;
-        let _ = room.shutdown().await;
+        let handle = handle(place.path()).await;
+        let graded = grade(&handle, &task, patch.as_bytes(), &options).await;
+        let _ = handle.shutdown().await;
         graded
     });
     Seen(graded.unwrap())

@@ -61,7 +61,7 @@ fn find(
         .find(|at| fits(*at))
 }
 
-/// Says what is in the way, as near to the mend as can be told.
+/// Says what is in the way, as near to the hint as can be told.
 fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail: bool) -> String {
     if (head || tail) && find(image, old, expected, false, false).is_some() {
         return if tail {

@@ -17,7 +17,7 @@ pub enum Current {
     Link { target: RawPath },
 }
 
-/// A patch that cannot be read or does not apply. Names the file, the hunk and the mend.
+/// A patch that cannot be read or does not apply. Names the file, the hunk and the hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     #[error("the patch cannot be read: {why}")]

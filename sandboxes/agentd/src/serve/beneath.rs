@@ -17,7 +17,7 @@ const LINKS: usize = 40;
 
 /// A name in an open folder: what happens to it happens in that folder, whatever is renamed
 /// meanwhile.
-pub struct Place {
+pub struct Beneath {
     pub folder: OwnedFd,
     pub name: Vec<u8>,
 }
@@ -30,7 +30,11 @@ struct Root {
 }
 
 /// The place of `path`; its last component is not followed.
-pub fn locate(path: &RawPath, beneath: Option<&RawPath>, parents: bool) -> Result<Place, Refusal> {
+pub fn locate(
+    path: &RawPath,
+    beneath: Option<&RawPath>,
+    parents: bool,
+) -> Result<Beneath, Refusal> {
     Root::open(beneath)?.place(path.as_bytes(), parents).map_err(|error| name(error, path))
 }
 
@@ -39,7 +43,7 @@ pub fn locate_target(
     path: &RawPath,
     beneath: Option<&RawPath>,
     parents: bool,
-) -> Result<Place, Refusal> {
+) -> Result<Beneath, Refusal> {
     let root = Root::open(beneath)?;
     let mut current = path.as_bytes().to_vec();
     for _ in 0..LINKS {
@@ -76,7 +80,7 @@ impl Root {
         Ok(Self { folder, bound: beneath.map(|path| components(path.as_bytes())) })
     }
 
-    fn place(&self, path: &[u8], parents: bool) -> Result<Place, Refusal> {
+    fn place(&self, path: &[u8], parents: bool) -> Result<Beneath, Refusal> {
         let mut parts = components(path);
         if let Some(bound) = &self.bound
             && path.first() == Some(&b'/')
@@ -98,7 +102,7 @@ impl Root {
             Errno::XDEV => refuse(RefusalKind::Outside, "leads out of its folder"),
             error => from_errno(error, "its folder"),
         })?;
-        Ok(Place { folder, name })
+        Ok(Beneath { folder, name })
     }
 
     fn folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {

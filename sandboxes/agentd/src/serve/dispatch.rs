@@ -109,7 +109,7 @@ impl Server {
         }
         self.highest[0].fetch_max(id, Ordering::SeqCst);
         if matches!(request, Request::Shutdown) {
-            self.end_room();
+            self.end_sandbox();
             let done: Result<Reply, Refusal> = Ok(Reply::Done);
             self.outbox.last_word(&Frame::json(Kind::Reply, id, &done)?);
             return Ok(ControlFlow::Break(()));
@@ -141,9 +141,9 @@ impl Server {
         }
     }
 
-    /// Kills everything in the room; no command's end is reported any more.
-    pub fn end_room(&self) {
-        self.outbox.seal();
+    /// Kills everything in the sandbox; no command's end is reported any more.
+    pub fn end_sandbox(&self) {
+        self.outbox.hardening();
         self.reaper.close();
         processes::kill_everything();
     }
@@ -198,7 +198,7 @@ fn only_stdin(frame: &Frame, channel: u8) -> Result<(), WireError> {
     if channel == channel::STDIN { Ok(()) } else { Err(body(frame, "not a channel of the host")) }
 }
 
-/// The agent's resident memory; 0 where the room has no `/proc`.
+/// The agent's resident memory; 0 where the sandbox has no `/proc`.
 fn resident_kb() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);

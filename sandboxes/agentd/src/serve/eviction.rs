@@ -1,6 +1,6 @@
-//! A room that is full.
+//! A sandbox that is full.
 //!
-//! The agent's threads count as processes of the room. A program that leaves a swarm behind must not
+//! The agent's threads count as processes of the sandbox. A program that leaves a swarm behind must not
 //! be able to keep the agent from answering: the trial would end as a fault of the sandbox, and it is
 //! none. So where there is no place for a thread or a command, what finished commands left goes.
 
@@ -33,7 +33,7 @@ pub fn evict() -> bool {
     if NEVER.load(Ordering::Relaxed) {
         return false;
     }
-    // Stopped before killed: as long as nobody dies the room stays full, and nobody can fork.
+    // Stopped before killed: as long as nobody dies the sandbox stays full, and nobody can fork.
     let begun = Instant::now();
     let mut stopped = HashSet::new();
     loop {

@@ -35,7 +35,7 @@ pub struct Outbox {
 struct Queue {
     bytes: Vec<u8>,
     writing: bool,
-    sealed: bool,
+    leaks: bool,
 }
 
 impl Outbox {
@@ -52,7 +52,7 @@ impl Outbox {
 
     pub fn send_bytes(&self, bytes: &[u8]) {
         let mut queue = self.lock();
-        if queue.sealed {
+        if queue.leaks {
             return;
         }
         // A short answer on an idle channel is written here: the turn of another thread would
@@ -67,13 +67,13 @@ impl Outbox {
         }
     }
 
-    /// Drops everything that is sent from now on. The room is about to be killed, and a command
+    /// Drops everything that is sent from now on. The sandbox is about to be killed, and a command
     /// that dies of it must not look like one that ended by itself.
-    pub fn seal(&self) {
-        self.lock().sealed = true;
+    pub fn hardening(&self) {
+        self.lock().leaks = true;
     }
 
-    /// The one frame that is sent past the seal.
+    /// The one frame that is sent past the hardening.
     pub fn last_word(&self, frame: &Frame) {
         self.lock().bytes.extend_from_slice(&frame.encode());
         self.changed.notify_all();
@@ -133,7 +133,7 @@ impl Outbox {
                     }
                 }
             }
-            // One burst must not hold memory for the life of the room.
+            // One burst must not hold memory for the life of the sandbox.
             out.shrink_to(256 << 10);
         }
     }

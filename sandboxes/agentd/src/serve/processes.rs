@@ -1,4 +1,4 @@
-//! Who lives in the room, whose they are, and how they are killed.
+//! Who lives in the sandbox, whose they are, and how they are killed.
 //!
 //! A process can leave its group, its session and its parent, so none of them says which command
 //! it belongs to. The agent therefore marks every command by a hard resource limit that no program
@@ -26,7 +26,7 @@ use rustix::process::{
 /// How long killing may take before the agent stops looking.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Microseconds of real-time computing: 35 years, where the room sets no limit.
+/// Microseconds of real-time computing: 35 years, where the sandbox sets no limit.
 const UNLIMITED: u64 = 1 << 50;
 
 /// A kernel thread, in the flags of `/proc/<pid>/stat`.
@@ -36,7 +36,7 @@ static LIMIT: OnceLock<u64> = OnceLock::new();
 static ISSUED: AtomicU64 = AtomicU64::new(0);
 static RUNNING: Mutex<BTreeMap<i32, Mark>> = Mutex::new(BTreeMap::new());
 
-/// A command's number in this room, and the limit that marks its processes.
+/// A command's number in this sandbox, and the limit that marks its processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(u64);
 
@@ -50,7 +50,7 @@ impl Mark {
     }
 }
 
-/// The commands that run now, by their main process: all that can be killed where the room has no
+/// The commands that run now, by their main process: all that can be killed where the sandbox has no
 /// `/proc`.
 pub fn running() -> MutexGuard<'static, BTreeMap<i32, Mark>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,7 +82,7 @@ pub struct Process {
     session: i32,
 }
 
-/// Every living process in the room: all that are visible where the agent is process 1, its
+/// Every living process in the sandbox: all that are visible where the agent is process 1, its
 /// descendants otherwise. The agent is left out.
 pub fn inhabitants() -> Vec<Process> {
     let own = process::id() as i32;
@@ -94,7 +94,7 @@ pub fn inhabitants() -> Vec<Process> {
     all.into_iter().filter(|p| p.pid != own && family.contains(&p.pid)).collect()
 }
 
-/// Kills every process in the room and waits until they are gone; returns how many there were.
+/// Kills every process in the sandbox and waits until they are gone; returns how many there were.
 pub fn kill_everything() -> u32 {
     kill_until_gone(|| {
         let all = inhabitants();
@@ -216,7 +216,7 @@ fn family(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
     }
 }
 
-/// The living processes that `/proc` shows; nothing where the room has none.
+/// The living processes that `/proc` shows; nothing where the sandbox has none.
 fn visible() -> Vec<Process> {
     let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
     folder

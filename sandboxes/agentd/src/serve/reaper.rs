@@ -1,6 +1,6 @@
 //! The one place that waits for processes.
 //!
-//! As process 1, and as a subreaper elsewhere, the agent inherits every orphan of the room, so one
+//! As process 1, and as a subreaper elsewhere, the agent inherits every orphan of the sandbox, so one
 //! thread waits for all children and hands the statuses of commands to those who asked. Waiting
 //! for single children elsewhere would race with it.
 
@@ -15,7 +15,7 @@ use std::{
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
 /// How often an agent without children looks whether an orphan came from elsewhere (a process
-/// that an engine put into the room).
+/// that an engine put into the sandbox).
 const IDLE: Duration = Duration::from_millis(500);
 
 /// How one command ended.

@@ -26,7 +26,7 @@ use super::{
     stream::{Input, PIECE, Stream},
     users::{self, Identity},
 };
-use crate::seal;
+use crate::hardening;
 
 /// How long a killed command may take to be dead before it is given up.
 const DEATH_LIMIT: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let mark = Mark::next();
     let started = Instant::now();
     let ended = Arc::new(Mutex::new(None));
-    let (argv, env, powers) = (&request.argv, &request.env, seal::of_commands());
+    let (argv, env, powers) = (&request.argv, &request.env, hardening::of_commands());
     let command =
         prepare(Launch { argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark });
     let spawned = command.and_then(|command| start(server, stream, command, mark, &ended));
@@ -149,7 +149,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     Ok(Reply::Exited(exited))
 }
 
-/// Starts the command. Where the room is full of what finished commands left behind, those go first.
+/// Starts the command. Where the sandbox is full of what finished commands left behind, those go first.
 fn start(
     server: &Server,
     stream: &Arc<Stream>,
@@ -195,7 +195,7 @@ fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
         .map_err(|error| from_errno(error, format!("working directory {}", request.cwd)))
 }
 
-/// A command that cannot be run ends as a shell would end it; only a room that cannot start any
+/// A command that cannot be run ends as a shell would end it; only a sandbox that cannot start any
 /// process refuses.
 fn not_started(
     server: &Server,

@@ -19,7 +19,7 @@ use rustix::{
 };
 
 use super::{processes::Mark, users::Identity};
-use crate::seal::Powers;
+use crate::hardening::Powers;
 
 /// The descriptor of the results pipe inside a command.
 const RESULTS: i32 = 3;
@@ -78,7 +78,7 @@ unsafe fn close_on_exec_from(first: u32) {
 }
 
 /// Where memory is short, a command is killed before the agent, and before anything of the host.
-/// Where the room does not let it say so, size decides, and the agent is small.
+/// Where the sandbox does not let it say so, size decides, and the agent is small.
 fn die_first() {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
@@ -121,7 +121,7 @@ pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
                 libc::signal(signal, libc::SIG_DFL);
             }
         }
-        // Where the room forbids it, descent alone tells whose a process is.
+        // Where the sandbox forbids it, descent alone tells whose a process is.
         let mark = Rlimit { current: Some(limit), maximum: Some(limit) };
         let _ = rustix::process::setrlimit(Resource::Rttime, mark);
         die_first();

@@ -9,7 +9,7 @@ use rustix::{
 };
 
 use super::{dispatch::Server, eviction, outbox::Outbox, processes, reaper::Reaper, spawn};
-use crate::seal;
+use crate::hardening;
 
 /// The stream ended, or the host asked for the end.
 const DONE: i32 = 0;
@@ -19,14 +19,14 @@ const PROTOCOL: i32 = 76;
 const BROKEN: i32 = 70;
 
 /// Serves over standard input and output until the stream ends; returns the exit status. Where it is
-/// told which defences to leave out (usually none), it puts the seal on first.
+/// told which defences to leave out (usually none), it puts the hardening on first.
 ///
-/// Over a pair of pipes an unsealed agent serves set-up lines, which are trusted, and tests.
-pub fn stdio(sealed: Option<&Vec<Defence>>) -> i32 {
-    let without = sealed.map_or(&[][..], |without| without);
-    let harden = || match sealed {
-        Some(without) => seal::put_on(without).map(drop),
-        // Nobody in the room may trace the agent or open its descriptors through /proc.
+/// Over a pair of pipes an unhardened agent serves set-up lines, which are trusted, and tests.
+pub fn stdio(leaks: Option<&Vec<Defence>>) -> i32 {
+    let without = leaks.map_or(&[][..], |without| without);
+    let harden = || match leaks {
+        Some(without) => hardening::put_on(without).map(drop),
+        // Nobody in the sandbox may trace the agent or open its descriptors through /proc.
         None => set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(|error| ("hide the agent's memory", error.into())),
     };
@@ -47,7 +47,7 @@ pub fn stdio(sealed: Option<&Vec<Defence>>) -> i32 {
 }
 
 /// Serves over any pair of descriptors (the two may be duplicates of one socket) until the stream
-/// ends, then kills everything that runs in the room; returns the exit status: 0 at the end of
+/// ends, then kills everything that runs in the sandbox; returns the exit status: 0 at the end of
 /// the stream, 76 where the host left the grammar, 70 where the agent could not start.
 pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
     if without.contains(&Defence::Eviction) {
@@ -61,7 +61,7 @@ pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
         }
     };
     let ended = read_frames(&reader, &server);
-    server.end_room();
+    server.end_sandbox();
     match ended {
         Ok(()) => {
             server.outbox.flush();
@@ -75,7 +75,7 @@ pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
 }
 
 fn begin(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
-    // Orphans come to the agent, so that no process of the room can leave its sight.
+    // Orphans come to the agent, so that no process of the sandbox can leave its sight.
     set_child_subreaper(Some(getpid()))?;
     spawn::guard_descriptors();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));

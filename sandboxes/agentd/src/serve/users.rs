@@ -1,6 +1,6 @@
 //! Who a command runs as.
 //!
-//! Read from the room's own files by hand: the C library would load its name services, which a
+//! Read from the sandbox's own files by hand: the C library would load its name services, which a
 //! static program cannot and an image without a C library does not have.
 
 use std::fs;
@@ -9,7 +9,7 @@ use proctor_wire::{Refusal, RefusalKind};
 use rustix::process::{getegid, geteuid};
 
 use super::refusal::refuse;
-use crate::seal;
+use crate::hardening;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -22,22 +22,22 @@ pub struct Identity {
 impl Identity {
     /// Who runs a command for which nobody is named: root, where the agent is somebody else.
     pub fn usual() -> Option<Self> {
-        seal::is_set_apart().then(|| Self { user: 0, group: 0, groups: Vec::new() })
+        hardening::is_set_apart().then(|| Self { user: 0, group: 0, groups: Vec::new() })
     }
 
-    /// Whether the agent is that user already, so that a room with one user needs no privilege.
+    /// Whether the agent is that user already, so that a sandbox with one user needs no privilege.
     pub fn is_own(&self) -> bool {
         self.user == geteuid().as_raw() && self.group == getegid().as_raw()
     }
 }
 
-/// Reads `uid`, `uid:gid` or a name of the room's `/etc/passwd`.
+/// Reads `uid`, `uid:gid` or a name of the sandbox's `/etc/passwd`.
 pub fn find(who: &str) -> Result<Identity, Refusal> {
     let passwd = read("/etc/passwd");
     let group = read("/etc/group");
     resolve(who, &passwd, &group)
-        .filter(|identity| !(seal::is_set_apart() && identity.user == seal::AGENT))
-        .ok_or_else(|| refuse(RefusalKind::BadRequest, format!("no user {who:?} in the room")))
+        .filter(|identity| !(hardening::is_set_apart() && identity.user == hardening::AGENT))
+        .ok_or_else(|| refuse(RefusalKind::BadRequest, format!("no user {who:?} in the sandbox")))
 }
 
 fn read(path: &str) -> String {

@@ -4,8 +4,8 @@ use super::list::{Attack, is_up, list, still_answers, withstands};
 use crate::{
     Command,
     conformance::{
-        Ground,
-        ground::{Outcome, ensure, path},
+        Fixture,
+        fixture::{Outcome, ensure, path},
     },
     wire::Defence,
 };
@@ -22,67 +22,67 @@ pub fn attacks() -> Vec<Attack> {
     ]
 }
 
-async fn agents_memory_is_read(ground: &Ground<'_>) -> Outcome {
-    withstands(&ground.room, include_str!("programs/agent_memory.py"), &[]).await?;
-    still_answers(&ground.room).await
+async fn agents_memory_is_read(fixture: &Fixture<'_>) -> Outcome {
+    withstands(&fixture.handle, include_str!("programs/agent_memory.py"), &[]).await?;
+    still_answers(&fixture.handle).await
 }
 
-async fn agents_descriptors_are_reached(ground: &Ground<'_>) -> Outcome {
-    withstands(&ground.room, include_str!("programs/agent_descriptors.py"), &[]).await?;
-    still_answers(&ground.room).await
+async fn agents_descriptors_are_reached(fixture: &Fixture<'_>) -> Outcome {
+    withstands(&fixture.handle, include_str!("programs/agent_descriptors.py"), &[]).await?;
+    still_answers(&fixture.handle).await
 }
 
-async fn agents_channel_is_written_to(ground: &Ground<'_>) -> Outcome {
-    withstands(&ground.room, include_str!("programs/agent_channel.py"), &[]).await?;
-    still_answers(&ground.room).await
+async fn agents_channel_is_written_to(fixture: &Fixture<'_>) -> Outcome {
+    withstands(&fixture.handle, include_str!("programs/agent_channel.py"), &[]).await?;
+    still_answers(&fixture.handle).await
 }
 
-async fn agent_is_signalled(ground: &Ground<'_>) -> Outcome {
-    // Where the room has one user only, the kernel's care for a process 1 is what is left.
-    let apart = if is_up(ground, Defence::AgentIdentity) { "apart" } else { "together" };
-    withstands(&ground.room, include_str!("programs/agent_signals.py"), &[apart]).await?;
-    still_answers(&ground.room).await
+async fn agent_is_signalled(fixture: &Fixture<'_>) -> Outcome {
+    // Where the sandbox has one user only, the kernel's care for a process 1 is what is left.
+    let apart = if is_up(fixture, Defence::AgentIdentity) { "apart" } else { "together" };
+    withstands(&fixture.handle, include_str!("programs/agent_signals.py"), &[apart]).await?;
+    still_answers(&fixture.handle).await
 }
 
-async fn agents_settings_are_changed(ground: &Ground<'_>) -> Outcome {
-    ground.needs("agent_identity").or_else(|skipped| match is_left_out(ground) {
+async fn agents_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("agent_identity").or_else(|skipped| match is_left_out(fixture) {
         true => Ok(()),
         false => Err(skipped),
     })?;
-    withstands(&ground.room, include_str!("programs/agent_settings.py"), &[]).await?;
-    still_answers(&ground.room).await
+    withstands(&fixture.handle, include_str!("programs/agent_settings.py"), &[]).await?;
+    still_answers(&fixture.handle).await
 }
 
 /// Left out by a test, which wants to see the attack succeed.
-fn is_left_out(ground: &Ground<'_>) -> bool {
-    ground.enforcement.not_enforced.iter().any(|entry| entry.ends_with("left out by a test"))
+fn is_left_out(fixture: &Fixture<'_>) -> bool {
+    fixture.enforcement.not_enforced.iter().any(|entry| entry.ends_with("left out by a test"))
 }
 
-async fn agents_user_is_taken(ground: &Ground<'_>) -> Outcome {
-    ground.needs("agent_identity")?;
-    withstands(&ground.room, include_str!("programs/agent_user.py"), &[]).await?;
+async fn agents_user_is_taken(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("agent_identity")?;
+    withstands(&fixture.handle, include_str!("programs/agent_user.py"), &[]).await?;
     let mut command = Command::shell("id -u");
     command.user = Some("65432".to_owned());
-    let done = ground.room.run(command).await;
+    let done = fixture.handle.run(command).await;
     let ran = done.is_ok_and(|done| done.stdout.text().contains("65432"));
     ensure!(!ran, "a command ran as the agent's user");
     // A program that belongs to that user and asks to be run as it.
     let line = "cp /usr/bin/id /tmp/id && chown 65432 /tmp/id && chmod 4755 /tmp/id && /tmp/id -u";
-    let said = ground.sh(line).await?.stdout.text();
+    let said = fixture.sh(line).await?.stdout.text();
     ensure!(said.trim() != "65432", "a set-uid program became the agent's user");
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }
 
-/// The agent is started from a file; nobody may put another in its place for the next room.
-async fn agents_program_is_replaced(ground: &Ground<'_>) -> Outcome {
+/// The agent is started from a file; nobody may put another in its place for the next sandbox.
+async fn agents_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in $(find / -xdev -name '*agentd*' -type f 2>/dev/null); do \
                 echo evil > $f; done; echo evil > /proc/1/exe; true";
-    ground.sh(line).await?;
-    still_answers(&ground.room).await?;
-    let mut fresh = ground.open(super::list::small()).await?;
-    let answers = still_answers(fresh.room()).await;
-    let evil = fresh.room().stat(&path("/tmp/id")).await;
+    fixture.sh(line).await?;
+    still_answers(&fixture.handle).await?;
+    let mut fresh = fixture.open(super::list::small()).await?;
+    let answers = still_answers(fresh.handle()).await;
+    let evil = fresh.handle().stat(&path("/tmp/id")).await;
     fresh.close().await?;
-    ensure!(evil?.is_none(), "a fresh room holds another room's file");
+    ensure!(evil?.is_none(), "a fresh sandbox holds another sandbox's file");
     answers
 }

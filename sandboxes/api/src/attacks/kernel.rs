@@ -4,12 +4,12 @@ use super::list::{Attack, list, still_answers, withstands};
 use crate::{
     Command,
     conformance::{
-        Ground,
-        ground::{Outcome, ensure, must, path},
+        Fixture,
+        fixture::{Outcome, ensure, must, path},
     },
 };
 
-/// What is covered in every room.
+/// What is covered in every sandbox.
 const COVERED: &str = include_str!("../../../../configs/sandbox/covered-paths.txt");
 
 pub fn attacks() -> Vec<Attack> {
@@ -24,34 +24,34 @@ pub fn attacks() -> Vec<Attack> {
     ]
 }
 
-async fn dangerous_system_calls_are_made(ground: &Ground<'_>) -> Outcome {
-    withstands(&ground.room, include_str!("programs/system_calls.py"), &[]).await?;
-    still_answers(&ground.room).await
+async fn dangerous_system_calls_are_made(fixture: &Fixture<'_>) -> Outcome {
+    withstands(&fixture.handle, include_str!("programs/system_calls.py"), &[]).await?;
+    still_answers(&fixture.handle).await
 }
 
-async fn rare_socket_families_are_opened(ground: &Ground<'_>) -> Outcome {
-    withstands(&ground.room, include_str!("programs/socket_families.py"), &[]).await
+async fn rare_socket_families_are_opened(fixture: &Fixture<'_>) -> Outcome {
+    withstands(&fixture.handle, include_str!("programs/socket_families.py"), &[]).await
 }
 
 /// The 32-bit interface has numbers of its own, which the list of calls does not hold.
-async fn programs_for_another_interface_are_run(ground: &Ground<'_>) -> Outcome {
-    withstands(&ground.room, include_str!("programs/other_interface.py"), &[]).await?;
-    still_answers(&ground.room).await
+async fn programs_for_another_interface_are_run(fixture: &Fixture<'_>) -> Outcome {
+    withstands(&fixture.handle, include_str!("programs/other_interface.py"), &[]).await?;
+    still_answers(&fixture.handle).await
 }
 
-async fn device_nodes_are_made(ground: &Ground<'_>) -> Outcome {
-    withstands(&ground.room, include_str!("programs/devices.py"), &[]).await
+async fn device_nodes_are_made(fixture: &Fixture<'_>) -> Outcome {
+    withstands(&fixture.handle, include_str!("programs/devices.py"), &[]).await
 }
 
-async fn set_uid_programs_raise_their_user(ground: &Ground<'_>) -> Outcome {
-    must(&ground.sh("cp /usr/bin/id /var/tmp/id && chmod 6755 /var/tmp/id").await?)?;
+async fn set_uid_programs_raise_their_user(fixture: &Fixture<'_>) -> Outcome {
+    must(&fixture.sh("cp /usr/bin/id /var/tmp/id && chmod 6755 /var/tmp/id").await?)?;
     let mut command = Command::new(["/var/tmp/id", "-u"]);
     // Root is there in any case; here somebody else tries to become it.
     command.user = Some("1000:1000".to_owned());
-    let done = match ground.room.run(command).await {
-        // A room with one user has nobody to raise.
+    let done = match fixture.handle.run(command).await {
+        // A sandbox with one user has nobody to raise.
         Err(error) if !error.is_broken() => {
-            ground.needs("other users")?;
+            fixture.needs("other users")?;
             return Err(error.into());
         }
         other => other?,
@@ -59,22 +59,22 @@ async fn set_uid_programs_raise_their_user(ground: &Ground<'_>) -> Outcome {
     let said = done.stdout.text();
     ensure!(said.trim() != "0", "a set-uid program became root");
     let line = "setcap cap_sys_admin+ep /var/tmp/id 2>/dev/null && echo set; true";
-    let said = must(&ground.sh(line).await?)?;
+    let said = must(&fixture.sh(line).await?)?;
     ensure!(said.is_empty(), "a file was given a capability");
     Ok(())
 }
 
-async fn core_dumps_are_written(ground: &Ground<'_>) -> Outcome {
+async fn core_dumps_are_written(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir /tmp/cores && cd /tmp/cores && ulimit -c unlimited 2>/dev/null; \
                 python3 -c 'import os; os.abort()' 2>/dev/null; ulimit -H -c; ls";
-    let said = must(&ground.sh(line).await?)?;
+    let said = must(&fixture.sh(line).await?)?;
     ensure!(said == "0\n", "{said:?}");
     Ok(())
 }
 
-async fn machines_state_is_read_and_set(ground: &Ground<'_>) -> Outcome {
+async fn machines_state_is_read_and_set(fixture: &Fixture<'_>) -> Outcome {
     let list: Vec<&str> = COVERED.lines().filter(|line| line.starts_with('/')).collect();
-    ground.room.write(&path("/tmp/covered"), list.join("\n").as_bytes(), None).await?;
-    withstands(&ground.room, include_str!("programs/proc_secrets.py"), &[]).await?;
-    still_answers(&ground.room).await
+    fixture.handle.write(&path("/tmp/covered"), list.join("\n").as_bytes(), None).await?;
+    withstands(&fixture.handle, include_str!("programs/proc_secrets.py"), &[]).await?;
+    still_answers(&fixture.handle).await
 }

@@ -6,10 +6,10 @@ use proctor_types::SandboxSpec;
 
 use super::{agent, kernel, memory, neighbours, paths, processes, storage};
 use crate::{
-    Command, Room,
+    Command, SandboxHandle,
     conformance::{
         Failed,
-        ground::{ensure, must},
+        fixture::{ensure, must},
         kit::Body,
     },
     wire::Defence,
@@ -18,7 +18,7 @@ use crate::{
 /// One attack.
 pub struct Attack {
     pub name: &'static str,
-    /// Without these defences it succeeds, on a native room of the machine's root. Empty where
+    /// Without these defences it succeeds, on a native sandbox of the machine's root. Empty where
     /// showing so would harm the machine.
     pub undone_by: &'static [Defence],
     pub(super) limits: fn() -> SandboxSpec,
@@ -32,13 +32,13 @@ macro_rules! list {
             name: stringify!($name),
             undone_by: &[$($crate::wire::Defence::$defence),*],
             limits: $crate::attacks::list::small,
-            body: |ground| Box::pin($name(ground)),
+            body: |fixture| Box::pin($name(fixture)),
         }),*]
     };
 }
 pub(super) use list;
 
-/// A room in which exhausting something takes a second.
+/// A sandbox in which exhausting something takes a second.
 pub(super) fn small() -> SandboxSpec {
     SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
 }
@@ -62,7 +62,7 @@ pub fn attacks() -> Vec<Attack> {
 /// What every attack program begins with.
 const PRELUDE: &str = include_str!("programs/prelude.py");
 
-/// A Python program of the attacker's, run as root of the room.
+/// A Python program of the attacker's, run as root of the sandbox.
 pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
     let text = format!("{PRELUDE}\n{text}\nprint('done')\n");
     let mut argv = vec!["python3".to_owned(), "-c".to_owned(), text];
@@ -71,8 +71,12 @@ pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
 }
 
 /// Runs a program that tries many things, and holds that it came to its end and none worked.
-pub(super) async fn withstands(room: &Room, text: &str, arguments: &[&str]) -> Result<(), Failed> {
-    let done = room.run(program(text, arguments)).await?;
+pub(super) async fn withstands(
+    handle: &SandboxHandle,
+    text: &str,
+    arguments: &[&str],
+) -> Result<(), Failed> {
+    let done = handle.run(program(text, arguments)).await?;
     let said = must(&done)?;
     let worked: Vec<_> = said.lines().filter(|line| line.starts_with("BREACH")).take(5).collect();
     ensure!(worked.is_empty(), "{}", worked.join("; "));
@@ -80,19 +84,19 @@ pub(super) async fn withstands(room: &Room, text: &str, arguments: &[&str]) -> R
     Ok(())
 }
 
-/// The room's agent still answers, and commands still run.
-pub(super) async fn still_answers(room: &Room) -> Result<(), Failed> {
+/// The sandbox's agent still answers, and commands still run.
+pub(super) async fn still_answers(handle: &SandboxHandle) -> Result<(), Failed> {
     let answer = async {
-        room.ping().await?;
-        must(&room.run(Command::shell("echo well")).await?)
+        handle.ping().await?;
+        must(&handle.run(Command::shell("echo well")).await?)
     };
     let said = tokio::time::timeout(Duration::from_secs(30), answer).await;
-    let said = said.map_err(|_| Failed::Wrong("the room does not answer any more".into()))??;
+    let said = said.map_err(|_| Failed::Wrong("the sandbox does not answer any more".into()))??;
     ensure!(said == "well\n", "{said:?}");
     Ok(())
 }
 
-/// Whether the room is the way the defence leaves it.
-pub(super) fn is_up(ground: &crate::conformance::Ground<'_>, defence: Defence) -> bool {
-    ground.needs(defence.name()).is_ok()
+/// Whether the sandbox is the way the defence leaves it.
+pub(super) fn is_up(fixture: &crate::conformance::Fixture<'_>, defence: Defence) -> bool {
+    fixture.needs(defence.name()).is_ok()
 }

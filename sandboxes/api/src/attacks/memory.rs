@@ -1,4 +1,4 @@
-//! At memory: the room's, the runtime's, and what belongs to nobody.
+//! At memory: the sandbox's, the runtime's, and what belongs to nobody.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::list::{Attack, list, program, still_answers, withstands};
 use crate::{
     Command,
     conformance::{
-        Ground,
-        ground::{Outcome, ensure, must},
+        Fixture,
+        fixture::{Outcome, ensure, must},
     },
 };
 
@@ -21,65 +21,65 @@ pub fn attacks() -> Vec<Attack> {
     ]
 }
 
-async fn memory_is_exhausted(ground: &Ground<'_>) -> Outcome {
-    ground.needs("memory")?;
+async fn memory_is_exhausted(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("memory")?;
     for _ in 0..2 {
         let hog = "x = bytearray(1 << 30); print(len(x))";
-        let done = ground.room.run(Command::new(["python3", "-c", hog])).await?;
+        let done = fixture.handle.run(Command::new(["python3", "-c", hog])).await?;
         ensure!(!done.success(), "a gibibyte was had under a limit of 256 MiB");
-        still_answers(&ground.room).await?;
+        still_answers(&fixture.handle).await?;
     }
     Ok(())
 }
 
-async fn memory_is_left_to_nobody(ground: &Ground<'_>) -> Outcome {
-    ground.needs("memory")?;
+async fn memory_is_left_to_nobody(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("memory")?;
     // It may be killed on its way; what counts is what is there afterwards.
-    let done = ground.room.run(program(include_str!("programs/shared_memory.py"), &[])).await?;
+    let done = fixture.handle.run(program(include_str!("programs/shared_memory.py"), &[])).await?;
     let said = done.stdout.text();
     ensure!(!said.contains("BREACH"), "{said}");
-    still_answers(&ground.room).await?;
-    let left = must(&ground.sh("tail -n +2 /proc/sysvipc/shm | wc -l").await?)?;
+    still_answers(&fixture.handle).await?;
+    let left = must(&fixture.sh("tail -n +2 /proc/sysvipc/shm | wc -l").await?)?;
     ensure!(left.trim() == "0", "{} segments outlive their process", left.trim());
     let work = "x = bytearray(150 << 20); print(len(x))";
-    must(&ground.room.run(Command::new(["python3", "-c", work])).await?)?;
+    must(&fixture.handle.run(Command::new(["python3", "-c", work])).await?)?;
     Ok(())
 }
 
-/// Written files are memory in some rooms. With all of it taken the agent must still be there.
-async fn memory_is_taken_by_files_and_processes(ground: &Ground<'_>) -> Outcome {
-    ground.needs("memory")?;
+/// Written files are memory in some sandboxes. With all of it taken the agent must still be there.
+async fn memory_is_taken_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("memory")?;
     let fill =
         "head -c 300M /dev/zero > /var/tmp/fill; head -c 300M /dev/zero > /dev/shm/fill; true";
-    ground.sh(fill).await?;
+    fixture.sh(fill).await?;
     for _ in 0..3 {
         let hog = "x = bytearray(300 << 20); print(len(x))";
-        let done = ground.room.run(Command::new(["python3", "-c", hog])).await?;
+        let done = fixture.handle.run(Command::new(["python3", "-c", hog])).await?;
         ensure!(!done.success(), "300 MiB beside full files under a limit of 256 MiB");
     }
-    ground.sh("rm -f /var/tmp/fill /dev/shm/fill").await?;
-    still_answers(&ground.room).await
+    fixture.sh("rm -f /var/tmp/fill /dev/shm/fill").await?;
+    still_answers(&fixture.handle).await
 }
 
-async fn machines_rations_are_taken(ground: &Ground<'_>) -> Outcome {
-    if ground.enforcement.not_enforced.iter().any(|e| e.starts_with("rations: watches")) {
-        ground.needs("rations")?;
+async fn machines_rations_are_taken(fixture: &Fixture<'_>) -> Outcome {
+    if fixture.enforcement.not_enforced.iter().any(|e| e.starts_with("rations: watches")) {
+        fixture.needs("rations")?;
     }
-    withstands(&ground.room, include_str!("programs/rations.py"), &[]).await?;
-    still_answers(&ground.room).await
+    withstands(&fixture.handle, include_str!("programs/rations.py"), &[]).await?;
+    still_answers(&fixture.handle).await
 }
 
-async fn output_floods_the_runtime(ground: &Ground<'_>) -> Outcome {
+async fn output_floods_the_runtime(fixture: &Fixture<'_>) -> Outcome {
     let before = resident_kb();
     let flood = "yes & yes >&2 & head -c 1G /dev/zero & cat /dev/urandom >&2 & sleep 60";
-    let done = ground.room.run(Command::shell(flood).time_limit(Duration::from_secs(3))).await?;
+    let done = fixture.handle.run(Command::shell(flood).time_limit(Duration::from_secs(3))).await?;
     ensure!(done.exited.timed_out, "{:?}", done.exited);
     let kept = done.stdout.head.len() + done.stdout.tail.len();
     ensure!(kept <= 2 << 20, "{kept} bytes of output were kept");
     ensure!(done.stdout.total > 2 << 20, "{} bytes are no flood", done.stdout.total);
     let grown = resident_kb().saturating_sub(before);
     ensure!(grown < 128 << 10, "the runtime grew by {grown} KiB");
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }
 
 /// The runtime's own memory: that of this process.

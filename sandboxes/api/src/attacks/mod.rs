@@ -1,9 +1,9 @@
 //! The attacks that every back end withstands.
 //!
 //! An attack is a program that tries to reach the agent, the kernel, the machine's memory or another
-//! room. It is withstood where nothing of it works, another room that runs meanwhile still answers, and
-//! nothing of the attacked room is left afterwards. Like a check of the conformance kit, it may be
-//! skipped for one reason only: what it looks at is listed as not enforced in the room's own
+//! sandbox. It is withstood where nothing of it works, another sandbox that runs meanwhile still answers, and
+//! nothing of the attacked sandbox is left afterwards. Like a check of the conformance kit, it may be
+//! skipped for one reason only: what it looks at is listed as not enforced in the sandbox's own
 //! [`Enforcement`](crate::Enforcement).
 //!
 //! Where that is cheap, an attack names the defences without which it succeeds; a test takes them down

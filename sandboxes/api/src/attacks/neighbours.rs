@@ -1,22 +1,22 @@
-//! At other rooms: their doors, sockets, memory, processes and files.
+//! At other sandboxes: their proxies, sockets, memory, processes and files.
 
 use super::list::{Attack, list, small, still_answers, withstands};
 use crate::{
     Command,
     conformance::{
-        Ground,
-        ground::{Outcome, ensure, must},
+        Fixture,
+        fixture::{Outcome, ensure, must},
     },
 };
 
 pub fn attacks() -> Vec<Attack> {
-    list![another_rooms_doors_are_tried [], another_rooms_things_are_looked_for []]
+    list![another_sandboxes_proxy_are_tried [], another_sandboxes_things_are_looked_for []]
 }
 
-/// A room's door (its gateway, with the token that it was given) listens inside that room alone.
-async fn another_rooms_doors_are_tried(ground: &Ground<'_>) -> Outcome {
-    let mut other = ground.open(small()).await?;
-    let port = match other.room().listen(0).await {
+/// A sandbox's proxy (its gateway, with the token that it was given) listens inside that sandbox alone.
+async fn another_sandboxes_proxy_are_tried(fixture: &Fixture<'_>) -> Outcome {
+    let mut other = fixture.open(small()).await?;
+    let port = match other.handle().listen(0).await {
         Ok(port) => port,
         Err(error) => {
             other.close().await?;
@@ -28,25 +28,25 @@ async fn another_rooms_doors_are_tried(ground: &Ground<'_>) -> Outcome {
         \x20   tried(f'connect to {address}', lambda: socket.create_connection((address, port), 2))\n\
         for line in open('/proc/net/tcp').read().splitlines()[1:]:\n\
         \x20   if line.split()[3] == '0A': breach('a listener', line)\n";
-    let outcome = withstands(&ground.room, text, &[&port.to_string()]).await;
+    let outcome = withstands(&fixture.handle, text, &[&port.to_string()]).await;
     other.close().await?;
     outcome
 }
 
-async fn another_rooms_things_are_looked_for(ground: &Ground<'_>) -> Outcome {
-    let mut other = ground.open(small()).await?;
-    // There for as long as the other room's command runs.
+async fn another_sandboxes_things_are_looked_for(fixture: &Fixture<'_>) -> Outcome {
+    let mut other = fixture.open(small()).await?;
+    // There for as long as the other sandbox's command runs.
     let plant = "import socket, ctypes, time, os\n\
         s = socket.socket(socket.AF_UNIX); s.bind('\\0proctor-neighbour'); s.listen()\n\
         c = ctypes.CDLL(None); m = c.shmget(0x70726f63, 4096, 0o1666); c.shmat(m, None, 0)\n\
         for p in ('/tmp', '/dev/shm', '/var/tmp'): open(p + '/neighbour', 'w').write('x')\n\
         os.mkfifo('/tmp/up'); time.sleep(60)\n";
-    let room = std::sync::Arc::clone(other.room());
+    let handle = std::sync::Arc::clone(other.handle());
     let planted = tokio::spawn(async move {
-        room.run(Command::new(["python3", "-c", plant, "proctor-neighbour"])).await
+        handle.run(Command::new(["python3", "-c", plant, "proctor-neighbour"])).await
     });
     let up = "until [ -p /tmp/up ]; do sleep 0.05; done";
-    let ready = crate::conformance::ground::sh(other.room(), up).await;
+    let ready = crate::conformance::fixture::sh(other.handle(), up).await;
     let text = "tried('its socket', lambda: socket.socket(socket.AF_UNIX).connect('\\0proctor-neighbour'))\n\
         if libc.shmget(0x70726f63, 4096, 0) >= 0: breach('its shared memory')\n\
         for p in ('/tmp', '/dev/shm', '/var/tmp'):\n\
@@ -54,11 +54,11 @@ async fn another_rooms_things_are_looked_for(ground: &Ground<'_>) -> Outcome {
         for pid in filter(str.isdigit, os.listdir('/proc')):\n\
         \x20   if pid != str(os.getpid()) and b'proctor-neighbour' in open(f'/proc/{pid}/cmdline', 'rb').read():\n\
         \x20       breach('its process', pid)\n";
-    let outcome = withstands(&ground.room, text, &[]).await;
+    let outcome = withstands(&fixture.handle, text, &[]).await;
     other.close().await?;
     let ended = planted.await;
     must(&ready?)?;
-    ensure!(matches!(ended, Ok(Err(_))), "the other room's command ended before: {ended:?}");
+    ensure!(matches!(ended, Ok(Err(_))), "the other sandbox's command ended before: {ended:?}");
     outcome?;
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::list::{Attack, list, program, still_answers};
 use crate::{
     conformance::{
-        Ground,
-        ground::{Outcome, ensure, must, path, wrong},
+        Fixture,
+        fixture::{Outcome, ensure, must, path, wrong},
     },
     wire::{EntryKind, SnapshotRequest},
 };
@@ -20,24 +20,23 @@ pub fn attacks() -> Vec<Attack> {
     ]
 }
 
-async fn folder_becomes_a_link_between_look_and_write(ground: &Ground<'_>) -> Outcome {
-    let room = Arc::clone(&ground.room);
-    let swapping =
-        tokio::spawn(
-            async move { room.run(program(include_str!("programs/exchange.py"), &[])).await },
-        );
+async fn folder_becomes_a_link_between_look_and_write(fixture: &Fixture<'_>) -> Outcome {
+    let handle = Arc::clone(&fixture.handle);
+    let swapping = tokio::spawn(async move {
+        handle.run(program(include_str!("programs/exchange.py"), &[])).await
+    });
     let bound = path("/testbed");
     let mut written = 0;
     for number in 0..400 {
-        let name = path(&format!("/testbed/door/file-{number}"));
+        let name = path(&format!("/testbed/proxy/file-{number}"));
         // Refused or not: what counts is where it went.
-        written += u32::from(ground.room.write_beneath(&bound, &name, b"x", None).await.is_ok());
+        written += u32::from(fixture.handle.write_beneath(&bound, &name, b"x", None).await.is_ok());
         if number % 20 == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    let outside = must(&ground.sh("ls -A /outside 2>/dev/null | wc -l").await?)?;
-    ground.room.write(&path("/testbed/stop"), b"", None).await?;
+    let outside = must(&fixture.sh("ls -A /outside 2>/dev/null | wc -l").await?)?;
+    fixture.handle.write(&path("/testbed/stop"), b"", None).await?;
     let swapped = swapping.await.map_err(|error| wrong(error.to_string()))??;
     ensure!(swapped.stdout.text().contains("swapping"), "nothing was swapped: {swapped:?}");
     ensure!(outside.trim() == "0", "{} files went out", outside.trim());
@@ -45,40 +44,40 @@ async fn folder_becomes_a_link_between_look_and_write(ground: &Ground<'_>) -> Ou
     Ok(())
 }
 
-async fn work_folder_becomes_a_link(ground: &Ground<'_>) -> Outcome {
+async fn work_folder_becomes_a_link(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /outside /testbed/inner && ln -s /outside /testbed/out && \
                 ln -s ../outside /testbed/up && ln -s /proc/self/root /testbed/root && \
                 ln -s /proc/1/root /testbed/other && ln -s /dev/zero /testbed/zero";
-    must(&ground.sh(line).await?)?;
+    must(&fixture.sh(line).await?)?;
     let bound = path("/testbed");
     for name in ["out/x", "up/x", "root/outside/x", "other/outside/x", "inner/../../outside/x"] {
         let name = path(&format!("/testbed/{name}"));
-        let wrote = ground.room.write_beneath(&bound, &name, b"x", None).await;
+        let wrote = fixture.handle.write_beneath(&bound, &name, b"x", None).await;
         ensure!(wrote.is_err(), "{name} was written");
     }
-    let seen = must(&ground.sh("ls -A /outside").await?)?;
+    let seen = must(&fixture.sh("ls -A /outside").await?)?;
     ensure!(seen.is_empty(), "{seen:?}");
-    let wrote = ground.room.write_beneath(&bound, &path("/testbed/zero"), b"x", None).await;
+    let wrote = fixture.handle.write_beneath(&bound, &path("/testbed/zero"), b"x", None).await;
     ensure!(wrote.is_err(), "a device was written to");
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }
 
-async fn hard_link_carries_a_write_out(ground: &Ground<'_>) -> Outcome {
+async fn hard_link_carries_a_write_out(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /outside /testbed && echo kept > /outside/file && \
                 ln /outside/file /testbed/file";
-    must(&ground.sh(line).await?)?;
-    ground.room.write_beneath(&path("/testbed"), &path("/testbed/file"), b"new\n", None).await?;
-    let said = must(&ground.sh("cat /outside/file /testbed/file").await?)?;
+    must(&fixture.sh(line).await?)?;
+    fixture.handle.write_beneath(&path("/testbed"), &path("/testbed/file"), b"new\n", None).await?;
+    let said = must(&fixture.sh("cat /outside/file /testbed/file").await?)?;
     ensure!(said == "kept\nnew\n", "{said:?}");
     Ok(())
 }
 
 /// A reader that opens what it finds would wait for ever, or read without end.
-async fn special_files_are_laid_out(ground: &Ground<'_>) -> Outcome {
+async fn special_files_are_laid_out(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /testbed && cd /testbed && mkfifo pipe && ln -s /dev/zero zero && \
                 ln -s /proc/1/mem mem && ln -s pipe link && ln -s self self && \
                 python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"";
-    must(&ground.sh(line).await?)?;
+    must(&fixture.sh(line).await?)?;
     let request = SnapshotRequest {
         root: path("/testbed"),
         fresh: true,
@@ -86,16 +85,16 @@ async fn special_files_are_laid_out(ground: &Ground<'_>) -> Outcome {
         file_limit: 1 << 20,
         entry_limit: 1_000,
     };
-    let reply = ground.room.snapshot(request);
+    let reply = fixture.handle.snapshot(request);
     let reply = tokio::time::timeout(Duration::from_secs(20), reply).await;
     let (reply, _) = reply.map_err(|_| wrong("the snapshot hangs"))??;
     let files = reply.changed.iter().filter(|entry| entry.kind == EntryKind::File).count();
     ensure!(files == 0, "a special file is taken for a file");
     for name in ["pipe", "socket", "zero", "mem", "self"] {
         let at = path(&format!("/testbed/{name}"));
-        let read = ground.room.read(&at, 1 << 20);
+        let read = fixture.handle.read(&at, 1 << 20);
         let read = tokio::time::timeout(Duration::from_secs(20), read).await;
         ensure!(matches!(read, Ok(Err(_))), "{name}: {read:?}");
     }
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }

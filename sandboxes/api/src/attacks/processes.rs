@@ -6,41 +6,41 @@ use super::list::{Attack, list, program, still_answers};
 use crate::{
     Command,
     conformance::{
-        Ground,
-        ground::{Outcome, ensure, must, path, until_empty},
+        Fixture,
+        fixture::{Outcome, ensure, must, path, until_empty},
     },
     wire::SnapshotRequest,
 };
 
 pub fn attacks() -> Vec<Attack> {
     list![
-        fork_bomb_fills_the_room [],
+        fork_bomb_fills_the_sandbox [],
         swarm_outlives_its_command [Eviction],
-        threads_fill_the_room [],
+        threads_fill_the_sandbox [],
         processor_is_hogged [],
     ]
 }
 
-async fn fork_bomb_fills_the_room(ground: &Ground<'_>) -> Outcome {
-    ground.needs("processes")?;
+async fn fork_bomb_fills_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("processes")?;
     let bomb = Command::shell("b() { b | b & }; (b); while :; do :; done")
         .time_limit(Duration::from_secs(2));
-    let done = ground.room.run(bomb).await?;
+    let done = fixture.handle.run(bomb).await?;
     ensure!(done.exited.timed_out, "the bomb ended by itself: {:?}", done.exited);
-    until_empty(&ground.room).await?;
-    still_answers(&ground.room).await
+    until_empty(&fixture.handle).await?;
+    still_answers(&fixture.handle).await
 }
 
-/// The agent's own threads count as well: a full room must not keep it from working, or a model could
+/// The agent's own threads count as well: a full sandbox must not keep it from working, or a model could
 /// turn any trial into a fault of the sandbox.
-async fn swarm_outlives_its_command(ground: &Ground<'_>) -> Outcome {
-    ground.needs("processes")?;
-    let done = ground.room.run(program(include_str!("programs/swarm.py"), &[])).await?;
+async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("processes")?;
+    let done = fixture.handle.run(program(include_str!("programs/swarm.py"), &[])).await?;
     let said = must(&done)?;
     let alive: u32 = said.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
     ensure!(alive >= 50, "the swarm is no swarm: {said:?}");
-    still_answers(&ground.room).await?;
-    ground.room.write(&path("/testbed/after"), b"x", None).await?;
+    still_answers(&fixture.handle).await?;
+    fixture.handle.write(&path("/testbed/after"), b"x", None).await?;
     let request = SnapshotRequest {
         root: path("/testbed"),
         fresh: true,
@@ -48,28 +48,28 @@ async fn swarm_outlives_its_command(ground: &Ground<'_>) -> Outcome {
         file_limit: 1 << 20,
         entry_limit: 1_000,
     };
-    ground.room.snapshot(request).await?;
+    fixture.handle.snapshot(request).await?;
     Ok(())
 }
 
-async fn threads_fill_the_room(ground: &Ground<'_>) -> Outcome {
-    ground.needs("processes")?;
+async fn threads_fill_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("processes")?;
     let text = "import threading\nn = 0\n\
         try:\n    while n < 2000:\n\
         \x20       threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); n += 1\n\
         except RuntimeError: pass\n\
         if n >= 100: breach('started', n, 'threads')\n";
-    let done = ground.room.run(program(&format!("{text}sys.stdout.flush()"), &[])).await?;
+    let done = fixture.handle.run(program(&format!("{text}sys.stdout.flush()"), &[])).await?;
     let said = done.stdout.text();
     ensure!(said == "done\n", "{said:?} {}", done.stderr.text());
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }
 
-async fn processor_is_hogged(ground: &Ground<'_>) -> Outcome {
+async fn processor_is_hogged(fixture: &Fixture<'_>) -> Outcome {
     let hogs = "for n in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done; \
                 renice -n -20 -p $$ >/dev/null 2>&1 && echo raised; sleep 60";
-    let done = ground.room.run(Command::shell(hogs).time_limit(Duration::from_secs(2))).await?;
+    let done = fixture.handle.run(Command::shell(hogs).time_limit(Duration::from_secs(2))).await?;
     ensure!(done.exited.timed_out, "{:?}", done.exited);
     ensure!(!done.stdout.text().contains("raised"), "a process took precedence over the machine's");
-    until_empty(&ground.room).await
+    until_empty(&fixture.handle).await
 }

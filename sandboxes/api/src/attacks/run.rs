@@ -13,28 +13,28 @@ use proctor_types::SandboxSpec;
 
 use super::list::{Attack, attacks};
 use crate::{
-    Backend, Command, Prepared, Room, RoomSpec,
+    Backend, Command, Prepared, SandboxHandle, SandboxRequest,
     conformance::{
-        CheckResult, Failed, Ground,
-        ground::{Outcome, ensure, wrong},
+        CheckResult, Failed, Fixture,
+        fixture::{Outcome, ensure, wrong},
     },
 };
 
-/// How long one attack may take before it counts as having hung the room.
+/// How long one attack may take before it counts as having hung the sandbox.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long a command of the other room may take meanwhile. It takes a millisecond on an idle machine;
-/// a room that is starved would not answer at all.
+/// How long a command of the other sandbox may take meanwhile. It takes a millisecond on an idle machine;
+/// a sandbox that is starved would not answer at all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long what a room held may take to be gone.
+/// How long what a sandbox held may take to be gone.
 const RETURN: Duration = Duration::from_secs(15);
 
-/// Names of what the back end's rooms hold on the machine now: processes, control groups, mounts,
+/// Names of what the back end's sandboxes hold on the machine now: processes, control groups, mounts,
 /// containers.
 pub type Census<'a> = &'a (dyn Fn() -> Vec<String> + Sync);
 
-/// Runs all attacks, each on a room of its own, beside one room that works on.
+/// Runs all attacks, each on a sandbox of its own, beside one sandbox that works on.
 pub async fn run_attacks(
     backend: &dyn Backend,
     prepared: &Prepared,
@@ -46,7 +46,7 @@ pub async fn run_attacks(
         let started = Instant::now();
         let outcome = match &bystander {
             Ok(bystander) => one(backend, prepared, &attack, census, bystander).await,
-            Err(failed) => Err(wrong(format!("no room to look at: {failed}"))),
+            Err(failed) => Err(wrong(format!("no sandbox to look at: {failed}"))),
         };
         results.push(result(&attack, outcome, started.elapsed()));
     }
@@ -55,12 +55,12 @@ pub async fn run_attacks(
         && let Some(last) = results.last_mut()
     {
         last.passed = false;
-        last.why = Some(format!("the other room does not close: {fault}"));
+        last.why = Some(format!("the other sandbox does not close: {fault}"));
     }
     results
 }
 
-/// Whether an attack works on this back end's rooms: what it showed.
+/// Whether an attack works on this back end's sandboxes: what it showed.
 ///
 /// # Errors
 /// Says so where it was withstood after all.
@@ -93,21 +93,21 @@ async fn one(
     returned
 }
 
-/// Runs an attack on a room of its own and closes that.
+/// Runs an attack on a sandbox of its own and closes that.
 async fn strike(backend: &dyn Backend, prepared: &Prepared, attack: &Attack) -> Outcome {
     let mut sandbox = backend.open(&spec(prepared, (attack.limits)(), attack.name)).await?;
-    let (room, enforcement) = (Arc::clone(sandbox.room()), sandbox.enforcement().clone());
-    let ground = Ground { backend, prepared, room, enforcement };
-    let outcome = tokio::time::timeout(LIMIT, (attack.body)(&ground)).await;
-    let outcome =
-        outcome.unwrap_or_else(|_| Err(wrong(format!("the room hung for {} s", LIMIT.as_secs()))));
+    let (handle, enforcement) = (Arc::clone(sandbox.handle()), sandbox.enforcement().clone());
+    let fixture = Fixture { backend, prepared, handle, enforcement };
+    let outcome = tokio::time::timeout(LIMIT, (attack.body)(&fixture)).await;
+    let outcome = outcome
+        .unwrap_or_else(|_| Err(wrong(format!("the sandbox hung for {} s", LIMIT.as_secs()))));
     let closed = sandbox.close().await;
     outcome?;
     Ok(closed?)
 }
 
-fn spec(prepared: &Prepared, limits: SandboxSpec, purpose: &str) -> RoomSpec {
-    RoomSpec { environment: prepared.clone(), limits, purpose: format!("attack {purpose}") }
+fn spec(prepared: &Prepared, limits: SandboxSpec, purpose: &str) -> SandboxRequest {
+    SandboxRequest { environment: prepared.clone(), limits, purpose: format!("attack {purpose}") }
 }
 
 async fn returned(before: &BTreeSet<String>, census: Census<'_>) -> Outcome {
@@ -131,23 +131,23 @@ fn result(attack: &Attack, outcome: Outcome, took: Duration) -> CheckResult {
     CheckResult { name: attack.name, passed, skipped_reason, took, why }
 }
 
-/// A room that minds its own business.
+/// A sandbox that minds its own business.
 struct Bystander {
     sandbox: tokio::sync::Mutex<Box<dyn crate::Sandbox>>,
-    room: Arc<Room>,
+    handle: Arc<SandboxHandle>,
 }
 
 impl Bystander {
     async fn open(backend: &dyn Backend, prepared: &Prepared) -> Result<Self, Failed> {
-        let spec = spec(prepared, SandboxSpec::default(), "another room");
+        let spec = spec(prepared, SandboxSpec::default(), "another sandbox");
         let sandbox = backend.open(&spec).await?;
-        let room = Arc::clone(sandbox.room());
-        Ok(Self { sandbox: tokio::sync::Mutex::new(sandbox), room })
+        let handle = Arc::clone(sandbox.handle());
+        Ok(Self { sandbox: tokio::sync::Mutex::new(sandbox), handle })
     }
 
     /// Runs commands in it, one after another, until the watch ends.
     fn watch(&self) -> Watch {
-        let room = Arc::clone(&self.room);
+        let handle = Arc::clone(&self.handle);
         let over = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&over);
         let work = tokio::spawn(async move {
@@ -155,11 +155,11 @@ impl Bystander {
             loop {
                 let begun = Instant::now();
                 let command = Command::shell("echo $$ > /tmp/own && echo well");
-                let done = tokio::time::timeout(PATIENCE, room.run(command)).await;
+                let done = tokio::time::timeout(PATIENCE, handle.run(command)).await;
                 slowest = slowest.max(begun.elapsed());
                 match done {
                     Ok(Ok(done)) if done.success() && done.stdout.head == b"well\n" => {}
-                    other => return Err(wrong(format!("another room is disturbed: {other:?}"))),
+                    other => return Err(wrong(format!("another sandbox is disturbed: {other:?}"))),
                 }
                 if until.load(Ordering::Relaxed) {
                     return Ok(slowest);
@@ -180,8 +180,9 @@ impl Watch {
     async fn end(self) -> Outcome {
         self.over.store(true, Ordering::Relaxed);
         let ended = self.work.await;
-        let slowest = ended.map_err(|error| wrong(format!("the other room's work: {error}")))??;
-        tracing::debug!(?slowest, "the other room");
+        let slowest =
+            ended.map_err(|error| wrong(format!("the other sandbox's work: {error}")))??;
+        tracing::debug!(?slowest, "the other sandbox");
         Ok(())
     }
 }

@@ -6,10 +6,10 @@ use proctor_types::SandboxSpec;
 
 use super::list::{Attack, list, program, small, still_answers};
 use crate::{
-    Command, RoomError,
+    Command, SandboxError,
     conformance::{
-        Failed, Ground,
-        ground::{Outcome, ensure, must, path, sh, wrong},
+        Failed, Fixture,
+        fixture::{Outcome, ensure, must, path, sh, wrong},
     },
     wire::{RefusalKind, SnapshotReply, SnapshotRequest},
 };
@@ -46,54 +46,54 @@ fn tree(root: &str) -> SnapshotRequest {
     }
 }
 
-async fn snapshot(ground: &Ground<'_>, root: &str) -> Result<SnapshotReply, Failed> {
-    Ok(ground.room.snapshot(tree(root)).await?.0)
+async fn snapshot(fixture: &Fixture<'_>, root: &str) -> Result<SnapshotReply, Failed> {
+    Ok(fixture.handle.snapshot(tree(root)).await?.0)
 }
 
-async fn disk_is_filled(ground: &Ground<'_>) -> Outcome {
-    ground.needs("disk")?;
-    let room = &ground.room;
+async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("disk")?;
+    let handle = &fixture.handle;
     let fill = "for n in 1 2 3 4; do head -c 50M /dev/zero > /var/tmp/fill-$n || exit 1; done";
-    ensure!(!sh(room, fill).await?.success(), "200 MiB under a limit of 64");
-    match room.write(&path("/testbed/more"), &vec![b'x'; 1 << 20], None).await {
-        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
+    ensure!(!sh(handle, fill).await?.success(), "200 MiB under a limit of 64");
+    match handle.write(&path("/testbed/more"), &vec![b'x'; 1 << 20], None).await {
+        Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
         other => return Err(wrong(format!("not refused for want of space: {other:?}"))),
     }
-    must(&sh(room, "rm /var/tmp/fill-*").await?)?;
-    room.write(&path("/testbed/more"), b"x", None).await?;
-    still_answers(room).await
+    must(&sh(handle, "rm /var/tmp/fill-*").await?)?;
+    handle.write(&path("/testbed/more"), b"x", None).await?;
+    still_answers(handle).await
 }
 
-async fn one_file_grows_for_ever(ground: &Ground<'_>) -> Outcome {
+async fn one_file_grows_for_ever(fixture: &Fixture<'_>) -> Outcome {
     // A limit is a limit even where the sum of files has none.
     let line = "cat /dev/zero > /var/tmp/endless; stat -c %s /var/tmp/endless; rm /var/tmp/endless";
-    let done = ground.room.run(Command::shell(line).time_limit(Duration::from_secs(30))).await?;
+    let done = fixture.handle.run(Command::shell(line).time_limit(Duration::from_secs(30))).await?;
     ensure!(!done.exited.timed_out, "it grew for 30 seconds");
     let said = done.stdout.text();
     let size: u64 = said.trim().parse().map_err(|_| wrong(format!("{said:?}")))?;
     ensure!(size <= small().disk_mb << 20, "a file of {size} bytes");
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }
 
-async fn sparse_file_is_huge(ground: &Ground<'_>) -> Outcome {
+async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
     let begun = Instant::now();
     // What is refused is contained too: a limit on file sizes may come first.
-    ground
+    fixture
         .sh("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
         .await?;
-    let reply = snapshot(ground, "/testbed").await?;
+    let reply = snapshot(fixture, "/testbed").await?;
     let read = reply.changed.iter().any(|entry| entry.hash.is_some() && entry.size > 8 << 20);
     ensure!(!read, "files over the limit were read");
     let listed = reply.changed.iter().any(|entry| entry.size == 60 << 20);
     ensure!(listed, "the sparse file is not listed");
-    match ground.room.read(&path("/testbed/large"), 1 << 20).await {
-        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
+    match fixture.handle.read(&path("/testbed/large"), 1 << 20).await {
+        Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
         other => {
             return Err(wrong(format!("not refused as too large: {:?}", other.map(|b| b.len()))));
         }
     }
     ensure!(begun.elapsed() < Duration::from_secs(30), "took {:?}", begun.elapsed());
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }
 
 const MAKE: &str = "os.makedirs('/testbed/many', exist_ok=True)\nos.chdir('/testbed/many')\n\
@@ -104,52 +104,52 @@ const MAKE: &str = "os.makedirs('/testbed/many', exist_ok=True)\nos.chdir('/test
     except OSError as e: print('stopped by', e.strerror)\n\
     print('made', made)\n";
 
-async fn files_without_number_are_made(ground: &Ground<'_>) -> Outcome {
-    if ground.enforcement.not_enforced.iter().any(|e| e.starts_with("inodes: an engine")) {
-        ground.needs("inodes")?;
+async fn files_without_number_are_made(fixture: &Fixture<'_>) -> Outcome {
+    if fixture.enforcement.not_enforced.iter().any(|e| e.starts_with("inodes: an engine")) {
+        fixture.needs("inodes")?;
     }
-    let said = must(&ground.room.run(program(MAKE, &["30000", ""])).await?)?;
-    ensure!(said.contains("No space left"), "30,000 files in a room for 8,192: {said:?}");
-    must(&ground.sh("rm -r /testbed/many").await?)?;
-    still_answers(&ground.room).await
+    let said = must(&fixture.handle.run(program(MAKE, &["30000", ""])).await?)?;
+    ensure!(said.contains("No space left"), "30,000 files in a sandbox of 8,192: {said:?}");
+    must(&fixture.sh("rm -r /testbed/many").await?)?;
+    still_answers(&fixture.handle).await
 }
 
 /// One in a hundred holds something: on disks that are told of every freed block, removing content
-/// costs milliseconds a file, and that is not what is tried here. Within the limits of a usual room: the agent and the runtime must cope.
-async fn hundred_thousand_tiny_files_are_made(ground: &Ground<'_>) -> Outcome {
-    let said = must(&ground.room.run(program(MAKE, &["100000", "x"])).await?)?;
+/// costs milliseconds a file, and that is not what is tried here. Within the limits of a usual sandbox: the agent and the runtime must cope.
+async fn hundred_thousand_tiny_files_are_made(fixture: &Fixture<'_>) -> Outcome {
+    let said = must(&fixture.handle.run(program(MAKE, &["100000", "x"])).await?)?;
     ensure!(said.contains("made 100000"), "{said:?}");
     let begun = Instant::now();
-    let reply = snapshot(ground, "/testbed").await?;
+    let reply = snapshot(fixture, "/testbed").await?;
     ensure!(reply.changed.len() >= 100_000, "{} entries", reply.changed.len());
     let mut tight = tree("/testbed");
     tight.entry_limit = 1_000;
-    match ground.room.snapshot(tight).await {
-        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
+    match fixture.handle.snapshot(tight).await {
+        Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
         other => return Err(wrong(format!("no limit of entries: {other:?}"))),
     }
-    match ground.room.list(&path("/testbed/many")).await {
+    match fixture.handle.list(&path("/testbed/many")).await {
         Ok(list) if list.len() == 100_000 => {}
         Ok(list) => return Err(wrong(format!("{} entries are listed", list.len()))),
-        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
+        Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {}
         Err(error) => return Err(error.into()),
     }
-    ground.room.remove(&path("/testbed/many")).await?;
+    fixture.handle.remove(&path("/testbed/many")).await?;
     ensure!(begun.elapsed() < Duration::from_secs(120), "took {:?}", begun.elapsed());
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }
 
-async fn folders_are_nested_thousands_deep(ground: &Ground<'_>) -> Outcome {
+async fn folders_are_nested_thousands_deep(fixture: &Fixture<'_>) -> Outcome {
     let text = "os.makedirs('/testbed/deep'); os.chdir('/testbed/deep')\n\
         for n in range(3000):\n    os.mkdir('d' * 20); os.chdir('d' * 20)\n\
         open('bottom', 'w').write('x')\n";
-    let said = must(&ground.room.run(program(text, &[])).await?)?;
+    let said = must(&fixture.handle.run(program(text, &[])).await?)?;
     ensure!(said == "done\n", "{said:?}");
-    let reply = snapshot(ground, "/testbed").await?;
+    let reply = snapshot(fixture, "/testbed").await?;
     // What no program can name at once is left out.
     ensure!((200..3_000).contains(&reply.changed.len()), "{} entries", reply.changed.len());
-    ground.room.remove(&path("/testbed/deep")).await?;
-    let left = ground.room.stat(&path("/testbed/deep")).await?;
+    fixture.handle.remove(&path("/testbed/deep")).await?;
+    let left = fixture.handle.stat(&path("/testbed/deep")).await?;
     ensure!(left.is_none(), "it cannot be removed");
-    still_answers(&ground.room).await
+    still_answers(&fixture.handle).await
 }

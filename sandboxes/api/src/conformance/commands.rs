@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ground::{Ground, Outcome, ensure, must, wrong},
+    fixture::{Fixture, Outcome, ensure, must, wrong},
     kit::{Check, list},
 };
 use crate::{
-    Command, RoomError,
+    Command, SandboxError,
     wire::{RawPath, RefusalKind},
 };
 
@@ -31,130 +31,132 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-async fn exit_codes_are_kept(ground: &Ground<'_>) -> Outcome {
+async fn exit_codes_are_kept(fixture: &Fixture<'_>) -> Outcome {
     for code in [0, 1, 2, 42, 255] {
-        let exited = ground.sh(&format!("exit {code}")).await?.exited;
+        let exited = fixture.sh(&format!("exit {code}")).await?.exited;
         ensure!(exited.code == Some(code) && exited.signal.is_none(), "{code}: {exited:?}");
     }
     Ok(())
 }
 
-async fn signals_are_named(ground: &Ground<'_>) -> Outcome {
+async fn signals_are_named(fixture: &Fixture<'_>) -> Outcome {
     for signal in [9, 11, 15] {
-        let exited = ground.sh(&format!("kill -{signal} $$")).await?.exited;
+        let exited = fixture.sh(&format!("kill -{signal} $$")).await?.exited;
         ensure!(exited.signal == Some(signal) && exited.code.is_none(), "{signal}: {exited:?}");
     }
     Ok(())
 }
 
-async fn missing_program_is_127(ground: &Ground<'_>) -> Outcome {
+async fn missing_program_is_127(fixture: &Fixture<'_>) -> Outcome {
     for program in ["no-such-program", "/no/such/program"] {
-        let done = ground.room.run(Command::new([program])).await?;
+        let done = fixture.handle.run(Command::new([program])).await?;
         ensure!(done.exited.code == Some(127), "{:?}", done.exited);
         ensure!(done.stderr.text().contains("no-such") || done.stderr.total > 0, "no word of it");
     }
     Ok(())
 }
 
-async fn unexecutable_file_is_126(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("echo 'echo no' > {folder}/plain; chmod 644 {folder}/plain")).await?)?;
-    let done = ground.room.run(Command::new([format!("{folder}/plain")])).await?;
+async fn unexecutable_file_is_126(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(
+        &fixture.sh(&format!("echo 'echo no' > {folder}/plain; chmod 644 {folder}/plain")).await?,
+    )?;
+    let done = fixture.handle.run(Command::new([format!("{folder}/plain")])).await?;
     ensure!(done.exited.code == Some(126), "{:?}", done.exited);
     Ok(())
 }
 
-async fn arguments_are_bytes(ground: &Ground<'_>) -> Outcome {
+async fn arguments_are_bytes(fixture: &Fixture<'_>) -> Outcome {
     let odd = [&b"a b"[..], b"\xff\xfe", b"", b"line\nline", b"%41$HOME'\"\\"];
     let mut argv = vec![RawPath::from("printf"), RawPath::from("<%s>")];
     argv.extend(odd.iter().map(|arg| RawPath::new(*arg)));
-    let done = ground.room.run(Command::new(argv)).await?;
+    let done = fixture.handle.run(Command::new(argv)).await?;
     let expected: Vec<u8> = odd.iter().flat_map(|arg| [b"<", *arg, b">"].concat()).collect();
     ensure!(done.stdout.head == expected, "{:?}", done.stdout.text());
     Ok(())
 }
 
-async fn long_argument_arrives(ground: &Ground<'_>) -> Outcome {
+async fn long_argument_arrives(fixture: &Fixture<'_>) -> Outcome {
     let long = "x".repeat(100_000);
-    let done = ground.room.run(Command::new(["printf", "%s", &long])).await?;
+    let done = fixture.handle.run(Command::new(["printf", "%s", &long])).await?;
     ensure!(done.stdout.total == 100_000, "{} bytes", done.stdout.total);
     Ok(())
 }
 
-async fn environment_is_exact(ground: &Ground<'_>) -> Outcome {
+async fn environment_is_exact(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::new(["/usr/bin/env"]);
     command.env = BTreeMap::from([("ONLY".to_owned(), RawPath::from("this one"))]);
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(must(&done)? == "ONLY=this one\n", "{:?}", done.stdout.text());
     Ok(())
 }
 
-async fn environment_is_bytes(ground: &Ground<'_>) -> Outcome {
+async fn environment_is_bytes(fixture: &Fixture<'_>) -> Outcome {
     let command = Command::shell("printf %s \"$ODD\"").env("ODD", RawPath::new(&b"\xff=\n'"[..]));
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(done.stdout.head == b"\xff=\n'", "{:?}", done.stdout.head);
     Ok(())
 }
 
-async fn working_directory_is_kept(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    let done = ground.room.run(Command::new(["pwd"]).cwd(&*folder)).await?;
+async fn working_directory_is_kept(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    let done = fixture.handle.run(Command::new(["pwd"]).cwd(&*folder)).await?;
     ensure!(must(&done)? == format!("{folder}\n"), "{:?}", done.stdout.text());
     Ok(())
 }
 
-async fn missing_working_directory_is_refused(ground: &Ground<'_>) -> Outcome {
-    refused(ground, Command::new(["pwd"]).cwd("/no/such/folder"), RefusalKind::NotFound).await?;
-    refused(ground, Command::new(["pwd"]).cwd("/bin/sh"), RefusalKind::NotADirectory).await
+async fn missing_working_directory_is_refused(fixture: &Fixture<'_>) -> Outcome {
+    refused(fixture, Command::new(["pwd"]).cwd("/no/such/folder"), RefusalKind::NotFound).await?;
+    refused(fixture, Command::new(["pwd"]).cwd("/bin/sh"), RefusalKind::NotADirectory).await
 }
 
-async fn impossible_argument_is_refused(ground: &Ground<'_>) -> Outcome {
+async fn impossible_argument_is_refused(fixture: &Fixture<'_>) -> Outcome {
     let nul = Command::new([RawPath::from("echo"), RawPath::new(&b"a\0b"[..])]);
-    refused(ground, nul, RefusalKind::BadRequest).await?;
-    refused(ground, Command::new(Vec::<RawPath>::new()), RefusalKind::BadRequest).await?;
-    must(&ground.sh("true").await?).map(drop)
+    refused(fixture, nul, RefusalKind::BadRequest).await?;
+    refused(fixture, Command::new(Vec::<RawPath>::new()), RefusalKind::BadRequest).await?;
+    must(&fixture.sh("true").await?).map(drop)
 }
 
-async fn refused(ground: &Ground<'_>, command: Command, kind: RefusalKind) -> Outcome {
-    match ground.room.run(command).await {
-        Err(RoomError::Refused(refusal)) if refusal.why == kind => Ok(()),
+async fn refused(fixture: &Fixture<'_>, command: Command, kind: RefusalKind) -> Outcome {
+    match fixture.handle.run(command).await {
+        Err(SandboxError::Refused(refusal)) if refusal.why == kind => Ok(()),
         other => Err(wrong(format!("not refused as {kind:?}: {other:?}"))),
     }
 }
 
-async fn input_comes_back(ground: &Ground<'_>) -> Outcome {
+async fn input_comes_back(fixture: &Fixture<'_>) -> Outcome {
     // More than any pipe and any credit holds, so that both directions must flow at once.
     let input: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
     let mut command = Command::new(["cat"]);
     command.stdin = input.clone();
     command.output_cap = 4 << 20;
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(done.stdout.head == input, "{} bytes came back", done.stdout.total);
     Ok(())
 }
 
-async fn input_is_empty_without_any(ground: &Ground<'_>) -> Outcome {
-    let done = ground.sh("cat; echo end").await?;
+async fn input_is_empty_without_any(fixture: &Fixture<'_>) -> Outcome {
+    let done = fixture.sh("cat; echo end").await?;
     ensure!(must(&done)? == "end\n", "{:?}", done.stdout.text());
     Ok(())
 }
 
-async fn unread_input_does_not_hang(ground: &Ground<'_>) -> Outcome {
+async fn unread_input_does_not_hang(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::new(["true"]);
     command.stdin = vec![b'x'; 5_000_000];
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(done.success(), "{:?}", done.exited);
     Ok(())
 }
 
-async fn another_user_is_bound_by_permissions(ground: &Ground<'_>) -> Outcome {
-    ground.needs("users")?;
-    let folder = ground.folder().await?;
+async fn another_user_is_bound_by_permissions(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("users")?;
+    let folder = fixture.folder().await?;
     let make = format!("chmod 755 {folder}; echo s > {folder}/own; chmod 600 {folder}/own");
-    must(&ground.sh(&make).await?)?;
+    must(&fixture.sh(&make).await?)?;
     let mut command = Command::shell(&format!("id -u; cat {folder}/own; echo x > {folder}/new"));
     command.user = Some("65534:65534".to_owned());
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(done.stdout.text() == "65534\n" && !done.success(), "{:?}", done.stdout.text());
     Ok(())
 }

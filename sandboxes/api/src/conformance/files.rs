@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{
     Failed,
-    ground::{Ground, Outcome, ensure, must, path, wrong},
+    fixture::{Fixture, Outcome, ensure, must, path, wrong},
     kit::{Check, list},
 };
 use crate::{
-    Command, RoomError,
+    Command, SandboxError,
     wire::{EntryKind, RawPath, RefusalKind},
 };
 
@@ -36,109 +36,109 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-fn refused<T>(outcome: Result<T, RoomError>, kinds: &[RefusalKind]) -> Outcome {
+fn refused<T>(outcome: Result<T, SandboxError>, kinds: &[RefusalKind]) -> Outcome {
     match outcome {
-        Err(RoomError::Refused(refusal)) if kinds.contains(&refusal.why) => Ok(()),
+        Err(SandboxError::Refused(refusal)) if kinds.contains(&refusal.why) => Ok(()),
         Err(other) => Err(wrong(format!("not refused as {kinds:?}: {other:?}"))),
         Ok(_) => Err(wrong(format!("not refused as {kinds:?}: it was done"))),
     }
 }
 
-async fn file_comes_back(ground: &Ground<'_>) -> Outcome {
-    let file = path(&format!("{}/f", ground.folder().await?));
+async fn file_comes_back(fixture: &Fixture<'_>) -> Outcome {
+    let file = path(&format!("{}/f", fixture.folder().await?));
     let bytes = b"caf\xc3\xa9 \xff\0\r\nno newline at the end";
-    ground.room.write(&file, bytes, None).await?;
-    let back = ground.room.read(&file, 1 << 20).await?;
+    fixture.handle.write(&file, bytes, None).await?;
+    let back = fixture.handle.read(&file, 1 << 20).await?;
     ensure!(back == bytes, "{back:?}");
-    let done = ground.room.run(Command::new([path("cat"), file])).await?;
+    let done = fixture.handle.run(Command::new([path("cat"), file])).await?;
     ensure!(done.stdout.head == bytes, "{:?}", done.stdout.head);
     Ok(())
 }
 
-async fn file_of_many_megabytes_comes_back(ground: &Ground<'_>) -> Outcome {
-    let file = path(&format!("{}/f", ground.folder().await?));
+async fn file_of_many_megabytes_comes_back(fixture: &Fixture<'_>) -> Outcome {
+    let file = path(&format!("{}/f", fixture.folder().await?));
     let bytes: Vec<u8> = (0..20_000_000u32).map(|n| (n / 11) as u8).collect();
-    ground.room.write(&file, &bytes, None).await?;
-    ensure!(ground.room.read(&file, 1 << 26).await? == bytes, "other bytes came back");
-    ground.room.remove(&file).await?;
+    fixture.handle.write(&file, &bytes, None).await?;
+    ensure!(fixture.handle.read(&file, 1 << 26).await? == bytes, "other bytes came back");
+    fixture.handle.remove(&file).await?;
     Ok(())
 }
 
-async fn empty_file_is_a_file(ground: &Ground<'_>) -> Outcome {
-    let file = path(&format!("{}/f", ground.folder().await?));
-    ground.room.write(&file, b"something", None).await?;
-    ground.room.write(&file, b"", None).await?;
-    ensure!(ground.room.read(&file, 0).await?.is_empty(), "it is not empty");
+async fn empty_file_is_a_file(fixture: &Fixture<'_>) -> Outcome {
+    let file = path(&format!("{}/f", fixture.folder().await?));
+    fixture.handle.write(&file, b"something", None).await?;
+    fixture.handle.write(&file, b"", None).await?;
+    ensure!(fixture.handle.read(&file, 0).await?.is_empty(), "it is not empty");
     Ok(())
 }
 
-async fn missing_file_is_refused(ground: &Ground<'_>) -> Outcome {
-    refused(ground.room.read(&path("/no/such/file"), 10).await, &[RefusalKind::NotFound])?;
-    refused(ground.room.list(&path("/no/such/folder")).await, &[RefusalKind::NotFound])
+async fn missing_file_is_refused(fixture: &Fixture<'_>) -> Outcome {
+    refused(fixture.handle.read(&path("/no/such/file"), 10).await, &[RefusalKind::NotFound])?;
+    refused(fixture.handle.list(&path("/no/such/folder")).await, &[RefusalKind::NotFound])
 }
 
-async fn folder_is_not_read_as_a_file(ground: &Ground<'_>) -> Outcome {
-    refused(ground.room.read(&path("/tmp"), 10).await, &[RefusalKind::IsADirectory])?;
-    refused(ground.room.list(&path("/bin/sh")).await, &[RefusalKind::NotADirectory])
+async fn folder_is_not_read_as_a_file(fixture: &Fixture<'_>) -> Outcome {
+    refused(fixture.handle.read(&path("/tmp"), 10).await, &[RefusalKind::IsADirectory])?;
+    refused(fixture.handle.list(&path("/bin/sh")).await, &[RefusalKind::NotADirectory])
 }
 
-async fn file_over_the_limit_is_refused(ground: &Ground<'_>) -> Outcome {
-    let file = path(&format!("{}/f", ground.folder().await?));
-    ground.room.write(&file, &[b'x'; 101], None).await?;
-    refused(ground.room.read(&file, 100).await, &[RefusalKind::TooLarge])?;
-    ensure!(ground.room.read(&file, 101).await?.len() == 101, "the limit itself is refused");
+async fn file_over_the_limit_is_refused(fixture: &Fixture<'_>) -> Outcome {
+    let file = path(&format!("{}/f", fixture.folder().await?));
+    fixture.handle.write(&file, &[b'x'; 101], None).await?;
+    refused(fixture.handle.read(&file, 100).await, &[RefusalKind::TooLarge])?;
+    ensure!(fixture.handle.read(&file, 101).await?.len() == 101, "the limit itself is refused");
     Ok(())
 }
 
-async fn pipe_is_not_waited_for(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("mkfifo {folder}/p")).await?)?;
+async fn pipe_is_not_waited_for(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("mkfifo {folder}/p")).await?)?;
     let pipe = path(&format!("{folder}/p"));
-    let read = tokio::time::timeout(Duration::from_secs(5), ground.room.read(&pipe, 10)).await;
+    let read = tokio::time::timeout(Duration::from_secs(5), fixture.handle.read(&pipe, 10)).await;
     let read = read.map_err(|_| wrong("reading a pipe hangs"))?;
-    ensure!(matches!(read, Err(RoomError::Refused(_))), "{read:?}");
+    ensure!(matches!(read, Err(SandboxError::Refused(_))), "{read:?}");
     Ok(())
 }
 
-async fn circle_of_links_is_refused(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("ln -s b {folder}/a; ln -s a {folder}/b")).await?)?;
-    let read = ground.room.read(&path(&format!("{folder}/a")), 10).await;
-    ensure!(matches!(read, Err(RoomError::Refused(_))), "{read:?}");
+async fn circle_of_links_is_refused(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("ln -s b {folder}/a; ln -s a {folder}/b")).await?)?;
+    let read = fixture.handle.read(&path(&format!("{folder}/a")), 10).await;
+    ensure!(matches!(read, Err(SandboxError::Refused(_))), "{read:?}");
     Ok(())
 }
 
-async fn parents_are_made(ground: &Ground<'_>) -> Outcome {
-    let file = path(&format!("{}/a/b/c/d", ground.folder().await?));
-    ground.room.write(&file, b"deep", None).await?;
-    ensure!(ground.room.read(&file, 10).await? == b"deep", "it is not there");
+async fn parents_are_made(fixture: &Fixture<'_>) -> Outcome {
+    let file = path(&format!("{}/a/b/c/d", fixture.folder().await?));
+    fixture.handle.write(&file, b"deep", None).await?;
+    ensure!(fixture.handle.read(&file, 10).await? == b"deep", "it is not there");
     Ok(())
 }
 
-async fn modes_are_set_and_kept(ground: &Ground<'_>) -> Outcome {
-    let file = path(&format!("{}/f", ground.folder().await?));
+async fn modes_are_set_and_kept(fixture: &Fixture<'_>) -> Outcome {
+    let file = path(&format!("{}/f", fixture.folder().await?));
     for (asked, expected) in
         [(None, 0o644), (Some(0o751), 0o751), (None, 0o751), (Some(0o400), 0o400)]
     {
-        ground.room.write(&file, b"#!/bin/sh\n", asked).await?;
-        let found = ground.room.stat(&file).await?.ok_or_else(|| wrong("it is not there"))?;
+        fixture.handle.write(&file, b"#!/bin/sh\n", asked).await?;
+        let found = fixture.handle.stat(&file).await?.ok_or_else(|| wrong("it is not there"))?;
         ensure!(found.mode & 0o7777 == expected, "{asked:?} gave {:o}", found.mode);
     }
     Ok(())
 }
 
-async fn writing_is_atomic(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn writing_is_atomic(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let file = path(&format!("{folder}/f"));
     let (small, large) = (vec![b'a'; 1000], vec![b'b'; 2_000_000]);
-    ground.room.write(&file, &small, None).await?;
+    fixture.handle.write(&file, &small, None).await?;
     let line = format!(
         "for n in $(seq 300); do wc -c < {folder}/f || echo gone; done | sort -u; ls -A {folder}"
     );
-    let watching = ground.sh(&line);
+    let watching = fixture.sh(&line);
     let writing = async {
         for turn in 0..12 {
-            ground.room.write(&file, if turn % 2 == 0 { &large } else { &small }, None).await?;
+            fixture.handle.write(&file, if turn % 2 == 0 { &large } else { &small }, None).await?;
         }
         Ok::<(), Failed>(())
     };
@@ -151,29 +151,29 @@ async fn writing_is_atomic(ground: &Ground<'_>) -> Outcome {
             || line == "gone"
     });
     ensure!(!torn, "{seen:?}");
-    let left = must(&ground.sh(&format!("ls -A {folder}")).await?)?;
+    let left = must(&fixture.sh(&format!("ls -A {folder}")).await?)?;
     ensure!(left == "f\n", "left: {left:?}");
     Ok(())
 }
 
-async fn appending_appends(ground: &Ground<'_>) -> Outcome {
-    let file = path(&format!("{}/f", ground.folder().await?));
-    ground.room.append(&file, b"one\n").await?;
-    ground.room.append(&file, b"two\n").await?;
-    ensure!(ground.room.read(&file, 100).await? == b"one\ntwo\n", "not both");
+async fn appending_appends(fixture: &Fixture<'_>) -> Outcome {
+    let file = path(&format!("{}/f", fixture.folder().await?));
+    fixture.handle.append(&file, b"one\n").await?;
+    fixture.handle.append(&file, b"two\n").await?;
+    ensure!(fixture.handle.read(&file, 100).await? == b"one\ntwo\n", "not both");
     Ok(())
 }
 
-async fn odd_names_are_bytes(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn odd_names_are_bytes(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let names = [&b"\xff\xfe"[..], b" a b ", b"new\nline", b"%41", "漢é".as_bytes()];
     for name in names {
         let file = RawPath::new([folder.as_bytes(), b"/", name].concat());
-        ground.room.write(&file, name, None).await?;
-        ensure!(ground.room.read(&file, 100).await? == name, "{file}");
+        fixture.handle.write(&file, name, None).await?;
+        ensure!(fixture.handle.read(&file, 100).await? == name, "{file}");
     }
     let mut listed: Vec<_> =
-        ground.room.list(&path(&folder)).await?.into_iter().map(|entry| entry.name.0).collect();
+        fixture.handle.list(&path(&folder)).await?.into_iter().map(|entry| entry.name.0).collect();
     let mut expected: Vec<_> = names.iter().map(|name| name.to_vec()).collect();
     expected.sort();
     listed.sort();
@@ -181,11 +181,11 @@ async fn odd_names_are_bytes(ground: &Ground<'_>) -> Outcome {
     Ok(())
 }
 
-async fn folder_is_listed_in_order(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn folder_is_listed_in_order(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let make = format!("cd {folder}; mkdir c; echo hi > b; ln -s nowhere a; mkfifo d; touch .e");
-    must(&ground.sh(&make).await?)?;
-    let entries = ground.room.list(&path(&folder)).await?;
+    must(&fixture.sh(&make).await?)?;
+    let entries = fixture.handle.list(&path(&folder)).await?;
     let seen: Vec<_> = entries.iter().map(|entry| (entry.name.to_string(), entry.kind)).collect();
     let expected = [
         (".e", EntryKind::File),
@@ -201,84 +201,84 @@ async fn folder_is_listed_in_order(ground: &Ground<'_>) -> Outcome {
     Ok(())
 }
 
-async fn links_are_not_followed_by_a_look(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("ln -s /bin/sh {folder}/l")).await?)?;
-    let found = ground.room.stat(&path(&format!("{folder}/l"))).await?;
+async fn links_are_not_followed_by_a_look(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("ln -s /bin/sh {folder}/l")).await?)?;
+    let found = fixture.handle.stat(&path(&format!("{folder}/l"))).await?;
     let link = found.is_some_and(|entry| entry.link == Some(path("/bin/sh")));
     ensure!(link, "the link was followed");
-    let none = ground.room.stat(&path(&format!("{folder}/none"))).await?;
+    let none = fixture.handle.stat(&path(&format!("{folder}/none"))).await?;
     ensure!(none.is_none(), "{none:?}");
     Ok(())
 }
 
-async fn write_beneath_stays_beneath(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn write_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let root = path(&format!("{folder}/root"));
-    must(&ground.sh(&format!("mkdir {folder}/root")).await?)?;
-    ground.room.write_beneath(&root, &path("a/b"), b"in", None).await?;
+    must(&fixture.sh(&format!("mkdir {folder}/root")).await?)?;
+    fixture.handle.write_beneath(&root, &path("a/b"), b"in", None).await?;
     ensure!(
-        ground.room.read(&path(&format!("{folder}/root/a/b")), 10).await? == b"in",
+        fixture.handle.read(&path(&format!("{folder}/root/a/b")), 10).await? == b"in",
         "it is not there"
     );
     for bad in ["../out", "a/../../out", "a/b/../../../out"] {
-        let wrote = ground.room.write_beneath(&root, &path(bad), b"out", None).await;
+        let wrote = fixture.handle.write_beneath(&root, &path(bad), b"out", None).await;
         refused(
             wrote,
             &[RefusalKind::Outside, RefusalKind::BadRequest, RefusalKind::NotADirectory],
         )?;
     }
-    let out = ground.room.stat(&path(&format!("{folder}/out"))).await?;
+    let out = fixture.handle.stat(&path(&format!("{folder}/out"))).await?;
     ensure!(out.is_none(), "{out:?}");
     Ok(())
 }
 
-async fn write_beneath_follows_no_link_out(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn write_beneath_follows_no_link_out(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; mkdir root out; echo kept > out/f; ln -s ../out root/dir; \
          ln -s {folder}/out root/abs; ln -s ../out/f root/file; ln -s / root/top"
     );
-    must(&ground.sh(&make).await?)?;
+    must(&fixture.sh(&make).await?)?;
     let root = path(&format!("{folder}/root"));
     for bad in ["dir/f", "abs/f", "dir/new", "top/tmp/kit-escape"] {
-        let wrote = ground.room.write_beneath(&root, &path(bad), b"escaped", None).await;
-        ensure!(matches!(wrote, Err(RoomError::Refused(_))), "{bad}: {wrote:?}");
+        let wrote = fixture.handle.write_beneath(&root, &path(bad), b"escaped", None).await;
+        ensure!(matches!(wrote, Err(SandboxError::Refused(_))), "{bad}: {wrote:?}");
     }
     // A link in the last place is replaced or refused, never written through.
-    let _ = ground.room.write_beneath(&root, &path("file"), b"escaped", None).await;
-    let kept = must(&ground.sh(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
+    let _ = fixture.handle.write_beneath(&root, &path("file"), b"escaped", None).await;
+    let kept = must(&fixture.sh(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
     ensure!(kept == "kept\nf\n", "{kept:?}");
-    let escaped = ground.room.stat(&path("/tmp/kit-escape")).await?;
+    let escaped = fixture.handle.stat(&path("/tmp/kit-escape")).await?;
     ensure!(escaped.is_none(), "{escaped:?}");
     Ok(())
 }
 
-async fn link_beneath_is_made_and_held(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?)?;
+async fn link_beneath_is_made_and_held(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?)?;
     let root = path(&format!("{folder}/root"));
-    ground.room.symlink_beneath(&root, &path("l"), &path("../anywhere")).await?;
-    let found = ground.room.stat(&path(&format!("{folder}/root/l"))).await?;
+    fixture.handle.symlink_beneath(&root, &path("l"), &path("../anywhere")).await?;
+    let found = fixture.handle.stat(&path(&format!("{folder}/root/l"))).await?;
     let link = found.and_then(|entry| entry.link);
     ensure!(link == Some(path("../anywhere")), "{link:?}");
     for bad in ["../l", "up/l"] {
-        let made = ground.room.symlink_beneath(&root, &path(bad), &path("x")).await;
-        ensure!(matches!(made, Err(RoomError::Refused(_))), "{bad}: {made:?}");
+        let made = fixture.handle.symlink_beneath(&root, &path(bad), &path("x")).await;
+        ensure!(matches!(made, Err(SandboxError::Refused(_))), "{bad}: {made:?}");
     }
     Ok(())
 }
 
-async fn removing_takes_a_tree_and_no_link_target(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn removing_takes_a_tree_and_no_link_target(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; mkdir -p tree/a/b kept; echo x > tree/a/b/f; echo k > kept/f; \
          ln -s ../kept tree/link; chmod 0 tree/a/b"
     );
-    must(&ground.sh(&make).await?)?;
-    ground.room.remove(&path(&format!("{folder}/tree"))).await?;
-    ground.room.remove(&path(&format!("{folder}/tree"))).await?;
-    let left = must(&ground.sh(&format!("cd {folder}; ls; ls kept")).await?)?;
+    must(&fixture.sh(&make).await?)?;
+    fixture.handle.remove(&path(&format!("{folder}/tree"))).await?;
+    fixture.handle.remove(&path(&format!("{folder}/tree"))).await?;
+    let left = must(&fixture.sh(&format!("cd {folder}; ls; ls kept")).await?)?;
     ensure!(left == "kept\nf\n", "{left:?}");
     Ok(())
 }

@@ -13,18 +13,18 @@ use proctor_types::{Fault, SandboxSpec};
 
 use super::{
     commands, endings, files,
-    ground::{Failed, Ground, Outcome},
-    limits, outputs, processes, seal, trees,
+    fixture::{Failed, Fixture, Outcome},
+    hardening, limits, outputs, processes, trees,
 };
-use crate::{Backend, Prepared, RoomSpec, Sandbox};
+use crate::{Backend, Prepared, Sandbox, SandboxRequest};
 
 /// How long one check may take before it counts as hung.
 const LIMIT: Duration = Duration::from_secs(180);
 
 pub(crate) type Body =
-    for<'a> fn(&'a Ground<'a>) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+    for<'a> fn(&'a Fixture<'a>) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
-/// One sentence about rooms.
+/// One sentence about sandboxes.
 pub struct Check {
     pub name: &'static str,
     /// Part of what `proctor doctor` runs.
@@ -36,7 +36,7 @@ pub struct Check {
 pub struct CheckResult {
     pub name: &'static str,
     pub passed: bool,
-    /// Set only where the room's enforcement lists the limit as not enforced.
+    /// Set only where the sandbox's enforcement lists the limit as not enforced.
     pub skipped_reason: Option<String>,
     pub took: Duration,
     /// What was seen instead, where the check failed.
@@ -50,7 +50,7 @@ macro_rules! list {
         vec![$($crate::conformance::kit::Check {
             name: stringify!($name),
             quick: stringify!($speed) == "quick",
-            body: |ground| Box::pin($name(ground)),
+            body: |fixture| Box::pin($name(fixture)),
         }),*]
     };
 }
@@ -64,7 +64,7 @@ pub fn checks() -> Vec<Check> {
         processes::checks(),
         files::checks(),
         trees::checks(),
-        seal::checks(),
+        hardening::checks(),
         limits::checks(),
         endings::checks(),
     ]
@@ -73,21 +73,21 @@ pub fn checks() -> Vec<Check> {
     .collect()
 }
 
-/// Runs the kit, or its quick part, one check after another. A room that a check broke is replaced
+/// Runs the kit, or its quick part, one check after another. A sandbox that a check broke is replaced
 /// before the next one.
 pub async fn run_kit(backend: &dyn Backend, prepared: &Prepared, quick: bool) -> Vec<CheckResult> {
     let mut shared: Option<Box<dyn Sandbox>> = None;
     let mut results = Vec::new();
     for check in checks().into_iter().filter(|check| check.quick || !quick) {
         let started = Instant::now();
-        let outcome = match room_for(backend, prepared, &mut shared).await {
+        let outcome = match sandbox_for(backend, prepared, &mut shared).await {
             Ok(sandbox) => {
-                let (room, enforcement) =
-                    (Arc::clone(sandbox.room()), sandbox.enforcement().clone());
-                let ground = Ground { backend, prepared, room, enforcement };
-                let run = tokio::time::timeout(LIMIT, (check.body)(&ground)).await;
+                let (handle, enforcement) =
+                    (Arc::clone(sandbox.handle()), sandbox.enforcement().clone());
+                let fixture = Fixture { backend, prepared, handle, enforcement };
+                let run = tokio::time::timeout(LIMIT, (check.body)(&fixture)).await;
                 run.unwrap_or_else(|_| {
-                    ground.room.disconnect("a check hung");
+                    fixture.handle.disconnect("a check hung");
                     Err(Failed::Wrong(format!("hung for {} s", LIMIT.as_secs())))
                 })
             }
@@ -106,23 +106,23 @@ pub async fn run_kit(backend: &dyn Backend, prepared: &Prepared, quick: bool) ->
         && let Some(last) = results.last_mut()
     {
         last.passed = false;
-        last.why = Some(format!("the kit's room does not close: {fault}"));
+        last.why = Some(format!("the kit's sandbox does not close: {fault}"));
     }
     results
 }
 
-async fn room_for<'s>(
+async fn sandbox_for<'s>(
     backend: &dyn Backend,
     prepared: &Prepared,
     shared: &'s mut Option<Box<dyn Sandbox>>,
 ) -> Result<&'s dyn Sandbox, Fault> {
-    if let Some(mut broken) = shared.take_if(|sandbox| sandbox.room().broken().is_some()) {
+    if let Some(mut broken) = shared.take_if(|sandbox| sandbox.handle().broken().is_some()) {
         broken.close().await?;
     }
     let sandbox = match shared.take() {
         Some(sandbox) => sandbox,
         None => {
-            let spec = RoomSpec {
+            let spec = SandboxRequest {
                 environment: prepared.clone(),
                 limits: SandboxSpec::default(),
                 purpose: "conformance kit".to_owned(),

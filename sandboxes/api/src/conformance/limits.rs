@@ -1,14 +1,14 @@
-//! Limits hold, and a room at its limit still answers.
+//! Limits hold, and a sandbox at its limit still answers.
 
 use std::time::{Duration, Instant};
 
 use proctor_types::SandboxSpec;
 
 use super::{
-    ground::{Ground, Outcome, ensure, must, path, sh, until_empty, wrong},
+    fixture::{Fixture, Outcome, ensure, must, path, sh, until_empty, wrong},
     kit::{Check, list},
 };
-use crate::{Command, RoomError, wire::RefusalKind};
+use crate::{Command, SandboxError, wire::RefusalKind};
 
 pub fn checks() -> Vec<Check> {
     list![
@@ -25,15 +25,15 @@ fn small() -> SandboxSpec {
     SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
 }
 
-async fn process_limit_holds(ground: &Ground<'_>) -> Outcome {
-    ground.needs("processes")?;
-    let mut sandbox = ground.open(small()).await?;
+async fn process_limit_holds(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("processes")?;
+    let mut sandbox = fixture.open(small()).await?;
     let program = "import os, time\nn = 0\n\
         try:\n    while n < 500:\n        if os.fork() == 0: time.sleep(60); os._exit(0)\n        n += 1\n\
         except OSError: pass\nprint(n)";
     let command = Command::new(["python3", "-c", program]).time_limit(Duration::from_secs(30));
-    let done = sandbox.room().run(command).await;
-    let after = until_empty(sandbox.room()).await;
+    let done = sandbox.handle().run(command).await;
+    let after = until_empty(sandbox.handle()).await;
     sandbox.close().await?;
     let done = done?;
     let count: u32 = done.stdout.text().trim().parse().unwrap_or(u32::MAX);
@@ -42,41 +42,41 @@ async fn process_limit_holds(ground: &Ground<'_>) -> Outcome {
     after
 }
 
-async fn fork_bomb_ends_at_its_time_limit(ground: &Ground<'_>) -> Outcome {
-    ground.needs("processes")?;
-    let mut sandbox = ground.open(small()).await?;
+async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("processes")?;
+    let mut sandbox = fixture.open(small()).await?;
     let started = Instant::now();
     // The shell itself has nothing to fork for once the bomb is off.
     let bomb =
         Command::shell("b() { b | b & }; b & exec sleep 60").time_limit(Duration::from_secs(2));
-    let done = sandbox.room().run(bomb).await;
-    let after = until_empty(sandbox.room()).await;
-    let alive = sh(sandbox.room(), "echo alive").await;
+    let done = sandbox.handle().run(bomb).await;
+    let after = until_empty(sandbox.handle()).await;
+    let alive = sh(sandbox.handle(), "echo alive").await;
     let took = started.elapsed();
     sandbox.close().await?;
     ensure!(done?.exited.timed_out, "the bomb ended by itself");
     after?;
-    ensure!(must(&alive?)? == "alive\n", "the room does not answer");
+    ensure!(must(&alive?)? == "alive\n", "the sandbox does not answer");
     ensure!(took < Duration::from_secs(30), "took {took:?}");
     Ok(())
 }
 
-async fn memory_limit_kills(ground: &Ground<'_>) -> Outcome {
-    ground.needs("memory")?;
-    let mut sandbox = ground.open(small()).await?;
+async fn memory_limit_kills(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("memory")?;
+    let mut sandbox = fixture.open(small()).await?;
     let program = "x = bytearray(1 << 30); print(len(x))";
-    let done = sandbox.room().run(Command::new(["python3", "-c", program])).await;
-    let alive = sh(sandbox.room(), "echo alive").await;
+    let done = sandbox.handle().run(Command::new(["python3", "-c", program])).await;
+    let alive = sh(sandbox.handle(), "echo alive").await;
     sandbox.close().await?;
     let done = done?;
     ensure!(!done.success(), "a gibibyte was had under a limit of 256 MiB");
-    ensure!(must(&alive?)? == "alive\n", "the room does not answer");
+    ensure!(must(&alive?)? == "alive\n", "the sandbox does not answer");
     Ok(())
 }
 
-async fn memory_of_many_processes_is_one_limit(ground: &Ground<'_>) -> Outcome {
-    ground.needs("memory")?;
-    let mut sandbox = ground.open(small()).await?;
+async fn memory_of_many_processes_is_one_limit(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("memory")?;
+    let mut sandbox = fixture.open(small()).await?;
     // Each is well within the limit, all together are over it.
     let program = "import subprocess, sys\n\
         one = 'x = bytearray(100 << 20); import sys; sys.stdin.read(1); print(len(x))'\n\
@@ -84,38 +84,38 @@ async fn memory_of_many_processes_is_one_limit(ground: &Ground<'_>) -> Outcome {
         import time; time.sleep(4)\n\
         print(sum(p.poll() is None for p in all), 'alive')\n";
     let command = Command::new(["python3", "-c", program]).time_limit(Duration::from_secs(30));
-    let done = sandbox.room().run(command).await;
+    let done = sandbox.handle().run(command).await;
     sandbox.close().await?;
     let done = done?;
     ensure!(!done.stdout.text().contains("6 alive"), "600 MiB under a limit of 256 MiB");
     Ok(())
 }
 
-async fn processor_share_holds(ground: &Ground<'_>) -> Outcome {
-    ground.needs("cpus")?;
-    let mut sandbox = ground.open(SandboxSpec { cpus: 0.25, ..small() }).await?;
+async fn processor_share_holds(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("cpus")?;
+    let mut sandbox = fixture.open(SandboxSpec { cpus: 0.25, ..small() }).await?;
     let program = "import time\nend = time.monotonic() + 2\n\
         while time.monotonic() < end: pass\nprint(time.process_time())";
-    let done = sandbox.room().run(Command::new(["python3", "-c", program])).await;
+    let done = sandbox.handle().run(Command::new(["python3", "-c", program])).await;
     sandbox.close().await?;
     let used: f64 = must(&done?)?.trim().parse().map_err(|_| wrong("no number"))?;
     ensure!(used < 1.2, "{used} s of processor time in 2 s with a quarter of one");
     Ok(())
 }
 
-async fn full_disk_is_said(ground: &Ground<'_>) -> Outcome {
-    ground.needs("disk")?;
-    let mut sandbox = ground.open(small()).await?;
-    let room = sandbox.room();
-    let filled = sh(room, "head -c 200000000 /dev/zero > /var/tmp/fill").await;
-    let wrote = room.write(&path("/var/tmp/more"), &vec![b'x'; 1 << 20], None).await;
-    room.remove(&path("/var/tmp/fill")).await?;
-    let again = room.write(&path("/var/tmp/more"), b"x", None).await;
+async fn full_disk_is_said(fixture: &Fixture<'_>) -> Outcome {
+    fixture.needs("disk")?;
+    let mut sandbox = fixture.open(small()).await?;
+    let handle = sandbox.handle();
+    let filled = sh(handle, "head -c 200000000 /dev/zero > /var/tmp/fill").await;
+    let wrote = handle.write(&path("/var/tmp/more"), &vec![b'x'; 1 << 20], None).await;
+    handle.remove(&path("/var/tmp/fill")).await?;
+    let again = handle.write(&path("/var/tmp/more"), b"x", None).await;
     sandbox.close().await?;
     let filled = filled?;
     ensure!(!filled.success(), "200 MB were written under a limit of 64 MiB");
     match wrote {
-        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
+        Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
         other => return Err(wrong(format!("not refused for want of space: {other:?}"))),
     }
     Ok(again?)

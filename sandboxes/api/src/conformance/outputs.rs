@@ -1,7 +1,7 @@
 //! What a command says comes out as it was said.
 
 use super::{
-    ground::{Ground, Outcome, ensure, must},
+    fixture::{Fixture, Outcome, ensure, must},
     kit::{Check, list},
 };
 use crate::Command;
@@ -22,40 +22,40 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-async fn output_is_utf8(ground: &Ground<'_>) -> Outcome {
-    let done = ground.sh("printf 'h\\303\\244\\303\\237 \\346\\274\\242\\n'").await?;
+async fn output_is_utf8(fixture: &Fixture<'_>) -> Outcome {
+    let done = fixture.sh("printf 'h\\303\\244\\303\\237 \\346\\274\\242\\n'").await?;
     ensure!(must(&done)? == "häß 漢\n", "{:?}", done.stdout.text());
     Ok(())
 }
 
-async fn output_is_raw_bytes(ground: &Ground<'_>) -> Outcome {
-    let done = ground.sh("printf '\\377\\376\\000x\\r\\n'").await?;
+async fn output_is_raw_bytes(fixture: &Fixture<'_>) -> Outcome {
+    let done = fixture.sh("printf '\\377\\376\\000x\\r\\n'").await?;
     ensure!(done.stdout.head == b"\xff\xfe\0x\r\n", "{:?}", done.stdout.head);
     Ok(())
 }
 
-async fn output_may_be_empty(ground: &Ground<'_>) -> Outcome {
-    let done = ground.sh("true").await?;
+async fn output_may_be_empty(fixture: &Fixture<'_>) -> Outcome {
+    let done = fixture.sh("true").await?;
     ensure!(done.success() && done.stdout.total == 0 && done.stderr.total == 0, "{done:?}");
     Ok(())
 }
 
-async fn output_streams_are_apart(ground: &Ground<'_>) -> Outcome {
-    let done = ground.sh("echo out; echo err >&2; echo out2").await?;
+async fn output_streams_are_apart(fixture: &Fixture<'_>) -> Outcome {
+    let done = fixture.sh("echo out; echo err >&2; echo out2").await?;
     let (out, err) = (done.stdout.text(), done.stderr.text());
     ensure!(out == "out\nout2\n" && err == "err\n", "{out:?} {err:?}");
     Ok(())
 }
 
-async fn output_past_the_cap_is_spilled(ground: &Ground<'_>) -> Outcome {
-    let name = format!("proctor-kit-{}-{:p}", std::process::id(), ground);
+async fn output_past_the_cap_is_spilled(fixture: &Fixture<'_>) -> Outcome {
+    let name = format!("proctor-kit-{}-{:p}", std::process::id(), fixture);
     let spill = std::env::temp_dir().join(name);
     let mut command = Command::shell("seq 1 200000; echo the end");
     command.output_cap = 1000;
     command.spill = Some(spill);
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     let Some(file) = &done.stdout.spill else {
-        return Err(super::ground::wrong("no spill file"));
+        return Err(super::fixture::wrong("no spill file"));
     };
     let whole = std::fs::read(file).unwrap_or_default();
     let _ = std::fs::remove_file(file);
@@ -67,51 +67,51 @@ async fn output_past_the_cap_is_spilled(ground: &Ground<'_>) -> Outcome {
     Ok(())
 }
 
-async fn output_of_many_megabytes_is_counted(ground: &Ground<'_>) -> Outcome {
-    let done = ground.sh("head -c 40000000 /dev/zero; head -c 3000000 /dev/zero >&2").await?;
+async fn output_of_many_megabytes_is_counted(fixture: &Fixture<'_>) -> Outcome {
+    let done = fixture.sh("head -c 40000000 /dev/zero; head -c 3000000 /dev/zero >&2").await?;
     ensure!(done.stdout.total == 40_000_000, "{} bytes", done.stdout.total);
     ensure!(done.stderr.total == 3_000_000, "{} bytes", done.stderr.total);
     ensure!(done.stdout.head.len() == 1 << 20, "a head of {}", done.stdout.head.len());
     Ok(())
 }
 
-async fn results_pipe_is_its_own_stream(ground: &Ground<'_>) -> Outcome {
+async fn results_pipe_is_its_own_stream(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("echo said; echo result >&3");
     command.results = true;
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(done.results == b"result\n", "{:?}", done.results);
     ensure!(done.stdout.text() == "said\n", "{:?}", done.stdout.text());
     Ok(())
 }
 
-async fn results_pipe_is_only_given_on_request(ground: &Ground<'_>) -> Outcome {
-    let done = ground.sh("(echo forged >&3) 2>/dev/null && echo wrote; true").await?;
+async fn results_pipe_is_only_given_on_request(fixture: &Fixture<'_>) -> Outcome {
+    let done = fixture.sh("(echo forged >&3) 2>/dev/null && echo wrote; true").await?;
     ensure!(must(&done)?.is_empty() && done.results.is_empty(), "{done:?}");
     Ok(())
 }
 
-async fn results_pipe_once_closed_stays_closed(ground: &Ground<'_>) -> Outcome {
+async fn results_pipe_once_closed_stays_closed(fixture: &Fixture<'_>) -> Outcome {
     // The parent keeps it; the child it closed it for finds no way back, not by /proc either.
     let inner = "(echo forged >&3) 2>/dev/null; (echo forged >/proc/self/fd/3) 2>/dev/null; \
                  (echo forged >/proc/1/fd/3) 2>/dev/null; true";
     let mut command = Command::shell(&format!("echo true >&3; sh -c '{inner}' 3>&-"));
     command.results = true;
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(done.results == b"true\n", "{:?}", String::from_utf8_lossy(&done.results));
     Ok(())
 }
 
-async fn results_pipe_ends_with_its_command(ground: &Ground<'_>) -> Outcome {
+async fn results_pipe_ends_with_its_command(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("(trap '' TERM HUP; sleep 1; echo late >&3) & echo early >&3");
     command.results = true;
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(done.results == b"early\n", "{:?}", String::from_utf8_lossy(&done.results));
     Ok(())
 }
 
-async fn no_descriptor_leaks_in(ground: &Ground<'_>) -> Outcome {
+async fn no_descriptor_leaks_in(fixture: &Fixture<'_>) -> Outcome {
     let line = "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd')))";
-    let done = ground.room.run(Command::new(["python3", "-c", line])).await?;
+    let done = fixture.handle.run(Command::new(["python3", "-c", line])).await?;
     // Three streams and the listing's own descriptor.
     ensure!(must(&done)? == "[0, 1, 2, 3]\n", "{:?}", done.stdout.text());
     Ok(())

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::try_join_all;
 
 use super::{
-    ground::{Ground, Outcome, ensure, must, until_empty},
+    fixture::{Fixture, Outcome, ensure, must, until_empty},
     kit::{Check, list},
 };
 use crate::{Command, Completed};
@@ -30,78 +30,78 @@ pub fn checks() -> Vec<Check> {
 
 const SOON: Duration = Duration::from_secs(10);
 
-async fn limited(ground: &Ground<'_>, line: &str) -> Result<Completed, super::Failed> {
+async fn limited(fixture: &Fixture<'_>, line: &str) -> Result<Completed, super::Failed> {
     let started = Instant::now();
     let limit = Duration::from_millis(400);
-    let done = ground.room.run(Command::shell(line).time_limit(limit)).await?;
+    let done = fixture.handle.run(Command::shell(line).time_limit(limit)).await?;
     ensure!(done.exited.timed_out, "not timed out: {:?}", done.exited);
     ensure!(started.elapsed() < SOON, "took {:?}", started.elapsed());
-    until_empty(&ground.room).await?;
+    until_empty(&fixture.handle).await?;
     Ok(done)
 }
 
-async fn time_limit_kills(ground: &Ground<'_>) -> Outcome {
-    limited(ground, "sleep 1000").await.map(drop)
+async fn time_limit_kills(fixture: &Fixture<'_>) -> Outcome {
+    limited(fixture, "sleep 1000").await.map(drop)
 }
 
-async fn time_limit_kills_those_that_ignore_signals(ground: &Ground<'_>) -> Outcome {
-    limited(ground, "trap '' TERM INT HUP; sleep 1000; sleep 1000").await.map(drop)
+async fn time_limit_kills_those_that_ignore_signals(fixture: &Fixture<'_>) -> Outcome {
+    limited(fixture, "trap '' TERM INT HUP; sleep 1000; sleep 1000").await.map(drop)
 }
 
-async fn time_limit_kills_background_processes(ground: &Ground<'_>) -> Outcome {
-    limited(ground, "for n in 1 2 3 4 5; do sleep 1000 & done; wait").await.map(drop)
+async fn time_limit_kills_background_processes(fixture: &Fixture<'_>) -> Outcome {
+    limited(fixture, "for n in 1 2 3 4 5; do sleep 1000 & done; wait").await.map(drop)
 }
 
-async fn time_limit_kills_new_sessions(ground: &Ground<'_>) -> Outcome {
-    limited(ground, "setsid sleep 1000 & setsid sh -c 'sleep 1000; true' & sleep 1000")
+async fn time_limit_kills_new_sessions(fixture: &Fixture<'_>) -> Outcome {
+    limited(fixture, "setsid sleep 1000 & setsid sh -c 'sleep 1000; true' & sleep 1000")
         .await
         .map(drop)
 }
 
-async fn time_limit_kills_double_forked_daemons(ground: &Ground<'_>) -> Outcome {
+async fn time_limit_kills_double_forked_daemons(fixture: &Fixture<'_>) -> Outcome {
     let daemon = "import os, time\n\
                   if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n\
                   \x20       os.chdir('/')\n        time.sleep(1000)\n    os._exit(0)\n\
                   os.wait()\ntime.sleep(1000)";
-    limited(ground, &format!("exec python3 -c \"{daemon}\"")).await.map(drop)
+    limited(fixture, &format!("exec python3 -c \"{daemon}\"")).await.map(drop)
 }
 
-async fn time_limit_keeps_the_output_so_far(ground: &Ground<'_>) -> Outcome {
-    let done = limited(ground, "echo before; sleep 1000; echo after").await?;
+async fn time_limit_keeps_the_output_so_far(fixture: &Fixture<'_>) -> Outcome {
+    let done = limited(fixture, "echo before; sleep 1000; echo after").await?;
     ensure!(done.stdout.text() == "before\n", "{:?}", done.stdout.text());
     Ok(())
 }
 
-async fn finished_command_leaves_no_group(ground: &Ground<'_>) -> Outcome {
-    let done = ground.sh("sleep 1000 & sleep 1000 & exit 3").await?;
+async fn finished_command_leaves_no_group(fixture: &Fixture<'_>) -> Outcome {
+    let done = fixture.sh("sleep 1000 & sleep 1000 & exit 3").await?;
     ensure!(done.exited.code == Some(3), "{:?}", done.exited);
     ensure!(done.exited.left_behind >= 2, "left behind: {}", done.exited.left_behind);
-    until_empty(&ground.room).await
+    until_empty(&fixture.handle).await
 }
 
-async fn reap_all_kills_daemons(ground: &Ground<'_>) -> Outcome {
+async fn reap_all_kills_daemons(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("setsid sleep 1000 & sleep 0.2; exit 0");
     command.reap_all = true;
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(done.exited.left_behind >= 1, "left behind: {}", done.exited.left_behind);
-    until_empty(&ground.room).await
+    until_empty(&fixture.handle).await
 }
 
-async fn daemon_holding_the_output_does_not_hang(ground: &Ground<'_>) -> Outcome {
+async fn daemon_holding_the_output_does_not_hang(fixture: &Fixture<'_>) -> Outcome {
     let started = Instant::now();
     let mut command =
         Command::shell("setsid sh -c 'while :; do echo x; sleep 0.1; done' & echo ok");
     command.reap_all = true;
-    let done = ground.room.run(command).await?;
+    let done = fixture.handle.run(command).await?;
     ensure!(done.stdout.text().contains("ok\n"), "{:?}", done.stdout.text());
     ensure!(started.elapsed() < SOON, "took {:?}", started.elapsed());
-    until_empty(&ground.room).await
+    until_empty(&fixture.handle).await
 }
 
-async fn commands_run_at_once(ground: &Ground<'_>) -> Outcome {
+async fn commands_run_at_once(fixture: &Fixture<'_>) -> Outcome {
     let started = Instant::now();
     let all = (0..16).map(|n| async move {
-        let done = ground.room.run(Command::shell(&format!("sleep 1; echo {n}"))).await?;
+        let done = fixture.handle.run(Command::shell(&format!("sleep 1; echo {n}"))).await?;
         ensure!(done.stdout.text() == format!("{n}\n"), "{n}: {:?}", done.stdout.text());
         Ok(())
     });
@@ -110,11 +110,11 @@ async fn commands_run_at_once(ground: &Ground<'_>) -> Outcome {
     Ok(())
 }
 
-async fn floods_at_once_stay_apart(ground: &Ground<'_>) -> Outcome {
+async fn floods_at_once_stay_apart(fixture: &Fixture<'_>) -> Outcome {
     let all = (0..4).map(|n| async move {
         let mut command = Command::shell(&format!("yes {n} | head -c 4000000"));
         command.output_cap = 8 << 20;
-        let done = ground.room.run(command).await?;
+        let done = fixture.handle.run(command).await?;
         let own = done.stdout.head.iter().all(|&byte| byte == b'0' + n || byte == b'\n');
         ensure!(own && done.stdout.total == 4_000_000, "{n}: {} bytes", done.stdout.total);
         Ok(())
@@ -122,19 +122,19 @@ async fn floods_at_once_stay_apart(ground: &Ground<'_>) -> Outcome {
     try_join_all(all).await.map(drop)
 }
 
-async fn dropped_command_is_cancelled(ground: &Ground<'_>) -> Outcome {
+async fn dropped_command_is_cancelled(fixture: &Fixture<'_>) -> Outcome {
     let command = Command::shell("setsid sleep 1000 & sleep 1000");
-    let cut = tokio::time::timeout(Duration::from_millis(400), ground.room.run(command)).await;
+    let cut = tokio::time::timeout(Duration::from_millis(400), fixture.handle.run(command)).await;
     ensure!(cut.is_err(), "it ended by itself: {cut:?}");
-    until_empty(&ground.room).await?;
-    must(&ground.sh("true").await?).map(drop)
+    until_empty(&fixture.handle).await?;
+    must(&fixture.sh("true").await?).map(drop)
 }
 
-async fn zombies_are_reaped(ground: &Ground<'_>) -> Outcome {
+async fn zombies_are_reaped(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("for n in 1 2 3 4 5; do setsid true & done; sleep 0.3");
     command.reap_all = true;
-    must(&ground.room.run(command).await?)?;
-    let done = ground.sh("grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; true").await?;
+    must(&fixture.handle.run(command).await?)?;
+    let done = fixture.sh("grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null; true").await?;
     ensure!(must(&done)?.is_empty(), "{:?}", done.stdout.text());
     Ok(())
 }

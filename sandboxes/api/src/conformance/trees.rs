@@ -2,11 +2,11 @@
 
 use super::{
     Failed,
-    ground::{Ground, Outcome, ensure, must, path, wrong},
+    fixture::{Fixture, Outcome, ensure, must, path, wrong},
     kit::{Check, list},
 };
 use crate::{
-    RoomError,
+    SandboxError,
     wire::{EntryKind, Match, RefusalKind, SearchRequest, SnapshotReply, SnapshotRequest},
 };
 
@@ -52,57 +52,57 @@ fn pairs(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
     expected.iter().map(|(name, line)| ((*name).to_owned(), *line)).collect()
 }
 
-async fn search_finds_lines(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn search_finds_lines(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let make = format!("cd {folder}; printf 'x\\nNeedle 1\\n' > a; mkdir d; echo needle2 > d/b");
-    must(&ground.sh(&make).await?)?;
-    let (found, more) = ground.room.search(search(&folder, Some("eedle ?[0-9]"), None)).await?;
+    must(&fixture.sh(&make).await?)?;
+    let (found, more) = fixture.handle.search(search(&folder, Some("eedle ?[0-9]"), None)).await?;
     ensure!(ends(&found) == pairs(&[("a", 2), ("b", 1)]) && !more, "{found:?}");
     ensure!(found.iter().any(|m| m.text.trim_end() == "Needle 1"), "{found:?}");
-    let (found, _) = ground.room.search(search(&folder, Some("needle"), None)).await?;
+    let (found, _) = fixture.handle.search(search(&folder, Some("needle"), None)).await?;
     ensure!(ends(&found) == pairs(&[("b", 1)]), "{found:?}");
     let any_case = SearchRequest { ignore_case: true, ..search(&folder, Some("NEEDLE"), None) };
-    let (found, _) = ground.room.search(any_case).await?;
+    let (found, _) = fixture.handle.search(any_case).await?;
     ensure!(found.len() == 2, "{found:?}");
     Ok(())
 }
 
-async fn search_honours_ignore_files(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn search_honours_ignore_files(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; echo '*.log' > .gitignore; echo other > .ignore; \
          for n in a.log other kept; do echo needle > $n; done"
     );
-    must(&ground.sh(&make).await?)?;
+    must(&fixture.sh(&make).await?)?;
     let honouring = search(&folder, Some("needle"), None);
-    let (found, _) = ground.room.search(honouring.clone()).await?;
+    let (found, _) = fixture.handle.search(honouring.clone()).await?;
     ensure!(ends(&found) == pairs(&[("kept", 1)]), "{found:?}");
     let all = SearchRequest { honour_ignore: false, ..honouring };
-    let (found, _) = ground.room.search(all).await?;
+    let (found, _) = fixture.handle.search(all).await?;
     ensure!(found.len() == 3, "{found:?}");
     Ok(())
 }
 
-async fn search_lists_by_glob(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("cd {folder}; mkdir d; touch a.py b.txt d/c.py")).await?)?;
-    let (found, _) = ground.room.search(search(&folder, None, Some("**/*.py"))).await?;
+async fn search_lists_by_glob(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("cd {folder}; mkdir d; touch a.py b.txt d/c.py")).await?)?;
+    let (found, _) = fixture.handle.search(search(&folder, None, Some("**/*.py"))).await?;
     ensure!(ends(&found) == pairs(&[("a.py", 0), ("c.py", 0)]), "{found:?}");
     Ok(())
 }
 
-async fn search_is_limited(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("seq 1 1000 > {folder}/f")).await?)?;
+async fn search_is_limited(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("seq 1 1000 > {folder}/f")).await?)?;
     let few = SearchRequest { limit: 10, ..search(&folder, Some("."), None) };
-    let (found, more) = ground.room.search(few).await?;
+    let (found, more) = fixture.handle.search(few).await?;
     ensure!(found.len() == 10 && more, "{} and more: {more}", found.len());
     Ok(())
 }
 
-async fn search_refuses_a_bad_pattern(ground: &Ground<'_>) -> Outcome {
-    match ground.room.search(search("/tmp", Some("("), None)).await {
-        Err(RoomError::Refused(refusal)) if refusal.why == RefusalKind::BadRequest => Ok(()),
+async fn search_refuses_a_bad_pattern(fixture: &Fixture<'_>) -> Outcome {
+    match fixture.handle.search(search("/tmp", Some("("), None)).await {
+        Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::BadRequest => Ok(()),
         other => Err(wrong(format!("{other:?}"))),
     }
 }
@@ -117,8 +117,8 @@ fn request(root: &str) -> SnapshotRequest {
     }
 }
 
-async fn snap(ground: &Ground<'_>, root: &str) -> Result<SnapshotReply, Failed> {
-    Ok(ground.room.snapshot(request(root)).await?.0)
+async fn snap(fixture: &Fixture<'_>, root: &str) -> Result<SnapshotReply, Failed> {
+    Ok(fixture.handle.snapshot(request(root)).await?.0)
 }
 
 fn names(reply: &SnapshotReply) -> String {
@@ -127,12 +127,12 @@ fn names(reply: &SnapshotReply) -> String {
     [changed, removed].concat().join(" ")
 }
 
-/// Else one command would keep a trial from being scored, or hand in the room's own files.
-async fn snapshot_takes_a_lost_root_for_an_empty_one(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("mkdir {folder}/root; echo one > {folder}/root/a")).await?)?;
+/// Else one command would keep a trial from being scored, or hand in the sandbox's own files.
+async fn snapshot_takes_a_lost_root_for_an_empty_one(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("mkdir {folder}/root; echo one > {folder}/root/a")).await?)?;
     let root = format!("{folder}/root");
-    snap(ground, &root).await?;
+    snap(fixture, &root).await?;
     for line in [
         "rm -rf root",
         "rm -rf root; touch root",
@@ -142,33 +142,33 @@ async fn snapshot_takes_a_lost_root_for_an_empty_one(ground: &Ground<'_>) -> Out
         "rm -rf root; ln -s / root",
         "mv root other",
     ] {
-        must(&ground.sh(&format!("cd {folder} && {line}")).await?)?;
-        let lost = names(&snap(ground, &root).await?);
+        must(&fixture.sh(&format!("cd {folder} && {line}")).await?)?;
+        let lost = names(&snap(fixture, &root).await?);
         ensure!(lost == "-a", "{line}: {lost:?}");
         let back = "rm -rf root other; mkdir root; echo one > root/a";
-        must(&ground.sh(&format!("cd {folder} && {back}")).await?)?;
-        let found = names(&snap(ground, &root).await?);
+        must(&fixture.sh(&format!("cd {folder} && {back}")).await?)?;
+        let found = names(&snap(fixture, &root).await?);
         ensure!(found == "a", "after {line}: {found:?}");
     }
-    must(&ground.sh(&format!("cd {folder} && mv root moved && ln -s moved root")).await?)?;
+    must(&fixture.sh(&format!("cd {folder} && mv root moved && ln -s moved root")).await?)?;
     let first = format!("{folder}/first");
-    must(&ground.sh(&format!("cd {folder} && ln -s moved first")).await?)?;
-    let led = names(&snap(ground, &first).await?);
+    must(&fixture.sh(&format!("cd {folder} && ln -s moved first")).await?)?;
+    let led = names(&snap(fixture, &first).await?);
     ensure!(led == "a", "a root that was a link at first: {led:?}");
-    match snap(ground, &format!("{folder}/never")).await {
+    match snap(fixture, &format!("{folder}/never")).await {
         Err(_) => Ok(()),
         Ok(reply) => Err(wrong(format!("a root that never was: {}", names(&reply)))),
     }
 }
 
-async fn snapshot_holds_the_whole_tree_at_first(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn snapshot_holds_the_whole_tree_at_first(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; mkdir d; echo one > a; echo one > d/same; touch empty; ln -s a l; \
          chmod 755 a; printf '\\377' > d/raw"
     );
-    must(&ground.sh(&make).await?)?;
-    let (reply, blobs) = ground.room.snapshot(request(&folder)).await?;
+    must(&fixture.sh(&make).await?)?;
+    let (reply, blobs) = fixture.handle.snapshot(request(&folder)).await?;
     let seen: Vec<_> = reply
         .changed
         .iter()
@@ -194,29 +194,29 @@ async fn snapshot_holds_the_whole_tree_at_first(ground: &Ground<'_>) -> Outcome 
     Ok(())
 }
 
-async fn snapshot_of_no_change_is_empty(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("cd {folder}; mkdir d; echo x > d/f; echo y > g")).await?)?;
-    snap(ground, &folder).await?;
-    let (second, blobs) = ground.room.snapshot(request(&folder)).await?;
+async fn snapshot_of_no_change_is_empty(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("cd {folder}; mkdir d; echo x > d/f; echo y > g")).await?)?;
+    snap(fixture, &folder).await?;
+    let (second, blobs) = fixture.handle.snapshot(request(&folder)).await?;
     ensure!(names(&second).is_empty() && blobs.is_empty(), "{:?}", names(&second));
     Ok(())
 }
 
-async fn snapshot_holds_what_changed(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn snapshot_holds_what_changed(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; mkdir d gone; for n in change mode keep d/drop gone/f turn; do echo 1 > $n; \
          done; ln -s a l"
     );
-    must(&ground.sh(&make).await?)?;
-    snap(ground, &folder).await?;
+    must(&fixture.sh(&make).await?)?;
+    snap(fixture, &folder).await?;
     let change = format!(
         "cd {folder}; echo 2 > change; chmod 600 mode; rm d/drop; rm -r gone; ln -sfn b l; \
          echo 1 > new; rm turn; mkdir turn; touch turn/f"
     );
-    must(&ground.sh(&change).await?)?;
-    let (reply, blobs) = ground.room.snapshot(request(&folder)).await?;
+    must(&fixture.sh(&change).await?)?;
+    let (reply, blobs) = fixture.handle.snapshot(request(&folder)).await?;
     let files: Vec<_> = reply
         .changed
         .iter()
@@ -230,62 +230,62 @@ async fn snapshot_holds_what_changed(ground: &Ground<'_>) -> Outcome {
     ensure!(!removed.iter().any(|name| name == "keep"), "{removed:?}");
     let again = blobs.iter().any(|(_, bytes)| bytes == b"1\n");
     ensure!(!again, "a known content was sent again");
-    let third = snap(ground, &folder).await?;
+    let third = snap(fixture, &folder).await?;
     ensure!(names(&third).is_empty(), "{}", names(&third));
     Ok(())
 }
 
-async fn snapshot_sees_a_change_with_old_times(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("cd {folder}; echo aaaa > f; touch -d 2020-01-01 f")).await?)?;
-    snap(ground, &folder).await?;
+async fn snapshot_sees_a_change_with_old_times(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("cd {folder}; echo aaaa > f; touch -d 2020-01-01 f")).await?)?;
+    snap(fixture, &folder).await?;
     let change =
         format!("cd {folder}; printf 'bbbb\\n' | dd of=f conv=notrunc; touch -d 2020-01-01 f");
-    must(&ground.sh(&change).await?)?;
-    let reply = snap(ground, &folder).await?;
+    must(&fixture.sh(&change).await?)?;
+    let reply = snap(fixture, &folder).await?;
     ensure!(names(&reply) == "f", "{:?}", names(&reply));
     Ok(())
 }
 
-async fn snapshot_skips_named_folders(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn snapshot_skips_named_folders(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let make = format!("cd {folder}; mkdir -p .git sub/.git; touch .git/a sub/.git/b sub/c");
-    must(&ground.sh(&make).await?)?;
-    let reply = snap(ground, &folder).await?;
+    must(&fixture.sh(&make).await?)?;
+    let reply = snap(fixture, &folder).await?;
     let inside = reply.changed.iter().any(|entry| entry.path.to_string().contains(".git/"));
     ensure!(!inside, "{}", names(&reply));
     Ok(())
 }
 
-async fn snapshot_lists_large_files_without_content(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("head -c 5000 /dev/zero > {folder}/large")).await?)?;
+async fn snapshot_lists_large_files_without_content(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("head -c 5000 /dev/zero > {folder}/large")).await?)?;
     let small = SnapshotRequest { file_limit: 4999, ..request(&folder) };
-    let (reply, blobs) = ground.room.snapshot(small).await?;
+    let (reply, blobs) = fixture.handle.snapshot(small).await?;
     let entry = reply.changed.iter().find(|entry| entry.path == path("large"));
     let listed = entry.is_some_and(|entry| entry.hash.is_none() && entry.size == 5000);
     ensure!(listed && blobs.is_empty(), "{entry:?}");
     Ok(())
 }
 
-async fn snapshot_refuses_too_many_entries(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
-    must(&ground.sh(&format!("cd {folder}; touch $(seq 1 50)")).await?)?;
+async fn snapshot_refuses_too_many_entries(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    must(&fixture.sh(&format!("cd {folder}; touch $(seq 1 50)")).await?)?;
     let few = SnapshotRequest { entry_limit: 10, ..request(&folder) };
-    let refused = ground.room.snapshot(few).await;
-    ensure!(matches!(refused, Err(RoomError::Refused(_))), "it was not refused");
+    let refused = fixture.handle.snapshot(few).await;
+    ensure!(matches!(refused, Err(SandboxError::Refused(_))), "it was not refused");
     Ok(())
 }
 
-async fn snapshot_of_thousands_of_files(ground: &Ground<'_>) -> Outcome {
-    let folder = ground.folder().await?;
+async fn snapshot_of_thousands_of_files(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
     let long = "n".repeat(150);
     let make = format!("cd {folder}; for n in $(seq 1 5000); do echo $n of many > {long}$n; done");
-    must(&ground.sh(&make).await?)?;
-    let (reply, blobs) = ground.room.snapshot(request(&folder)).await?;
+    must(&fixture.sh(&make).await?)?;
+    let (reply, blobs) = fixture.handle.snapshot(request(&folder)).await?;
     let files = reply.changed.iter().filter(|entry| entry.kind == EntryKind::File).count();
     ensure!(files == 5000 && blobs.len() == 5000, "{files} files, {} contents", blobs.len());
     ensure!(reply.changed.is_sorted_by(|a, b| a.path <= b.path), "not in order");
-    must(&ground.sh(&format!("rm -r {folder}")).await?)?;
+    must(&fixture.sh(&format!("rm -r {folder}")).await?)?;
     Ok(())
 }

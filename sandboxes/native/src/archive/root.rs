@@ -102,7 +102,7 @@ impl Root {
                 self.written.insert(path.to_owned());
                 return Ok(());
             }
-            // Devices are the room's own; pipes and sockets are made by whoever uses them.
+            // Devices are the sandbox's own; pipes and sockets are made by whoever uses them.
             _ => return Ok(()),
         }
         self.dress(entry, &target, kind == EntryType::Symlink)?;
@@ -118,7 +118,7 @@ impl Root {
     ) -> io::Result<()> {
         let header = entry.header();
         if self.owners {
-            // Ids beyond the room's map would be nobody's.
+            // Ids beyond the sandbox's map would be nobody's.
             let id =
                 |number: u64| u32::try_from(number).ok().filter(|id| *id < 65_536).unwrap_or(0);
             let (user, group) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));

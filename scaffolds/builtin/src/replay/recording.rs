@@ -52,7 +52,7 @@ impl Recording {
         let fault = |what: String| {
             let what = format!("replay of {}: {what}", path.display());
             Stop::Fault(
-                Fault::new(Layer::Record, what).mend("give the path of a `trajectory.jsonl`"),
+                Fault::new(Layer::Record, what).hint("give the path of a `trajectory.jsonl`"),
             )
         };
         let bytes = tokio::fs::read(path).await.map_err(|error| fault(error.to_string()))?;

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{
-    RoomError,
+    SandboxError,
     wire::{DirEntry, EntryKind, RawPath, RefusalKind},
 };
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub(crate) struct EditSettings {
     pub(crate) undo_depth: usize,
 }
 
-/// Views and edits files through the room agent: byte-exact, and with no editor in the image.
+/// Views and edits files through the sandbox agent: byte-exact, and with no editor in the image.
 pub(crate) struct Edit {
     prompts: Arc<Prompts>,
     settings: EditSettings,
@@ -108,7 +108,7 @@ impl Edit {
             if range.is_some() {
                 return Err(ToolError::Tell(format!("{path} is a folder: it has no lines.")));
             }
-            folder(&place.room.list(&path.path).await?, self.settings.folder_entries)
+            folder(&place.handle.list(&path.path).await?, self.settings.folder_entries)
         } else {
             numbered(&lossy(&self.read(place, path).await?), range)?
         };
@@ -122,7 +122,7 @@ impl Edit {
         path: Target,
         bytes: Vec<u8>,
     ) -> Result<Output, ToolError> {
-        let before = match place.room.stat(&path.path).await? {
+        let before = match place.handle.stat(&path.path).await? {
             None => None,
             Some(found) if found.kind == EntryKind::Dir => {
                 return Err(ToolError::Tell(format!("{path} is a folder.")));
@@ -202,9 +202,9 @@ impl Edit {
         let Some(last) = self.history.last(&path.path) else {
             return Err(ToolError::Tell(format!("There is no edit of {path} to undo.")));
         };
-        let now = match place.room.read(&path.path, self.settings.file_bytes).await {
+        let now = match place.handle.read(&path.path, self.settings.file_bytes).await {
             Ok(bytes) => Some(bytes),
-            Err(RoomError::Refused(no)) if no.why == RefusalKind::NotFound => None,
+            Err(SandboxError::Refused(no)) if no.why == RefusalKind::NotFound => None,
             Err(error) => return Err(error.into()),
         };
         if now.as_ref() != Some(&last.after) {
@@ -215,11 +215,11 @@ impl Edit {
         }
         let said = match &last.before {
             Some(before) => {
-                place.room.write(&path.path, before, None).await?;
+                place.handle.write(&path.path, before, None).await?;
                 format!("Undid the last edit of {path}.")
             }
             None => {
-                place.room.remove(&path.path).await?;
+                place.handle.remove(&path.path).await?;
                 format!("Undid the last edit of {path}: the file is gone again.")
             }
         };
@@ -228,8 +228,8 @@ impl Edit {
     }
 
     async fn read(&self, place: &Place, path: &Target) -> Result<Vec<u8>, ToolError> {
-        match place.room.read(&path.path, self.settings.file_bytes).await {
-            Err(RoomError::Refused(no)) if no.why == RefusalKind::TooLarge => {
+        match place.handle.read(&path.path, self.settings.file_bytes).await {
+            Err(SandboxError::Refused(no)) if no.why == RefusalKind::TooLarge => {
                 let limit = self.settings.file_bytes;
                 let why = format!("{path} is larger than {limit} bytes: use shell commands on it.");
                 Err(ToolError::Tell(why))
@@ -253,13 +253,13 @@ impl Edit {
         before: Option<Vec<u8>>,
         after: Vec<u8>,
     ) -> Result<(), ToolError> {
-        place.room.write(&path.path, &after, None).await?;
+        place.handle.write(&path.path, &after, None).await?;
         self.history.push(path.path, Edited { before, after });
         Ok(())
     }
 }
 
 async fn stat(place: &Place, path: &Target) -> Result<DirEntry, ToolError> {
-    let found = place.room.stat(&path.path).await?;
+    let found = place.handle.stat(&path.path).await?;
     found.ok_or_else(|| ToolError::Tell(format!("There is no {path}.")))
 }

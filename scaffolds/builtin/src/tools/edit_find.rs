@@ -56,9 +56,9 @@ fn near(bytes: &[u8], old: &str) -> String {
                 Replace within single lines, or convert the file."
             .into();
     }
-    let wanted: Vec<_> = old.lines().map(squeezed).filter(|line| !line.is_empty()).collect();
+    let wanted: Vec<_> = old.lines().map(collapsed).filter(|line| !line.is_empty()).collect();
     let there: Vec<_> =
-        (1_usize..).zip(text.lines().map(squeezed)).filter(|(_, line)| !line.is_empty()).collect();
+        (1_usize..).zip(text.lines().map(collapsed)).filter(|(_, line)| !line.is_empty()).collect();
     let Some(first) = wanted.first() else {
         return "old_str does not occur: it holds only white space.".into();
     };
@@ -90,7 +90,7 @@ fn near(bytes: &[u8], old: &str) -> String {
     )
 }
 
-fn squeezed(line: &str) -> String {
+fn collapsed(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -10,7 +10,7 @@ pub(super) struct Edited {
     pub(super) after: Vec<u8>,
 }
 
-/// The edits of one trial, per file. Kept on the host, where nothing in the room can change it.
+/// The edits of one trial, per file. Kept on the host, where nothing in the sandbox can change it.
 #[derive(Debug)]
 pub(super) struct History {
     depth: usize,

@@ -1,4 +1,4 @@
-use proctor_sandbox_api::RoomError;
+use proctor_sandbox_api::SandboxError;
 use proctor_scaffold_api::Stop;
 use proctor_types::{Fault, Layer};
 
@@ -20,11 +20,13 @@ impl From<Stop> for ToolError {
     }
 }
 
-impl From<RoomError> for ToolError {
-    fn from(error: RoomError) -> Self {
+impl From<SandboxError> for ToolError {
+    fn from(error: SandboxError) -> Self {
         match error {
-            RoomError::Refused(refusal) => Self::Tell(refusal.what),
-            RoomError::Broken { why } => Self::Stop(Stop::Fault(Fault::new(Layer::Sandbox, why))),
+            SandboxError::Refused(refusal) => Self::Tell(refusal.what),
+            SandboxError::Broken { why } => {
+                Self::Stop(Stop::Fault(Fault::new(Layer::Sandbox, why)))
+            }
         }
     }
 }

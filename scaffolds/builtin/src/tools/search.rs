@@ -23,7 +23,7 @@ pub(crate) struct SearchSettings {
     pub(crate) line_chars: usize,
 }
 
-/// Regular expression and glob, run by the room agent: needs no `grep` in the image.
+/// Regular expression and glob, run by the sandbox agent: needs no `grep` in the image.
 pub(crate) struct Search {
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) settings: SearchSettings,
@@ -51,13 +51,13 @@ impl Tool for Search {
             honour_ignore: true,
             limit: self.settings.matches,
         };
-        let (matches, more) = place.room.search(request).await?;
+        let (matches, more) = place.handle.search(request).await?;
         if matches.is_empty() {
             return Ok(Output::say("No matches."));
         }
         // The agent names matches from the root on; where the root is a file, it is the path.
         let is_file = arguments.path.is_some()
-            && place.room.stat(&root).await?.is_some_and(|root| root.kind == EntryKind::File);
+            && place.handle.stat(&root).await?.is_some_and(|root| root.kind == EntryKind::File);
         let mut text = String::new();
         for found in &matches {
             let path = if is_file { root.as_bytes().to_vec() } else { join(&root, &found.path) };

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{Room, wire::RawPath};
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::Session;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(crate) trait Tool: Send + Sync {
 /// Where tools act.
 #[derive(Clone)]
 pub(crate) struct Place {
-    pub(crate) room: Arc<Room>,
+    pub(crate) handle: Arc<SandboxHandle>,
     pub(crate) workdir: String,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) user: Option<String>,
@@ -33,7 +33,7 @@ impl Place {
     pub(crate) fn of(session: &dyn Session) -> Self {
         let brief = session.brief();
         Self {
-            room: session.room().clone(),
+            handle: session.handle().clone(),
             workdir: brief.workdir.clone(),
             env: brief.env.iter().cloned().collect(),
             user: brief.user.clone(),

@@ -1,4 +1,4 @@
-//! `replay`, over a real room: what `tools` did is recorded by hand and run again.
+//! `replay`, over a real sandbox: what `tools` did is recorded by hand and run again.
 
 use proctor_scaffold_api::{Finish, Scaffold, Stop};
 use proctor_scaffolds::builtin;

@@ -1,4 +1,4 @@
-//! `tools`, over a real room.
+//! `tools`, over a real sandbox.
 
 use proctor_scaffold_api::{Finish, Stop};
 use proctor_scaffolds::builtin;
@@ -250,10 +250,10 @@ async fn search_finds_lines_and_files_from_the_work_directory_on() {
 }
 
 #[tokio::test]
-async fn a_broken_room_ends_the_trial_and_is_never_told() {
+async fn a_broken_sandbox_ends_the_trial_and_is_never_told() {
     let mut session =
         Scripted::new(vec![calls(&[("shell", r#"{"command":"true"}"#)]), says("")]).await;
-    session.break_room().await;
+    session.break_sandbox().await;
     let Err(Stop::Fault(fault)) = drive(&mut session).await else { panic!() };
     assert_eq!(fault.layer, Layer::Sandbox);
     assert_eq!(session.returned().len(), 0);

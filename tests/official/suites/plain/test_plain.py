@@ -43,7 +43,7 @@ def test_expected_failure():
     assert False
 
 
-@pytest.mark.xfail(reason="mended - since")
+@pytest.mark.xfail(reason="repaired - since")
 def test_unexpected_pass():
     pass
 

@@ -62,7 +62,7 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
             Item::Reasoning(thought) => {
                 reasoning.push_str(&thought.text);
                 let text = Some(thought.text.as_str());
-                details.extend(thought.seal.as_deref().map(|seal| detail(text, seal)));
+                details.extend(thought.leak_check.as_deref().map(|leak_check| detail(text, leak_check)));
             }
             Item::Refusal(text) => refusal = Some(text.as_str()),
             Item::Call(call) => {
@@ -102,10 +102,10 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     })
 }
 
-/// A sealed thought, in the form that OpenRouter made for it. A client that sends its assistant
-/// messages back as they came sends the seal back too.
-pub(super) fn detail(text: Option<&str>, seal: &str) -> Value {
-    let mut detail = json!({"type": "reasoning.text", "signature": seal});
+/// A checked for leaks thought, in the form that OpenRouter made for it. A client that sends its assistant
+/// messages back as they came sends the leak check back too.
+pub(super) fn detail(text: Option<&str>, leak_check: &str) -> Value {
+    let mut detail = json!({"type": "reasoning.text", "signature": leak_check});
     if let Some(text) = text {
         detail["text"] = text.into();
     }

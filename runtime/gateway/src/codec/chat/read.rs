@@ -132,22 +132,22 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
     Ok(Turn { role, parts })
 }
 
-/// Sealed thoughts where there are any, else plain ones.
+/// Encrypted thoughts where there are any, else plain ones.
 fn thoughts(message: &Value) -> Vec<Part> {
     let plain = ["reasoning_content", "reasoning"];
     let plain = plain.iter().find_map(|name| message[*name].as_str()).unwrap_or_default();
     let details = message["reasoning_details"].as_array().into_iter().flatten();
-    let sealed = details.filter_map(|detail| {
-        let seal = Some(detail["signature"].as_str()?.to_owned());
-        // In a stream the text went before its seal, by itself.
+    let leaks = details.filter_map(|detail| {
+        let leak_check = Some(detail["signature"].as_str()?.to_owned());
+        // In a stream the text went before its leak check, by itself.
         let text = detail["text"].as_str().unwrap_or(plain).to_owned();
-        Some(Part::Reasoning(Reasoning { text, seal }))
+        Some(Part::Reasoning(Reasoning { text, leak_check }))
     });
-    let sealed: Vec<_> = sealed.collect();
-    if sealed.is_empty() && !plain.is_empty() {
-        return vec![Part::Reasoning(Reasoning { text: plain.to_owned(), seal: None })];
+    let leaks: Vec<_> = leaks.collect();
+    if leaks.is_empty() && !plain.is_empty() {
+        return vec![Part::Reasoning(Reasoning { text: plain.to_owned(), leak_check: None })];
     }
-    sealed
+    leaks
 }
 
 /// Text, null, or parts.

@@ -5,7 +5,7 @@ use crate::codec::{
     neutral::{Choice, Part, Request, Role, Shape, Turn},
 };
 
-/// What stands for the seal of a call that another API's client sends back: newer models refuse
+/// What stands for the leak check of a call that another API's client sends back: newer models refuse
 /// calls without one, and take this word for a conversation that came from elsewhere.
 const NO_SEAL: &str = "skip_thought_signature_validator";
 
@@ -115,7 +115,7 @@ impl Parts {
                         "functionCall": {"id": call.id, "name": call.name, "args": args},
                         "thoughtSignature": NO_SEAL,
                     }));
-                    losses.approximated("the seal of a call");
+                    losses.approximated("the leak check of a call");
                 }
                 Part::Result { id, content, failed } => {
                     let name = self.names.iter().rev().find(|(call, _)| call == id);

@@ -93,8 +93,8 @@ fn blocks(
         match block["type"].as_str().unwrap_or_default() {
             "text" => parts.push(Part::Text(text("text"))),
             "thinking" => {
-                let seal = Some(text("signature")).filter(|seal| !seal.is_empty());
-                parts.push(Part::Reasoning(Reasoning { text: text("thinking"), seal }));
+                let leak_check = Some(text("signature")).filter(|leak_check| !leak_check.is_empty());
+                parts.push(Part::Reasoning(Reasoning { text: text("thinking"), leak_check }));
             }
             "redacted_thinking" => losses.dropped("redacted_thinking"),
             "tool_use" => parts.push(Part::Call(ToolCall {

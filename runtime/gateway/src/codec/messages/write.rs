@@ -118,11 +118,11 @@ fn write_parts(turn: &Turn, blocks: &mut Vec<Value>, losses: &mut Losses) -> Res
             // Empty text is refused.
             Part::Text(text) if text.is_empty() => {}
             Part::Text(text) => blocks.push(json!({"type": "text", "text": text})),
-            Part::Reasoning(thought) => match &thought.seal {
-                Some(seal) => blocks.push(json!(
-                    {"type": "thinking", "thinking": thought.text, "signature": seal}
+            Part::Reasoning(thought) => match &thought.leak_check {
+                Some(leak_check) => blocks.push(json!(
+                    {"type": "thinking", "thinking": thought.text, "signature": leak_check}
                 )),
-                None => losses.dropped("reasoning without a seal"),
+                None => losses.dropped("reasoning without a leak check"),
             },
             Part::Call(call) => blocks.push(json!({
                 "type": "tool_use", "id": id(&call.id), "name": call.name,

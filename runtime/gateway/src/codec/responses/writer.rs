@@ -201,12 +201,12 @@ impl Writer for ResponsesWriter {
                 }
                 self.piece("response.reasoning_summary_text.delta", text, out);
             }
-            Delta::Seal(seal) => {
+            Delta::LeakCheck(leak_check) => {
                 if !self.open || !matches!(self.items.last(), Some(Item::Reasoning(_))) {
                     self.enter(Item::Reasoning(Reasoning::default()), out);
                 }
                 if let Some(Item::Reasoning(thought)) = self.items.last_mut() {
-                    thought.seal = Some(seal.clone());
+                    thought.leak_check = Some(leak_check.clone());
                 }
                 self.close(out);
             }

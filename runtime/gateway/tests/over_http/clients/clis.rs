@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_gateway::{Front, RequestRules};
+use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget};
 
 use super::install::{made, npm, or_not_run, run};
@@ -69,17 +69,18 @@ async fn ran(
     );
     let budget = Budget { steps: Some(steps), ..Budget::default() };
     let bench = Bench::new(&script, budget).await;
-    let front = Front::new(bench.trial.clone(), RequestRules::default()).expect("a front");
-    let listening = front.listen().await.expect("a free port");
-    let room = tempfile::tempdir().expect("a folder");
+    let server =
+        GatewayServer::new(bench.trial.clone(), RequestRules::default()).expect("a server");
+    let listening = server.listen().await.expect("a free port");
+    let handle = tempfile::tempdir().expect("a folder");
     for folder in ["home", "work"] {
-        std::fs::create_dir(room.path().join(folder)).expect("a folder");
+        std::fs::create_dir(handle.path().join(folder)).expect("a folder");
     }
-    let mut command = command(room.path(), &listening.url(), front.token());
+    let mut command = command(handle.path(), &listening.url(), server.token());
     let begun = std::time::Instant::now();
     let output = command
-        .current_dir(room.path().join("work"))
-        .env("HOME", room.path().join("home"))
+        .current_dir(handle.path().join("work"))
+        .env("HOME", handle.path().join("home"))
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .env("SHELL", "/bin/bash")
         .stdin(std::process::Stdio::null())
@@ -91,14 +92,14 @@ async fn ran(
     Ran {
         success: output.status.success(),
         told: String::from_utf8_lossy(&told).into_owned(),
-        file: std::fs::read_to_string(room.path().join("work/hello.txt")).ok(),
+        file: std::fs::read_to_string(handle.path().join("work/hello.txt")).ok(),
         seconds: begun.elapsed().as_secs_f64(),
         bench,
     }
 }
 
-fn codex(program: &Path, room: &Path, url: &str, token: &str) -> tokio::process::Command {
-    let home = room.join("codex");
+fn codex(program: &Path, handle: &Path, url: &str, token: &str) -> tokio::process::Command {
+    let home = handle.join("codex");
     std::fs::create_dir(&home).expect("a folder");
     std::fs::write(home.join("config.toml"), CODEX_CONFIG.replace("@URL@", url)).expect("a file");
     let mut command = tokio::process::Command::new(program);
@@ -108,10 +109,10 @@ fn codex(program: &Path, room: &Path, url: &str, token: &str) -> tokio::process:
     command
 }
 
-fn claude(program: &Path, room: &Path, url: &str, token: &str) -> tokio::process::Command {
+fn claude(program: &Path, handle: &Path, url: &str, token: &str) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(program);
     command.env_clear().env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", token);
-    command.env("CLAUDE_CONFIG_DIR", room.join("claude"));
+    command.env("CLAUDE_CONFIG_DIR", handle.join("claude"));
     for (name, value) in [
         ("IS_SANDBOX", "1"),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
@@ -156,7 +157,7 @@ async fn codex_completes_a_task_over_chat_and_stops_at_the_budget() {
     let test = "codex_completes_a_task_over_chat_and_stops_at_the_budget";
     let Some(modules) = or_not_run(test, packages()) else { return };
     let program = program(modules, "@openai", "codex");
-    let start = |room: &Path, url: &str, token: &str| codex(&program, room, url, token);
+    let start = |handle: &Path, url: &str, token: &str| codex(&program, handle, url, token);
     completed(&ran(9, CODEX_CALL, start).await, Api::Responses);
     stopped(&ran(1, CODEX_CALL, start).await);
 }
@@ -166,7 +167,7 @@ async fn claude_code_completes_a_task_over_chat_and_stops_at_the_budget() {
     let test = "claude_code_completes_a_task_over_chat_and_stops_at_the_budget";
     let Some(modules) = or_not_run(test, packages()) else { return };
     let program = program(modules, "@anthropic-ai", "claude");
-    let start = |room: &Path, url: &str, token: &str| claude(&program, room, url, token);
+    let start = |handle: &Path, url: &str, token: &str| claude(&program, handle, url, token);
     completed(&ran(9, CLAUDE_CALL, start).await, Api::Messages);
     stopped(&ran(1, CLAUDE_CALL, start).await);
 }

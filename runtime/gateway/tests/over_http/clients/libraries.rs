@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use proctor_gateway::{Front, RequestRules};
+use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget, LossKind};
 
 use super::install;
@@ -41,12 +41,13 @@ async fn over(upstream: Api, test: &str) {
             }
         })
         .await;
-        let front = Front::new(bench.trial.clone(), RequestRules::default()).expect("a front");
-        let listening = front.listen().await.expect("a free port");
+        let server =
+            GatewayServer::new(bench.trial.clone(), RequestRules::default()).expect("a server");
+        let listening = server.listen().await.expect("a free port");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/matrix.py");
         let output = tokio::process::Command::new(python)
             .arg(script)
-            .args([&listening.url(), front.token(), client.name()])
+            .args([&listening.url(), server.token(), client.name()])
             .env("NO_PROXY", "127.0.0.1")
             .kill_on_drop(true)
             .output()

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Looks into contents and keeps what it finds.
-pub struct Look<'a> {
+pub struct Scanner<'a> {
     pub index: &'a Index,
     pub limits: ScanLimits,
     pub reply: ScanReply,
@@ -23,12 +23,12 @@ pub struct Look<'a> {
 
 /// A content's place: the file, and the way through archives.
 #[derive(Clone)]
-pub struct Place {
+pub struct Location {
     pub path: RawPath,
     pub inside: Vec<RawPath>,
 }
 
-impl Place {
+impl Location {
     fn name(&self) -> &[u8] {
         self.inside.last().unwrap_or(&self.path).as_bytes()
     }
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-impl<'a> Look<'a> {
+impl<'a> Scanner<'a> {
     pub fn new(index: &'a Index, limits: ScanLimits) -> Self {
         Self { index, limits, reply: ScanReply::default(), wholes: Vec::new() }
     }
@@ -53,7 +53,7 @@ impl<'a> Look<'a> {
     }
 
     /// By content alone: a copy may have any name.
-    pub fn content(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+    pub fn content(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         if bytes.starts_with(b"\x7fELF") && zip::end(bytes).is_none() {
             return;
         }
@@ -81,7 +81,7 @@ impl<'a> Look<'a> {
     }
 
     /// What is no archive as a whole: a text in some writing, or something that holds a stream.
-    fn plain(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+    fn plain(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let known = self.reply.findings.len();
         let narrowed = text::narrowed(bytes);
         let bytes = narrowed.as_deref().unwrap_or(bytes);
@@ -107,18 +107,18 @@ impl<'a> Look<'a> {
         encoded::pieces(bytes, &mut |bytes| self.inner(place, &bytes, depth));
     }
 
-    fn inner(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+    fn inner(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let Some(depth) = self.deeper(depth) else { return };
         self.content(place, bytes, depth);
     }
 
     /// A path that the package under test could be imported from.
-    pub fn path(&mut self, place: &Place) {
+    pub fn path(&mut self, place: &Location) {
         let module = modules::find(&self.index.secrets, place.name(), !place.inside.is_empty());
         self.keep(place, module.map(|module| Found::Module { module }));
     }
 
-    fn keep(&mut self, place: &Place, found: Option<Found>) {
+    fn keep(&mut self, place: &Location, found: Option<Found>) {
         let Some(what) = found else { return };
         if self.reply.findings.len() >= self.limits.findings as usize {
             self.reply.more = true;
@@ -135,7 +135,7 @@ impl<'a> Look<'a> {
             _ => whole::repository(path),
         };
         self.wholes.extend(whole.filter(|whole| whole.len() < path.len()).map(<[u8]>::to_vec));
-        let Place { path, inside } = place.clone();
+        let Location { path, inside } = place.clone();
         self.reply.findings.push(Finding { path, inside, what });
     }
 
@@ -147,7 +147,7 @@ impl<'a> Look<'a> {
         Some(depth + 1)
     }
 
-    fn compressed(&mut self, place: &Place, bytes: &[u8], method: Method, depth: u32) {
+    fn compressed(&mut self, place: &Location, bytes: &[u8], method: Method, depth: u32) {
         match expand(method, bytes, self.limits.expanded_bytes) {
             // Two bytes are no proof: it was something else.
             Expanded::Damaged if method == Method::Zlib => self.plain(place, bytes, depth),
@@ -174,7 +174,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    fn zip(&mut self, place: &Place, bytes: &[u8], end: usize, depth: u32) {
+    fn zip(&mut self, place: &Location, bytes: &[u8], end: usize, depth: u32) {
         let Some(depth) = self.deeper(depth) else { return };
         let mut left = self.limits.expanded_bytes;
         for entry in zip::entries(bytes, end) {
@@ -193,7 +193,7 @@ impl<'a> Look<'a> {
     /// The members of an archive, each with its name.
     fn members<'b, N: AsRef<[u8]>>(
         &mut self,
-        place: &Place,
+        place: &Location,
         members: impl Iterator<Item = (N, &'b [u8])>,
         depth: u32,
     ) {
@@ -206,7 +206,7 @@ impl<'a> Look<'a> {
     }
 
     /// Its objects are files like others: a wheel that was once committed is opened too.
-    fn pack(&mut self, place: &Place, bytes: &[u8], depth: u32) {
+    fn pack(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let Some(depth) = self.deeper(depth) else { return };
         let limit = self.limits.expanded_bytes;
         let whole = pack::objects(bytes, limit, &mut |object| {

@@ -88,9 +88,9 @@ struct Sink {
 
 impl Write for Sink {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        let room = (self.limit as usize).saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
-        if piece.len() > room {
+        let isolate = (self.limit as usize).saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(&piece[..piece.len().min(isolate)]);
+        if piece.len() > isolate {
             return Err(io::Error::other("the limit of expansion"));
         }
         Ok(piece.len())

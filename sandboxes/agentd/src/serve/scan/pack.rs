@@ -100,8 +100,8 @@ fn inflate(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
         let status =
             inflater.decompress(bytes.get(read..)?, &mut piece, FlushDecompress::None).ok()?;
         let got = (inflater.total_out() - written) as usize;
-        let room = OBJECT.saturating_sub(content.len());
-        content.extend_from_slice(&piece[..got.min(room)]);
+        let isolate = OBJECT.saturating_sub(content.len());
+        content.extend_from_slice(&piece[..got.min(isolate)]);
         if status == Status::StreamEnd {
             return Some((content, inflater.total_in() as usize));
         }

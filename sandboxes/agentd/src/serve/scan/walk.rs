@@ -11,7 +11,7 @@ use proctor_wire::{RawPath, Refusal, RefusalKind, ScanReply, ScanRequest};
 use rustix::fs::OFlags;
 
 use super::{
-    content::{Look, Place},
+    content::{Location, Scanner},
     secrets::Index,
 };
 use crate::serve::{
@@ -25,13 +25,13 @@ const HEAD: usize = 4;
 pub struct Walk<'a> {
     stream: &'a Stream,
     request: &'a ScanRequest,
-    look: Look<'a>,
+    look: Scanner<'a>,
     entries: u64,
 }
 
 impl<'a> Walk<'a> {
     pub fn new(stream: &'a Stream, request: &'a ScanRequest, index: &'a Index) -> Self {
-        Self { stream, request, look: Look::new(index, request.limits), entries: 0 }
+        Self { stream, request, look: Scanner::new(index, request.limits), entries: 0 }
     }
 
     pub fn finish(self) -> ScanReply {
@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
         if self.look.is_covered(bytes) {
             return;
         }
-        let place = Place { path: RawPath::new(bytes), inside: Vec::new() };
+        let place = Location { path: RawPath::new(bytes), inside: Vec::new() };
         self.look.path(&place);
         if meta.len() == 0 || !self.wanted(path) {
             return;

@@ -20,7 +20,7 @@ use walk::Walk;
 
 use super::{dispatch::Server, refusal::refuse, stream::Stream};
 
-/// Room in the reply's frame for what is not the manifest, in bytes.
+/// Sandbox in the reply's frame for what is not the manifest, in bytes.
 const MARGIN: usize = 1024;
 
 /// Walks the root, sends the content of what the connection has not sent, and answers with the

@@ -19,7 +19,7 @@ pub type Identity = (u64, u64);
 /// may lead to its work directory by one. From then on the folder belongs to whoever works there: if
 /// it is gone, or something else stands in its place, the tree is empty (`None`), as it would be
 /// without its last file. A refusal would let one command keep a trial from being scored, and to
-/// follow a new link would take the room's other folders for work.
+/// follow a new link would take the sandbox's other folders for work.
 pub fn open(root: &RawPath, first: Option<Identity>) -> Result<Option<OwnedFd>, Refusal> {
     let failed = |error| from_errno(error, root);
     let folder = match openat(CWD, root.as_bytes(), FOLDER, Mode::empty()) {

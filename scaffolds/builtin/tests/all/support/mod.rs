@@ -1,4 +1,4 @@
-//! A session whose answers are scripted, over a real room: `agentd serve` as a child process.
+//! A session whose answers are scripted, over a real sandbox: `agentd serve` as a child process.
 //!
 //! Everything that a scaffold does to its session is kept, so that tests compare whole histories.
 
@@ -13,7 +13,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{AGENT, Room};
+use proctor_sandbox_api::{AGENT, SandboxHandle};
 use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
 use proctor_types::{Answer, Ask, BudgetKind, Message, ToolCall, Usage};
 use serde_json::{Map, Value};
@@ -32,7 +32,7 @@ pub enum Did {
 
 pub struct Scripted {
     pub brief: Brief,
-    room: Arc<Room>,
+    handle: Arc<SandboxHandle>,
     answers: VecDeque<Answer>,
     pub did: Vec<Did>,
     pub folder: TempDir,
@@ -66,7 +66,7 @@ impl Scripted {
             .spawn()
             .unwrap();
         let (reader, writer) = (agent.stdout.take().unwrap(), agent.stdin.take().unwrap());
-        let room = Room::connect(reader, writer).await.unwrap();
+        let handle = SandboxHandle::connect(reader, writer).await.unwrap();
         let brief = Brief {
             task: "demo__task-1".into(),
             statement: "Make f return 2.".into(),
@@ -78,9 +78,9 @@ impl Scripted {
             context_window: None,
             gold: None,
             replay: None,
-            model_door: None,
+            model_endpoint: None,
         };
-        Self { brief, room, answers: answers.into(), did: Vec::new(), folder, agent }
+        Self { brief, handle, answers: answers.into(), did: Vec::new(), folder, agent }
     }
 
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
@@ -118,8 +118,8 @@ impl Scripted {
             .collect()
     }
 
-    /// Kills the agent: the room is broken from here on.
-    pub async fn break_room(&mut self) {
+    /// Kills the agent: the sandbox is broken from here on.
+    pub async fn break_sandbox(&mut self) {
         self.agent.kill().await.unwrap();
     }
 }
@@ -157,8 +157,8 @@ impl Session for Scripted {
         &self.brief
     }
 
-    fn room(&self) -> &Arc<Room> {
-        &self.room
+    fn handle(&self) -> &Arc<SandboxHandle> {
+        &self.handle
     }
 
     async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop> {

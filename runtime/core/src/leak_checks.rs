@@ -1,0 +1,57 @@
+//! What each layer holds of a task's secrets: looked for once, before any trial's clock runs.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use proctor_sandbox_api::{Backend, Prepared, SandboxRequest};
+use proctor_setup::LayerFindings;
+use proctor_types::{Fault, SandboxSpec, Task};
+use tokio::sync::{Mutex, OnceCell};
+
+type Cell = Arc<OnceCell<Result<Arc<LayerFindings>, Fault>>>;
+
+/// Leak checks by back end and by what they were taken of, kept on disk from run to run.
+pub struct LeakChecks {
+    folder: PathBuf,
+    cells: Mutex<BTreeMap<(&'static str, String), Cell>>,
+}
+
+impl LeakChecks {
+    /// `folder` is made where it is missing.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, cells: Mutex::default() }
+    }
+
+    /// The leak check of a task's layer. The first to ask opens a sandbox for it; the others wait.
+    pub async fn get(
+        &self,
+        backend: &dyn Backend,
+        environment: &Prepared,
+        task: &Task,
+        limits: &SandboxSpec,
+    ) -> Result<Arc<LayerFindings>, Fault> {
+        let key = LayerFindings::key(task, &environment.digest)?;
+        let cell = {
+            let mut cells = self.cells.lock().await;
+            Arc::clone(cells.entry((backend.name(), key.clone())).or_default())
+        };
+        let folder = self.folder.join(backend.name());
+        let leak_check = cell.get_or_init(|| async {
+            if let Some(kept) = LayerFindings::read(&folder, &key) {
+                return Ok(Arc::new(kept));
+            }
+            let spec = SandboxRequest {
+                environment: environment.clone(),
+                limits: limits.clone(),
+                purpose: format!("the leak check of {}", task.id),
+            };
+            let mut sandbox = backend.open(&spec).await?;
+            let taken = LayerFindings::take(sandbox.handle(), task).await;
+            let closed = sandbox.close().await;
+            let leak_check = taken?;
+            closed?;
+            leak_check.write(&folder, &key)?;
+            Ok(Arc::new(leak_check))
+        });
+        leak_check.await.clone()
+    }
+}

@@ -1,0 +1,180 @@
+//! The proxies of one trial: what a sandbox without a network may reach, and how.
+//!
+//! A proxy is a listener inside the sandbox whose connections come out of the channel and are served
+//! here. The sandbox's own network stays as empty as it was.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use async_trait::async_trait;
+use proctor_egress::{EgressProxy, Ledger, Policy, client_env};
+use proctor_gateway::{GatewayServer, TrialGateway};
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_scaffold_api::{ModelEndpoint, Scaffold, Stop};
+use proctor_types::{Arm, Event, Fault, Layer, NetworkMode, Task, UrlRequest};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::{RunContext, recorder::Recorder, session::stop};
+
+/// What programs inside may read and not change.
+const READABLE: u32 = 0o644;
+
+/// Open while the scaffold drives; closed, they have everything in the record.
+#[derive(Default)]
+pub(crate) struct SandboxNetwork {
+    egress: Option<(u16, Arc<EgressProxy>)>,
+    model: Option<(u16, GatewayServer)>,
+    gateway: Option<Arc<TrialGateway>>,
+    serving: Option<Serving>,
+}
+
+/// Aborts the connections with itself.
+struct Serving(JoinHandle<()>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl SandboxNetwork {
+    /// Opens the egress proxy where the arm's network is not closed, and the model endpoint where the
+    /// scaffold asks for it.
+    pub(crate) async fn open(
+        context: &RunContext,
+        (arm, task): (&Arm, &Task),
+        (scaffold, gateway): (&dyn Scaffold, Option<&Arc<TrialGateway>>),
+        handle: &Arc<SandboxHandle>,
+        recorder: &Arc<Recorder>,
+    ) -> Result<Self, Fault> {
+        let mut network = Self::default();
+        if arm.network.mode != NetworkMode::Closed {
+            network.egress = Some(egress_proxy(context, arm, task, handle, recorder).await?);
+        }
+        if let (Some(rules), Some(gateway)) = (scaffold.model_endpoint(), gateway) {
+            let rules = serde_json::from_value(rules).map_err(|error| {
+                let what = format!("the scaffold {}: rules of requests: {error}", scaffold.name());
+                Fault::new(Layer::Setup, what)
+            })?;
+            let port = handle.listen(0).await.map_err(|error| error.fault("the model endpoint"))?;
+            network.gateway = Some(Arc::clone(gateway));
+            network.model = Some((port, GatewayServer::new(Arc::clone(gateway), rules)?));
+        }
+        if network.egress.is_some() || network.model.is_some() {
+            let serving = serve(Arc::clone(handle), network.egress.clone(), network.model.clone());
+            network.serving = Some(Serving(tokio::spawn(serving)));
+        }
+        Ok(network)
+    }
+
+    /// Variables by which programs inside find the egress proxy and trust it.
+    pub(crate) fn env(&self) -> Result<Vec<(String, String)>, Fault> {
+        match &self.egress {
+            Some((port, _)) => client_env((Ipv4Addr::LOCALHOST, *port).into()).map_err(setup_fault),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    pub(crate) fn model(&self) -> Option<ModelEndpoint> {
+        let (port, server) = self.model.as_ref()?;
+        let url = format!("http://{}:{port}", Ipv4Addr::LOCALHOST);
+        Some(ModelEndpoint { url, token: server.token().to_owned() })
+    }
+
+    /// Resolves when the trial cannot go on: a proxy can no longer record what passes it, or the
+    /// model was refused to a client inside.
+    pub(crate) async fn stopped(&self) -> Stop {
+        let egress = async {
+            match &self.egress {
+                Some((_, proxy)) => Stop::Fault(proxy.broken().await),
+                None => std::future::pending().await,
+            }
+        };
+        let model = async {
+            match &self.model {
+                Some((_, server)) => stop(server.stopped().await, self.answers()),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            stop = egress => stop,
+            stop = model => stop,
+        }
+    }
+
+    /// Steps that clients inside were given.
+    fn answers(&self) -> u64 {
+        self.gateway.as_ref().map_or(0, |gateway| gateway.spent().steps)
+    }
+
+    /// Ends every connection and waits until what passed is charged and recorded.
+    pub(crate) async fn close(mut self) -> Result<(), Fault> {
+        if let Some(mut serving) = self.serving.take() {
+            serving.0.abort();
+            let _ = (&mut serving.0).await;
+        }
+        if let Some((_, server)) = &self.model {
+            server.close().await;
+        }
+        match &self.egress {
+            Some((_, proxy)) => proxy.close().await,
+            None => Ok(()),
+        }
+    }
+}
+
+async fn egress_proxy(
+    context: &RunContext,
+    arm: &Arm,
+    task: &Task,
+    handle: &Arc<SandboxHandle>,
+    recorder: &Arc<Recorder>,
+) -> Result<(u16, Arc<EgressProxy>), Fault> {
+    let policy = Policy::new(&arm.network, task).map_err(setup_fault)?;
+    let ca_file = arm.network.ca_file.as_deref();
+    let ledger = Arc::clone(recorder) as Arc<dyn Ledger>;
+    let proxy = context.egress.proxy(policy, ca_file, ledger).map_err(setup_fault)?;
+    for (path, content) in context.egress.files(ca_file).map_err(setup_fault)?.0 {
+        handle.write(&RawPath::from(path.as_str()), &content, Some(READABLE))
+            .await
+            .map_err(|error| error.fault("placing the proxy's certificates"))?;
+    }
+    let port = handle.listen(0).await.map_err(|error| error.fault("the egress proxy"))?;
+    Ok((port, Arc::new(proxy)))
+}
+
+/// Until the sandbox is gone or the proxies close. Connections live in this task's set, so that its end is
+/// theirs.
+async fn serve(handle: Arc<SandboxHandle>, egress: Option<(u16, Arc<EgressProxy>)>, model: Option<(u16, GatewayServer)>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = handle.accept() => {
+                let Ok(incoming) = accepted else { return };
+                let at = incoming.port;
+                if let Some((port, proxy)) = &egress && *port == at {
+                    let proxy = Arc::clone(proxy);
+                    connections.spawn(async move { proxy.serve(incoming.into_stream()).await });
+                } else if let Some((port, server)) = &model && *port == at {
+                    let server = server.clone();
+                    connections.spawn(async move { server.serve(incoming.into_stream()).await });
+                }
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+fn setup_fault(why: String) -> Fault {
+    Fault::new(Layer::Setup, why).hint("check `[network]` and the task's `blocked_urls`")
+}
+
+#[async_trait]
+impl Ledger for Recorder {
+    async fn step(&self) -> u64 {
+        Recorder::step(self).await
+    }
+
+    async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault> {
+        self.append_at(step, Event::UrlRequested(Box::new(request))).await
+    }
+}

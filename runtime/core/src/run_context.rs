@@ -1,0 +1,68 @@
+//! What all trials of a run share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use proctor_egress::Egress;
+use proctor_gateway::Gateway;
+use proctor_grade::GradeOptions;
+use proctor_record::{Blobs, RunDir};
+use proctor_sandbox_api::Backend;
+use proctor_scaffold_api::Scaffold;
+use proctor_types::{Fault, FlakePolicy, Layer, SandboxKind};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{
+    Cancel, Capacity, Environments, FrozenTests, Progress, RetryPolicy, LeakChecks, SharedMeters,
+    Verdicts,
+};
+
+/// Shared by all trials of a run; assembled once by the command line.
+pub struct RunContext {
+    pub run: Arc<RunDir>,
+    pub blobs: Arc<Blobs>,
+    pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    pub scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
+    pub environments: Environments,
+    pub leak_checks: LeakChecks,
+    pub gateway: Arc<Gateway>,
+    pub egress: Egress,
+    pub shared: SharedMeters,
+    pub grading: GradeOptions,
+    /// Held by gradings, beside the run's `jobs`.
+    pub capacity: Capacity,
+    pub frozen: FrozenTests,
+    /// Absent: every patch is graded anew.
+    pub verdicts: Option<Verdicts>,
+    /// Ids that grading cannot rely on, by the SHA-256 of their task, and what it does about them.
+    pub unreliable: BTreeMap<String, BTreeSet<String>>,
+    pub flaky: FlakePolicy,
+    pub retry: RetryPolicy,
+    /// For the `replay` scaffold: arm name to the trajectory's run.
+    pub replay: BTreeMap<String, PathBuf>,
+    pub progress: UnboundedSender<Progress>,
+    pub cancel: Cancel,
+}
+
+impl RunContext {
+    pub fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
+        self.backends.get(&kind).ok_or_else(|| {
+            Fault::new(Layer::Sandbox, format!("no {kind:?} back end was started"))
+                .hint("run `proctor doctor`")
+        })
+    }
+
+    pub fn scaffold(&self, name: &str) -> Result<&Arc<dyn Scaffold>, Fault> {
+        self.scaffolds
+            .get(name)
+            .ok_or_else(|| Fault::new(Layer::Setup, format!("no scaffold is called {name}")))
+    }
+
+    /// Tells the watcher, who may be gone.
+    pub fn tell(&self, progress: Progress) {
+        let _ = self.progress.send(progress);
+    }
+}

@@ -1,0 +1,276 @@
+//! One trial's proxy: an HTTP proxy that holds every request against the trial's policy.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use http::{Method, Request, Response};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn, upgrade::OnUpgrade};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use proctor_types::{DenyReason, Fault, UrlDecision, UrlRequest};
+use rustls::ClientConfig;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::{Semaphore, mpsc, watch},
+    task::JoinHandle,
+};
+
+use crate::{
+    Ledger, Policy, Resolver, Target,
+    answer::{self, AnyBody},
+    ca::Authority,
+    forward::Upstreams,
+    ledger::Entry,
+    limits::{Limits, Settings},
+    target::{Origin, Scheme},
+    wire::Watched,
+};
+
+type Queue = mpsc::UnboundedSender<(u64, UrlRequest)>;
+
+/// Serves any number of byte streams at once.
+pub struct EgressProxy {
+    pub(crate) policy: Policy,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) tls: Arc<ClientConfig>,
+    pub(crate) resolver: Arc<dyn Resolver>,
+    pub(crate) limits: Limits,
+    ledger: Arc<dyn Ledger>,
+    connections: Semaphore,
+    requests: AtomicU64,
+    queue: Mutex<Option<Queue>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    fault: watch::Sender<Option<Fault>>,
+}
+
+impl EgressProxy {
+    pub(crate) fn new(
+        policy: Policy,
+        authority: Arc<Authority>,
+        tls: Arc<ClientConfig>,
+        resolver: Arc<dyn Resolver>,
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<Self, String> {
+        let limits = Settings::shipped()?.limits;
+        let (queue, mut entries) = mpsc::unbounded_channel();
+        let (fault, _) = watch::channel(None);
+        let (writing, failing) = (Arc::clone(&ledger), fault.clone());
+        let writer = tokio::spawn(async move {
+            while let Some((step, request)) = entries.recv().await {
+                if let Err(fault) = writing.record(step, request).await {
+                    failing.send_replace(Some(fault));
+                }
+            }
+        });
+        Ok(Self {
+            policy,
+            authority,
+            tls,
+            resolver,
+            limits,
+            ledger,
+            connections: Semaphore::new(limits.connections),
+            requests: AtomicU64::new(0),
+            queue: Mutex::new(Some(queue)),
+            writer: Mutex::new(Some(writer)),
+            fault,
+        })
+    }
+
+    /// Serves one connection to its end. Dropping the future closes it; what was under way is in
+    /// the ledger all the same.
+    pub async fn serve<S>(self: &Arc<Self>, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let Ok(_permit) = self.connections.acquire().await else { return };
+        let tunnel: Mutex<Option<(Origin, OnUpgrade)>> = Mutex::new(None);
+        let upstreams = Upstreams::default();
+        let io = TokioIo::new(Watched::new(stream, self.limits.idle()));
+        let service = service_fn(|request: Request<Incoming>| async {
+            Ok::<_, std::convert::Infallible>(self.proxy(request, &tunnel, &upstreams).await)
+        });
+        let served = self.http().serve_connection(io, service).with_upgrades().await;
+        if let Err(error) = served {
+            tracing::debug!(%error, "a connection to the egress proxy broke");
+        }
+        let tunnel = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((origin, upgrade)) = tunnel
+            && let Ok(upgraded) = upgrade.await
+        {
+            self.tunnel(&origin, TokioIo::new(upgraded)).await;
+        }
+    }
+
+    /// Resolves when the ledger could not be written: the try is void.
+    pub async fn broken(&self) -> Fault {
+        let mut fault = self.fault.subscribe();
+        loop {
+            if let Some(fault) = fault.borrow_and_update().clone() {
+                return fault;
+            }
+            if fault.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits until everything is recorded. To be called when every `serve` has ended or was
+    /// dropped.
+    pub async fn close(&self) -> Result<(), Fault> {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            let _ = writer.await;
+        }
+        self.fault.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn http(&self) -> http1::Builder {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(self.limits.head())
+            .max_buf_size(self.limits.head_bytes);
+        http
+    }
+
+    /// A request that came to the proxy itself: a tunnel is asked for, or a URL without TLS.
+    async fn proxy(
+        self: &Arc<Self>,
+        mut request: Request<Incoming>,
+        tunnel: &Mutex<Option<(Origin, OnUpgrade)>>,
+        upstreams: &Upstreams,
+    ) -> Response<AnyBody> {
+        let uri = request.uri().clone();
+        if request.method() == Method::CONNECT {
+            let origin = uri
+                .authority()
+                .filter(|authority| authority.port().is_some())
+                .and_then(|authority| Origin::parse(Scheme::Https, authority.as_str()).ok());
+            let Some(origin) = origin else {
+                return self.refuse(DenyReason::BadRequest, "CONNECT", &uri.to_string()).await;
+            };
+            // What may be reached is said inside, where the client can show it.
+            let upgrade = hyper::upgrade::on(&mut request);
+            *tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some((origin, upgrade));
+            return answer::empty();
+        }
+        let origin = match (uri.scheme_str(), uri.authority()) {
+            (Some("http"), Some(authority)) => Origin::parse(Scheme::Http, authority.as_str()).ok(),
+            _ => None,
+        };
+        match origin {
+            Some(origin) => self.request(request, &origin, upstreams).await,
+            None => {
+                let method = request.method().to_string();
+                self.refuse(DenyReason::BadRequest, &method, &uri.to_string()).await
+            }
+        }
+    }
+
+    /// A request whose origin is known: checked, judged, forwarded.
+    pub(crate) async fn request(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        origin: &Origin,
+        upstreams: &Upstreams,
+    ) -> Response<AnyBody> {
+        let method = request.method().to_string();
+        let written = request.uri().path_and_query().map_or("/", |written| written.as_str());
+        let url = format!("{origin}{written}");
+        let made = self.requests.fetch_add(1, Ordering::Relaxed);
+        if made >= self.limits.requests {
+            // One line in the ledger says it; a flood of them would only fill the disk.
+            if made == self.limits.requests {
+                return self.refuse(DenyReason::TooMany, &method, &url).await;
+            }
+            return answer::denied(DenyReason::TooMany, &url);
+        }
+        if request.method() == Method::CONNECT || request.method() == Method::TRACE {
+            return self.refuse(DenyReason::BadRequest, &method, &url).await;
+        }
+        if !agrees(&request, origin) {
+            return self.refuse(DenyReason::HostMismatch, &method, &url).await;
+        }
+        let target = match Target::new(origin.clone(), written) {
+            Ok(target) => target,
+            Err(crate::TargetError::Ambiguous) => {
+                return self.refuse(DenyReason::AmbiguousUrl, &method, &url).await;
+            }
+            Err(_) => return self.refuse(DenyReason::BadRequest, &method, &url).await,
+        };
+        let verdict = self.policy.judge(&method, &target);
+        let mut entry = UrlRequest {
+            method,
+            url: target.to_string(),
+            decision: verdict.decision,
+            rule: verdict.rule,
+            reason: verdict.reason,
+            ..UrlRequest::default()
+        };
+        if let (UrlDecision::Denied, Some(reason)) = (verdict.decision, verdict.reason) {
+            return self.say_no(reason, entry).await;
+        }
+        entry.decision = verdict.decision;
+        let Some(entry) = self.open(entry).await else {
+            return answer::failed(&url, "the trial has ended");
+        };
+        self.forward(request, &target, entry, upstreams).await
+    }
+
+    /// Records and refuses a request that no policy was asked about.
+    pub(crate) async fn refuse(
+        &self,
+        reason: DenyReason,
+        method: &str,
+        url: &str,
+    ) -> Response<AnyBody> {
+        let url = url.chars().take(2048).collect();
+        let entry = UrlRequest { method: method.to_owned(), url, ..UrlRequest::default() };
+        self.say_no(reason, entry).await
+    }
+
+    /// Recorded before it is answered.
+    async fn say_no(&self, reason: DenyReason, mut entry: UrlRequest) -> Response<AnyBody> {
+        entry.decision = UrlDecision::Denied;
+        entry.reason = Some(reason);
+        entry.status = Some(403);
+        let asked = format!("{} {}", entry.method, entry.url);
+        self.note(entry).await;
+        answer::denied(reason, &asked)
+    }
+
+    /// Records a request that ends here.
+    pub(crate) async fn note(&self, entry: UrlRequest) {
+        let step = self.ledger.step().await;
+        if let Err(fault) = self.ledger.record(step, entry).await {
+            self.fault.send_replace(Some(fault));
+        }
+    }
+
+    /// A line of the ledger for a request that goes on; `None` when the proxy has closed.
+    pub(crate) async fn open(&self, request: UrlRequest) -> Option<Entry> {
+        let step = self.ledger.step().await;
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(Entry::new(step, request, queue))
+    }
+}
+
+/// One `Host` header, and it names the origin; an absolute target names it too.
+fn agrees(request: &Request<Incoming>, origin: &Origin) -> bool {
+    let same = |authority: &str| Origin::parse(origin.scheme, authority).as_ref() == Ok(origin);
+    let mut hosts = request.headers().get_all(http::header::HOST).iter();
+    let named = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().is_ok_and(same),
+        _ => false,
+    };
+    let target = match (request.uri().scheme_str(), request.uri().authority()) {
+        (None, None) => true,
+        (Some(scheme), Some(authority)) => {
+            scheme == origin.scheme.name() && same(authority.as_str())
+        }
+        _ => false,
+    };
+    named && target
+}

@@ -1,0 +1,286 @@
+//! Connections, and who may speak.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use proctor_types::{Api, Fault};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::{oneshot, watch},
+    task::JoinSet,
+};
+
+use super::{
+    body::Reply,
+    call::Call,
+    client::Client,
+    local,
+    policy::ServerPolicy,
+    refusal::Refusal,
+    route::{Named, Route, route},
+    token::Token,
+};
+use crate::{AskError, RequestRules, TrialGateway};
+
+/// One trial's gateway over HTTP/1.1. Clones serve the same trial.
+#[derive(Debug, Clone)]
+pub struct GatewayServer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub trial: Arc<TrialGateway>,
+    pub rules: RequestRules,
+    pub policy: ServerPolicy,
+    token: Token,
+    numbers: AtomicU64,
+    /// Requests on their way to the model, with whether new ones are let in.
+    in_flight: watch::Sender<(usize, bool)>,
+    /// The first refusal that ends the trial.
+    stopped: watch::Sender<Option<AskError>>,
+}
+
+impl Shared {
+    /// Says that the trial cannot go on. The first reason stands.
+    pub(super) fn stop(&self, why: &AskError) {
+        self.stopped.send_if_modified(|stopped| {
+            let first = stopped.is_none();
+            if first {
+                *stopped = Some(why.clone());
+            }
+            first
+        });
+    }
+}
+
+/// A listener on this host. Dropping it ends it and its connections; requests on their way to the
+/// model are still charged and recorded.
+#[derive(Debug)]
+pub struct Listening {
+    address: SocketAddr,
+    accepting: tokio::task::JoinHandle<()>,
+}
+
+impl Listening {
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Such as `http://127.0.0.1:34567`, without `/v1`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl GatewayServer {
+    /// `rules` tell the main conversation from side requests.
+    pub fn new(trial: Arc<TrialGateway>, rules: RequestRules) -> Result<Self, Fault> {
+        let shared = Shared {
+            trial,
+            rules,
+            policy: ServerPolicy::shipped()?,
+            token: Token::random()?,
+            numbers: AtomicU64::new(0),
+            in_flight: watch::Sender::new((0, true)),
+            stopped: watch::Sender::new(None),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What a client gives as its API key. It opens this trial's gateway only, and is worth nothing
+    /// to any provider.
+    pub fn token(&self) -> &str {
+        self.shared.token.as_str()
+    }
+
+    /// Serves one connection to its end. Dropping it ends the connection.
+    pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let shared = Arc::clone(&self.shared);
+        let service = service_fn(move |request| respond(Arc::clone(&shared), request));
+        // A client that goes away in the middle is not an error of ours.
+        let _ = http1::Builder::new()
+            .preserve_header_case(false)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    }
+
+    /// Serves every connection to a free port of 127.0.0.1.
+    pub async fn listen(&self) -> io::Result<Listening> {
+        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let server = self.clone();
+        let accepting = tokio::spawn(async move {
+            // Connections live in this task's set, so that aborting it ends them all.
+            let mut connections = JoinSet::new();
+            loop {
+                tokio::select! {
+                    accepted = listener.accept() => match accepted {
+                        Ok((stream, _)) => {
+                            // Small pieces of a stream must not wait for one another.
+                            let _ = stream.set_nodelay(true);
+                            let server = server.clone();
+                            connections.spawn(async move { server.serve(stream).await });
+                        }
+                        // Out of descriptors, most likely: give others time to close theirs.
+                        Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                    },
+                    Some(_) = connections.join_next() => {}
+                }
+            }
+        });
+        Ok(Listening { address, accepting })
+    }
+
+    /// Comes when a request was refused in a way that ends the trial: at a budget, by a fault, or
+    /// because it was cancelled. Whoever runs the client ends it then.
+    pub async fn stopped(&self) -> AskError {
+        let mut stopped = self.shared.stopped.subscribe();
+        match stopped.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or(AskError::Cancelled),
+            // The sender lives as long as `self`.
+            Err(_) => AskError::Cancelled,
+        }
+    }
+
+    /// Lets no further request in, and comes when those on their way are charged and recorded.
+    pub async fn close(&self) {
+        let mut in_flight = self.shared.in_flight.subscribe();
+        self.shared.in_flight.send_modify(|(_, open)| *open = false);
+        // The sender lives as long as `self`, so this ends by the count alone.
+        let _ = in_flight.wait_for(|(count, _)| *count == 0).await;
+    }
+}
+
+/// Counts a request that is on its way. It is a guard because its task may be aborted.
+struct OnItsWay(Arc<Shared>);
+
+impl OnItsWay {
+    fn new(shared: &Arc<Shared>) -> Option<Self> {
+        let entered = shared.in_flight.send_if_modified(|(count, open)| {
+            *count += usize::from(*open);
+            *open
+        });
+        entered.then(|| Self(Arc::clone(shared)))
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        self.0.in_flight.send_modify(|(count, _)| *count -= 1);
+    }
+}
+
+/// Never an error: what goes wrong is told to the client.
+async fn respond(
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, AskError> {
+    let (head, body) = request.into_parts();
+    let anthropic =
+        head.headers.contains_key("anthropic-version") || head.headers.contains_key("x-api-key");
+    let found = route(&head.method, head.uri.path(), anthropic);
+    let api = match &found {
+        Route::Generate { api, .. } | Route::Models { api, .. } => *api,
+        Route::CountTokens(api) | Route::WrongMethod(api) | Route::Unknown(api) => *api,
+    };
+    let refuse = |refusal: &Refusal| Ok(refused(api, refusal));
+    if !shared.token.opens(&head.headers, head.uri.query()) {
+        let message = "the key is not this trial's token";
+        return refuse(&Refusal::new(StatusCode::UNAUTHORIZED, message));
+    }
+    let path = match found {
+        Route::WrongMethod(_) => {
+            let message = format!("{} is not for {}", head.uri.path(), head.method);
+            return refuse(&Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
+        }
+        Route::Unknown(_) => {
+            let message = format!("{} is not served here", head.uri.path());
+            return refuse(&Refusal::new(StatusCode::NOT_FOUND, message));
+        }
+        Route::Models { one, .. } => {
+            let model = &shared.trial.line().model;
+            return Ok(json(StatusCode::OK, &local::models(api, model, one.as_deref())));
+        }
+        Route::CountTokens(_) => None,
+        Route::Generate { path, .. } => Some(path),
+    };
+    let Ok(body) = Limited::new(body, shared.policy.body_limit).collect().await else {
+        let message = format!("the request is larger than {} bytes", shared.policy.body_limit);
+        return refuse(&Refusal::bad(message));
+    };
+    let body = body.to_bytes();
+    let Some(named) = path else {
+        return Ok(json(StatusCode::OK, &local::count_tokens(api, body).await));
+    };
+    let alt = head.uri.query().is_some_and(|query| query.split('&').any(|one| one == "alt=sse"));
+    if named.as_ref().is_some_and(|Named { stream, .. }| *stream) && !alt {
+        return refuse(&Refusal::bad("streamGenerateContent is served with ?alt=sse"));
+    }
+    let Some(on_its_way) = OnItsWay::new(&shared) else {
+        return refuse(&Refusal::of(&AskError::Cancelled));
+    };
+    let stream = match &named {
+        Some(named) => named.stream,
+        None => asks_for_stream(&body),
+    };
+    let (answer, answered) = oneshot::channel();
+    let client = Client::new(api, stream, answer, shared.policy.patience());
+    let call = Call {
+        number: shared.numbers.fetch_add(1, Ordering::Relaxed) + 1,
+        shared,
+        api,
+        path: head.uri.path().to_owned(),
+        headers: head.headers,
+        named,
+        stream,
+        body,
+        client,
+    };
+    // A task of its own: where the client goes away, what was asked is still to be paid and kept.
+    tokio::spawn(async move {
+        call.run().await;
+        drop(on_its_way);
+    });
+    // An error ends the connection: the task panicked, which no answer can tell.
+    answered.await.map_err(|_| AskError::Cancelled)
+}
+
+fn asks_for_stream(body: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Asked {
+        #[serde(default)]
+        stream: Option<bool>,
+    }
+    serde_json::from_slice::<Asked>(body).is_ok_and(|asked| asked.stream == Some(true))
+}
+
+fn refused(api: Api, refusal: &Refusal) -> Response<Reply> {
+    json(refusal.status, &refusal.body(api))
+}
+
+fn json(status: StatusCode, body: &serde_json::Value) -> Response<Reply> {
+    let mut response = Response::new(Reply::whole(body.to_string()));
+    *response.status_mut() = status;
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

@@ -1,0 +1,89 @@
+//! `configs/gateway-server.toml`.
+
+use std::{collections::HashMap, time::Duration};
+
+use http::HeaderMap;
+use proctor_types::{Api, Fault, Layer};
+use serde::Deserialize;
+
+use crate::retry::seconds;
+
+/// What each value is for is told in `configs/gateway-server.toml`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServerPolicy {
+    head_seconds: f64,
+    pub body_limit: usize,
+    headers: Headers,
+    withheld: HashMap<Api, Withheld>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Headers {
+    request_dropped: Vec<String>,
+    request_dropped_prefixes: Vec<String>,
+    response_kept: Vec<String>,
+}
+
+/// What a client of one format may not have.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Withheld {
+    pub fields: Vec<String>,
+    allowed_tools: Vec<String>,
+}
+
+impl Withheld {
+    pub(super) fn allows(&self, kind: &str) -> bool {
+        self.allowed_tools.iter().any(|allowed| match allowed.strip_suffix('*') {
+            Some(head) => kind.starts_with(head),
+            None => kind == allowed,
+        })
+    }
+}
+
+impl ServerPolicy {
+    pub(super) fn shipped() -> Result<Self, Fault> {
+        let text = include_str!("../../../../configs/gateway-server.toml");
+        let fault = |what: String| Fault::new(Layer::Model, what).context("configs/gateway-server.toml");
+        let policy: Self =
+            toml::from_str(text).map_err(|error| fault(error.message().to_owned()))?;
+        for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
+            if !policy.withheld.contains_key(&api) {
+                return Err(fault(format!("withheld.{api}: missing")));
+            }
+        }
+        Ok(policy)
+    }
+
+    pub(super) fn patience(&self) -> Duration {
+        seconds(self.head_seconds)
+    }
+
+    pub(super) fn withheld(&self, api: Api) -> Option<&Withheld> {
+        self.withheld.get(&api)
+    }
+
+    /// Headers of a client that an endpoint of the same format is shown.
+    pub(super) fn to_endpoint(&self, headers: &HeaderMap) -> HeaderMap {
+        let passes = |name: &str| {
+            let dropped = &self.headers.request_dropped;
+            let prefixes = &self.headers.request_dropped_prefixes;
+            !dropped.iter().any(|one| one == name)
+                && !prefixes.iter().any(|prefix| name.starts_with(prefix))
+        };
+        let pairs = headers.iter().filter(|(name, _)| passes(name.as_str()));
+        pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Headers of an endpoint that the client is shown.
+    pub(super) fn to_client(&self, headers: &HeaderMap) -> HeaderMap {
+        let kept = self.headers.response_kept.iter();
+        let pairs = kept.filter_map(|name| {
+            let value = headers.get(name)?;
+            Some((http::HeaderName::try_from(name.as_str()).ok()?, value.clone()))
+        });
+        pairs.collect()
+    }
+}

@@ -1,0 +1,189 @@
+//! Tools that the provider would run are taken out of a request: they walk around the proxy.
+
+use proctor_types::Api;
+use serde_json::{Map, Value};
+
+use super::policy::Withheld;
+use crate::codec::Losses;
+
+pub(super) fn apply(
+    policy: &Withheld,
+    api: Api,
+    body: &mut Map<String, Value>,
+    losses: &mut Losses,
+) {
+    for field in &policy.fields {
+        if body.get(field).is_some_and(|value| !value.is_null() && *value != Value::Bool(false)) {
+            body.shift_remove(field);
+            losses.withheld(field);
+        }
+    }
+    let mut gone = Vec::new();
+    if let Some(tools) = body.get_mut("tools").and_then(Value::as_array_mut) {
+        gone = filter(policy, api, tools, "tools", losses);
+        if tools.is_empty() && !gone.is_empty() {
+            body.shift_remove("tools");
+        }
+    }
+    // Responses lets tools come in among the items of the conversation, too.
+    for (index, item) in
+        body.get_mut("input").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
+    {
+        if let Some(tools) = item.get_mut("tools").and_then(Value::as_array_mut) {
+            gone.extend(filter(policy, api, tools, &format!("input[{index}].tools"), losses));
+        }
+    }
+    // A choice of what is gone, or of something where nothing is left, would be refused.
+    let chosen = body.get("tool_choice").and_then(Value::as_object);
+    let chosen = chosen.and_then(|choice| choice.get("type").or(choice.get("name")));
+    let chosen = chosen.and_then(Value::as_str).unwrap_or_default();
+    let empty = !gone.is_empty() && !body.contains_key("tools");
+    if (gone.iter().any(|kind| kind == chosen) || empty)
+        && body.shift_remove("tool_choice").is_some()
+    {
+        losses.withheld("tool_choice");
+    }
+}
+
+/// Leaves what is allowed in `tools` and returns the kinds of the rest.
+fn filter(
+    policy: &Withheld,
+    api: Api,
+    tools: &mut Vec<Value>,
+    place: &str,
+    losses: &mut Losses,
+) -> Vec<String> {
+    let mut gone = Vec::new();
+    let mut index = 0;
+    tools.retain_mut(|tool| {
+        let at = format!("{place}[{index}]");
+        index += 1;
+        if api == Api::Gemini {
+            return gemini(policy, tool, &at, losses, &mut gone);
+        }
+        let kind = tool["type"].as_str().unwrap_or_default().to_owned();
+        if !policy.allows(&kind) {
+            losses.withheld(format!("{at} {kind}"));
+            gone.push(kind);
+            return false;
+        }
+        // A group of tools may hold what may not stand alone.
+        if let Some(inner) = tool.get_mut("tools").and_then(Value::as_array_mut) {
+            gone.extend(filter(policy, api, inner, &format!("{at}.tools"), losses));
+        }
+        true
+    });
+    gone
+}
+
+/// One object of Gemini holds several tools, each under its own key.
+fn gemini(
+    policy: &Withheld,
+    tool: &mut Value,
+    at: &str,
+    losses: &mut Losses,
+    gone: &mut Vec<String>,
+) -> bool {
+    let Some(object) = tool.as_object_mut() else { return false };
+    let before = object.len();
+    object.retain(|key, _| {
+        let allowed = policy.allows(key);
+        if !allowed {
+            losses.withheld(format!("{at}.{key}"));
+            gone.push(key.clone());
+        }
+        allowed
+    });
+    !object.is_empty() || before == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proctor_types::{Api, LossKind};
+    use serde_json::{Value, json};
+
+    use super::apply;
+    use crate::{codec::Losses, server::policy::ServerPolicy};
+
+    fn withheld(api: Api, mut body: Value) -> (Value, Vec<String>) {
+        let policy = ServerPolicy::shipped().expect("a sound policy");
+        let mut losses = Losses::default();
+        let object = body.as_object_mut().expect("an object");
+        apply(policy.withheld(api).expect("all are there"), api, object, &mut losses);
+        let told = losses.into_vec();
+        assert!(told.iter().all(|loss| loss.kind == LossKind::Withheld));
+        (body, told.into_iter().map(|loss| loss.field).collect())
+    }
+
+    #[test]
+    fn what_the_client_runs_stays_as_it_is() {
+        for (api, body) in [
+            (Api::Chat, json!({"tools": [{"type": "function"}], "tool_choice": "required"})),
+            (
+                Api::Responses,
+                json!({"tools": [
+                {"type": "custom"}, {"type": "namespace", "tools": [{"type": "function"}]}]}),
+            ),
+            (Api::Messages, json!({"tools": [{"name": "f"}, {"type": "bash_20250124"}]})),
+            (Api::Gemini, json!({"tools": [{"functionDeclarations": []}]})),
+        ] {
+            assert_eq!(withheld(api, body.clone()), (body, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn every_tool_that_a_provider_runs_is_withheld() {
+        let responses = [
+            "web_search",
+            "web_search_preview",
+            "file_search",
+            "code_interpreter",
+            "computer_use_preview",
+            "image_generation",
+            "mcp",
+            "of_the_future",
+        ];
+        for kind in responses {
+            let (body, told) = withheld(
+                Api::Responses,
+                json!({"tools": [{"type": "function"}, {"type": kind}],
+                       "tool_choice": {"type": kind}}),
+            );
+            assert_eq!(body, json!({"tools": [{"type": "function"}]}));
+            assert_eq!(told, [format!("tools[1] {kind}"), "tool_choice".to_owned()]);
+        }
+        for kind in [
+            "web_search_20260209",
+            "web_fetch_20250910",
+            "code_execution_20250825",
+            "computer_20251124",
+            "mcp_toolset",
+        ] {
+            let (body, told) = withheld(Api::Messages, json!({"tools": [{"type": kind}]}));
+            assert_eq!((body, told.len()), (json!({}), 1), "{kind}");
+        }
+        let (body, told) = withheld(
+            Api::Gemini,
+            json!({"tools": [{"googleSearch": {}, "functionDeclarations": []}, {"urlContext": {}}]}),
+        );
+        assert_eq!(body, json!({"tools": [{"functionDeclarations": []}]}));
+        assert_eq!(told, ["tools[0].googleSearch", "tools[1].urlContext"]);
+        let (body, told) = withheld(Api::Chat, json!({"web_search_options": {}}));
+        assert_eq!((body, told.len()), (json!({}), 1));
+        let (body, _) = withheld(Api::Messages, json!({"mcp_servers": [{"url": "https://h"}]}));
+        assert_eq!(body, json!({}));
+    }
+
+    #[test]
+    fn a_group_or_an_item_hides_nothing() {
+        let (body, told) = withheld(
+            Api::Responses,
+            json!({"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}],
+                   "input": [{"type": "additional_tools", "tools": [{"type": "web_search"}]}]}),
+        );
+        assert_eq!(body["tools"][0]["tools"], json!([]));
+        assert_eq!(body["input"][0]["tools"], json!([]));
+        assert_eq!(told, ["tools[0].tools[0] mcp", "input[0].tools[0] web_search"]);
+    }
+}

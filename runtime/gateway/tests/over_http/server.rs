@@ -1,0 +1,339 @@
+//! The HTTP server, as a raw client sees it: tokens, refusals, bytes that pass untouched, clients
+//! that go away.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+
+use std::time::Duration;
+
+use crate::common::{Bench, KEY};
+use proctor_gateway::{AskError, GatewayServer, Listening, RequestRules};
+use proctor_types::{Api, Budget, BudgetKind, LossKind};
+use serde_json::{Value, json};
+
+const SCRIPT: &str = r#"
+[[conversation]]
+when = "slow"
+[[conversation.turn]]
+content = "one piece after another, in many chunks of a stream"
+chunk_delay_seconds = 0.05
+usage = { input = 10, output = 5, cached = 4 }
+
+[[conversation]]
+when = "flaky"
+[[conversation.turn]]
+content = "At last."
+fault = [{ kind = "status", status = 503 }, { kind = "drop" }]
+
+[[conversation]]
+when = "refused"
+[[conversation.turn]]
+fault = [{ kind = "status", status = 400, times = 0, body = '{"error":{"message":"sk-test-0123456789 is no key","code":"context_length_exceeded"}}' }]
+
+[default]
+content = "Grüße aus dem Skript."
+reasoning_content = "First look."
+tool_calls = [{ name = "shell", arguments = { command = "ls" } }]
+usage = { input = 10, output = 5, cached = 4 }
+"#;
+
+pub struct Served {
+    pub bench: Bench,
+    pub server: GatewayServer,
+    pub listening: Listening,
+    pub http: reqwest::Client,
+}
+
+impl Served {
+    pub async fn new(script: &str, budget: Budget) -> Self {
+        let bench = Bench::new(script, budget).await;
+        let server =
+            GatewayServer::new(bench.trial.clone(), RequestRules::default()).expect("a server");
+        let listening = server.listen().await.expect("a free port");
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        Self { bench, server, listening, http }
+    }
+
+    pub fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
+        let url = format!("{}{path}", self.listening.url());
+        self.http.post(url).bearer_auth(self.server.token()).body(body)
+    }
+
+    pub async fn chat(&self, body: Value) -> (u16, String) {
+        let sent = self.post("/v1/chat/completions", body.to_string()).send().await;
+        let response = sent.expect("a response");
+        (response.status().as_u16(), response.text().await.expect("a whole body"))
+    }
+}
+
+fn user(text: &str) -> Value {
+    json!({"model": "asked", "messages": [{"role": "user", "content": text}]})
+}
+
+#[tokio::test]
+async fn another_key_opens_nothing_and_is_told_in_each_apis_shape() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    for (path, kind) in [
+        ("/v1/chat/completions", "/error/type"),
+        ("/v1/responses", "/error/type"),
+        ("/v1/messages", "/error/type"),
+        ("/v1/messages/count_tokens", "/error/type"),
+        ("/v1beta/models/m:generateContent", "/error/status"),
+    ] {
+        for key in ["", "wrong", KEY] {
+            let url = format!("{}{path}", served.listening.url());
+            let sent = served.http.post(url).bearer_auth(key).body("{}").send().await;
+            let response = sent.expect("a response");
+            assert_eq!(response.status(), 401, "{path}");
+            let body: Value =
+                serde_json::from_str(&response.text().await.expect("a body")).expect("JSON");
+            let told = body.pointer(kind).and_then(Value::as_str).unwrap_or_default();
+            assert!(["authentication_error", "UNAUTHENTICATED"].contains(&told), "{body}");
+        }
+    }
+    assert!(served.bench.server.requests().is_empty(), "nothing left");
+}
+
+#[tokio::test]
+async fn bytes_of_the_same_format_pass_untouched_but_for_the_models_name() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    let body = "{ \"messages\" : [ {\"role\":\"user\",\"content\":\"gr\\u00fc\\u00dfe\"} ],\n \
+        \"temperature\": 1.0e0, \"model\" :\"asked\", \"x_vendor\": {\"b\":1,  \"a\":2} }";
+    let sent = served.post("/v1/chat/completions", body).header("x-trace", "t").send().await;
+    let response = sent.expect("a response");
+    assert_eq!(response.status(), 200);
+    let given = response.bytes().await.expect("a body");
+    let attempts = served.bench.attempts();
+    assert_eq!(attempts.len(), 1);
+    let sent = String::from_utf8(attempts[0].request_body.to_vec()).expect("text");
+    assert_eq!(sent, body.replace("\"asked\"", "\"priced\""));
+    assert_eq!(given, attempts[0].response_body);
+    let record = &served.bench.served()[0];
+    assert_eq!((&record.request[..], &record.response), (body.as_bytes(), &given));
+    assert!(record.delivered && record.losses.is_empty());
+    let answer = record.answer.as_ref().expect("an answer");
+    assert_eq!(answer.content, "Grüße aus dem Skript.");
+    assert_eq!(answer.tool_calls[0].arguments, r#"{"command":"ls"}"#);
+    assert_eq!(answer.extra["reasoning_content"], "First look.");
+    assert_eq!((answer.usage.input, answer.usage.cached), (10, 4));
+    assert!((answer.cost_usd.expect("a price") - 0.018).abs() < 1e-12);
+    assert_eq!(served.bench.trial.spent().steps, 1);
+    assert_eq!(served.bench.server.requests()[0].authorization, Some(format!("Bearer {KEY}")));
+}
+
+#[tokio::test]
+async fn a_stream_passes_untouched_and_hides_the_usage_that_nobody_asked_for() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    for asks in [true, false] {
+        let mut body = user("hi");
+        body["stream"] = true.into();
+        if asks {
+            body["stream_options"] = json!({"include_usage": true});
+        }
+        let (status, text) = served.chat(body).await;
+        assert_eq!(status, 200);
+        assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
+        let attempt = served.bench.attempts().pop().expect("a go");
+        let came = String::from_utf8(attempt.response_body.to_vec()).expect("text");
+        let usage = came.split_inclusive("\n\n").find(|event| event.contains("\"choices\":[]"));
+        let usage = usage.expect("the endpoint was asked for usage");
+        assert_eq!(text, if asks { came.clone() } else { came.replace(usage, "") });
+        assert_eq!(attempt.usage.expect("usage").input, 10);
+    }
+    let spent = served.bench.trial.spent();
+    assert_eq!((spent.steps, spent.input_tokens, spent.cached_tokens), (2, 20, 8));
+}
+
+#[tokio::test]
+async fn a_spent_budget_is_402_and_ends_the_trial() {
+    let served = Served::new(SCRIPT, Budget { steps: Some(1), ..Budget::default() }).await;
+    assert_eq!(served.chat(user("hi")).await.0, 200);
+    for (path, body, at) in [
+        ("/v1/chat/completions", user("hi"), "/error/type"),
+        ("/chat/completions", json!({"messages": [], "stream": true}), "/error/type"),
+    ] {
+        let sent = served.post(path, body.to_string()).send().await.expect("a response");
+        assert_eq!(sent.status(), 402, "{path}");
+        assert_eq!(sent.headers()["content-type"], "application/json");
+        let told: Value = serde_json::from_str(&sent.text().await.expect("a body")).expect("JSON");
+        assert_eq!(told.pointer(at), Some(&"insufficient_quota".into()), "{told}");
+    }
+    assert_eq!(served.server.stopped().await, AskError::Budget(BudgetKind::Steps));
+    assert_eq!(served.bench.server.requests().len(), 1);
+    let statuses: Vec<_> = served.bench.served().iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [200, 402, 402], "refusals are on record");
+}
+
+#[tokio::test]
+async fn sixteen_connections_bring_exactly_the_steps_of_the_limit() {
+    let served = Served::new(SCRIPT, Budget { steps: Some(20), ..Budget::default() }).await;
+    let served = std::sync::Arc::new(served);
+    let hammers: Vec<_> = (0..16)
+        .map(|_| {
+            let served = served.clone();
+            tokio::spawn(async move {
+                let mut came = 0;
+                loop {
+                    match served.chat(user("hi")).await.0 {
+                        200 => came += 1,
+                        402 => return came,
+                        other => panic!("status {other}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut came = 0;
+    for hammer in hammers {
+        came += hammer.await.expect("no panic");
+    }
+    assert_eq!((came, served.bench.server.requests().len()), (20, 20));
+}
+
+#[tokio::test]
+async fn failures_of_the_endpoint_are_the_gateways_business() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    for stream in [false, true] {
+        let text = if stream { "flaky stream" } else { "flaky" };
+        let mut body = user(text);
+        body["stream"] = stream.into();
+        let (status, told) = served.chat(body).await;
+        assert_eq!(status, 200, "{told}");
+        assert!(told.contains("At last") || stream, "{told}");
+    }
+    let goes = [(Some(503), true), (None, true), (Some(200), false)];
+    assert_eq!(served.bench.goes(), [goes, goes].concat());
+    assert_eq!(served.bench.trial.spent().steps, 2);
+}
+
+#[tokio::test]
+async fn an_endpoints_own_refusal_keeps_its_status_and_words_but_no_key() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    let (status, told) = served.chat(user("refused")).await;
+    assert_eq!(status, 400);
+    let wanted = r#"{"error":{"message":"[key] is no key","code":"context_length_exceeded"}}"#;
+    assert_eq!(told, wanted);
+    assert_eq!(served.bench.trial.spent().steps, 0);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_is_charged_what_was_said_and_has_made_no_step() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    let mut body = user("slow");
+    body["stream"] = true.into();
+    let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
+    let mut response = sent.expect("a response");
+    response.chunk().await.expect("a piece").expect("not the end");
+    drop(response);
+    served.server.close().await;
+    let spent = served.bench.trial.spent();
+    assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (0, 10, 5));
+    assert!(!spent.estimated, "the endpoint was heard to its end");
+    let record = served.bench.served().pop().expect("a record");
+    assert!(!record.delivered);
+    assert_eq!(record.answer.expect("it was whole").content.len(), 51);
+    // What comes after the close is refused.
+    assert_eq!(served.chat(user("hi")).await.0, 402);
+}
+
+#[tokio::test]
+async fn a_stream_comes_piece_by_piece() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    let mut body = user("slow");
+    body["stream"] = true.into();
+    let begun = std::time::Instant::now();
+    let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
+    let mut response = sent.expect("a response");
+    response.chunk().await.expect("a piece").expect("not the end");
+    let first = begun.elapsed();
+    while response.chunk().await.expect("a piece").is_some() {}
+    let all = begun.elapsed();
+    assert!(all >= Duration::from_millis(250) && first < all / 2, "{first:?} of {all:?}");
+}
+
+#[tokio::test]
+async fn what_the_provider_would_run_is_withheld_and_on_record() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    let mut body = user("hi");
+    body["web_search_options"] = json!({"search_context_size": "low"});
+    assert_eq!(served.chat(body).await.0, 200);
+    assert_eq!(served.bench.server.requests()[0].body.get("web_search_options"), None);
+    let losses = &served.bench.served()[0].losses;
+    assert_eq!(losses.len(), 1);
+    assert_eq!(
+        (losses[0].kind, losses[0].field.as_str()),
+        (LossKind::Withheld, "web_search_options")
+    );
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_response_and_in_no_record() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    let mut told = String::new();
+    for text in ["hi", "refused", "flaky"] {
+        let sent = served.post("/v1/chat/completions", user(text).to_string()).send().await;
+        let response = sent.expect("a response");
+        told += &format!("{:?}", response.headers());
+        told += &response.text().await.expect("a body");
+    }
+    told +=
+        &format!("{:?} {:?} {:?}", served.bench.served(), served.bench.attempts(), served.server);
+    assert!(!told.contains(KEY) && !told.contains(served.server.token()), "{told}");
+}
+
+#[tokio::test]
+async fn models_and_counts_are_told_without_the_model() {
+    let served = Served::new(SCRIPT, Budget { steps: Some(0), ..Budget::default() }).await;
+    let get = |path: &str, header: &'static str| {
+        let url = format!("{}{path}", served.listening.url());
+        served.http.get(url).header(header, served.server.token()).send()
+    };
+    for (path, header, at) in [
+        ("/v1/models", "authorization", "/data/0/id"),
+        ("/v1/models", "x-api-key", "/data/0/display_name"),
+        ("/v1beta/models", "x-goog-api-key", "/models/0/name"),
+    ] {
+        let value = format!("Bearer {}", served.server.token());
+        let response = if header == "authorization" {
+            let url = format!("{}{path}", served.listening.url());
+            served.http.get(url).header(header, value).send().await
+        } else {
+            get(path, header).await
+        };
+        let body = response.expect("a response").text().await.expect("a body");
+        let body: Value = serde_json::from_str(&body).expect("JSON");
+        let told = body.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        assert!(told.ends_with("priced"), "{body}");
+    }
+    let body = json!({"messages": [{"role": "user", "content": "hello world"}]}).to_string();
+    let sent = served.post("/v1/messages/count_tokens", body).send().await.expect("a count");
+    assert_eq!(sent.text().await.expect("a body"), r#"{"input_tokens":3}"#);
+    assert!(served.bench.server.requests().is_empty());
+    assert_eq!(served.bench.attempts().len(), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_before_it_is_paid() {
+    let served = Served::new(SCRIPT, Budget::default()).await;
+    for body in ["", "{", "[]", "{\"n\": 2, \"messages\": []}"] {
+        let sent = served.post("/v1/chat/completions", body).send().await.expect("a response");
+        assert_eq!(sent.status(), 400, "{body}");
+    }
+    assert_eq!(served.bench.served().len(), 4);
+    assert_eq!(served.bench.served()[0].client, Api::Chat);
+    assert!(served.bench.server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_not_asked_for_again_and_is_charged() {
+    let script = "[default]\ncontent = 'one piece after another, and then no more of it'\n\
+        fault = [{ kind = 'truncate', times = 0 }]";
+    let served = Served::new(script, Budget::default()).await;
+    let mut body = user("hi");
+    body["stream"] = true.into();
+    let (status, told) = served.chat(body).await;
+    assert_eq!(status, 200, "the head had gone out");
+    assert!(told.contains("broken off") && !told.contains("[DONE]"), "{told}");
+    assert_eq!(served.bench.goes(), [(Some(200), true)], "one go");
+    let spent = served.bench.trial.spent();
+    assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
+}

@@ -1,0 +1,98 @@
+//! Lays a patch over a sandbox's work directory, from the host.
+
+use std::collections::BTreeMap;
+
+use proctor_record::patch::{self, Change, Current, PatchError};
+use proctor_sandbox_api::{
+    SandboxError, SandboxHandle,
+    wire::{EntryKind, RawPath, RefusalKind},
+};
+
+/// Files larger than this are not patched, in bytes.
+const FILE_LIMIT: u64 = 64 << 20;
+
+/// Why a patch was not laid: its own fault, or the sandbox's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The patch is at fault: it is scored, not retried.
+    #[error(transparent)]
+    Patch(#[from] PatchError),
+    /// The sandbox is at fault: the try does not count.
+    #[error(transparent)]
+    SandboxHandle(SandboxError),
+}
+
+/// Lays `patch` over `workdir` and returns the changed paths. All of it is resolved before the
+/// first byte is written, so a patch that does not apply changes nothing.
+pub async fn apply_patch(
+    handle: &SandboxHandle,
+    workdir: &RawPath,
+    patch: &[u8],
+) -> Result<Vec<RawPath>, ApplyError> {
+    let mut current = BTreeMap::new();
+    for path in patch::touched(patch)? {
+        if let Some(found) = read_current(handle, &join(workdir, &path)).await? {
+            current.insert(path, found);
+        }
+    }
+    let changes = patch::resolve(patch, &|path| current.get(path).cloned())?;
+    let mut changed = Vec::with_capacity(changes.len());
+    for change in changes {
+        let (path, done) = match change {
+            Change::Write { path, bytes, mode } => {
+                let full = join(workdir, &path);
+                // A link in the way is replaced, never written through.
+                if matches!(current.get(&path), Some(Current::Link { .. })) {
+                    handle.remove(&full).await.map_err(ApplyError::SandboxHandle)?;
+                }
+                let done = handle.write_beneath(workdir, &full, &bytes, mode).await;
+                (path, done)
+            }
+            Change::Symlink { path, target } => {
+                let full = join(workdir, &path);
+                handle.remove(&full).await.map_err(ApplyError::SandboxHandle)?;
+                let done = handle.symlink_beneath(workdir, &full, &target).await;
+                (path, done)
+            }
+            Change::Remove { path } => {
+                let done = handle.remove(&join(workdir, &path)).await;
+                (path, done)
+            }
+        };
+        match done {
+            Ok(()) => changed.push(path),
+            Err(SandboxError::Refused(refusal)) if refusal.why != RefusalKind::Io => {
+                return Err(PatchError::Refused { path, why: refusal.what }.into());
+            }
+            Err(error) => return Err(ApplyError::SandboxHandle(error)),
+        }
+    }
+    Ok(changed)
+}
+
+async fn read_current(
+    handle: &SandboxHandle,
+    full: &RawPath,
+) -> Result<Option<Current>, ApplyError> {
+    let Some(found) = handle.stat(full).await.map_err(ApplyError::SandboxHandle)? else {
+        return Ok(None);
+    };
+    match found.kind {
+        EntryKind::Link => Ok(found.link.map(|target| Current::Link { target })),
+        EntryKind::File => {
+            let bytes = handle.read(full, FILE_LIMIT).await.map_err(ApplyError::SandboxHandle)?;
+            Ok(Some(Current::File { bytes, mode: found.mode }))
+        }
+        EntryKind::Dir | EntryKind::Other => Ok(None),
+    }
+}
+
+/// `root/path`, as bytes.
+pub(crate) fn join(root: &RawPath, path: &RawPath) -> RawPath {
+    let mut bytes = root.as_bytes().to_vec();
+    if !bytes.ends_with(b"/") {
+        bytes.push(b'/');
+    }
+    bytes.extend_from_slice(path.as_bytes());
+    RawPath(bytes)
+}

@@ -1,0 +1,27 @@
+//! The start of a task that has no source for its agent.
+
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_types::{Fault, FromScratch};
+
+use crate::apply::join;
+
+/// Empties the work directory, dotfiles too, and lays the few files that the agent is given.
+pub(crate) async fn empty(
+    handle: &SandboxHandle,
+    workdir: &RawPath,
+    start: &FromScratch,
+) -> Result<(), Fault> {
+    let entries = handle.list(workdir).await.map_err(|error| error.fault("listing setup"))?;
+    for entry in entries {
+        let path = join(workdir, &entry.name);
+        handle.remove(&path).await.map_err(|error| error.fault("emptying setup"))?;
+    }
+    for (path, text) in &start.files {
+        let full = join(workdir, &RawPath::from(path.as_str()));
+        handle
+            .write_beneath(workdir, &full, text.as_bytes(), Some(0o644))
+            .await
+            .map_err(|error| error.fault(format!("laying {path}")))?;
+    }
+    Ok(())
+}

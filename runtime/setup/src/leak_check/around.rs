@@ -1,0 +1,94 @@
+//! What is around the files: variables, mounts, sockets and credentials of the host.
+
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_types::{Fault, Task};
+
+use super::{
+    leak::{Leak, LeakKind},
+    policy::LeakPolicy,
+};
+
+/// Bytes of a file of `/proc`, at most.
+const PROC_FILE: u64 = 4 << 20;
+
+/// Looks at the sandbox as a process in it would, before anybody's process is there.
+pub(super) async fn look(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
+    let policy = &LeakPolicy::get()?.handle;
+    let mut leaks = Vec::new();
+    let mut variables: Vec<(String, String)> = task.env.clone().into_iter().collect();
+    let environ = proc_file(handle, "/proc/self/environ").await?;
+    variables.extend(environ.split('\0').filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    }));
+    variables.sort();
+    variables.dedup();
+    for (name, value) in &variables {
+        if !value.is_empty() && policy.variables.iter().any(|glob| matches(glob, name)) {
+            let what = "its value looks like a secret by its name";
+            leaks.push(Leak::secret(LeakKind::SecretVariable, name, what));
+        }
+    }
+    for line in proc_file(handle, "/proc/self/mountinfo").await?.lines() {
+        let Some(point) = line.split(' ').nth(4) else { continue };
+        let below = |mount: &String| {
+            point.strip_prefix(mount.as_str()).is_some_and(|r| r.is_empty() || r.starts_with('/'))
+        };
+        if policy.mounts.iter().any(below) {
+            let what = "something of the host is mounted there";
+            leaks.push(Leak::secret(LeakKind::SecretMount, point, what));
+        }
+    }
+    for socket in &policy.sockets {
+        if exists(handle, socket).await? {
+            let what = "a container engine of the host answers there";
+            leaks.push(Leak::secret(LeakKind::EngineSocket, socket, what));
+        }
+    }
+    for home in homes(handle).await? {
+        for file in &policy.home_files {
+            let path = format!("{home}/{file}");
+            if exists(handle, &path).await? {
+                let mut leak = Leak::secret(LeakKind::SecretFile, &path, "it holds credentials");
+                leak.remove = Some(RawPath::from(path));
+                leaks.push(leak);
+            }
+        }
+    }
+    Ok(leaks)
+}
+
+async fn homes(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
+    let mut homes = vec!["/root".to_owned()];
+    if exists(handle, "/home").await? {
+        let entries = handle.list(&"/home".into()).await;
+        let entries = entries.map_err(|error| error.fault("listing /home"))?;
+        homes.extend(entries.iter().map(|entry| format!("/home/{}", entry.name)));
+    }
+    Ok(homes)
+}
+
+async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
+    let found = handle.stat(&path.into()).await;
+    // What the agent may not look at, it says so of; a sandbox's process sees no more.
+    match found {
+        Ok(found) => Ok(found.is_some()),
+        Err(error) if error.is_broken() => Err(error.fault(format!("looking for {path}"))),
+        Err(_) => Ok(false),
+    }
+}
+
+async fn proc_file(handle: &SandboxHandle, path: &str) -> Result<String, Fault> {
+    match handle.read(&path.into(), PROC_FILE).await {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) => Err(error.fault(format!("reading {path}"))),
+    }
+}
+
+/// A star at the HTTP server stands for anything.
+fn matches(glob: &str, name: &str) -> bool {
+    match glob.strip_prefix('*') {
+        Some(end) => name.ends_with(end),
+        None => name == glob,
+    }
+}

@@ -1,0 +1,16 @@
+//! The leak check: nothing in a sandbox tells what its task hides.
+
+mod around;
+mod hunks;
+mod layer;
+mod leak;
+mod names;
+mod policy;
+mod secrets;
+mod verify;
+
+pub use layer::{LayerFindings, Unseen};
+pub use leak::{Leak, LeakKind};
+pub(crate) use policy::LeakPolicy;
+pub use verify::LeakReport;
+pub(crate) use verify::verify;

@@ -1,0 +1,276 @@
+//! From a task to the fingerprints of what must not be found.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use proctor_sandbox_api::wire::{Block, NameSet, Secrets, WINDOW_LINES, print};
+use proctor_types::{Fault, Task, sha256_hex};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    hunks::{Sides, sides},
+    names::names,
+    policy::{LeakPolicy, Prints},
+};
+
+/// Fingerprints, and what each is a fingerprint of: told to people, never to the sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Labelled {
+    pub secrets: Secrets,
+    /// By block.
+    pub blocks: Vec<String>,
+    /// By set of names.
+    pub names: Vec<String>,
+}
+
+/// Names everything that the fingerprints are made of, except for the environment that the hidden
+/// files are read from.
+pub(crate) fn digest(task: &Task) -> String {
+    let parts =
+        [&task.mask, &task.gold, &task.test_patch].map(|part| part.as_deref().unwrap_or_default());
+    let text = serde_json::json!([parts, task.hidden, task.workdir, task.from_scratch]).to_string();
+    sha256_hex(text.as_bytes())
+}
+
+/// `hidden` and `source`: files by path below the work directory, with their content.
+pub(crate) fn secrets(
+    task: &Task,
+    hidden: &BTreeMap<String, Vec<u8>>,
+    source: &BTreeMap<String, Vec<u8>>,
+    policy: &LeakPolicy,
+) -> Result<Labelled, Fault> {
+    let mut out = Maker { policy, known: HashSet::new(), made: Labelled::default() };
+    out.made.secrets.import_roots.clone_from(&policy.import_roots);
+    let mask = task.mask.as_deref().map(sides).unwrap_or_default();
+    let gold = task.gold.as_deref().map(sides).unwrap_or_default();
+    // What stays in the work directory tells nothing.
+    for side in mask.values() {
+        out.know(side.kept.iter().chain(&side.added));
+    }
+    for side in gold.values() {
+        out.know(side.kept.iter().chain(&side.removed));
+    }
+    let mut modules = BTreeSet::new();
+    for (path, side) in &mask {
+        out.code(path, &side.removed);
+        out.names(path, side);
+        modules.extend(module(path, policy));
+    }
+    for (path, side) in &gold {
+        out.code(path, &side.added);
+        modules.extend(module(path, policy));
+    }
+    for (path, content) in source.iter().filter(|(path, _)| path.ends_with(".py")) {
+        let lines = body(lines(content));
+        let windows = out.longest_windows(std::slice::from_ref(&lines));
+        out.block(format!("the original source {path}"), &windows, policy.prints.code_share);
+        modules.extend(module(path, policy));
+    }
+    out.made.secrets.modules = modules.into_iter().collect();
+    for (path, content) in hidden {
+        out.test(path, &[lines(content)]);
+    }
+    for (path, side) in task.test_patch.as_deref().map(sides).unwrap_or_default() {
+        out.test(&path, &side.added);
+    }
+    out.thin(policy.prints.windows);
+    Ok(out.made)
+}
+
+fn lines(content: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(content).lines().map(str::to_owned).collect()
+}
+
+/// A file without the comment that it begins with: licences stand in many places, and each of them
+/// would be a copy of a small file.
+fn body(mut lines: Vec<String>) -> Vec<String> {
+    let is_head = |line: &String| line.trim().is_empty() || line.starts_with('#');
+    lines.drain(..lines.iter().take_while(|line| is_head(line)).count());
+    lines
+}
+
+/// `package/module` of `src/package/module.py`; nothing for tests and configuration.
+fn module(path: &str, policy: &LeakPolicy) -> Option<String> {
+    let stem = path.strip_suffix(".py")?;
+    let mut parts: Vec<&str> = stem.split('/').collect();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_test = |part: &&str| policy.test_folders.iter().any(|folder| folder == part);
+    if policy.not_modules.iter().any(|no| no == name) || parts.iter().any(is_test) {
+        return None;
+    }
+    while parts.len() > 1 && policy.source_roots.iter().any(|root| root == parts[0]) {
+        parts.remove(0);
+    }
+    Some(parts.join("/"))
+}
+
+struct Maker<'a> {
+    policy: &'a LeakPolicy,
+    /// Windows that stay visible.
+    known: HashSet<u64>,
+    made: Labelled,
+}
+
+/// Distinct windows in order, with the lines of each, and all bytes without white space.
+struct Windows {
+    lines: usize,
+    hashes: Vec<u64>,
+    bytes: usize,
+}
+
+impl Maker<'_> {
+    fn prints(&self) -> &Prints {
+        &self.policy.prints
+    }
+
+    fn know<'r>(&mut self, runs: impl Iterator<Item = &'r Vec<String>>) {
+        for run in runs {
+            let hashes: Vec<u64> =
+                run.iter().filter_map(|line| print::line(line.as_bytes())).map(|l| l.0).collect();
+            for length in 1..=WINDOW_LINES {
+                self.known.extend(hashes.windows(length).map(print::window));
+            }
+        }
+    }
+
+    fn windows(&self, runs: &[Vec<String>], length: usize) -> Windows {
+        let mut out = Windows { lines: length, hashes: Vec::new(), bytes: 0 };
+        let mut seen = HashSet::new();
+        for run in runs {
+            let lines: Vec<(u64, usize)> =
+                run.iter().filter_map(|line| print::line(line.as_bytes())).collect();
+            out.bytes += lines.iter().map(|(_, bytes)| bytes).sum::<usize>();
+            for window in lines.windows(length) {
+                let bytes: usize = window.iter().map(|(_, bytes)| bytes).sum();
+                let hashes: Vec<u64> = window.iter().map(|(hash, _)| *hash).collect();
+                let hash = print::window(&hashes);
+                if bytes >= self.prints().window_bytes
+                    && !self.known.contains(&hash)
+                    && seen.insert(hash)
+                {
+                    out.hashes.push(hash);
+                }
+            }
+        }
+        out
+    }
+
+    /// Windows of three lines; where there are none, of two; then of one.
+    fn longest_windows(&self, runs: &[Vec<String>]) -> Windows {
+        let mut windows = self.windows(runs, WINDOW_LINES);
+        while windows.hashes.is_empty() && windows.lines > 1 {
+            windows = self.windows(runs, windows.lines - 1);
+        }
+        windows
+    }
+
+    fn block(&mut self, label: String, windows: &Windows, share: f64) {
+        let count = windows.hashes.len();
+        if count == 0 || windows.bytes < self.prints().block_bytes {
+            return;
+        }
+        // Of few windows all: half of three could be a coincidence.
+        let need = if count <= 3 { count } else { (count as f64 * share).ceil() as usize };
+        self.made.blocks.push(label);
+        self.made.secrets.blocks.push(Block {
+            need: need as u32,
+            lines: windows.lines as u8,
+            windows: windows.hashes.clone(),
+        });
+    }
+
+    /// A masked file: all of it together, and each long run by itself.
+    fn code(&mut self, path: &str, runs: &[Vec<String>]) {
+        let share = self.prints().code_share;
+        let whole = self.longest_windows(runs);
+        self.block(format!("masked code of {path}"), &whole, share);
+        if runs.len() < 2 {
+            return;
+        }
+        for run in runs {
+            let windows = self.windows(std::slice::from_ref(run), WINDOW_LINES);
+            if windows.hashes.len() >= self.prints().run_windows {
+                self.block(format!("masked code of {path}"), &windows, share);
+            }
+        }
+    }
+
+    fn test(&mut self, path: &str, runs: &[Vec<String>]) {
+        let windows = self.longest_windows(runs);
+        let share = self.prints().test_share;
+        self.block(format!("the hidden file {path}"), &windows, share);
+    }
+
+    /// Names that only the masked part of a module has.
+    fn names(&mut self, path: &str, side: &Sides) {
+        let Some(module) = module(path, self.policy) else { return };
+        let kept: BTreeSet<&str> = side
+            .kept
+            .iter()
+            .chain(&side.added)
+            .flat_map(|run| names(run.iter().map(String::as_str)))
+            .collect();
+        let gone: BTreeSet<&str> = side
+            .removed
+            .iter()
+            .flat_map(|run| names(run.iter().map(String::as_str)))
+            .filter(|name| !kept.contains(name))
+            .collect();
+        let prints = self.prints();
+        if gone.len() < prints.names {
+            return;
+        }
+        let share = |share: f64| (gone.len() as f64 * share).ceil() as u32;
+        let set = NameSet {
+            module,
+            need: share(prints.names_share),
+            need_elsewhere: match gone.len() >= prints.names_elsewhere {
+                true => share(prints.names_elsewhere_share),
+                false => u32::MAX,
+            },
+            names: gone.iter().map(|name| print::bytes(name.as_bytes())).collect(),
+        };
+        self.made.secrets.names.push(set);
+        self.made.names.push(format!("compiled code of {path}"));
+    }
+
+    /// An even choice of windows where there are too many for one request.
+    fn thin(&mut self, most: usize) {
+        let all: usize = self.made.secrets.blocks.iter().map(|block| block.windows.len()).sum();
+        let step = all.div_ceil(most.max(1));
+        if step < 2 {
+            return;
+        }
+        for block in &mut self.made.secrets.blocks {
+            let share = f64::from(block.need) / block.windows.len().max(1) as f64;
+            block.windows = block.windows.iter().copied().step_by(step).collect();
+            block.need = ((block.windows.len() as f64 * share).ceil() as u32).max(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_licence_that_a_source_file_begins_with_is_no_secret() {
+        let task: Task = serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {},
+            "fail_to_pass": ["t"], "test_command": [],
+            "from_scratch": {"files": {}, "install": "pip install ."}
+        }))
+        .unwrap();
+        let licence: String =
+            (0..9).map(|n| format!("# Redistribution is permitted, condition {n}.\n")).collect();
+        let code: String =
+            (0..9).map(|n| format!("def condition_{n}(text):\n    return text * {n}\n")).collect();
+        let made = |text: String| {
+            let source = BTreeMap::from([("a.py".to_owned(), text.into_bytes())]);
+            secrets(&task, &BTreeMap::new(), &source, LeakPolicy::get().unwrap()).unwrap().secrets
+        };
+        let bare = made(code.clone());
+        assert_eq!(bare.blocks.len(), 1);
+        assert_eq!(made(format!("#!/usr/bin/python\n{licence}\n{code}")).blocks, bare.blocks);
+        assert!(made(licence).blocks.is_empty());
+    }
+}

@@ -1,0 +1,77 @@
+//! Names the content of a folder.
+
+use std::{
+    fs,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::Path,
+};
+
+use proctor_types::{Fault, sha256_hex};
+
+use super::fetch::{fault, io};
+
+/// Not part of a source: history and what interpreters leave behind. Setup removes them too.
+const LEFT_OUT: [&str; 3] = [".git", "__pycache__", ".pytest_cache"];
+
+/// More entries than this are no source folder but somebody's home.
+const ENTRY_LIMIT: usize = 200_000;
+
+/// SHA-256 over the sorted paths, kinds, executable bits and contents.
+pub(super) fn of_folder(folder: &Path) -> Result<String, Fault> {
+    if !folder.is_dir() {
+        return Err(fault(format!("source {} is not a folder", folder.display())));
+    }
+    let mut entries = Vec::new();
+    collect(folder, folder, &mut entries)?;
+    entries.sort();
+    let text: String =
+        entries.into_iter().map(|(path, what)| format!("{path:?} {what}\n")).collect();
+    Ok(sha256_hex(text.as_bytes()))
+}
+
+fn collect(root: &Path, folder: &Path, out: &mut Vec<(Vec<u8>, String)>) -> Result<(), Fault> {
+    for entry in fs::read_dir(folder).map_err(|error| io(folder, &error))? {
+        let entry = entry.map_err(|error| io(folder, &error))?;
+        if LEFT_OUT.iter().any(|name| entry.file_name() == *name) {
+            continue;
+        }
+        let path = entry.path();
+        let name = path.strip_prefix(root).unwrap_or(&path).as_os_str().as_bytes().to_vec();
+        let meta = fs::symlink_metadata(&path).map_err(|error| io(&path, &error))?;
+        if meta.is_dir() {
+            collect(root, &path, out)?;
+        } else if meta.is_symlink() {
+            let target = fs::read_link(&path).map_err(|error| io(&path, &error))?;
+            out.push((name, format!("link {target:?}")));
+        } else if meta.is_file() {
+            let bytes = fs::read(&path).map_err(|error| io(&path, &error))?;
+            let executable = meta.permissions().mode() & 0o111 != 0;
+            out.push((name, format!("file {executable} {}", sha256_hex(&bytes))));
+        }
+        if out.len() > ENTRY_LIMIT {
+            let what = format!("{} holds more than {ENTRY_LIMIT} files", root.display());
+            return Err(fault(what).hint("name the project's own folder as the source"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_mode_and_names_count_and_history_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.py"), "1").unwrap();
+        let first = of_folder(dir.path()).unwrap();
+        fs::create_dir(dir.path().join(".git")).unwrap();
+        fs::write(dir.path().join(".git/HEAD"), "x").unwrap();
+        assert_eq!(of_folder(dir.path()).unwrap(), first);
+        fs::write(dir.path().join("a.py"), "2").unwrap();
+        let second = of_folder(dir.path()).unwrap();
+        fs::rename(dir.path().join("a.py"), dir.path().join("b.py")).unwrap();
+        let third = of_folder(dir.path()).unwrap();
+        assert!(first != second && second != third);
+    }
+}

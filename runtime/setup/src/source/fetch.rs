@@ -1,0 +1,164 @@
+//! The cache of sources.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proctor_sandbox_api::{SourceTree, wire::RawPath};
+use proctor_types::{Fault, Layer, Source, sha256_hex};
+
+use super::{digest, git, pypi, unpack};
+
+/// Sources on this host, cached below one folder:
+/// `archives/<sha256>.tar.gz`, `trees/<digest>/`.
+///
+/// What is in `trees` arrived there by one rename of a complete tree, so a killed runtime leaves
+/// at most a temporary folder and never half a source. Trees are never changed after that; a sandbox
+/// gets a copy.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    pub cache: PathBuf,
+}
+
+impl Sources {
+    pub fn new(cache: impl Into<PathBuf>) -> Self {
+        Self { cache: cache.into() }
+    }
+
+    /// Brings a source to this host, or finds it in the cache. Relative paths start at `base_dir`.
+    /// Where the tree is placed in a sandbox (`at`) is left empty for the caller to fill.
+    ///
+    /// # Errors
+    /// A fault of the environment layer: unreachable index, wrong checksum, unsafe archive.
+    pub async fn fetch(&self, source: &Source, base_dir: &Path) -> Result<SourceTree, Fault> {
+        match source {
+            Source::Path { path } => {
+                let folder = base_dir.join(path);
+                let folder = fs::canonicalize(&folder).map_err(|error| {
+                    fault(format!("source folder {}: {error}", folder.display()))
+                        .hint("a relative path starts at the folder of the task's file")
+                })?;
+                let found = folder.clone();
+                let digest = blocking(move || digest::of_folder(&found)).await?;
+                Ok(tree(folder, digest))
+            }
+            Source::Archive { archive, sha256 } => {
+                let file = base_dir.join(archive);
+                let bytes = fs::read(&file).map_err(|error| {
+                    fault(format!("source archive {}: {error}", file.display()))
+                })?;
+                let found = sha256_hex(&bytes);
+                check(&file.display().to_string(), sha256.as_deref().unwrap_or(&found), &found)?;
+                self.unpacked(bytes, found).await
+            }
+            Source::Pypi { pypi: name, version, sha256 } => {
+                let folder = self.tree_folder(sha256);
+                if folder.is_dir() {
+                    return Ok(tree(folder, sha256.clone()));
+                }
+                let bytes = self.sdist(name, version, sha256).await?;
+                self.unpacked(bytes, sha256.clone()).await
+            }
+            Source::Git { git: url, commit } => {
+                let digest = sha256_hex(format!("git\0{commit}").as_bytes());
+                let folder = self.tree_folder(&digest);
+                if !folder.is_dir() {
+                    let parent = self.make("trees")?;
+                    let fresh =
+                        tempfile::tempdir_in(&parent).map_err(|error| io(&parent, &error))?;
+                    git::checkout(url, commit, base_dir, fresh.path()).await?;
+                    settle(fresh, &folder)?;
+                }
+                Ok(tree(folder, digest))
+            }
+        }
+    }
+
+    /// The sdist's bytes, out of the cache or from the index; their checksum holds.
+    async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
+        let parent = self.make("archives")?;
+        let kept = parent.join(format!("{sha256}.tar.gz"));
+        if let Ok(bytes) = fs::read(&kept)
+            && sha256_hex(&bytes) == sha256
+        {
+            return Ok(bytes);
+        }
+        let bytes = pypi::download(name, version, sha256).await?;
+        check(&format!("{name} {version}"), sha256, &sha256_hex(&bytes))?;
+        let fresh = tempfile::NamedTempFile::new_in(&parent).map_err(|e| io(&parent, &e))?;
+        fs::write(fresh.path(), &bytes).map_err(|error| io(fresh.path(), &error))?;
+        fresh.persist(&kept).map_err(|error| io(&kept, &error.error))?;
+        Ok(bytes)
+    }
+
+    async fn unpacked(&self, bytes: Vec<u8>, digest: String) -> Result<SourceTree, Fault> {
+        let folder = self.tree_folder(&digest);
+        if !folder.is_dir() {
+            let parent = self.make("trees")?;
+            let fresh = tempfile::tempdir_in(&parent).map_err(|error| io(&parent, &error))?;
+            let to = fresh.path().to_path_buf();
+            blocking(move || unpack::tar_gz(&bytes, &to)).await?;
+            settle(fresh, &folder)?;
+        }
+        Ok(tree(folder, digest))
+    }
+
+    fn tree_folder(&self, digest: &str) -> PathBuf {
+        self.cache.join("trees").join(digest)
+    }
+
+    fn make(&self, name: &str) -> Result<PathBuf, Fault> {
+        let folder = self.cache.join(name);
+        fs::create_dir_all(&folder).map_err(|error| io(&folder, &error))?;
+        fs::canonicalize(&folder).map_err(|error| io(&folder, &error))
+    }
+}
+
+/// Moves a complete tree to its place. Another process may have been faster with the same tree.
+fn settle(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
+    use std::os::unix::fs::PermissionsExt;
+    // A temporary folder is private; the tree is read by the sandboxes' users.
+    fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755))
+        .map_err(|error| io(fresh.path(), &error))?;
+    match fs::rename(fresh.path(), folder) {
+        Ok(()) => {
+            // Nothing is left at the old name: keeping it only disarms the removal.
+            let _ = fresh.keep();
+            Ok(())
+        }
+        Err(_) if folder.is_dir() => Ok(()),
+        Err(error) => Err(io(folder, &error)),
+    }
+}
+
+fn tree(folder: PathBuf, digest: String) -> SourceTree {
+    // A cache folder may have been given as a relative path; a sandbox needs an absolute one.
+    let folder = fs::canonicalize(&folder).unwrap_or(folder);
+    SourceTree { folder, digest, at: RawPath::default() }
+}
+
+fn check(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
+    if wanted == found {
+        return Ok(());
+    }
+    Err(fault(format!("{what}: SHA-256 is {found}, expected {wanted}"))
+        .hint("correct the task's sha256, or do not trust this file"))
+}
+
+pub(super) fn fault(what: impl Into<String>) -> Fault {
+    Fault::new(Layer::Environment, what)
+}
+
+pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
+    fault(format!("{}: {error}", path.display()))
+}
+
+/// Runs file work off the reactor.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(fault(format!("the work on a source was lost: {error}"))))
+}

@@ -1,0 +1,67 @@
+//! A commit of a git repository, through the git program with nobody's configuration.
+
+use std::{fs, path::Path, process::Stdio};
+
+use proctor_types::Fault;
+use tokio::process::Command;
+
+use super::fetch::{fault, io};
+
+/// Checks `commit` out into `into` (empty) and takes the history away.
+///
+/// The repository is not trusted: no hooks, no filters, no submodules, no `ext::` transports; and
+/// neither the user's nor the system's configuration takes part, so that two hosts get one tree.
+/// A shallow fetch of the commit is tried first; servers that refuse it are fetched whole.
+pub(super) async fn checkout(
+    url: &str,
+    commit: &str,
+    base_dir: &Path,
+    into: &Path,
+) -> Result<(), Fault> {
+    if url.starts_with('-') || url.starts_with("ext::") {
+        return Err(fault(format!("{url:?} is no address of a repository")));
+    }
+    // A relative folder starts at the task's file, like every other path of a task.
+    let local = base_dir.join(url);
+    let url = if local.is_dir() { local.display().to_string() } else { url.to_owned() };
+    git(into, &["init", "--quiet", "."]).await?;
+    let shallow = git(into, &["fetch", "--quiet", "--no-tags", "--depth=1", &url, commit]).await;
+    if shallow.is_err() {
+        let refs = "+refs/*:refs/fetched/*";
+        git(into, &["fetch", "--quiet", "--no-tags", &url, refs]).await?;
+    }
+    git(into, &["checkout", "--quiet", "--detach", "--force", commit, "--"]).await?;
+    let found = git(into, &["rev-parse", "HEAD"]).await?;
+    if found.trim() != commit {
+        return Err(fault(format!("{url}: asked for commit {commit}, got {}", found.trim())));
+    }
+    let history = into.join(".git");
+    fs::remove_dir_all(&history).map_err(|error| io(&history, &error))
+}
+
+async fn git(cwd: &Path, args: &[&str]) -> Result<String, Fault> {
+    let output = Command::new("git")
+        .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
+        .args(["-c", "protocol.ext.allow=never", "-c", "submodule.recurse=false"])
+        .args(["-c", "core.autocrlf=false", "-c", "advice.detachedHead=false"])
+        .args(args)
+        .current_dir(cwd)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_LFS_SKIP_SMUDGE", "1")
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .env_remove("GIT_INDEX_FILE")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| fault(format!("git cannot be started: {error}")).hint("install git"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let verb = args.first().copied().unwrap_or_default();
+    Err(fault(format!("git {verb}: {}", said.trim())))
+}

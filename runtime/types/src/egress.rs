@@ -1,0 +1,162 @@
+//! What the egress proxy said to one request: the ledger's line.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One request that came to the egress proxy, as the ledger keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct UrlRequest {
+    /// `CONNECT` where the connection was passed on, or refused, without a look inside.
+    pub method: String,
+    /// As the client wrote it, without credentials, cut at 2,048 characters.
+    pub url: String,
+    pub decision: UrlDecision,
+    /// The pattern that decided, as it is written; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Absent where the request was allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<DenyReason>,
+    /// The address that was dialled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Of the answer that the client got; absent for a connection without a look inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Why an allowed request came to nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Bytes of bodies (of everything, for a connection without a look inside).
+    pub bytes_up: u64,
+    pub bytes_down: u64,
+    pub seconds: f64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UrlDecision {
+    Allowed,
+    #[default]
+    Denied,
+    /// Let through by `network.audit`; without it, it would have been denied.
+    Audited,
+}
+
+/// Why the proxy says no: one closed set, in the same words for the model, the record and reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DenyReason {
+    /// Mode `allow`, and no pattern allows it.
+    NotAllowed,
+    /// A pattern of `network.deny`.
+    Denied,
+    /// One of the task's `blocked_urls`.
+    TaskBlocked,
+    /// Another way to what the task blocks: index, file, documentation, source, mirror.
+    TaskAlias,
+    /// The host is, or resolves to, an address that is not of the public internet.
+    PrivateAddress,
+    /// Server name, `Host` and the address asked for disagree.
+    HostMismatch,
+    /// The path has no one meaning (encoded too often).
+    AmbiguousUrl,
+    /// Not HTTP, or not TLS within a tunnel.
+    NotHttp,
+    /// HTTP that the proxy does not take.
+    BadRequest,
+    /// The client did not take the certificate of the proxy, so that nothing can be checked.
+    UntrustedProxy,
+    /// More requests than one trial may make.
+    TooMany,
+}
+
+impl DenyReason {
+    pub const ALL: [Self; 11] = [
+        Self::NotAllowed,
+        Self::Denied,
+        Self::TaskBlocked,
+        Self::TaskAlias,
+        Self::PrivateAddress,
+        Self::HostMismatch,
+        Self::AmbiguousUrl,
+        Self::NotHttp,
+        Self::BadRequest,
+        Self::UntrustedProxy,
+        Self::TooMany,
+    ];
+
+    /// The name, as it is written in the record and in the header of a refusal.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotAllowed => "not_allowed",
+            Self::Denied => "denied",
+            Self::TaskBlocked => "task_blocked",
+            Self::TaskAlias => "task_alias",
+            Self::PrivateAddress => "private_address",
+            Self::HostMismatch => "host_mismatch",
+            Self::AmbiguousUrl => "ambiguous_url",
+            Self::NotHttp => "not_http",
+            Self::BadRequest => "bad_request",
+            Self::UntrustedProxy => "untrusted_proxy",
+            Self::TooMany => "too_many",
+        }
+    }
+
+    /// A sentence for whoever made the request.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::NotAllowed => "This URL is not on the list of what may be reached.",
+            Self::Denied => "This URL is on the list of what may not be reached.",
+            Self::TaskBlocked => "This task blocks this URL.",
+            Self::TaskAlias => {
+                "This URL leads to the package or repository under test, which this task blocks."
+            }
+            Self::PrivateAddress => "This host is not on the public internet.",
+            Self::HostMismatch => {
+                "The server name, the Host header and the address asked for must agree."
+            }
+            Self::AmbiguousUrl => "This path is percent-encoded within itself too often.",
+            Self::NotHttp => "Only HTTP and HTTPS go through this proxy.",
+            Self::BadRequest => "This is not a request that an HTTP proxy takes.",
+            Self::UntrustedProxy => "The client did not accept the certificate of this proxy.",
+            Self::TooMany => "This trial has made as many requests as it may.",
+        }
+    }
+}
+
+impl fmt::Display for DenyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_serde_writes() {
+        for reason in DenyReason::ALL {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
+            assert!(reason.sentence().ends_with('.'));
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_ledger_is_an_event_and_comes_back() {
+        let request = UrlRequest {
+            method: "GET".into(),
+            url: "https://pypi.org/simple/boltons/".into(),
+            decision: UrlDecision::Denied,
+            reason: Some(DenyReason::TaskAlias),
+            status: Some(403),
+            ..UrlRequest::default()
+        };
+        let event = crate::Event::UrlRequested(Box::new(request));
+        let written = serde_json::to_value(&event).unwrap();
+        assert_eq!(written["kind"], "url_requested");
+        assert_eq!(written["reason"], "task_alias");
+        assert_eq!(serde_json::from_value::<crate::Event>(written).unwrap(), event);
+    }
+}

@@ -1,0 +1,43 @@
+//! A step of making the sandbox that failed.
+
+use std::{fmt, io};
+
+use proctor_wire::LayoutReport;
+
+#[derive(Debug)]
+pub(super) struct Failure {
+    step: String,
+    why: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(super) fn report(self) -> LayoutReport {
+        LayoutReport::Failed { step: self.step, why: self.why, hint: self.hint }
+    }
+
+    pub(super) fn of((step, error): (&'static str, io::Error)) -> Self {
+        Self { step: step.to_owned(), why: error.to_string(), hint: None }
+    }
+
+    #[must_use]
+    pub(super) fn hint(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.to_owned());
+        self
+    }
+}
+
+/// Names the step that an error came from.
+pub(super) trait During<T> {
+    fn during(self, step: impl fmt::Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
+    fn during(self, step: impl fmt::Display) -> Result<T, Failure> {
+        self.map_err(|error| Failure {
+            step: step.to_string(),
+            why: error.into().to_string(),
+            hint: None,
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! The life of the helper: plan, namespaces, first process, watch.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+};
+
+use proctor_wire::{LayoutReport, PLAN_LIMIT, SandboxLayout};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::fcntl_dupfd_cloexec,
+    net::{AddressFamily, SocketType, socket},
+    process::{
+        Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open,
+        set_parent_process_death_signal, setsid, umask, waitpid,
+    },
+    stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stderr, stdin},
+    system::sethostname,
+    thread::UnshareFlags,
+};
+
+use super::{
+    failure::{During, Failure},
+    ids, limits, mounts,
+};
+use crate::{hardening, sys};
+
+/// Makes a sandbox as told on standard input, a socket, and serves the channel on it. Returns the exit
+/// status; standard error must be a pipe that the runtime holds open as long as the sandbox may live.
+pub fn run() -> i32 {
+    match launch() {
+        Ok(code) => code,
+        Err(error) => {
+            // The runtime is gone or does not speak the plan's grammar.
+            let _ = writeln!(io::stderr(), "agentd sandbox: {error}");
+            1
+        }
+    }
+}
+
+fn launch() -> io::Result<i32> {
+    // What the runtime left open by mistake ends here; the helper itself opens close-on-exec only.
+    sys::close_from(3)?;
+    let mut socket = UnixStream::from(fcntl_dupfd_cloexec(stdin(), 3)?);
+    let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&null)?;
+    let plan = read_plan(&mut socket)?;
+    // Where memory is short, the machine's own programs come last. The sandbox's commands come before
+    // its agent: they are told to when they start.
+    let _ = fs::write("/proc/self/oom_score_adj", "500");
+    if let Err(failure) = isolate(&plan) {
+        send(&mut socket, &failure.report())?;
+        return Ok(1);
+    }
+    match sys::fork()? {
+        Some(first) => {
+            // The first process is the only one to hold the channel: when it ends, the runtime
+            // reads the end of the stream.
+            drop(socket);
+            watch(first)
+        }
+        None => sys::exit(be_first(&plan, socket, &null)),
+    }
+}
+
+/// Namespaces that this process's next child, or this process itself, enters.
+fn isolate(plan: &SandboxLayout) -> Result<(), Failure> {
+    limits::join(&plan.cgroups)?;
+    ids::enter(plan.ids)?;
+    let mut flags = UnshareFlags::NEWNS
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWCGROUP;
+    if !plan.network {
+        flags |= UnshareFlags::NEWNET;
+    }
+    sys::unshare(flags).during("make namespaces")
+}
+
+/// The first process of the sandbox.
+fn be_first(plan: &SandboxLayout, mut socket: UnixStream, null: &fs::File) -> i32 {
+    let report = match prepare(plan, null) {
+        Ok(notes) => LayoutReport::Ready { notes },
+        Err(failure) => failure.report(),
+    };
+    let ready = matches!(report, LayoutReport::Ready { .. });
+    if send(&mut socket, &report).is_err() || !ready {
+        return 1;
+    }
+    match socket.try_clone() {
+        Ok(reader) => {
+            let (reader, writer) = (OwnedFd::from(reader), OwnedFd::from(socket));
+            crate::serve::serve(reader, writer, &plan.without)
+        }
+        Err(_) => 1,
+    }
+}
+
+fn prepare(plan: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure> {
+    setsid().during("start a session")?;
+    umask(rustix::fs::Mode::from_raw_mode(0o022));
+    sethostname(plan.hostname.as_bytes()).during("name the sandbox")?;
+    if !plan.network {
+        loopback().during("take the loopback interface up")?;
+    }
+    mounts::build(plan)?;
+    limits::set(plan)?;
+    let notes = hardening::put_on(&plan.without).map_err(Failure::of)?;
+    // The helper outside is killed with the runtime's pipe, and this process with the helper. It
+    // is said last: a change of credentials would take it back.
+    set_parent_process_death_signal(Some(Signal::KILL)).during("die with the helper")?;
+    dup2_stdout(null).during("close the output")?;
+    dup2_stderr(null).during("close the error output")?;
+    Ok(notes)
+}
+
+fn loopback() -> io::Result<()> {
+    let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    sys::loopback_up(any.as_fd())
+}
+
+/// Waits for the first process, and kills it when nobody reads standard error any more: that is how
+/// the end of the runtime shows even where the channel is stuck.
+///
+/// Rejected: `PR_SET_PDEATHSIG` towards the runtime. It fires when the *thread* that forked ends,
+/// and the runtime's threads come and go.
+fn watch(first: Pid) -> io::Result<i32> {
+    let handle = pidfd_open(first, PidfdFlags::empty())?;
+    let error = stderr();
+    let mut fds =
+        [PollFd::new(&handle, PollFlags::IN), PollFd::from_borrowed_fd(error, PollFlags::empty())];
+    loop {
+        match poll(&mut fds, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        if !fds[1].revents().is_empty() {
+            kill_process(first, Signal::KILL)?;
+        }
+        if !fds.iter().all(|fd| fd.revents().is_empty()) {
+            break;
+        }
+    }
+    let status = waitpid(Some(first), WaitOptions::empty())?;
+    Ok(status.and_then(|(_, status)| status.exit_status()).unwrap_or(1))
+}
+
+fn read_plan(socket: &mut UnixStream) -> io::Result<SandboxLayout> {
+    let mut length = [0; 4];
+    socket.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length) as usize;
+    if length > PLAN_LIMIT {
+        return Err(io::Error::other(format!("a plan of {length} bytes is over the limit")));
+    }
+    let mut bytes = vec![0; length];
+    socket.read_exact(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+fn send(socket: &mut UnixStream, report: &LayoutReport) -> io::Result<()> {
+    let body = serde_json::to_vec(report)?;
+    let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
+    bytes.extend_from_slice(&body);
+    socket.write_all(&bytes)
+}

@@ -1,0 +1,39 @@
+//! Limits that a process carries, and the control groups that the sandbox joins.
+
+use std::{fs, path::Path};
+
+use proctor_wire::{Defence, RawPath, SandboxLayout};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::{
+    failure::{During, Failure},
+    mounts::path,
+};
+
+/// Writes this process into the groups. It does so itself, before it has a child or a namespace, so
+/// no process of the sandbox is ever outside them.
+pub(super) fn join(cgroups: &[RawPath]) -> Result<(), Failure> {
+    for file in cgroups {
+        let file: &Path = path(file);
+        fs::write(file, "0").during(format_args!("join the control group {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// The resource limits of the sandbox.
+pub(super) fn set(plan: &SandboxLayout) -> Result<(), Failure> {
+    // A core dump may start a program on the host, by its core_pattern.
+    if !plan.without.contains(&Defence::CoreDumps) {
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        setrlimit(Resource::Core, none).during("forbid core dumps")?;
+    }
+    let files = getrlimit(Resource::Nofile);
+    let ceiling = files.maximum.map_or(65_536, |most| most.min(65_536));
+    let files = Rlimit { current: Some(ceiling), maximum: Some(ceiling) };
+    setrlimit(Resource::Nofile, files).during("limit open files")?;
+    if let Some(processes) = plan.process_limit {
+        let most = Rlimit { current: Some(processes), maximum: Some(processes) };
+        setrlimit(Resource::Nproc, most).during("limit processes")?;
+    }
+    Ok(())
+}

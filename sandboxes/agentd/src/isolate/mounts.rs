@@ -1,0 +1,296 @@
+//! The sandbox's root.
+//!
+//! Everything that comes from the host is opened as a detached tree first; then the root is
+//! changed and the old one let go; then the trees are put in place. So no path of the sandbox, which
+//! may hold links of a stranger's making, is ever resolved where the host's files can be reached.
+
+use std::{
+    ffi::{CString, OsStr},
+    fs, io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::{
+            ffi::OsStrExt,
+            fs::{PermissionsExt, symlink},
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+use proctor_wire::{Defence, RawPath, SandboxLayout, Upper};
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
+        MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount,
+        mount_change, move_mount, open_tree, unmount,
+    },
+};
+
+use super::failure::{During, Failure};
+use crate::sys;
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Paths that tell about the whole machine.
+const COVERED: &str = include_str!("../../../../configs/sandbox/covered-paths.txt");
+
+/// Settings of the sandbox's own namespaces, and what they are for.
+///
+/// - no namespace of users within: it would hand its maker all capabilities in there;
+/// - watches are counted per user of the machine, who is the same for all sandboxes: a share for each.
+const RATIONS: [(&str, &str); 4] = [
+    ("/proc/sys/user/max_user_namespaces", "0"),
+    ("/proc/sys/user/max_inotify_instances", "32"),
+    ("/proc/sys/user/max_inotify_watches", "65536"),
+    ("/proc/sys/user/max_fanotify_groups", "0"),
+];
+
+/// Memory that belongs to no process would outlive whoever filled it, and leave nobody to be killed
+/// for it.
+const SHARED_MEMORY: [(&str, &str); 2] =
+    [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];
+
+pub(super) fn path(raw: &RawPath) -> &Path {
+    Path::new(OsStr::from_bytes(raw.as_bytes()))
+}
+
+/// Builds the root and moves this process into it.
+pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .during("make the mounts private")?;
+    let mut shown = Vec::with_capacity(plan.binds.len());
+    for bind in &plan.binds {
+        let from = path(&bind.from);
+        let is_dir = fs::metadata(from).during(format_args!("show {}", from.display()))?.is_dir();
+        let tree = read_only(from, libc::MOUNT_ATTR_NODEV)
+            .during(format_args!("show {}", from.display()))?;
+        shown.push((tree, is_dir, path(&bind.to)));
+    }
+    let mut devices = Vec::with_capacity(DEVICES.len());
+    for name in DEVICES {
+        // Read-only: a device can be written to all the same, but its mode not be changed.
+        let tree =
+            read_only(&Path::new("/dev").join(name), 0).during(format_args!("show /dev/{name}"))?;
+        devices.push((tree, name));
+    }
+    // Mounted while the host's own is still in sight: the kernel asks for that.
+    let proc = new_proc().during("mount /proc").map_err(|failure| {
+        failure.hint("a container that hides parts of /proc cannot hold native sandboxes: use sandbox.kind=docker")
+    })?;
+    let root = overlay(plan)?;
+
+    std::env::set_current_dir(&root).during("enter the new root")?;
+    rustix::process::pivot_root(".", ".").during("change the root")?;
+    unmount(".", UnmountFlags::DETACH).during("let the old root go")?;
+    std::env::set_current_dir("/").during("enter the new root")?;
+
+    for (tree, is_dir, to) in shown {
+        place(&tree, is_dir, to).during(format_args!("show {}", to.display()))?;
+    }
+    folder("/proc").during("make /proc")?;
+    attach(&proc, Path::new("/proc")).during("place /proc")?;
+    make_dev(&devices, plan).during("make /dev")?;
+    settings(plan)?;
+    if !plan.without.contains(&Defence::AgentIdentity) {
+        // The agent's own settings: its OOM score asks for no more than the owner of the file.
+        read_only(Path::new("/proc/1"), 0)
+            .and_then(|own| attach(&own, Path::new("/proc/1")))
+            .during("protect /proc/1")?;
+    }
+    let covered = !plan.without.contains(&Defence::CoveredProc);
+    protect_proc(covered).during("protect /proc")?;
+    let lines = COVERED.lines().filter(|line| covered && line.starts_with('/'));
+    for entry in lines.map(Path::new).chain(plan.covers.iter().map(path)) {
+        cover(entry).during(format_args!("cover {}", entry.display()))?;
+    }
+    for (entry, mode) in [("/tmp", 0o1777), ("/root", 0o700)] {
+        if fs::symlink_metadata(entry).is_err() {
+            folder(entry).during(format_args!("make {entry}"))?;
+            fs::set_permissions(entry, fs::Permissions::from_mode(mode))
+                .during(format_args!("make {entry}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
+    let stage = path(&plan.stage);
+    let (root, upper, work) = match &plan.upper {
+        Upper::Memory { bytes, inodes } => {
+            let options = options(&format!("size={bytes},nr_inodes={inodes},mode=755"))?;
+            mount("proctor", stage, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)
+                .during("mount memory for the sandbox's writes")?;
+            let folders = ["root", "upper", "work"].map(|name| stage.join(name));
+            for folder in &folders {
+                fs::create_dir(folder).during("make the upper folders")?;
+            }
+            let [root, upper, work] = folders;
+            (root, upper, work)
+        }
+        Upper::Folder { upper, work } => {
+            (stage.to_owned(), path(upper).to_owned(), path(work).to_owned())
+        }
+    };
+    // The sandbox reads these options in its list of mounts. By descriptor they name nothing of the host,
+    // nothing in them needs an escape, and they fit one page however deep the folders lie.
+    let open = |folder: &Path| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(folder, flags, Mode::empty())
+            .during(format_args!("open the layer {}", folder.display()))
+    };
+    let lower =
+        plan.lower.iter().map(|folder| open(path(folder))).collect::<Result<Vec<_>, _>>()?;
+    let (upper, work) = (open(&upper)?, open(&work)?);
+    let by = |folder: &OwnedFd| format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let below: Vec<_> = lower.iter().map(by).collect();
+    let text = options(&format!(
+        "userxattr,lowerdir={},upperdir={},workdir={}",
+        below.join(":"),
+        by(&upper),
+        by(&work)
+    ))?;
+    mount("proctor", &root, "overlay", MountFlags::NODEV, &*text).during("mount the overlay").map_err(
+        |failure| failure.hint("native sandboxes need Linux 5.12 with overlayfs in user namespaces; or use sandbox.kind=docker"),
+    )?;
+    Ok(root)
+}
+
+fn options(text: &str) -> Result<CString, Failure> {
+    CString::new(text).map_err(io::Error::from).during("write mount options")
+}
+
+fn read_only(from: &Path, and: u64) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(CWD, from, flags)?;
+    sys::mount_attributes(tree.as_fd(), libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | and)?;
+    Ok(tree)
+}
+
+/// Takes away what of `/proc` is not a process's and can be written to, or be read by root alone. Root
+/// of the sandbox is the machine's root by number where ids are mapped onto themselves, and many of
+/// these files ask for the number only. Whatever a kernel puts there is found by looking, not by a
+/// list.
+fn protect_proc(covered: bool) -> io::Result<()> {
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.as_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        let Ok(found) = entry.metadata() else { continue };
+        if found.is_dir() {
+            attach(&read_only(&entry.path(), 0)?, &entry.path())?;
+        } else if found.is_file() {
+            let mode = found.permissions().mode();
+            if mode & 0o222 != 0 || covered && mode & 0o004 == 0 {
+                cover(&entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Settings of the namespaces, before what holds them becomes read-only.
+fn settings(plan: &SandboxLayout) -> Result<(), Failure> {
+    let up = |defence| !plan.without.contains(&defence);
+    let (namespaces, watches) = RATIONS.split_at(1);
+    let lists = [
+        (true, namespaces),
+        (up(Defence::Rations), watches),
+        (up(Defence::SharedMemory), &SHARED_MEMORY[..]),
+    ];
+    for (file, value) in lists.iter().filter(|(up, _)| *up).flat_map(|(_, list)| *list) {
+        match fs::write(file, value) {
+            // A kernel that does not count this, or was built without it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other.during(format_args!("set {file}"))?,
+        }
+    }
+    Ok(())
+}
+
+fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
+    Ok(move_mount(tree, "", CWD, to, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+}
+
+/// Attaches at a path of the sandbox, which is made where it is missing.
+fn place(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
+    if fs::metadata(to).is_err() {
+        // A link that leads nowhere cannot be mounted on.
+        if fs::symlink_metadata(to).is_ok() {
+            fs::remove_file(to)?;
+        }
+        if is_dir {
+            fs::create_dir_all(to)?;
+        } else {
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::File::create(to)?;
+        }
+    }
+    attach(tree, &fs::canonicalize(to)?)
+}
+
+fn folder(at: &str) -> io::Result<()> {
+    match fs::create_dir(at) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+fn cover(at: &Path) -> io::Result<()> {
+    let Ok(found) = fs::metadata(at) else { return Ok(()) };
+    if found.is_dir() {
+        let flags =
+            MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        Ok(mount("proctor", at, "tmpfs", flags, c"size=4k,mode=755")?)
+    } else {
+        attach(&read_only(Path::new("/dev/null"), 0)?, at)
+    }
+}
+
+fn new_proc() -> io::Result<OwnedFd> {
+    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+fn make_dev(devices: &[(OwnedFd, &str)], plan: &SandboxLayout) -> io::Result<()> {
+    folder("/dev")?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("proctor", "/dev", "tmpfs", flags, c"size=64k,nr_inodes=64,mode=755")?;
+    for (tree, name) in devices {
+        let at = Path::new("/dev").join(name);
+        fs::File::create(&at)?;
+        attach(tree, &at)?;
+    }
+    fs::create_dir("/dev/pts")?;
+    // The machine has a few thousand terminals for all.
+    let terminals = match plan.without.contains(&Defence::Rations) {
+        true => c"newinstance,ptmxmode=0666,mode=0620",
+        false => c"newinstance,ptmxmode=0666,mode=0620,max=64",
+    };
+    mount("proctor", "/dev/pts", "devpts", flags, terminals)?;
+    fs::create_dir("/dev/shm")?;
+    let size = CString::new(format!("size={},nr_inodes=4096,mode=1777", plan.shm_bytes))
+        .map_err(io::Error::from)?;
+    mount("proctor", "/dev/shm", "tmpfs", flags | MountFlags::NODEV, &*size)?;
+    let links = [
+        ("pts/ptmx", "ptmx"),
+        ("/proc/self/fd", "fd"),
+        ("/proc/self/fd/0", "stdin"),
+        ("/proc/self/fd/1", "stdout"),
+        ("/proc/self/fd/2", "stderr"),
+    ];
+    for (target, name) in links {
+        symlink(target, Path::new("/dev").join(name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! What a check stands on: a shared sandbox, and more where it needs its own.
+
+use std::{
+    fmt,
+    sync::Arc,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use proctor_types::{Fault, SandboxSpec};
+
+use crate::{
+    Backend, Command, Completed, Enforcement, Prepared, Sandbox, SandboxError, SandboxHandle,
+    SandboxRequest, wire::RawPath,
+};
+
+static FOLDERS: AtomicU64 = AtomicU64::new(0);
+
+/// Why a check did not pass.
+#[derive(Debug)]
+pub enum Failed {
+    /// The limit is listed as not enforced: the entry of the list.
+    Skipped(String),
+    Wrong(String),
+}
+
+pub type Outcome = Result<(), Failed>;
+
+pub struct Fixture<'a> {
+    pub backend: &'a dyn Backend,
+    pub prepared: &'a Prepared,
+    /// The sandbox that most checks share.
+    pub handle: Arc<SandboxHandle>,
+    pub enforcement: Enforcement,
+}
+
+impl Fixture<'_> {
+    /// Runs a shell line in the shared sandbox, with a limit of a minute.
+    pub async fn sh(&self, line: &str) -> Result<Completed, Failed> {
+        sh(&self.handle, line).await
+    }
+
+    /// A new, empty folder of the shared sandbox.
+    pub async fn folder(&self) -> Result<String, Failed> {
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let path = format!("/tmp/kit-{number}");
+        must(&self.sh(&format!("mkdir {path}")).await?)?;
+        Ok(path)
+    }
+
+    /// A sandbox of the check's own.
+    pub async fn open(&self, limits: SandboxSpec) -> Result<Box<dyn Sandbox>, Failed> {
+        let environment = self.prepared.clone();
+        let spec = SandboxRequest { environment, limits, purpose: "conformance kit".to_owned() };
+        Ok(self.backend.open(&spec).await?)
+    }
+
+    /// Ends the check where the limit is listed as not enforced.
+    pub fn needs(&self, limit: &str) -> Outcome {
+        match self.enforcement.not_enforced.iter().find(|entry| entry.starts_with(limit)) {
+            Some(entry) => Err(Failed::Skipped(entry.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+pub async fn sh(handle: &SandboxHandle, line: &str) -> Result<Completed, Failed> {
+    Ok(handle.run(Command::shell(line).time_limit(Duration::from_secs(60))).await?)
+}
+
+/// The standard output of a command that succeeded.
+pub fn must(done: &Completed) -> Result<String, Failed> {
+    match done.success() {
+        true => Ok(done.stdout.text()),
+        false => Err(wrong(format!("{:?}, stderr: {}", done.exited, done.stderr.text()))),
+    }
+}
+
+pub fn wrong(why: impl Into<String>) -> Failed {
+    Failed::Wrong(why.into())
+}
+
+pub fn path(text: &str) -> RawPath {
+    RawPath::from(text)
+}
+
+/// Waits up to ten seconds until no process is left in the sandbox.
+pub async fn until_empty(handle: &SandboxHandle) -> Outcome {
+    let mut left = 0;
+    for _ in 0..100 {
+        left = handle.ping().await?.0;
+        if left == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let who = sh(handle, "grep -H . /proc/[0-9]*/cmdline | tr '\\0' ' '").await?;
+    Err(wrong(format!("{left} processes are left: {}", who.stdout.text())))
+}
+
+impl From<SandboxError> for Failed {
+    fn from(error: SandboxError) -> Self {
+        Self::Wrong(error.to_string())
+    }
+}
+
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Self {
+        Self::Wrong(fault.to_string())
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skipped(why) => write!(f, "skipped: {why}"),
+            Self::Wrong(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Fails the check with what was seen.
+macro_rules! ensure {
+    ($holds:expr, $($seen:tt)+) => {
+        let holds: bool = $holds;
+        if !holds {
+            return Err($crate::conformance::fixture::wrong(format!($($seen)+)));
+        }
+    };
+}
+pub(crate) use ensure;

@@ -1,0 +1,246 @@
+//! One open stream on the host: what arrives, what may be sent, and cancellation on drop.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use tokio::sync::{Semaphore, mpsc};
+
+use super::{SandboxError, link::Link};
+use crate::wire::{
+    Frame, INITIAL_CREDIT, Kind, Refusal, RefusalKind, Reply, Request, WireError, channel,
+};
+
+/// The largest piece that is sent at once, in bytes.
+pub const PIECE: usize = 128 << 10;
+
+/// What the agent sent on a stream.
+pub enum Event {
+    Data(u8, Vec<u8>),
+    End,
+    Reply(Result<Reply, Refusal>),
+}
+
+/// The reader's side of a stream. Only the reader holds it: when it is dropped, whoever waits for
+/// an event learns that there will be none.
+#[derive(Clone)]
+pub struct Inbox {
+    events: mpsc::UnboundedSender<Event>,
+    pub flow: Flow,
+}
+
+/// Credit in both directions.
+#[derive(Clone)]
+pub struct Flow {
+    /// Bytes that may be sent to the agent.
+    pub credit: Arc<Semaphore>,
+    /// Bytes that the agent may still send. The queue of events is bounded by it.
+    allowance: Arc<AtomicI64>,
+}
+
+impl Inbox {
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<Event>) {
+        let (events, receiver) = mpsc::unbounded_channel();
+        let flow = Flow {
+            credit: Arc::new(Semaphore::new(INITIAL_CREDIT as usize)),
+            allowance: Arc::new(AtomicI64::new(INITIAL_CREDIT.into())),
+        };
+        (Self { events, flow }, receiver)
+    }
+
+    /// False where nobody listens any more.
+    pub fn put(&self, event: Event) -> bool {
+        self.events.send(event).is_ok()
+    }
+}
+
+impl Flow {
+    /// False where the agent was not allowed that much.
+    pub fn charge(&self, bytes: usize) -> bool {
+        let bytes = bytes as i64;
+        self.allowance.fetch_sub(bytes, Ordering::AcqRel) >= bytes
+    }
+
+    pub fn refund(&self, bytes: usize) {
+        self.allowance.fetch_add(bytes as i64, Ordering::AcqRel);
+    }
+}
+
+/// A stream that the host holds. Dropped before its reply, it is cancelled: the agent kills what
+/// it started for it and replies to nobody.
+pub struct Call {
+    link: Arc<Link>,
+    id: u32,
+    flow: Flow,
+    events: mpsc::UnboundedReceiver<Event>,
+    replied: bool,
+}
+
+/// Bytes for the agent, and whether their end was sent.
+pub struct Input<'a> {
+    rest: &'a [u8],
+    ended: bool,
+}
+
+impl<'a> Input<'a> {
+    pub fn all(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, ended: false }
+    }
+
+    /// For a request that takes no input.
+    pub fn none() -> Self {
+        Self { rest: &[], ended: true }
+    }
+}
+
+impl Call {
+    pub fn open(link: &Arc<Link>, request: &Request) -> Result<Self, SandboxError> {
+        let (id, flow, events) = link.open()?;
+        let call = Self::new(Arc::clone(link), id, flow, events);
+        match Frame::json(Kind::Open, id, request) {
+            Ok(frame) => {
+                call.link.send(&frame);
+                Ok(call)
+            }
+            Err(error) => {
+                call.forget();
+                let why = match error {
+                    WireError::TooLong { .. } => RefusalKind::TooLarge,
+                    _ => RefusalKind::BadRequest,
+                };
+                Err(SandboxError::Refused(Refusal { why, what: format!("the request: {error}") }))
+            }
+        }
+    }
+
+    pub fn new(
+        link: Arc<Link>,
+        id: u32,
+        flow: Flow,
+        events: mpsc::UnboundedReceiver<Event>,
+    ) -> Self {
+        Self { link, id, flow, events, replied: false }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The agent never heard of it.
+    fn forget(mut self) {
+        self.replied = true;
+        self.link.forget(self.id);
+    }
+
+    /// The next event; meanwhile `input` is sent as the agent's credit allows.
+    ///
+    /// Safe to be dropped at any await: a piece is sent whole or not at all.
+    pub async fn step(&mut self, input: &mut Input<'_>) -> Result<Event, SandboxError> {
+        loop {
+            if input.rest.is_empty() && !input.ended {
+                input.ended = true;
+                self.link.send(&Frame::new(Kind::End, self.id, [channel::STDIN]));
+            }
+            let piece = input.rest.len().min(PIECE);
+            let event = tokio::select! {
+                biased;
+                event = self.events.recv() => event,
+                permits = self.flow.credit.acquire_many(piece as u32), if piece > 0 => {
+                    match permits {
+                        Ok(permits) => {
+                            permits.forget();
+                            let (now, later) = input.rest.split_at(piece);
+                            self.link.send(&Frame::data(self.id, channel::STDIN, now));
+                            input.rest = later;
+                        }
+                        // Replied or broken: the inbox says which.
+                        Err(_) => *input = Input::none(),
+                    }
+                    continue;
+                }
+            };
+            return self.taken(event);
+        }
+    }
+
+    /// As [`Call::step`] without input, for streams.
+    pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, SandboxError>> {
+        let event = ready!(self.events.poll_recv(cx));
+        Poll::Ready(self.taken(event))
+    }
+
+    /// Gives credit back for what was taken from the queue.
+    fn taken(&mut self, event: Option<Event>) -> Result<Event, SandboxError> {
+        let event = event.ok_or_else(|| self.link.error())?;
+        match &event {
+            Event::Data(_, bytes) => {
+                self.flow.refund(bytes.len());
+                self.link.credit(self.id, bytes.len());
+            }
+            Event::Reply(_) => self.replied = true,
+            Event::End => {}
+        }
+        Ok(event)
+    }
+
+    /// Bytes that may be sent.
+    pub fn credit(&self) -> &Arc<Semaphore> {
+        &self.flow.credit
+    }
+
+    /// Sends a piece for which credit was taken.
+    pub fn send_piece(&self, piece: &[u8]) {
+        self.link.send(&Frame::data(self.id, channel::STDIN, piece));
+    }
+
+    /// Sends a piece as credit allows.
+    pub async fn send(&mut self, bytes: &[u8]) -> Result<(), SandboxError> {
+        for piece in bytes.chunks(PIECE) {
+            match self.flow.credit.acquire_many(piece.len() as u32).await {
+                Ok(permits) => permits.forget(),
+                Err(_) => return Err(self.link.error()),
+            }
+            self.send_piece(piece);
+        }
+        Ok(())
+    }
+
+    pub fn end_input(&self) {
+        self.link.send(&Frame::new(Kind::End, self.id, [channel::STDIN]));
+    }
+
+    /// The reply of a request that moves no data.
+    pub async fn reply(mut self) -> Result<Reply, SandboxError> {
+        loop {
+            match self.step(&mut Input::none()).await? {
+                Event::Reply(reply) => return reply.map_err(SandboxError::Refused),
+                Event::End => {}
+                Event::Data(..) => return Err(self.left("data that was not asked for")),
+            }
+        }
+    }
+
+    /// Ends the channel: the agent answered what nobody asked.
+    pub fn left(&self, why: &str) -> SandboxError {
+        self.link.end(&format!("the agent left the grammar: {why}"));
+        self.link.error()
+    }
+
+    /// Ends the channel for another reason.
+    pub fn give_up(&self, why: &str) -> SandboxError {
+        self.link.end(why);
+        self.link.error()
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if !self.replied {
+            self.link.send(&Frame::new(Kind::Cancel, self.id, []));
+        }
+    }
+}

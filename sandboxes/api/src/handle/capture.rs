@@ -1,0 +1,122 @@
+//! One output stream of a command: its head, its tail, and the file that takes the whole.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+};
+
+use tokio::{fs::File, io::AsyncWriteExt};
+
+use crate::Captured;
+
+/// Bytes of the tail.
+const TAIL: usize = 64 << 10;
+
+pub struct Capture {
+    cap: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    total: u64,
+    spill: Spill,
+    spill_left: u64,
+}
+
+enum Spill {
+    Never,
+    /// Opened when the output is past the cap.
+    At(PathBuf),
+    Open(PathBuf, File),
+}
+
+impl Capture {
+    pub fn new(cap: usize, spill: Option<&Path>, suffix: &str, spill_cap: u64) -> Self {
+        let spill = spill.map_or(Spill::Never, |path| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(suffix);
+            Spill::At(name.into())
+        });
+        Self {
+            cap,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            total: 0,
+            spill,
+            spill_left: spill_cap,
+        }
+    }
+
+    pub async fn take(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let handle = self.cap.saturating_sub(self.head.len());
+        let (head, rest) = bytes.split_at(handle.min(bytes.len()));
+        self.head.extend_from_slice(head);
+        if rest.is_empty() {
+            return;
+        }
+        self.tail.extend(&rest[rest.len().saturating_sub(TAIL)..]);
+        let over = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..over);
+        // The command goes on where the host's disk is full: its output is only evidence.
+        if let Err(error) = self.spill(rest).await {
+            tracing::warn!(%error, "command output is not kept whole");
+            self.spill = Spill::Never;
+        }
+    }
+
+    async fn spill(&mut self, rest: &[u8]) -> std::io::Result<()> {
+        if let Spill::At(path) = &self.spill {
+            let mut file = File::create(path).await?;
+            let kept = self.head.len().min(usize::try_from(self.spill_left).unwrap_or(usize::MAX));
+            file.write_all(&self.head[..kept]).await?;
+            self.spill_left -= kept as u64;
+            self.spill = Spill::Open(path.clone(), file);
+        }
+        if let Spill::Open(_, file) = &mut self.spill {
+            let kept = rest.len().min(usize::try_from(self.spill_left).unwrap_or(usize::MAX));
+            file.write_all(&rest[..kept]).await?;
+            self.spill_left -= kept as u64;
+        }
+        Ok(())
+    }
+
+    pub async fn finish(mut self) -> Captured {
+        let mut spill = None;
+        if let Spill::Open(path, mut file) = std::mem::replace(&mut self.spill, Spill::Never) {
+            match file.flush().await {
+                Ok(()) => spill = Some(path),
+                Err(error) => tracing::warn!(%error, "command output is not kept whole"),
+            }
+        }
+        Captured { head: self.head, total: self.total, tail: self.tail.into(), spill }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn head_tail_and_file_agree() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut capture = Capture::new(10, Some(&path), ".stdout", 1 << 20);
+        let all: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
+        for piece in all.chunks(7777) {
+            capture.take(piece).await;
+        }
+        let captured = capture.finish().await;
+        assert_eq!(captured.head, all[..10]);
+        assert_eq!(captured.tail, all[all.len() - TAIL..]);
+        assert_eq!(captured.total, all.len() as u64);
+        assert_eq!(std::fs::read(captured.spill.unwrap()).unwrap(), all);
+    }
+
+    #[tokio::test]
+    async fn the_tail_never_repeats_the_head() {
+        let mut capture = Capture::new(4, None, "", 0);
+        capture.take(b"abcdef").await;
+        let captured = capture.finish().await;
+        assert_eq!((&captured.head[..], &captured.tail[..]), (&b"abcd"[..], &b"ef"[..]));
+        assert!(!captured.is_whole());
+    }
+}

@@ -1,0 +1,49 @@
+//! Why a request to a sandbox failed.
+
+use std::fmt;
+
+use proctor_types::{Fault, Layer};
+
+use crate::wire::{Refusal, RefusalKind};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SandboxError {
+    /// The sandbox is well and says no.
+    Refused(Refusal),
+    /// The sandbox is gone or left the grammar; every later request fails the same way.
+    Broken { why: String },
+}
+
+impl SandboxError {
+    /// As a fault of the sandbox, for callers to whom a refusal too is one.
+    pub fn fault(&self, doing: impl fmt::Display) -> Fault {
+        Fault::new(Layer::Sandbox, format!("{doing}: {self}"))
+    }
+
+    pub fn is_broken(&self) -> bool {
+        matches!(self, Self::Broken { .. })
+    }
+
+    /// The kind of the refusal, where it is one.
+    pub fn refusal(&self) -> Option<RefusalKind> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.why),
+            Self::Broken { .. } => None,
+        }
+    }
+
+    pub(crate) fn broken(why: impl Into<String>) -> Self {
+        Self::Broken { why: why.into() }
+    }
+}
+
+impl fmt::Display for SandboxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => f.write_str(&refusal.what),
+            Self::Broken { why } => write!(f, "the sandbox is gone: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for SandboxError {}

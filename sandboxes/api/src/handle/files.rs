@@ -1,0 +1,120 @@
+//! Files: whole ones in and out, links, removal.
+
+use super::{
+    SandboxError, SandboxHandle,
+    call::{Call, Event, Input},
+};
+use crate::wire::{RawPath, Reply, Request, WriteRequest, channel};
+
+impl SandboxHandle {
+    /// The whole file; refused as too large past `limit` bytes.
+    pub async fn read(&self, path: &RawPath, limit: u64) -> Result<Vec<u8>, SandboxError> {
+        self.read_part(path, 0, limit).await
+    }
+
+    /// The file from `offset` on; refused as too large where more than `limit` bytes are left.
+    pub async fn read_part(
+        &self,
+        path: &RawPath,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Vec<u8>, SandboxError> {
+        let mut call =
+            Call::open(&self.link, &Request::Read { path: path.clone(), offset, limit })?;
+        let mut content = Vec::new();
+        loop {
+            match call.step(&mut Input::none()).await? {
+                Event::Data(channel::STDOUT, bytes) => content.extend_from_slice(&bytes),
+                Event::Data(..) => return Err(call.left("a file on a wrong channel")),
+                Event::End => {}
+                Event::Reply(Ok(Reply::File { .. })) => return Ok(content),
+                Event::Reply(Ok(_)) => return Err(call.left("not the reply of a read")),
+                Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
+            }
+            if content.len() as u64 > limit {
+                return Err(call.left("more of a file than was asked for"));
+            }
+        }
+    }
+
+    /// Writes a whole file (parents made, mode kept where the file exists and `mode` is absent).
+    pub async fn write(
+        &self,
+        path: &RawPath,
+        bytes: &[u8],
+        mode: Option<u32>,
+    ) -> Result<(), SandboxError> {
+        self.put(request(path, mode, None), bytes).await
+    }
+
+    /// Appends to a file, made where it is missing.
+    pub async fn append(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
+        self.put(WriteRequest { append: true, ..request(path, None, None) }, bytes).await
+    }
+
+    /// As [`SandboxHandle::write`], refused unless `path` resolves below `root` without leaving it by a link.
+    pub async fn write_beneath(
+        &self,
+        root: &RawPath,
+        path: &RawPath,
+        bytes: &[u8],
+        mode: Option<u32>,
+    ) -> Result<(), SandboxError> {
+        self.put(request(path, mode, Some(root)), bytes).await
+    }
+
+    /// Makes a symbolic link, under the same rule as [`SandboxHandle::write_beneath`]. The target is taken
+    /// as it is: it may lead anywhere, because nothing follows it on the host.
+    pub async fn symlink_beneath(
+        &self,
+        root: &RawPath,
+        path: &RawPath,
+        target: &RawPath,
+    ) -> Result<(), SandboxError> {
+        let link = WriteRequest { symlink: true, ..request(path, None, Some(root)) };
+        self.put(link, target.as_bytes()).await
+    }
+
+    async fn put(&self, request: WriteRequest, bytes: &[u8]) -> Result<(), SandboxError> {
+        let mut call = Call::open(&self.link, &Request::Write(request))?;
+        let mut input = Input::all(bytes);
+        loop {
+            match call.step(&mut input).await? {
+                Event::Reply(Ok(Reply::Done)) => return Ok(()),
+                Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
+                Event::End => {}
+                Event::Data(..) | Event::Reply(_) => {
+                    return Err(call.left("not the reply of a write"));
+                }
+            }
+        }
+    }
+
+    /// Removes a file, a link or a tree. Nothing there is not an error.
+    pub async fn remove(&self, path: &RawPath) -> Result<(), SandboxError> {
+        self.done(Request::Remove { path: path.clone(), beneath: None }).await
+    }
+
+    /// As [`SandboxHandle::remove`], refused unless the path stays below `root`.
+    pub async fn remove_beneath(&self, root: &RawPath, path: &RawPath) -> Result<(), SandboxError> {
+        self.done(Request::Remove { path: path.clone(), beneath: Some(root.clone()) }).await
+    }
+
+    async fn done(&self, request: Request) -> Result<(), SandboxError> {
+        match self.ask(request).await? {
+            Reply::Done => Ok(()),
+            _ => Err(self.wrong_reply()),
+        }
+    }
+}
+
+fn request(path: &RawPath, mode: Option<u32>, beneath: Option<&RawPath>) -> WriteRequest {
+    WriteRequest {
+        path: path.clone(),
+        mode,
+        parents: true,
+        beneath: beneath.cloned(),
+        symlink: false,
+        append: false,
+    }
+}

@@ -1,0 +1,322 @@
+//! The byte stream: one task reads it, one writes it, and both end it for everyone.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+    task::AbortHandle,
+    time::timeout,
+};
+
+use super::{
+    SandboxError,
+    call::{Event, Flow, Inbox},
+    forward::{Incoming, WAITING},
+};
+use crate::wire::{
+    Accepted, Frame, HELLO_BYTES, Kind, Refusal, Reply, WireError, check_hello, hello,
+};
+
+/// How long the agent may take to greet.
+const GREETING: Duration = Duration::from_secs(30);
+
+/// Bytes gathered for one write, and read at once.
+const BURST: usize = 256 << 10;
+
+/// The most credit an agent can pile up on one stream, in bytes.
+const CREDIT_LIMIT: usize = 1 << 40;
+
+/// The host's end of one channel. Shared by everything that acts in the sandbox; requests run
+/// concurrently. Dropping the last handle closes the channel, which ends the sandbox.
+pub struct SandboxHandle {
+    pub(super) link: Arc<Link>,
+    pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
+    tasks: [AbortHandle; 2],
+}
+
+/// What the tasks and all open calls share.
+pub struct Link {
+    out: mpsc::UnboundedSender<Vec<u8>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    streams: HashMap<u32, Inbox>,
+    next: u32,
+    broken: Option<String>,
+    accepting: Option<mpsc::Sender<Incoming>>,
+}
+
+impl SandboxHandle {
+    /// Shakes hands over a byte stream whose other end is an agent.
+    ///
+    /// # Errors
+    /// [`SandboxError::Broken`] where the stream ends, is silent for 30 seconds, or begins with
+    /// anything but a hello of this version.
+    pub async fn connect(
+        mut reader: impl AsyncRead + Send + Unpin + 'static,
+        mut writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Arc<Self>, SandboxError> {
+        let mut theirs = [0; HELLO_BYTES];
+        let greeting = async {
+            writer.write_all(&hello()).await?;
+            writer.flush().await?;
+            reader.read_exact(&mut theirs).await
+        };
+        match timeout(GREETING, greeting).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                return Err(SandboxError::broken(format!("the agent did not greet: {error}")));
+            }
+            Err(_) => return Err(SandboxError::broken("the agent did not greet within 30 s")),
+        }
+        check_hello(&theirs).map_err(|error| SandboxError::broken(error.to_string()))?;
+
+        let (out, queue) = mpsc::unbounded_channel();
+        let (accepting, accepted) = mpsc::channel(WAITING);
+        let state =
+            State { streams: HashMap::new(), next: 2, broken: None, accepting: Some(accepting) };
+        let link = Arc::new(Link { out, state: Mutex::new(state) });
+        let reading = tokio::spawn(read_frames(Arc::clone(&link), reader));
+        let writing = tokio::spawn(write_frames(Arc::clone(&link), queue, writer));
+        let tasks = [reading.abort_handle(), writing.abort_handle()];
+        Ok(Arc::new(Self { link, accepted: tokio::sync::Mutex::new(accepted), tasks }))
+    }
+
+    /// Why the sandbox is gone, once it is.
+    pub fn broken(&self) -> Option<String> {
+        self.link.state().broken.clone()
+    }
+
+    /// Ends the channel at once, whoever still holds the sandbox: every pending and later request is
+    /// [`SandboxError::Broken`] with this reason, unless there was an earlier one.
+    pub fn disconnect(&self, why: &str) {
+        self.link.end(why);
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+
+    /// Leaves the grammar on purpose, for the conformance kit.
+    pub(crate) fn send_garbage(&self, bytes: &[u8]) {
+        let _ = self.link.out.send(bytes.to_vec());
+    }
+}
+
+impl Drop for SandboxHandle {
+    fn drop(&mut self) {
+        self.disconnect("the runtime closed it");
+    }
+}
+
+impl Link {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The error of every request after the end.
+    pub fn error(&self) -> SandboxError {
+        let why = self.state().broken.clone();
+        SandboxError::broken(why.unwrap_or_else(|| "the channel was closed".to_owned()))
+    }
+
+    /// Opens a stream for a request; its inbox is known before the agent hears of it.
+    pub fn open(&self) -> Result<(u32, Flow, mpsc::UnboundedReceiver<Event>), SandboxError> {
+        let mut state = self.state();
+        if let Some(why) = &state.broken {
+            return Err(SandboxError::broken(why));
+        }
+        let id = state.next;
+        state.next = id
+            .checked_add(2)
+            .ok_or_else(|| SandboxError::broken("all stream numbers of the channel are used"))?;
+        let (inbox, events) = Inbox::new();
+        let flow = inbox.flow.clone();
+        state.streams.insert(id, inbox);
+        Ok((id, flow, events))
+    }
+
+    pub fn forget(&self, stream: u32) {
+        self.state().streams.remove(&stream);
+    }
+
+    /// Queues a frame; after the end it goes nowhere, and the caller learns that from its inbox.
+    pub fn send(&self, frame: &Frame) {
+        let _ = self.out.send(frame.encode());
+    }
+
+    pub fn credit(&self, stream: u32, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.send(&Frame::new(Kind::Credit, stream, bytes.to_be_bytes()));
+    }
+
+    /// The first reason stays. Dropping the inboxes wakes everyone who waits.
+    pub fn end(&self, why: &str) {
+        let streams = {
+            let mut state = self.state();
+            if state.broken.is_none() {
+                state.broken = Some(why.to_owned());
+            }
+            state.accepting = None;
+            std::mem::take(&mut state.streams)
+        };
+        for inbox in streams.values() {
+            inbox.flow.credit.close();
+        }
+    }
+
+    /// Ends every stream but one, and opens no more.
+    pub fn retire(&self, kept: u32, why: &str) {
+        let retired: Vec<_> = {
+            let mut state = self.state();
+            state.broken.get_or_insert_with(|| why.to_owned());
+            state.accepting = None;
+            state.streams.extract_if(|id, _| *id != kept).collect()
+        };
+        for (_, inbox) in retired {
+            inbox.flow.credit.close();
+        }
+    }
+
+    fn take(self: &Arc<Self>, frame: Frame) -> Result<(), WireError> {
+        let Frame { kind, stream, .. } = frame;
+        let wrong = |why| Err(WireError::Stream { stream, why });
+        let body = |why: &str| WireError::Body { kind, why: why.to_owned() };
+        match kind {
+            Kind::Open | Kind::Cancel => return Err(body("sent by a host only")),
+            Kind::Accepted => return self.accept(&frame),
+            Kind::Data | Kind::Credit | Kind::End | Kind::Reply => {}
+        }
+        let inbox = {
+            let state = self.state();
+            match state.streams.get(&stream) {
+                Some(inbox) => inbox.clone(),
+                // What retired streams still say is of no interest.
+                None if state.broken.is_some() => return Ok(()),
+                None => return wrong("not open"),
+            }
+        };
+        match kind {
+            Kind::Data => {
+                let mut bytes = frame.body;
+                let Some(&channel) = bytes.first() else { return Err(body("no channel")) };
+                if !(1..=3).contains(&channel) {
+                    return Err(body("not a channel of the agent"));
+                }
+                bytes.remove(0);
+                if !inbox.flow.charge(bytes.len()) {
+                    return wrong("more data than was credited");
+                }
+                let length = bytes.len();
+                if !inbox.put(Event::Data(channel, bytes)) {
+                    // Nobody listens any more; the agent must still be able to finish.
+                    inbox.flow.refund(length);
+                    self.credit(stream, length);
+                }
+            }
+            Kind::Credit => {
+                let bytes = <[u8; 4]>::try_from(&frame.body[..])
+                    .map_err(|_| body("credit is a number of four bytes"))?;
+                let bytes = u32::from_be_bytes(bytes) as usize;
+                if inbox.flow.credit.available_permits() + bytes > CREDIT_LIMIT {
+                    return wrong("credit beyond all use");
+                }
+                inbox.flow.credit.add_permits(bytes);
+            }
+            Kind::End => {
+                let [1..=3] = frame.body[..] else {
+                    return Err(body("not a channel of the agent"));
+                };
+                inbox.put(Event::End);
+            }
+            _ => {
+                let reply: Result<Reply, Refusal> = frame.parse()?;
+                self.state().streams.remove(&stream);
+                inbox.put(Event::Reply(reply));
+                inbox.flow.credit.close();
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(self: &Arc<Self>, frame: &Frame) -> Result<(), WireError> {
+        let stream = frame.stream;
+        let accepted: Accepted = frame.parse()?;
+        let (inbox, events) = Inbox::new();
+        let flow = inbox.flow.clone();
+        let accepting = {
+            let mut state = self.state();
+            if stream.is_multiple_of(2) || state.streams.contains_key(&stream) {
+                return Err(WireError::Stream { stream, why: "not a new odd stream" });
+            }
+            state.streams.insert(stream, inbox);
+            state.accepting.clone()
+        };
+        let incoming = Incoming::new(accepted.port, Arc::clone(self), stream, flow, events);
+        // One too many is dropped, which cancels it: the caller inside sees a closed connection.
+        if let Some(accepting) = accepting {
+            let _ = accepting.try_send(incoming);
+        }
+        Ok(())
+    }
+}
+
+async fn read_frames(link: Arc<Link>, mut reader: impl AsyncRead + Unpin) {
+    let mut buffer = Vec::new();
+    let mut chunk = vec![0; BURST];
+    let why = loop {
+        match reader.read(&mut chunk).await {
+            Ok(0) => break "the stream ended".to_owned(),
+            Ok(read) => buffer.extend_from_slice(&chunk[..read]),
+            Err(error) => break format!("the stream cannot be read: {error}"),
+        }
+        let mut taken = 0;
+        let outcome = loop {
+            match Frame::decode(&buffer[taken..]) {
+                Ok(Some((frame, length))) => {
+                    taken += length;
+                    if let Err(error) = link.take(frame) {
+                        break Err(error);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        if let Err(error) = outcome {
+            break format!("the agent left the grammar: {error}");
+        }
+        buffer.drain(..taken);
+    };
+    link.end(&why);
+}
+
+async fn write_frames(
+    link: Arc<Link>,
+    mut queue: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut writer: impl AsyncWrite + Unpin,
+) {
+    while let Some(mut burst) = queue.recv().await {
+        while burst.len() < BURST
+            && let Ok(more) = queue.try_recv()
+        {
+            burst.extend_from_slice(&more);
+        }
+        let written = async {
+            writer.write_all(&burst).await?;
+            writer.flush().await
+        };
+        if let Err(error) = written.await {
+            // What the agent said before it died is still read: the reader ends the link. A reader
+            // that hears nothing more must not keep everyone waiting, though.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            link.end(&format!("the stream cannot be written: {error}"));
+            return;
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The host's end of the channel to one sandbox agent.
+
+mod call;
+mod capture;
+mod error;
+mod files;
+mod forward;
+mod link;
+mod look;
+mod run;
+mod scan;
+mod snapshot;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use error::SandboxError;
+pub use forward::Incoming;
+pub use link::SandboxHandle;
+pub use stream::SandboxStream;

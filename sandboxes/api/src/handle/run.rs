@@ -1,0 +1,79 @@
+//! Commands.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    SandboxError, SandboxHandle,
+    call::{Call, Event, Input},
+    capture::Capture,
+};
+use crate::{
+    Command, Completed,
+    wire::{Reply, Request, RunRequest, channel},
+};
+
+/// How long past its limit the agent may take to kill a command before the sandbox counts as dead:
+/// more than the agent's own limit for killing.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Bytes kept of the results pipe. A flood is cut, and a cut stream lacks its end record.
+const RESULTS_LIMIT: usize = 64 << 20;
+
+impl SandboxHandle {
+    /// Runs a command to its end. A command that fails, or is not found (exit 127), is a result.
+    /// Dropping the future cancels the command.
+    pub async fn run(&self, command: Command) -> Result<Completed, SandboxError> {
+        let limit = command.time_limit;
+        let request = Request::Run(RunRequest {
+            argv: command.argv,
+            cwd: command.cwd,
+            env: command.env,
+            stdin: !command.stdin.is_empty(),
+            results: command.results,
+            time_limit_ms: limit
+                .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)),
+            user: command.user,
+            reap_all: command.reap_all,
+        });
+        let spill = command.spill.as_deref();
+        let capture = |suffix| Capture::new(command.output_cap, spill, suffix, command.spill_cap);
+        let (mut stdout, mut stderr) = (capture(".stdout"), capture(".stderr"));
+        let mut results = Vec::new();
+        let mut call = Call::open(&self.link, &request)?;
+        let mut input = match command.stdin.is_empty() {
+            true => Input::none(),
+            false => Input::all(&command.stdin),
+        };
+        // The agent keeps the time; the host only notices an agent that no longer does.
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit + GRACE));
+        loop {
+            let event = match deadline {
+                None => call.step(&mut input).await?,
+                Some(at) => match timeout_at(at, call.step(&mut input)).await {
+                    Ok(event) => event?,
+                    Err(_) => {
+                        return Err(call.give_up("the agent did not end a command at its limit"));
+                    }
+                },
+            };
+            match event {
+                Event::Data(channel::STDOUT, bytes) => stdout.take(&bytes).await,
+                Event::Data(channel::STDERR, bytes) => stderr.take(&bytes).await,
+                Event::Data(_, bytes) if command.results => {
+                    let kept = bytes.len().min(RESULTS_LIMIT - results.len());
+                    results.extend_from_slice(&bytes[..kept]);
+                }
+                Event::Data(..) => return Err(call.left("results that were not asked for")),
+                Event::End => {}
+                Event::Reply(Ok(Reply::Exited(exited))) => {
+                    let (stdout, stderr) = (stdout.finish().await, stderr.finish().await);
+                    return Ok(Completed { exited, stdout, stderr, results });
+                }
+                Event::Reply(Ok(_)) => return Err(call.left("not the reply of a command")),
+                Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A search for hidden content.
+
+use super::{
+    SandboxError, SandboxHandle,
+    call::{Call, Event, Input},
+};
+use crate::wire::{
+    Refusal, RefusalKind, Reply, Request, SECRETS_LIMIT, ScanReply, ScanRequest, Secrets,
+};
+
+impl SandboxHandle {
+    /// Looks for what `secrets` describes. The sandbox learns hashes only.
+    ///
+    /// # Errors
+    /// Refused where the secrets are over [`SECRETS_LIMIT`] or the walk is over its limit of entries.
+    pub async fn scan(
+        &self,
+        request: ScanRequest,
+        secrets: &Secrets,
+    ) -> Result<ScanReply, SandboxError> {
+        let refused = |why, what: String| SandboxError::Refused(Refusal { why, what });
+        let text = serde_json::to_vec(secrets)
+            .map_err(|error| refused(RefusalKind::BadRequest, format!("the secrets: {error}")))?;
+        if text.len() > SECRETS_LIMIT {
+            let what = format!("the secrets are {} bytes, over {SECRETS_LIMIT}", text.len());
+            return Err(refused(RefusalKind::TooLarge, what));
+        }
+        let mut call = Call::open(&self.link, &Request::Scan(request))?;
+        let mut input = Input::all(&text);
+        loop {
+            match call.step(&mut input).await? {
+                Event::Reply(Ok(Reply::Scan(reply))) => return Ok(reply),
+                Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
+                Event::End => {}
+                Event::Data(..) | Event::Reply(_) => {
+                    return Err(call.left("not the reply of a scan"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A forwarded connection as a byte stream, for whatever serves one.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    runtime::Handle,
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use super::{
+    SandboxError,
+    call::{Call, Event, Input, PIECE},
+};
+/// How long a connection that was shut down is held for the other side to take what was sent.
+const LINGER: Duration = Duration::from_secs(30);
+
+type Acquiring = dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send;
+
+/// Reads and writes at once, as a socket does: neither waits for the other. Shut down and then
+/// dropped, it is held until the other side has taken all; dropped without, it is closed at once.
+pub struct SandboxStream {
+    call: Option<Call>,
+    unread: Vec<u8>,
+    taken: usize,
+    read_ended: bool,
+    shut: bool,
+    acquiring: Option<Pin<Box<Acquiring>>>,
+}
+
+impl SandboxStream {
+    pub(super) fn new(call: Call, read_ended: bool) -> Self {
+        Self {
+            call: Some(call),
+            unread: Vec::new(),
+            taken: 0,
+            read_ended,
+            shut: false,
+            acquiring: None,
+        }
+    }
+
+    /// Waits until one more byte may be sent, then takes credit for up to `wanted`.
+    fn poll_credit(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
+        let Some(call) = &self.call else { return Poll::Ready(Err(closed())) };
+        let credit = Arc::clone(call.credit());
+        let mut got = take_now(&credit, wanted);
+        if got == 0 {
+            let acquiring =
+                self.acquiring.get_or_insert_with(|| Box::pin(Arc::clone(&credit).acquire_owned()));
+            let permit = ready!(acquiring.as_mut().poll(cx));
+            self.acquiring = None;
+            permit.map_err(|_| closed())?.forget();
+            got = 1 + take_now(&credit, wanted - 1);
+        }
+        Poll::Ready(Ok(got))
+    }
+}
+
+/// Takes what credit there is, up to `wanted`.
+fn take_now(credit: &Semaphore, wanted: usize) -> usize {
+    let now = credit.available_permits().min(wanted);
+    match credit.try_acquire_many(now as u32) {
+        Ok(permits) if now > 0 => {
+            permits.forget();
+            now
+        }
+        _ => 0,
+    }
+}
+
+impl AsyncRead for SandboxStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            if self.taken < self.unread.len() {
+                let length = buffer.remaining().min(self.unread.len() - self.taken);
+                buffer.put_slice(&self.unread[self.taken..self.taken + length]);
+                self.taken += length;
+                return Poll::Ready(Ok(()));
+            }
+            if self.read_ended {
+                return Poll::Ready(Ok(()));
+            }
+            let Some(call) = &mut self.call else { return Poll::Ready(Err(closed())) };
+            match ready!(call.poll_event(cx)).map_err(broken)? {
+                Event::Data(_, bytes) => (self.unread, self.taken) = (bytes, 0),
+                Event::End | Event::Reply(Ok(_)) => self.read_ended = true,
+                Event::Reply(Err(refusal)) => {
+                    return Poll::Ready(Err(broken(SandboxError::Refused(refusal))));
+                }
+            }
+        }
+    }
+}
+
+impl AsyncWrite for SandboxStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        if self.shut {
+            return Poll::Ready(Err(closed()));
+        }
+        let length = ready!(self.poll_credit(cx, bytes.len().min(PIECE)))?;
+        if let Some(call) = &self.call {
+            call.send_piece(&bytes[..length]);
+        }
+        Poll::Ready(Ok(length))
+    }
+
+    /// The channel has one queue and no buffer here.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !std::mem::replace(&mut self.shut, true)
+            && let Some(call) = &self.call
+        {
+            call.end_input();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for SandboxStream {
+    fn drop(&mut self) {
+        let Some(mut call) = self.call.take().filter(|_| self.shut) else { return };
+        let Ok(runtime) = Handle::try_current() else { return };
+        // Cancelled now, the agent would close the connection under what it has not passed on yet.
+        runtime.spawn(timeout(LINGER, async move {
+            while !matches!(call.step(&mut Input::none()).await, Ok(Event::Reply(_)) | Err(_)) {}
+        }));
+    }
+}
+
+fn closed() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
+}
+
+fn broken(error: SandboxError) -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, error.to_string())
+}

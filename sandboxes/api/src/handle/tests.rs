@@ -1,0 +1,233 @@
+//! The host's end against an agent that does as the test says.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+use super::{SandboxError, SandboxHandle};
+use crate::{
+    Command,
+    wire::{
+        BODY_LIMIT, Exited, Frame, HELLO_BYTES, INITIAL_CREDIT, Kind, RawPath, Refusal, Reply,
+        channel, hello,
+    },
+};
+
+/// The other end, in the test's hands.
+struct Agent {
+    stream: DuplexStream,
+    buffer: Vec<u8>,
+}
+
+impl Agent {
+    async fn next(&mut self) -> Frame {
+        loop {
+            if let Some((frame, length)) = Frame::decode(&self.buffer).unwrap() {
+                self.buffer.drain(..length);
+                return frame;
+            }
+            let mut chunk = vec![0; 1 << 16];
+            let read = self.stream.read(&mut chunk).await.unwrap();
+            assert!(read > 0, "the host closed the channel");
+            self.buffer.extend_from_slice(&chunk[..read]);
+        }
+    }
+
+    async fn send(&mut self, frame: Frame) {
+        self.stream.write_all(&frame.encode()).await.unwrap();
+    }
+
+    async fn reply(&mut self, stream: u32, reply: Reply) {
+        let answer: Result<Reply, Refusal> = Ok(reply);
+        self.send(Frame::json(Kind::Reply, stream, &answer).unwrap()).await;
+    }
+}
+
+async fn pair() -> (Arc<SandboxHandle>, Agent) {
+    let (host, mut agent) = duplex(4 << 20);
+    agent.write_all(&hello()).await.unwrap();
+    let (reader, writer) = tokio::io::split(host);
+    let handle = SandboxHandle::connect(reader, writer).await.unwrap();
+    let mut theirs = [0; HELLO_BYTES];
+    agent.read_exact(&mut theirs).await.unwrap();
+    assert_eq!(theirs, hello());
+    (handle, Agent { stream: agent, buffer: Vec::new() })
+}
+
+fn run(
+    handle: &Arc<SandboxHandle>,
+) -> tokio::task::JoinHandle<Result<crate::Completed, SandboxError>> {
+    let handle = Arc::clone(handle);
+    tokio::spawn(async move { handle.run(Command::shell("true")).await })
+}
+
+fn why<T: std::fmt::Debug>(outcome: Result<T, SandboxError>) -> String {
+    match outcome {
+        Err(SandboxError::Broken { why }) => why,
+        other => panic!("not broken: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_is_named() {
+    for (bytes, sign) in [
+        (&b"HTTP/1.1 200"[..], "does not begin with a Proctor hello"),
+        (b"PRCT\0\x63", "speaks version 99"),
+        (b"PRC", "did not greet"),
+    ] {
+        let (host, mut agent) = duplex(1 << 16);
+        agent.write_all(bytes).await.unwrap();
+        agent.shutdown().await.unwrap();
+        let (reader, writer) = tokio::io::split(host);
+        let why = why(SandboxHandle::connect(reader, writer).await.map(drop));
+        assert!(why.contains(sign), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn pending_and_later_requests_break_alike_at_the_end() {
+    let (handle, mut agent) = pair().await;
+    let pending = run(&handle);
+    agent.next().await;
+    drop(agent);
+    let first = why(pending.await.unwrap());
+    assert_eq!(first, "the stream ended");
+    assert_eq!(why(handle.ping().await), first);
+    assert_eq!(handle.broken(), Some(first));
+}
+
+#[tokio::test]
+async fn every_way_out_of_the_grammar_is_a_named_end() {
+    let data = |stream, channel| Frame::data(stream, channel, b"x").encode();
+    let exited = serde_json::to_vec(&Ok::<_, Refusal>(Reply::Done)).unwrap();
+    let mut long = (BODY_LIMIT as u32 + 1).to_be_bytes().to_vec();
+    long.extend([2, 0, 0, 0, 2]);
+    let cases: Vec<(Vec<u8>, &str)> = vec![
+        (vec![0xff; 64], "over the limit"),
+        (long, "over the limit"),
+        (vec![0, 0, 0, 0, 77, 0, 0, 0, 2], "unknown frame kind 77"),
+        (data(4, channel::STDOUT), "not open"),
+        (data(2, 9), "not a channel"),
+        (Frame::new(Kind::Data, 2, []).encode(), "no channel"),
+        (Frame::new(Kind::Open, 2, *b"{}").encode(), "sent by a host only"),
+        (Frame::new(Kind::Credit, 2, [1]).encode(), "four bytes"),
+        (Frame::new(Kind::Reply, 2, *b"{nonsense").encode(), "bad body"),
+        (Frame::new(Kind::Reply, 2, exited).encode(), "not the reply of a command"),
+        (Frame::new(Kind::Accepted, 4, *b"{\"port\":1}").encode(), "not a new odd stream"),
+        (data(2, channel::RESULTS), "results that were not asked for"),
+    ];
+    for (bytes, sign) in cases {
+        let (handle, mut agent) = pair().await;
+        let pending = run(&handle);
+        assert_eq!(agent.next().await.stream, 2);
+        agent.stream.write_all(&bytes).await.unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(5), pending).await;
+        let first = why(ended.expect("no hang").unwrap());
+        assert!(first.contains(sign), "{first:?} does not say {sign:?}");
+    }
+}
+
+#[tokio::test]
+async fn random_bytes_neither_panic_nor_hang() {
+    for seed in 0..200u64 {
+        let (handle, mut agent) = pair().await;
+        let pending = run(&handle);
+        agent.next().await;
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
+        let bytes: Vec<u8> = (0..400)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                // Small numbers make frames that are nearly right.
+                if state & 3 == 0 { (state >> 32) as u8 } else { (state >> 40) as u8 & 7 }
+            })
+            .collect();
+        agent.stream.write_all(&bytes).await.unwrap();
+        drop(agent);
+        let ended = tokio::time::timeout(Duration::from_secs(5), pending).await;
+        why(ended.expect("no hang").unwrap());
+    }
+}
+
+#[tokio::test]
+async fn more_than_was_credited_ends_the_channel() {
+    let (handle, mut agent) = pair().await;
+    // A stream whose owner does not read: the host owes no credit for it.
+    let file = RawPath::from("/f");
+    let request = handle.read(&file, u64::MAX);
+    let mut request = Box::pin(request);
+    let polled = tokio::time::timeout(Duration::from_millis(50), &mut request).await;
+    assert!(polled.is_err());
+    let stream = agent.next().await.stream;
+    let piece = vec![0; BODY_LIMIT - 1];
+    for _ in 0..=INITIAL_CREDIT as usize / piece.len() {
+        agent.send(Frame::data(stream, channel::STDOUT, &piece)).await;
+    }
+    for _ in 0..100 {
+        if handle.broken().is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(handle.broken().unwrap_or_default().contains("more data than was credited"));
+}
+
+#[tokio::test]
+async fn credit_is_kept_in_both_directions() {
+    let (handle, mut agent) = pair().await;
+    let writing = {
+        let handle = Arc::clone(&handle);
+        tokio::spawn(
+            async move { handle.write(&RawPath::from("/f"), &vec![7; 3 << 20], None).await },
+        )
+    };
+    let stream = agent.next().await.stream;
+    let mut received = 0;
+    while received < INITIAL_CREDIT as usize {
+        let frame = agent.next().await;
+        assert_eq!(frame.kind, Kind::Data);
+        received += frame.body.len() - 1;
+    }
+    assert_eq!(received, INITIAL_CREDIT as usize, "no byte beyond the credit");
+    let more = tokio::time::timeout(Duration::from_millis(100), agent.next()).await;
+    assert!(more.is_err(), "sent without credit: {:?}", more.unwrap().kind);
+    agent.send(Frame::new(Kind::Credit, stream, (2u32 << 20).to_be_bytes())).await;
+    while received < 3 << 20 {
+        received += agent.next().await.body.len() - 1;
+    }
+    assert_eq!(agent.next().await.kind, Kind::End);
+    agent.reply(stream, Reply::Done).await;
+    writing.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_request_is_cancelled_and_its_late_words_do_no_harm() {
+    let (handle, mut agent) = pair().await;
+    let pending = run(&handle);
+    let stream = agent.next().await.stream;
+    pending.abort();
+    let frame = agent.next().await;
+    assert_eq!((frame.kind, frame.stream), (Kind::Cancel, stream));
+    agent.send(Frame::data(stream, channel::STDOUT, b"late")).await;
+    agent.reply(stream, Reply::Exited(Exited::default())).await;
+    // Credit for what nobody reads, so that an agent is never stuck with it.
+    assert_eq!(agent.next().await.kind, Kind::Credit);
+    let later = run(&handle);
+    let stream = agent.next().await.stream;
+    agent.reply(stream, Reply::Exited(Exited { code: Some(0), ..Exited::default() })).await;
+    assert!(later.await.unwrap().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_request_too_long_for_a_frame_is_refused_and_the_sandbox_is_well() {
+    let (handle, mut agent) = pair().await;
+    let long = "x".repeat(BODY_LIMIT);
+    let refused = handle.run(Command::new(["echo", &long])).await;
+    assert!(matches!(refused, Err(SandboxError::Refused(_))));
+    let later = run(&handle);
+    let frame = agent.next().await;
+    assert_eq!(frame.kind, Kind::Open, "nothing was said of the refused one");
+    agent.reply(frame.stream, Reply::Exited(Exited::default())).await;
+    later.await.unwrap().unwrap();
+}

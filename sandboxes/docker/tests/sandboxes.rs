@@ -1,0 +1,305 @@
+//! Sandboxes on a real engine. Without one each test says so by name; `PROCTOR_REQUIRE_DOCKER=1` makes
+//! that a failure.
+
+#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+#![expect(clippy::print_stdout, reason = "the list of checks is what these tests show")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command as Process, Stdio},
+    time::{Duration, Instant},
+};
+
+use proctor_docker::Docker;
+use proctor_sandbox_api::{
+    Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree,
+    conformance::{announce, run_kit},
+    wire::RawPath,
+};
+use proctor_types::SandboxSpec;
+
+/// The image that `tests/images/debian.sh` makes.
+const DEBIAN: &str = "proctor-test:bookworm";
+
+/// An engine, or the end of the test.
+async fn engine(test: &str) -> Option<Docker> {
+    match Docker::connect().await {
+        Ok(docker) => Some(docker),
+        Err(fault) if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() => {
+            panic!("{test}: {fault}")
+        }
+        Err(fault) => {
+            println!("{test}: not run, Docker is absent: {fault}");
+            None
+        }
+    }
+}
+
+fn spec(base: Base, setup: &[&str]) -> LayerSpec {
+    LayerSpec {
+        base,
+        source: None,
+        setup: setup.iter().map(|line| (*line).to_owned()).collect(),
+        workdir: RawPath::from("/testbed"),
+        env: vec![],
+        time_limit: Duration::from_secs(300),
+    }
+}
+
+fn handle(environment: &Prepared) -> SandboxRequest {
+    SandboxRequest {
+        environment: environment.clone(),
+        limits: SandboxSpec::default(),
+        purpose: "a test".into(),
+    }
+}
+
+async fn shell(sandbox: &dyn Sandbox, line: &str) -> String {
+    let done = sandbox.handle().run(Command::shell(line)).await.unwrap();
+    format!("{}{}", done.stdout.text(), done.stderr.text())
+}
+
+async fn kit(docker: &Docker, name: &str, base: Base) {
+    let prepared = docker.prepare(&spec(base, &[])).await.unwrap();
+    let results = run_kit(docker, &prepared, false).await;
+    announce(name, &results);
+    assert!(results.len() >= 40);
+    let failed: Vec<_> = results
+        .iter()
+        .filter(|result| !result.passed && result.skipped_reason.is_none())
+        .map(|result| result.name)
+        .collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_passes_the_kit_on_the_host_base() {
+    let Some(docker) = engine("docker_passes_the_kit_on_the_host_base").await else { return };
+    kit(&docker, "docker (host base)", Base::Host).await;
+}
+
+/// Where the image is not there the script that makes it says how; a machine that requires Docker
+/// requires it too.
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_passes_the_kit_on_an_image() {
+    let name = "docker_passes_the_kit_on_an_image";
+    let Some(docker) = engine(name).await else { return };
+    let found = Process::new("docker").args(["image", "inspect", DEBIAN]).output();
+    if !found.is_ok_and(|found| found.status.success()) {
+        assert!(
+            std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_none(),
+            "no image {DEBIAN}: run tests/images/debian.sh"
+        );
+        println!("{name}: not run, image {DEBIAN} is absent: run tests/images/debian.sh");
+        return;
+    }
+    kit(&docker, "docker (image)", Base::Image(DEBIAN.to_owned())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_builds_a_layer_once_with_source_and_setup() {
+    let Some(docker) = engine("docker_builds_a_layer_once_with_source_and_setup").await else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("code.py"), "print('code')\n").unwrap();
+    let mut spec = spec(Base::Host, &["python3 code.py > out", "mkdir /made && touch /made/x"]);
+    let digest = format!("{:?}", folder.path());
+    let source = folder.path().to_owned();
+    spec.source = Some(SourceTree { folder: source, digest, at: RawPath::from("/testbed") });
+    let (first, second) = tokio::join!(docker.prepare(&spec), docker.prepare(&spec));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert!(first.built != second.built, "exactly one of the two builds");
+    assert_eq!(first.digest, second.digest);
+
+    let mut sandbox = docker.open(&handle(&first)).await.unwrap();
+    assert_eq!(shell(&*sandbox, "cat /testbed/out; ls /made").await, "code\nx\n");
+    sandbox.close().await.unwrap();
+    let _ = Process::new("docker").args(["rmi", &first.handle]).output();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
+    let name = "docker_setup_reaches_the_registry_and_leaves_no_settings";
+    let Some(docker) = engine(name).await else { return };
+    // A line of its own, so that it really runs every time.
+    let own = format!(": {}", std::process::id());
+    let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0", &own];
+    let prepared = docker.prepare(&spec(Base::Host, &lines)).await.unwrap();
+    assert!(prepared.built);
+    let mut sandbox = docker.open(&handle(&prepared)).await.unwrap();
+    let seen = shell(
+        &*sandbox,
+        "/venv/bin/python -c 'import iniconfig; print(1)'; ls /etc/pip.conf; env | grep PIP",
+    )
+    .await;
+    assert!(seen.starts_with("1\n") && seen.contains("No such file"), "{seen}");
+    assert!(!seen.contains("PIP_"), "{seen}");
+    sandbox.close().await.unwrap();
+    let _ = Process::new("docker").args(["rmi", &prepared.handle]).output();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_names_the_setup_line_that_failed() {
+    let Some(docker) = engine("docker_names_the_setup_line_that_failed").await else { return };
+    let fault = docker.prepare(&spec(Base::Host, &["true", "echo so; exit 7"])).await.unwrap_err();
+    let text = fault.to_string();
+    assert!(text.contains("line 2") && text.contains("status 7") && text.contains("so"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_sandbox_killed_from_outside_is_broken() {
+    let Some(docker) = engine("docker_room_killed_from_outside_is_broken").await else { return };
+    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let mut spec = handle(&prepared);
+    spec.purpose = format!("killed from outside by {}", std::process::id());
+    let mut sandbox = docker.open(&spec).await.unwrap();
+    let running = {
+        let handle = sandbox.handle().clone();
+        tokio::spawn(async move { handle.run(Command::shell("sleep 1000")).await })
+    };
+    let filter = format!("label=proctor.purpose={}", spec.purpose);
+    let listed = Process::new("docker").args(["ps", "-q", "--filter", &filter]).output().unwrap();
+    let id = String::from_utf8(listed.stdout).unwrap().trim().to_owned();
+    assert!(!id.is_empty());
+    assert!(Process::new("docker").args(["kill", &id]).output().unwrap().status.success());
+    let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
+    assert!(ended.unwrap_err().is_broken());
+    sandbox.close().await.unwrap();
+    let left = Process::new("docker").args(["ps", "-aq", "--filter", &filter]).output().unwrap();
+    assert!(left.stdout.is_empty(), "the container is left");
+}
+
+/// What an engine grants a container that is asked to stop, before it kills it.
+const ENGINES_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Neither a command that hears no signal nor a first process that cannot answer is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_closes_a_deaf_sandbox_without_waiting() {
+    let Some(docker) = engine("docker_closes_a_deaf_room_without_waiting").await else { return };
+    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    for stopped in [false, true] {
+        let mut spec = handle(&prepared);
+        spec.purpose = format!("deaf {} {stopped}", std::process::id());
+        let mut sandbox = docker.open(&spec).await.unwrap();
+        let running = {
+            let handle = sandbox.handle().clone();
+            let line = "trap '' TERM INT HUP QUIT; touch /tmp/deaf; while :; do sleep 1; done";
+            tokio::spawn(async move { handle.run(Command::shell(line)).await })
+        };
+        while sandbox.handle().stat(&RawPath::from("/tmp/deaf")).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let filter = format!("label=proctor.purpose={}", spec.purpose);
+        let listed =
+            Process::new("docker").args(["ps", "-q", "--filter", &filter]).output().unwrap();
+        let id = String::from_utf8(listed.stdout).unwrap().trim().to_owned();
+        if stopped {
+            let stop = Process::new("docker").args(["kill", "-s", "STOP", &id]).output().unwrap();
+            assert!(stop.status.success());
+        }
+        let begun = Instant::now();
+        sandbox.close().await.unwrap();
+        assert!(begun.elapsed() < ENGINES_PATIENCE, "stopped: {stopped}: {:?}", begun.elapsed());
+        assert!(running.await.unwrap().is_err());
+        let left =
+            Process::new("docker").args(["ps", "-aq", "--filter", &filter]).output().unwrap();
+        assert!(left.stdout.is_empty(), "the container is left");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_pull_of_a_missing_image_is_a_named_fault() {
+    let name = "docker_pull_of_a_missing_image_is_a_named_fault";
+    let Some(docker) = engine(name).await else { return };
+    let base = Base::Image("localhost:9/no/such:image".to_owned());
+    let fault = docker.prepare(&spec(base, &[])).await.unwrap_err();
+    assert!(fault.to_string().contains("localhost:9/no/such:image"), "{fault}");
+    assert!(fault.hint.is_some());
+}
+
+/// Not a test: the runtime that the next one kills. It opens a sandbox and waits for its end.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by docker_room_of_a_killed_runtime_ends_and_is_swept"]
+async fn docker_runtime_to_be_killed() {
+    let docker = Docker::connect().await.unwrap();
+    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let mut spec = handle(&prepared);
+    spec.purpose = format!("kill test {}", std::process::id());
+    let sandbox = docker.open(&spec).await.unwrap();
+    println!("READY");
+    let _ = sandbox.handle().run(Command::shell("setsid sleep 987654 & sleep 987654")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
+    let name = "docker_room_of_a_killed_runtime_ends_and_is_swept";
+    let Some(docker) = engine(name).await else { return };
+    let mut runtime = Process::new(std::env::current_exe().unwrap())
+        .args(["docker_runtime_to_be_killed", "--exact", "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(runtime.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("READY")), "it did not start");
+    let filter = format!("label=proctor.purpose=kill test {}", runtime.id());
+    let containers = |all: &str| {
+        let listed = Process::new("docker").args(["ps", all, "--filter", &filter]).output();
+        String::from_utf8(listed.unwrap().stdout).unwrap().trim().to_owned()
+    };
+    assert!(!containers("-q").is_empty(), "no sandbox");
+    docker.sweep().await.unwrap();
+    assert!(!containers("-q").is_empty(), "a living runtime was swept");
+
+    runtime.kill().unwrap();
+    runtime.wait().unwrap();
+    let mut waited = 0;
+    while !containers("-q").is_empty() {
+        assert!(waited < 100, "the sandbox lives on without its runtime");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        waited += 1;
+    }
+    docker.sweep().await.unwrap();
+    assert!(containers("-aq").is_empty(), "the container is left");
+}
+
+/// Three ways to bring a root file system that holds one file: no libc, no shell, no Python.
+#[tokio::test(flavor = "multi_thread")]
+async fn docker_sandboxs_need_nothing_in_their_base() {
+    let Some(docker) = engine("docker_rooms_need_nothing_in_their_base").await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    fs::create_dir_all(root.join("etc")).unwrap();
+    fs::write(root.join("etc/only"), format!("file of {}", std::process::id())).unwrap();
+    let run = |program: &str, args: &[&str]| {
+        let done = Process::new(program).args(args).current_dir(folder.path()).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    run("tar", &["-C", "root", "-czf", "rootfs.tar.gz", "."]);
+    let image = format!("proctor-test-empty:{}", std::process::id());
+    run("docker", &["import", "rootfs.tar.gz", &image]);
+    run("docker", &["save", "-o", "saved.tar", &image]);
+
+    let bases = [
+        Base::Folder(root),
+        Base::Archive(folder.path().join("rootfs.tar.gz")),
+        Base::Archive(folder.path().join("saved.tar")),
+        Base::Image(image.clone()),
+    ];
+    let mut made = vec![image];
+    for base in bases {
+        let prepared = docker.prepare(&spec(base, &[])).await.unwrap();
+        let mut sandbox = docker.open(&handle(&prepared)).await.unwrap();
+        let bytes = sandbox.handle().read(&RawPath::from("/etc/only"), 100).await.unwrap();
+        assert!(bytes.starts_with(b"file of"));
+        sandbox.handle().write(&RawPath::from("/testbed/new"), b"x", None).await.unwrap();
+        let done = sandbox.handle().run(Command::shell("true")).await.unwrap();
+        assert_eq!(done.exited.code, Some(127), "there is no shell");
+        sandbox.close().await.unwrap();
+        made.push(prepared.handle);
+    }
+    for image in made {
+        let _ = Process::new("docker").args(["rmi", &image]).output();
+    }
+}

@@ -1,0 +1,204 @@
+//! The programs that people use, through a proxy that reads TLS: each trusts the run's authority and
+//! takes the proxy, without a setting of its own.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use fake_llm::FakeLlm;
+
+use crate::{
+    scripted::{Trial, script},
+    site::{numerals, sh, site},
+    stage::Stage,
+    upstream::Upstream,
+};
+
+/// A program, the host's command that it needs, and the line by which it gets what stands at `URL`
+/// about `NAME`.
+struct Client {
+    name: &'static str,
+    needs: &'static str,
+    line: &'static str,
+}
+
+const CLIENTS: [Client; 10] = [
+    Client { name: "curl", needs: "curl", line: "curl -sSf URL/page/NAME" },
+    Client {
+        name: "pip",
+        needs: "python3",
+        line: "/venv/bin/pip download -q --no-deps --no-cache-dir --disable-pip-version-check \
+               --retries 0 -d /tmp/pip -i URL/simple/ NAME && ls /tmp/pip",
+    },
+    Client {
+        name: "requests",
+        needs: "python3",
+        line: "/venv/bin/python -c 'import requests; r = requests.get(\"URL/page/NAME\"); \
+               r.raise_for_status(); print(r.text)'",
+    },
+    Client {
+        name: "httpx",
+        needs: "python3",
+        line: "/venv/bin/python -c 'import httpx; r = httpx.get(\"URL/page/NAME\"); \
+               r.raise_for_status(); print(r.text)'",
+    },
+    Client {
+        name: "urllib",
+        needs: "python3",
+        line: "/venv/bin/python -c 'import urllib.request as u; \
+               print(u.urlopen(\"URL/page/NAME\").read().decode())'",
+    },
+    Client {
+        name: "git",
+        needs: "git",
+        line: "git clone -q URL/acme/NAME.git /tmp/git-NAME && cat /tmp/git-NAME/file",
+    },
+    Client {
+        name: "npm",
+        needs: "npm",
+        line: "cd /tmp && npm pack --registry URL/npm/ NAME && tar -xzOf NAME-1.0.0.tgz package/file",
+    },
+    Client {
+        name: "cargo",
+        needs: "tar",
+        line: "mkdir -p /tmp/cargo-NAME/src && cd /tmp/cargo-NAME && touch src/lib.rs && \
+               printf '[package]\\nname = \"x\"\\n[dependencies]\\nNAME = \"1\"\\n' > Cargo.toml && \
+               /testbed/cargo generate-lockfile --config 'source.crates-io.replace-with=\"here\"' \
+               --config 'source.here.registry=\"sparse+URL/cargo/\"' && grep NAME Cargo.lock",
+    },
+    Client {
+        name: "node",
+        needs: "node",
+        line: "/usr/bin/env node /testbed/fetch.js URL/page/NAME",
+    },
+    Client { name: "java", needs: "javac", line: "java /testbed/Fetch.java URL/page/NAME 2>&1" },
+];
+
+/// `fetch` has taken the proxy from the environment since 22.21; before, a program makes the tunnel.
+const FETCH_JS: &str = r#"
+const http = require("http"), tls = require("tls");
+const url = new URL(process.argv[2]), proxy = new URL(process.env.HTTPS_PROXY);
+const tunnel = http.request({ host: proxy.hostname, port: proxy.port, method: "CONNECT", path: url.host });
+tunnel.on("connect", (answer, socket) => {
+  const secure = tls.connect({ socket, servername: url.hostname }, () => {
+    secure.write(`GET ${url.pathname} HTTP/1.1\r\nHost: ${url.host}\r\nConnection: close\r\n\r\n`);
+  });
+  let text = "";
+  secure.on("data", (data) => { text += data; });
+  secure.on("end", () => { console.log(text.split("\r\n\r\n")[1]); });
+  secure.on("error", (error) => { console.error(error.message); process.exit(1); });
+});
+tunnel.end();
+"#;
+
+const FETCH_JAVA: &str = r#"
+import java.net.*;
+
+public class Fetch {
+    public static void main(String[] args) throws Exception {
+        var connection = (HttpURLConnection) new URL(args[0]).openConnection();
+        System.out.print(new String(connection.getInputStream().readAllBytes()));
+    }
+}
+"#;
+
+/// Adds pages, a package of npm's and the programs' sources to what `site` makes.
+fn add_pages(folder: &Path, www: &Path, index: &str) {
+    fs::create_dir_all(www.join("page")).unwrap();
+    fs::create_dir_all(www.join("npm")).unwrap();
+    fs::create_dir_all(www.join("cargo")).unwrap();
+    let config = serde_json::json!({"dl": format!("{index}/files/{{crate}}.crate")});
+    fs::write(www.join("cargo/config.json"), config.to_string()).unwrap();
+    for name in ["gadget", "widget"] {
+        fs::write(www.join("page").join(name), format!("{name}\n")).unwrap();
+        let shelf = www.join("cargo").join(&name[..2]).join(&name[2..4]);
+        fs::create_dir_all(&shelf).unwrap();
+        let line = serde_json::json!({"name": name, "vers": "1.0.0", "deps": [], "features": {},
+            "cksum": "0".repeat(64), "yanked": false});
+        fs::write(shelf.join(name), format!("{line}\n")).unwrap();
+        let package = folder.join(format!("npm-{name}/package"));
+        fs::create_dir_all(&package).unwrap();
+        fs::write(package.join("file"), format!("{name}\n")).unwrap();
+        let manifest = serde_json::json!({"name": name, "version": "1.0.0"});
+        fs::write(package.join("package.json"), manifest.to_string()).unwrap();
+        let tarball = format!("{name}-1.0.0.tgz");
+        sh(folder, &format!("tar -czf www/files/{tarball} -C npm-{name} package"));
+        let dist = serde_json::json!({"tarball": format!("{index}/files/{tarball}")});
+        let version = serde_json::json!({"name": name, "version": "1.0.0", "dist": dist});
+        let page = serde_json::json!({"name": name, "dist-tags": {"latest": "1.0.0"},
+            "versions": {"1.0.0": version}});
+        fs::write(www.join("npm").join(name), page.to_string()).unwrap();
+    }
+}
+
+/// The demo's package with the programs' sources beside it, and cargo: rustup keeps it in a home.
+fn source(folder: &Path) -> PathBuf {
+    let source = folder.join("source");
+    sh(folder, &format!("cp -r '{}' source", numerals().display()));
+    fs::write(source.join("fetch.js"), FETCH_JS).unwrap();
+    fs::write(source.join("Fetch.java"), FETCH_JAVA).unwrap();
+    fs::copy(env!("CARGO"), source.join("cargo")).unwrap();
+    source
+}
+
+fn has(command: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", &format!("command -v {command}")])
+        .output()
+        .unwrap()
+        .status
+        .success()
+}
+
+#[test]
+fn known_clients_trust_the_proxy() {
+    let here: Vec<_> = CLIENTS.iter().filter(|client| has(client.needs)).collect();
+    for client in CLIENTS.iter().filter(|client| !has(client.needs)) {
+        eprintln!("known_clients_trust_the_door ({}): NOT RUN: no {}", client.name, client.needs);
+        assert!(
+            std::env::var_os("PROCTOR_REQUIRE_CLIENTS").is_none(),
+            "{} is required",
+            client.needs
+        );
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let stage = Stage::new();
+    let www = site(stage.dir.path());
+    let upstream = runtime.block_on(Upstream::start(&["index.test"], &www));
+    let index = format!("https://index.test:{}", upstream.port());
+    add_pages(stage.dir.path(), &www, &index);
+    stage.file("own-mirror.pem", &upstream.ca);
+    let line =
+        |client: &Client, name: &str| client.line.replace("URL", &index).replace("NAME", name);
+    let commands: Vec<_> = ["gadget", "widget"]
+        .iter()
+        .flat_map(|name| here.iter().map(move |client| line(client, name)))
+        .collect();
+    let fake = runtime.block_on(FakeLlm::start(script(&commands))).unwrap();
+    let network = format!(
+        "mode = \"allow\"\n\
+         allow = [\"{index}/**\"]\n\
+         deny = [\"{index}/page/widget\", \"{index}/npm/widget\", \"{index}/cargo/wi/**\"]\n\
+         private = [\"index.test=127.0.0.1:{}\"]\n\
+         ca_file = \"own-mirror.pem\"",
+        upstream.port()
+    );
+    let source = source(stage.dir.path());
+    let setup = vec!["/venv/bin/pip install -q requests httpx".to_owned()];
+    let trial = Trial { stage, fake, commands, network, extra: String::new(), setup, source };
+    let (shown, ledger) = trial.run(&runtime, "native");
+    for (at, client) in here.iter().enumerate() {
+        let (first, second) = (at as u64 + 1, (at + here.len()) as u64 + 1);
+        let (got, refused) = (&shown[at], &shown[at + here.len()]);
+        let name = client.name;
+        assert!(got.contains("gadget") && !got.contains("[exit status"), "{name}: {got}");
+        let allowed = ledger.get(&first).unwrap_or_else(|| panic!("{name} went around: {got}"));
+        assert!(allowed.iter().all(|line| line["decision"] == "allowed"), "{name}: {allowed:#?}");
+        let denied = ledger.get(&second).unwrap_or_else(|| panic!("{name}: not asked: {refused}"));
+        assert!(denied.iter().any(|line| line["decision"] == "denied"), "{name}: {denied:#?}");
+        let told = ["403", "Blocked by the egress proxy", "No matching distribution"];
+        assert!(told.iter().any(|text| refused.contains(text)), "{name}: {refused}");
+    }
+}
