@@ -103,7 +103,11 @@ mod tests {
     async fn what_is_larger_than_the_machine_gets_all_of_it_alone() {
         let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 1000 });
         assert_eq!(capacity.sandboxes(&handle(64.0, 1 << 20)), 1);
-        assert_eq!(capacity.sandboxes(&handle(0.5, 300)), 3, "the memory of three, the CPUs of four");
+        assert_eq!(
+            capacity.sandboxes(&handle(0.5, 300)),
+            3,
+            "the memory of three, the CPUs of four"
+        );
         let all = capacity.take(&handle(64.0, 1 << 20)).await.unwrap();
         assert!(capacity.try_take(&handle(0.1, 1)).is_none());
         drop(all);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proctor_types::{Fault, TrialId};
 use tokio::{sync::Semaphore, task::JoinSet};
 
-use crate::{RunContext, Plan, TrialEnd, run_trial};
+use crate::{Plan, RunContext, TrialEnd, run_trial};
 
 /// One trial of the plan and what it came to; `Err` where not even a fault could be recorded.
 pub struct Dispatched {

@@ -10,7 +10,7 @@ use proctor_record::{
     Journal, Tree, TrialDir,
     patch::{self, PatchPolicy},
 };
-use proctor_sandbox_api::{Prepared, SandboxRequest, Sandbox, wire::RawPath};
+use proctor_sandbox_api::{Prepared, Sandbox, SandboxRequest, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
 use proctor_setup::LayerFindings;
 use proctor_types::{
@@ -19,7 +19,7 @@ use proctor_types::{
 use serde_json::{Map, json};
 
 use crate::{
-    Cancel, RunContext, Progress,
+    Cancel, Progress, RunContext,
     network::SandboxNetwork,
     recorder::{Recorder, Wait, record_fault},
     session::TrialSession,
@@ -70,7 +70,8 @@ impl Try<'_> {
         let backend = self.context.backend(self.arm.sandbox.kind)?;
         let mut environment = self.environment.clone();
         environment.covers = self.leak_check.covers(self.task);
-        let spec = SandboxRequest { environment, limits: self.limits(), purpose: self.id.to_string() };
+        let spec =
+            SandboxRequest { environment, limits: self.limits(), purpose: self.id.to_string() };
         backend.open(&spec).await
     }
 
@@ -92,9 +93,13 @@ impl Try<'_> {
         begun: Instant,
     ) -> Result<Outcome, Fault> {
         let handle = sandbox.handle();
-        let leaks =
-            proctor_setup::prepare_for_driving(handle, self.task, self.leak_check, self.arm.leak_check.on_finding)
-                .await?;
+        let leaks = proctor_setup::prepare_for_driving(
+            handle,
+            self.task,
+            self.leak_check,
+            self.arm.leak_check.on_finding,
+        )
+        .await?;
         let note = Map::from_iter([("checked for leaks".to_owned(), json!(leaks))]);
         recorder.append(Event::Noted { note }).await?;
         let workdir = RawPath::from(self.task.workdir.as_str());
@@ -123,7 +128,9 @@ impl Try<'_> {
         };
         let scaffold = Arc::clone(self.context.scaffold(&self.arm.scaffold)?);
         let asking = (scaffold.as_ref(), gateway.as_ref());
-        let network = SandboxNetwork::open(self.context, (self.arm, self.task), asking, handle, recorder).await?;
+        let network =
+            SandboxNetwork::open(self.context, (self.arm, self.task), asking, handle, recorder)
+                .await?;
         let mut session = TrialSession::new(
             self.brief(&network)?,
             Arc::clone(handle),
@@ -233,7 +240,8 @@ impl Try<'_> {
         recorder: &Recorder,
     ) -> Result<Vec<String>, Fault> {
         let policy = PatchPolicy::default();
-        let patch = patch::between(base, end, &self.context.blobs, &policy).map_err(record_fault)?;
+        let patch =
+            patch::between(base, end, &self.context.blobs, &policy).map_err(record_fault)?;
         self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
         let hash = recorder.blob(&patch.bytes)?;
         recorder

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use proctor_grade::forensics::{Look, examine};
+use proctor_grade::forensics::{Examiner, examine};
 use proctor_record::{TrialDir, read_journal};
 use proctor_types::{Fault, Layer, Task, Verdict};
 
@@ -32,7 +32,7 @@ pub(crate) async fn add_forensics(
             true => read_journal(&path).map_err(record_fault)?.events,
             false => Vec::new(),
         };
-        examine(&Look { task: &task, events: &events, blobs: Some(&blobs), patch: &patch })
+        examine(&Examiner { task: &task, events: &events, blobs: Some(&blobs), patch: &patch })
     });
     let found = look.await.map_err(|error| {
         Fault::new(Layer::Grade, format!("the look over the record ended early: {error}"))

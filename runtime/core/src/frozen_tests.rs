@@ -31,7 +31,11 @@ impl FrozenTests {
     /// # Errors
     ///
     /// A fault of the sandbox, or of the grade where the unmasked source does not pass its tests.
-    pub async fn get(&self, handle: &GradingSandbox<'_>, task: &Task) -> Result<Option<Frozen>, Fault> {
+    pub async fn get(
+        &self,
+        handle: &GradingSandbox<'_>,
+        task: &Task,
+    ) -> Result<Option<Frozen>, Fault> {
         if !needs_freezing(task) {
             return Ok(None);
         }

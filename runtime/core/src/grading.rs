@@ -6,10 +6,10 @@ use proctor_grade::{
     Frozen, GradeOptions, Graded, freeze,
     official::{OfficialRun, has_official_run, only_official, run_official},
 };
-use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, Sandbox};
+use proctor_sandbox_api::{Backend, Prepared, Sandbox, SandboxRequest};
 use proctor_types::{Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict};
 
-use crate::{Cancel, Capacity, RunContext, PlannedTask, Verdicts};
+use crate::{Cancel, Capacity, PlannedTask, RunContext, Verdicts};
 
 /// The sandbox that a grading is given: the same environment and limits as the trial's.
 pub struct GradingSandbox<'a> {

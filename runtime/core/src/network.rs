@@ -134,7 +134,8 @@ async fn egress_proxy(
     let ledger = Arc::clone(recorder) as Arc<dyn Ledger>;
     let proxy = context.egress.proxy(policy, ca_file, ledger).map_err(setup_fault)?;
     for (path, content) in context.egress.files(ca_file).map_err(setup_fault)?.0 {
-        handle.write(&RawPath::from(path.as_str()), &content, Some(READABLE))
+        handle
+            .write(&RawPath::from(path.as_str()), &content, Some(READABLE))
             .await
             .map_err(|error| error.fault("placing the proxy's certificates"))?;
     }
@@ -144,7 +145,11 @@ async fn egress_proxy(
 
 /// Until the sandbox is gone or the proxies close. Connections live in this task's set, so that its end is
 /// theirs.
-async fn serve(handle: Arc<SandboxHandle>, egress: Option<(u16, Arc<EgressProxy>)>, model: Option<(u16, GatewayServer)>) {
+async fn serve(
+    handle: Arc<SandboxHandle>,
+    egress: Option<(u16, Arc<EgressProxy>)>,
+    model: Option<(u16, GatewayServer)>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

@@ -16,7 +16,7 @@ use proctor_types::{Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    Cancel, Capacity, Environments, FrozenTests, Progress, RetryPolicy, LeakChecks, SharedMeters,
+    Cancel, Capacity, Environments, FrozenTests, LeakChecks, Progress, RetryPolicy, SharedMeters,
     Verdicts,
 };
 

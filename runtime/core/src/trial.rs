@@ -7,7 +7,7 @@ use proctor_record::{Journal, TrialDir, read_journal};
 use proctor_types::{Arm, Ending, Event, Fault, Outcome, TrialId, Verdict};
 
 use crate::{
-    RunContext, PlannedTask, Progress, drive::Try, forensics::add_forensics, grading::grade_trial,
+    PlannedTask, Progress, RunContext, drive::Try, forensics::add_forensics, grading::grade_trial,
     recorder::record_fault, spending::spent_in,
 };
 
@@ -67,7 +67,11 @@ pub async fn run_trial(
 
 /// The outcome on disk. A runtime that was killed between the last event and `outcome.json` left it
 /// in the journal; then it is written now.
-fn recorded_outcome(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Option<Outcome>, Fault> {
+fn recorded_outcome(
+    context: &RunContext,
+    id: &TrialId,
+    dir: &TrialDir,
+) -> Result<Option<Outcome>, Fault> {
     if let Some(outcome) = dir.read_outcome().map_err(record_fault)? {
         return Ok(Some(outcome));
     }
@@ -149,8 +153,11 @@ async fn attempt(
     if let Some(seconds) = built {
         context.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
     }
-    let leak_check = context.leak_checks.get(backend.as_ref(), &environment, task, &arm.sandbox).await?;
-    Try { context, id, task, arm, dir, number, environment: &environment, leak_check: &leak_check }.run().await
+    let leak_check =
+        context.leak_checks.get(backend.as_ref(), &environment, task, &arm.sandbox).await?;
+    Try { context, id, task, arm, dir, number, environment: &environment, leak_check: &leak_check }
+        .run()
+        .await
 }
 
 /// Adds what the try itself could no longer say to its journal, which a try that failed before its

@@ -11,7 +11,7 @@ pub struct ClientFiles(pub Vec<(String, Vec<u8>)>);
 /// The variables of every command of the scaffold, for a proxy that listens on `proxy` inside.
 pub fn client_env(proxy: SocketAddr) -> Result<Vec<(String, String)>, String> {
     let client = &Settings::shipped()?.client;
-    let proxy = format!("http://{proxy}");
+    let url = format!("http://{proxy}");
     let bundle = format!("{}/{}", client.folder, client.bundle_file);
     let filled = |text: &str| {
         text.replace("{host}", &proxy.ip().to_string())
@@ -21,7 +21,7 @@ pub fn client_env(proxy: SocketAddr) -> Result<Vec<(String, String)>, String> {
     let all = |names: &[String], value: &str| {
         names.iter().map(|name| (name.clone(), value.to_owned())).collect::<Vec<_>>()
     };
-    let mut variables = all(&client.proxy, &proxy);
+    let mut variables = all(&client.proxy, &url);
     variables.extend(all(&client.no_proxy, &client.no_proxy_hosts));
     variables.extend(all(&client.bundle, &bundle));
     variables.extend(client.other.iter().map(|(name, value)| (name.clone(), filled(value))));

@@ -4,7 +4,7 @@ use proctor_types::{Budget, Fault, Layer, ModelSpec, Price};
 
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, TrialGateway,
-    halts::Halts, endpoint::Endpoint, exchange::causes, rates::Rates, request, retry::seconds,
+    endpoint::Endpoint, exchange::causes, halts::Halts, rates::Rates, request, retry::seconds,
     trial::Line,
 };
 

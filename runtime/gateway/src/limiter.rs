@@ -79,7 +79,7 @@ impl Limiter {
     fn look(&self, ticket: u64, tokens: u64) -> Turn {
         let mut state = self.lock();
         let (now, window) = (Instant::now(), seconds(self.policy.window_seconds));
-        if state.queue.server() != Some(&ticket) {
+        if state.queue.front() != Some(&ticket) {
             return Turn::Changed;
         }
         if let Some(until) = state.paused_until.filter(|until| *until > now) {
@@ -91,10 +91,10 @@ impl Limiter {
         if state.flying as f64 + 1.0 > most {
             return Turn::Changed;
         }
-        while state.recent.server().is_some_and(|first| first.at + window <= now) {
+        while state.recent.front().is_some_and(|first| first.at + window <= now) {
             state.recent.pop_front();
         }
-        if let Some(first) = state.recent.server() {
+        if let Some(first) = state.recent.front() {
             let sum: u64 = state.recent.iter().map(|one| one.tokens).sum();
             let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have > limit);
             // A request that is larger than a whole window's tokens leaves into an empty one.

@@ -124,7 +124,7 @@ impl Scope {
             }
             return Err(kind);
         }
-        if state.queue.server() != Some(&ticket) || !self.fits(&state, need) {
+        if state.queue.front() != Some(&ticket) || !self.fits(&state, need) {
             return Ok(false);
         }
         let alone = state.spent.outgrown || self.unbounded(need);

@@ -17,9 +17,9 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     Admission, AskError, Attempt, ExchangeSink, Reserve, RetryPolicy, Waiting,
-    halts::Halts,
     endpoint::Endpoint,
     exchange::Exchange,
+    halts::Halts,
     judge::{Judgement, judge},
     limiter::Limiter,
     meter::{FIRST_NOTICE, Meter, Wanted, after},

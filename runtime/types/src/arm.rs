@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{ArmId, Budget, ModelSpec, NetworkPolicy, SandboxSpec, LeakCheckSpec, sha256_hex};
+use crate::{ArmId, Budget, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, sha256_hex};
 
 /// Raised whenever the set of factors or their meaning changes, so that old and new arms stay apart.
 pub const FACTOR_SCHEMA: u32 = 1;

@@ -66,7 +66,7 @@ impl fmt::Display for Layer {
         f.write_str(match self {
             Self::Environment => "environment",
             Self::Sandbox => "sandbox",
-            Self::Setup => "set up",
+            Self::Setup => "setup",
             Self::Model => "model",
             Self::Record => "record",
             Self::Grade => "grade",

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use proctor_types::{Answer, Api, RequestClass, Usage};
 use serde_json::{Map, Value};
 
-use super::{client::Client, go::Went, refusal::Refusal, route::Named, server::Shared, withhold};
+use super::{client::Client, listen::Shared, refusal::Refusal, route::Named, send::Went, withhold};
 use crate::{
     AskError, RequestFacts, Reserve, Served,
     codec::{self, Losses, Part, Role},

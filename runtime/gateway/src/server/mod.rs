@@ -11,16 +11,16 @@
 mod body;
 mod call;
 mod client;
-mod go;
+mod listen;
 mod local;
 mod policy;
 mod record;
 mod refusal;
 mod relay;
 mod route;
-mod server;
+mod send;
 mod token;
 mod withhold;
 
+pub use listen::{GatewayServer, Listening};
 pub use record::Served;
-pub use server::{GatewayServer, Listening};

@@ -46,7 +46,8 @@ impl Withheld {
 impl ServerPolicy {
     pub(super) fn shipped() -> Result<Self, Fault> {
         let text = include_str!("../../../../configs/gateway-server.toml");
-        let fault = |what: String| Fault::new(Layer::Model, what).context("configs/gateway-server.toml");
+        let fault =
+            |what: String| Fault::new(Layer::Model, what).context("configs/gateway-server.toml");
         let policy: Self =
             toml::from_str(text).map_err(|error| fault(error.message().to_owned()))?;
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {

@@ -11,8 +11,8 @@ use proctor_types::Usage;
 
 use super::{
     call::{Call, End, Outgoing},
-    go::{Failed, Sending, Went, usage_or_estimate},
     refusal::Refusal,
+    send::{Failed, Sending, Went, usage_or_estimate},
 };
 use crate::{
     Admission, AskError,

@@ -15,7 +15,7 @@ use rustix::{
 };
 
 use super::{
-    beneath::{Place, locate, locate_target},
+    beneath::{Beneath, locate, locate_target},
     dispatch::Server,
     entries,
     refusal::{from_errno, refuse},
@@ -108,7 +108,7 @@ fn append(
     server: &Server,
     stream: &Stream,
     request: &WriteRequest,
-    place: &Place,
+    place: &Beneath,
 ) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let flags = OFlags::WRONLY
@@ -134,7 +134,7 @@ fn replace(
     server: &Server,
     stream: &Stream,
     request: &WriteRequest,
-    place: &Place,
+    place: &Beneath,
     existing: Option<&Stat>,
 ) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
@@ -159,7 +159,7 @@ fn write_link(
     server: &Server,
     stream: &Stream,
     request: &WriteRequest,
-    place: &Place,
+    place: &Beneath,
 ) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let mut target = Vec::new();
@@ -175,7 +175,7 @@ fn write_link(
     finish(place, &temporary, done.map_err(refused))
 }
 
-fn finish(place: &Place, temporary: &[u8], done: Result<(), Refusal>) -> Result<Reply, Refusal> {
+fn finish(place: &Beneath, temporary: &[u8], done: Result<(), Refusal>) -> Result<Reply, Refusal> {
     if done.is_err() {
         let _ = unlinkat(&place.folder, temporary, AtFlags::empty());
     }

@@ -62,7 +62,9 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
             Item::Reasoning(thought) => {
                 reasoning.push_str(&thought.text);
                 let text = Some(thought.text.as_str());
-                details.extend(thought.leak_check.as_deref().map(|leak_check| detail(text, leak_check)));
+                details.extend(
+                    thought.leak_check.as_deref().map(|leak_check| detail(text, leak_check)),
+                );
             }
             Item::Refusal(text) => refusal = Some(text.as_str()),
             Item::Call(call) => {

@@ -93,7 +93,8 @@ fn blocks(
         match block["type"].as_str().unwrap_or_default() {
             "text" => parts.push(Part::Text(text("text"))),
             "thinking" => {
-                let leak_check = Some(text("signature")).filter(|leak_check| !leak_check.is_empty());
+                let leak_check =
+                    Some(text("signature")).filter(|leak_check| !leak_check.is_empty());
                 parts.push(Part::Reasoning(Reasoning { text: text("thinking"), leak_check }));
             }
             "redacted_thinking" => losses.dropped("redacted_thinking"),
