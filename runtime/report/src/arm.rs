@@ -30,7 +30,7 @@ pub struct ArmReport {
     pub resolved_rate: f64,
     /// What `resolved_rate` can still become.
     pub resolved_bounds: Bounds,
-    /// Those of `resolved` whose verdict's integrity is clean.
+    /// Those of `resolved` whose verdict's integrity is clean: an unverified one is not.
     #[serde(default)]
     pub resolved_clean: u64,
     /// `resolved_clean / trials`.
@@ -151,6 +151,8 @@ pub struct Seconds {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrityCounts {
     pub clean: u64,
+    #[serde(default)]
+    pub unverified: u64,
     pub suspect: u64,
     pub contaminated: u64,
 }
@@ -183,6 +185,7 @@ impl ArmReport {
         for verdict in &verdicts {
             *match verdict.integrity {
                 Integrity::Clean => &mut integrity.clean,
+                Integrity::Unverified => &mut integrity.unverified,
                 Integrity::Suspect => &mut integrity.suspect,
                 Integrity::Contaminated => &mut integrity.contaminated,
             } += 1;

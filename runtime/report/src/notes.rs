@@ -79,10 +79,16 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             percent(arm.resolved_rate_clean),
         ));
     }
+    for arm in report.arms.iter().filter(|arm| arm.integrity.unverified > 0) {
+        let count = arm.integrity.unverified;
+        let (verdicts, are) = if count == 1 { ("verdict", "is") } else { ("verdicts", "are") };
+        note(&format!("{}: {count} {verdicts} {are} unverified: no canary was judged.", arm.name));
+    }
     let doubtful = report.tasks.iter().filter_map(|trial| match trial.integrity {
         Some(Integrity::Suspect) => Some((trial, "suspect")),
         Some(Integrity::Contaminated) => Some((trial, "contaminated")),
-        Some(Integrity::Clean) | None => None,
+        // The arm's own line counts these: where the tests offer no canary, all of them are.
+        Some(Integrity::Clean | Integrity::Unverified) | None => None,
     });
     for (trial, word) in doubtful {
         note(&format!(

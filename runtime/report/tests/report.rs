@@ -123,7 +123,7 @@ fn the_stable_part_is_as_the_design_says() {
             "side": {"requests": 6, "input": 600, "output": 30},
             "grace": {"answers": 3, "input": 90, "output": 60, "cost_usd": 0.3},
             "malformed_calls": 3, "outgrown": 0,
-            "integrity": {"clean": 2, "suspect": 0, "contaminated": 0},
+            "integrity": {"clean": 2, "unverified": 0, "suspect": 0, "contaminated": 0},
             "outcomes": {"submitted": 1, "budget_steps": 1, "infrastructure_fault_model": 1},
         })
     );
@@ -221,6 +221,31 @@ fn what_is_doubtful_is_said() {
     assert!(!self::text(&three_arms()).contains("with clean integrity"));
     assert!(text.contains("~10.0k") && text.contains("are estimates"), "{text}");
     assert_eq!(self::text(&build(vec![])), "No trials.\n");
+}
+
+/// Nothing speaks against it and nothing tried it: it is not clean, and one line says how many.
+#[test]
+fn what_no_canary_tried_is_counted_apart() {
+    let unverified = |task: &str| {
+        let mut trial = trial("tools", task, submitted(), Some(1.0));
+        trial.verdict.as_mut().unwrap().integrity = Integrity::Unverified;
+        trial
+    };
+    let clean = trial("tools", "t3", submitted(), Some(1.0));
+    let report = build(vec![unverified("t1"), unverified("t2"), clean]);
+    let arm = &report.arms[0];
+    assert_eq!((arm.resolved, arm.resolved_clean), (3, 1));
+    assert_eq!((arm.integrity.clean, arm.integrity.unverified, arm.integrity.suspect), (1, 2, 0));
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["tasks"][0]["integrity"], "unverified");
+    let text = text(&report);
+    for line in [
+        "tools: 3/3 resolved, 1/3 (33.3 %) with clean integrity alone.\n",
+        "tools: 2 verdicts are unverified: no canary was judged.\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(!text.contains("verdict.json"), "one line for all of them: {text}");
 }
 
 #[test]

@@ -21,10 +21,13 @@ pub enum TestStatus {
     Missing,
 }
 
+/// What a verdict is worth, the best first: of two, the later counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Integrity {
     Clean,
+    /// Nothing speaks against it, and nothing was there to try it: no canary was judged.
+    Unverified,
     Suspect,
     Contaminated,
 }

@@ -445,6 +445,8 @@ fn findings_never_better_a_verdict_and_leave_resolved_alone() {
         ("git reflog", "contaminated", Integrity::Contaminated),
         ("ls", "suspect", Integrity::Suspect),
         ("nohup x", "clean", Integrity::Clean),
+        ("git reflog", "unverified", Integrity::Suspect),
+        ("nohup x", "unverified", Integrity::Unverified),
     ] {
         let mut graded = verdict(before);
         look(&ran(1, line, "")).merge_into(&mut graded);
