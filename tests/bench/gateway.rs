@@ -188,7 +188,7 @@ async fn measure(gateway: &Gateway) {
             key: "k".into(),
             messages: false,
         },
-        to_server("front", false),
+        to_server("gateway", false),
         to_server("translated", true),
     ];
     let http = http();

@@ -156,7 +156,7 @@ fn has(command: &str) -> bool {
 fn known_clients_trust_the_proxy() {
     let here: Vec<_> = CLIENTS.iter().filter(|client| has(client.needs)).collect();
     for client in CLIENTS.iter().filter(|client| !has(client.needs)) {
-        eprintln!("known_clients_trust_the_door ({}): NOT RUN: no {}", client.name, client.needs);
+        eprintln!("known_clients_trust_the_proxy ({}): NOT RUN: no {}", client.name, client.needs);
         assert!(
             std::env::var_os("PROCTOR_REQUIRE_CLIENTS").is_none(),
             "{} is required",

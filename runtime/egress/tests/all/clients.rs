@@ -124,7 +124,7 @@ async fn clients_of_many_kinds_trust_the_proxy() {
         let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
         let output = output.ok().filter(|_| program != "node" || !old_node);
         let Some(output) = output else {
-            eprintln!("clients_of_many_kinds_trust_the_door: NOT RUN for {program}: none, or old");
+            eprintln!("clients_of_many_kinds_trust_the_proxy: NOT RUN for {program}: none, or old");
             continue;
         };
         asked += 1;
