@@ -105,3 +105,62 @@ fn a_refused_key_halts_all_its_models_and_no_other_key() {
     assert!(said.contains("the key in FIRST_KEY may use the model `a`"), "{said}");
     assert!(said.contains("7 trials not started"), "{said}");
 }
+
+/// A model that takes no tools is told once, with the setting that helps; an arm that needs none of
+/// them goes on with the same model.
+#[test]
+fn a_model_without_tools_halts_the_arms_that_need_them() {
+    let words = "the model does not support tools";
+    let script = format!(
+        "[[rule]]\nwhen = \"function\"\nanswer = {{ fault = [{{ kind = \"status\", status = 400, times = 0, \
+         body = '{{\"error\":{{\"message\":\"{words}\"}}}}' }}] }}\n\
+         [default]\nfault = [{{ kind = \"status\", status = 400, times = 0, \
+         body = '{{\"error\":{{\"message\":\"{words}\"}}}}' }}]\n"
+    );
+    let bench = Bench::new(&script);
+    let (out, said) = bench.run(&asks("plain"), &[("plain", "FIRST_KEY")]);
+    assert_eq!(bench.fake.requests().len(), 1, "{said}");
+    for part in ["takes no tools", words, "scaffold = \"bash\"", "3 trials not started"] {
+        assert!(said.contains(part), "{part:?} is missing in {said}");
+    }
+    let report = bench.stage.report(&out);
+    assert_eq!(arm(&report, "plain")["resolved"], 0);
+    assert_eq!(arm(&report, "plain")["complete"], false);
+}
+
+/// The endpoint hangs until the trial's wall limit: no trial is scored by it.
+#[test]
+fn a_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
+    let script = "[[conversation]]\n[[conversation.turn]]\n\
+        tool_calls = [{ name = \"shell\", arguments = { command = \"true\" } }]\n\
+        [[conversation.turn]]\nfault = [{ kind = \"hang\", times = 0 }]\n";
+    let bench = Bench::new(script);
+    let limited = "[[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"asks\"\n\
+        budget = { wall_seconds = 4.0 }\n";
+    let url = bench.fake.base_url();
+    let text = format!(
+        "tasks = [\"configs/tasks/demo.jsonl\"]\n{limited}\
+         [models.asks]\nbase_url = \"{url}\"\nname = \"asks\"\n"
+    );
+    let (config, out) = (bench.stage.file("run.toml", &text), bench.stage.path("run"));
+    let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let said = bench.called(&args, 3);
+    assert!(said.contains("no byte came of the last response"), "{said}");
+    let report = bench.stage.report(&out);
+    assert_eq!(report["tasks"][0]["resolved"], serde_json::Value::Null);
+    assert_eq!(arm(&report, "asks")["infrastructure_faults"], 1);
+}
+
+/// Every trial is rejected alike in its second request: three find it out, and none is scored.
+#[test]
+fn a_rejection_in_the_middle_that_every_trial_meets_halts_the_plan() {
+    let script = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = \"status\", status = 400, times = 0, \
+        body = '{\"error\":{\"message\":\"role tool is unknown\"}}' }] }\n\
+        [default]\ntool_calls = [{ name = \"shell\", arguments = { command = \"true\" } }]\n";
+    let bench = Bench::new(script);
+    let (out, said) = bench.run(&asks("asks"), &[("asks", "FIRST_KEY")]);
+    assert!(said.contains("role tool is unknown") && said.contains("halted"), "{said}");
+    let report = bench.stage.report(&out);
+    let asks = arm(&report, "asks");
+    assert_eq!((&asks["graded"], &asks["complete"]), (&0.into(), &false.into()), "{asks:#}");
+}

@@ -44,9 +44,10 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut done: usize, tri
                         "waits for its turn (a rate limit, or a limit that trials share), {:.0} s by now",
                         so_far.as_secs_f64()
                     ),
-                    Waiting::BackOff(left) => {
-                        format!("the endpoint is asked again in {:.0} s", left.as_secs_f64())
-                    }
+                    Waiting::BackOff { attempt, attempts, why, pause } => format!(
+                        "attempt {attempt} of {attempts}: {why}; waiting {:.0} s",
+                        pause.as_secs_f64()
+                    ),
                 };
                 format!("{}: {why}", name(&trial, &arm))
             }

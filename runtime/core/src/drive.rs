@@ -135,7 +135,7 @@ impl Try<'_> {
             self.brief(&network)?,
             Arc::clone(handle),
             Arc::clone(recorder),
-            (Arc::clone(&meter), gateway),
+            (Arc::clone(&meter), gateway.clone()),
             base.clone(),
             self.on_step(),
         );
@@ -152,6 +152,12 @@ impl Try<'_> {
             Ok(Finish::Submitted) => Ending::Submitted,
             Ok(Finish::Exited { why }) => Ending::ScaffoldExited { why },
             Err(Stop::Budget(budget)) => {
+                // A time limit that the endpoint used up says nothing of the model.
+                if let Some(fault) =
+                    gateway.as_ref().and_then(|gateway| gateway.lost_to_the_endpoint(budget))
+                {
+                    return Err(fault);
+                }
                 session.limit_reached(BudgetScope::Trial, budget).await?;
                 Ending::Budget { budget, scope: BudgetScope::Trial }
             }

@@ -23,7 +23,6 @@ const READABLE: u32 = 0o644;
 pub(crate) struct SandboxNetwork {
     egress: Option<(u16, Arc<EgressProxy>)>,
     model: Option<(u16, GatewayServer)>,
-    gateway: Option<Arc<TrialGateway>>,
     serving: Option<Serving>,
 }
 
@@ -56,7 +55,6 @@ impl SandboxNetwork {
                 Fault::new(Layer::Setup, what)
             })?;
             let port = handle.listen(0).await.map_err(|error| error.fault("the model endpoint"))?;
-            network.gateway = Some(Arc::clone(gateway));
             network.model = Some((port, GatewayServer::new(Arc::clone(gateway), rules)?));
         }
         if network.egress.is_some() || network.model.is_some() {
@@ -91,7 +89,7 @@ impl SandboxNetwork {
         };
         let model = async {
             match &self.model {
-                Some((_, server)) => stop(server.stopped().await, self.answers()),
+                Some((_, server)) => stop(server.stopped().await, server.trial()),
                 None => std::future::pending().await,
             }
         };
@@ -99,11 +97,6 @@ impl SandboxNetwork {
             stop = egress => stop,
             stop = model => stop,
         }
-    }
-
-    /// Steps that clients inside were given.
-    fn answers(&self) -> u64 {
-        self.gateway.as_ref().map_or(0, |gateway| gateway.spent().steps)
     }
 
     /// Ends every connection and waits until what passed is charged and recorded.

@@ -177,7 +177,7 @@ impl Session for TrialSession {
             Err(AskError::Budget(kind)) => {
                 return Err(self.out_of_budget(&gateway, ask, kind).await);
             }
-            Err(error) => return Err(stop(error, self.steps)),
+            Err(error) => return Err(stop(error, &gateway)),
         };
         self.open_next_step().await;
         self.recorder.append(Event::ModelAnswered { answer: answer.clone() }).await?;
@@ -250,26 +250,18 @@ impl Session for TrialSession {
     }
 }
 
-/// What a refused request means for a trial that has had this many answers.
-pub(crate) fn stop(error: AskError, answers: u64) -> Stop {
+/// What a refused request means for the trial.
+pub(crate) fn stop(error: AskError, gateway: &TrialGateway) -> Stop {
     match error {
         AskError::Budget(budget) => Stop::Budget(budget),
         AskError::SharedBudget { scope, kind } => Stop::SharedBudget(scope, kind),
         AskError::Cancelled => Stop::Cancelled,
         AskError::Fault(fault) => Stop::Fault(fault),
-        // Nothing was ever answered: the request is wrong as the arm is configured, which says
-        // nothing of the model.
-        AskError::Rejected { status, body } if answers == 0 => Stop::Fault(
-            proctor_types::Fault::new(
-                proctor_types::Layer::Model,
-                format!("the endpoint refused the first request with {status}: {}", head(&body)),
-            )
-            .hint("correct the model's name or parameters in the configuration")
-            .lasting(),
-        ),
-        AskError::Rejected { status, body } => {
-            Stop::Refused(format!("the endpoint answered {status}: {}", head(&body)))
-        }
+        // Where nothing says that the rejection is this conversation's own, it is the endpoint's.
+        AskError::Rejected { status, body } => match gateway.unexplained(status, &body) {
+            Some(fault) => Stop::Fault(fault),
+            None => Stop::Refused(format!("the endpoint answered {status}: {}", head(&body))),
+        },
     }
 }
 

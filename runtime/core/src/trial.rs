@@ -44,7 +44,7 @@ pub async fn run_trial(
     }
     // It would only end as the trial did that found out; so it waits for a `resume`.
     if let (None, Some(model)) = (&finished, &arm.model)
-        && context.gateway.halted(model).is_some()
+        && context.gateway.halted(model, context.scaffold(&arm.scaffold)?.needs_tools()).is_some()
     {
         return Ok(None);
     }

@@ -127,6 +127,23 @@ impl Endpoint {
         }
     }
 
+    /// What to do about an address where no endpoint is. `foreign`: something else is.
+    pub(crate) fn address_hint(&self, foreign: bool) -> String {
+        let base = &self.base;
+        let bare = Url::parse(base).is_ok_and(|url| url.path().trim_matches('/').is_empty());
+        match (foreign, bare) {
+            (true, true) => {
+                format!("base_url is wrong: most endpoints want `/v1` at its end: \"{base}/v1\"")
+            }
+            (true, false) => format!(
+                "base_url is wrong: \"{base}\" is not where the API is; most endpoints end in `/v1`"
+            ),
+            (false, _) => {
+                format!("check that the endpoint is up and that base_url \"{base}\" is right")
+            }
+        }
+    }
+
     pub(crate) fn base(&self) -> &str {
         &self.base
     }

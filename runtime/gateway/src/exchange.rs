@@ -19,7 +19,8 @@ use crate::{
     Served,
     codec::{self, neutral::Whole},
     endpoint::Endpoint,
-    retry,
+    judge::{Trouble, TroubleKind},
+    retry::{self, seconds},
     trial::Line,
 };
 
@@ -52,13 +53,21 @@ pub struct Attempt {
 }
 
 /// A wait that goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waiting {
     /// For the endpoint's rate limits or a limit that trials share, for so long by now. Told after a
     /// second, and then once a minute.
     Queued(Duration),
-    /// A go failed: the next one is so far away. Told for a second and more.
-    BackOff(Duration),
+    /// An attempt failed: the next one is so far away. Told for a second and more.
+    BackOff {
+        /// The one that failed, counted from 1.
+        attempt: u32,
+        /// How many there are at most.
+        attempts: u32,
+        /// The status and the first words of the response, or what broke.
+        why: String,
+        pause: Duration,
+    },
 }
 
 /// Where goes are recorded.
@@ -98,9 +107,40 @@ pub(crate) struct Exchanged {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Broken {
-    /// No connection was made.
-    pub connecting: bool,
+    pub kind: TroubleKind,
     pub what: String,
+}
+
+impl Broken {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { kind: TroubleKind::Endpoint, what: what.into() }
+    }
+
+    /// No byte for so long.
+    pub(crate) fn silent(time: Duration) -> Self {
+        let what = format!("no byte for {:.0} s", time.as_secs_f64());
+        Self { kind: TroubleKind::Silent, what }
+    }
+
+    pub(crate) fn of(error: reqwest::Error) -> Self {
+        let (connecting, timeout) = (error.is_connect(), error.is_timeout());
+        let what = causes(&error.without_url());
+        // A client that says "error sending request" first says nothing with it.
+        let what = what.replace("error sending request: ", "");
+        // A connection that is not even refused is a timeout too.
+        let unreachable = connecting || timeout;
+        let kind = if unreachable { TroubleKind::Unreachable } else { TroubleKind::Endpoint };
+        Self { kind, what }
+    }
+
+    /// What broke after a head of this status.
+    pub(crate) fn after(&self, status: Option<u16>, wish: Option<Duration>) -> Trouble {
+        let why = match status {
+            Some(status) => format!("status {status}, then {}", self.what),
+            None => self.what.clone(),
+        };
+        Trouble::new(self.kind, why).wish(wish)
+    }
 }
 
 /// A go under way. What it brought so far can be taken at any time, also after it was cut.
@@ -115,7 +155,8 @@ impl Exchange {
         if model.api != Api::Chat {
             return self.send_translated(line, body).await;
         }
-        let wire = Wire { http: http.clone(), endpoint: endpoint.clone(), seen: self.clone() };
+        let limits = Limits::of(line);
+        let wire = Wire { http: http.clone(), endpoint: endpoint.clone(), limits, seen: self.clone() };
         // `Client::build`, not `with_config`: the latter makes an HTTP client of its own.
         let client = Client::build(http.clone(), endpoint.clone()).with_http_service(wire);
         let answered: Result<Value, _> = client.chat().create_byot(body).await;
@@ -126,7 +167,7 @@ impl Exchange {
             // 4xx that is not JSON, so all others are judged by what the service below saw.
             Err(OpenAIError::JSONDeserialize(error, _)) => seen.body = Some(Err(error.to_string())),
             Err(error) if seen.status.is_none() && seen.broken.is_none() => {
-                seen.broken = Some(Broken { connecting: false, what: error.to_string() });
+                seen.broken = Some(Broken::new(error.to_string()));
             }
             Err(_) => {}
         }
@@ -141,13 +182,13 @@ impl Exchange {
         let request = line.http.post(url).headers(headers);
         let request = request.header("content-type", "application/json").body(body.to_string());
         let built = async { request.build().map_err(OpenAIError::Reqwest) };
-        let sent = self.execute(&line.http, &line.endpoint, built).await;
+        let sent = self.execute(&line.http, &line.endpoint, Limits::of(line), built).await;
         let mut seen = self.lock();
         if let Err(error) = &sent
             && seen.status.is_none()
             && seen.broken.is_none()
         {
-            seen.broken = Some(Broken { connecting: false, what: error.to_string() });
+            seen.broken = Some(Broken::new(error.to_string()));
         }
         if sent.is_ok() && seen.status.is_some_and(|status| (200..300).contains(&status)) {
             let parsed = serde_json::from_slice::<Value>(&seen.response);
@@ -160,6 +201,16 @@ impl Exchange {
         }
     }
 
+    /// Whether a byte of a success came.
+    pub(crate) fn is_heard(&self) -> bool {
+        let seen = self.lock();
+        seen.status.is_some_and(|status| (200..300).contains(&status)) && !seen.response.is_empty()
+    }
+
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&Exchanged) -> T) -> T {
+        look(&self.lock())
+    }
+
     pub(crate) fn take(&self) -> Exchanged {
         std::mem::take(&mut self.lock())
     }
@@ -169,11 +220,29 @@ impl Exchange {
     }
 }
 
+/// How long a response may be silent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Before its first byte.
+    pub first: Duration,
+    /// Then between two.
+    pub idle: Duration,
+}
+
+impl Limits {
+    /// Of an answer that is not streamed.
+    fn of(line: &Line) -> Self {
+        let policy = &line.policy;
+        Self { first: seconds(policy.attempt_seconds), idle: seconds(policy.idle_seconds) }
+    }
+}
+
 /// Replaces async-openai's executor, whose retries would be invisible.
 #[derive(Clone)]
 struct Wire {
     http: reqwest::Client,
     endpoint: Endpoint,
+    limits: Limits,
     seen: Exchange,
 }
 
@@ -187,10 +256,10 @@ impl tower::Service<HttpRequestFactory> for Wire {
     }
 
     fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
-        let Self { http, endpoint, seen } = self.clone();
+        let Self { http, endpoint, limits, seen } = self.clone();
         Box::pin(async move {
             let built = async { factory.build().await };
-            seen.execute(&http, &endpoint, built).await
+            seen.execute(&http, &endpoint, limits, built).await
         })
     }
 }
@@ -202,31 +271,31 @@ impl Exchange {
         &self,
         http: &reqwest::Client,
         endpoint: &Endpoint,
+        limits: Limits,
         built: impl Future<Output = Result<reqwest::Request, OpenAIError>>,
     ) -> Result<reqwest::Response, OpenAIError> {
         let request = built.await?;
         let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
         self.lock().request = Bytes::copy_from_slice(body);
-        let broke = |error: reqwest::Error| {
-            let connecting = error.is_connect();
-            let broken = Broken { connecting, what: causes(&error.without_url()) };
+        let broke = |broken: Broken| {
             let text = broken.what.clone();
             self.lock().broken = Some(broken);
             OpenAIError::InvalidArgument(text)
         };
-        let mut response = http.execute(request).await.map_err(broke)?;
+        let mut response =
+            within(limits.first, http.execute(request)).await.map_err(broke)?;
         {
             let mut seen = self.lock();
             seen.status = Some(response.status().as_u16());
             seen.wish = retry::wish(response.headers(), SystemTime::now());
         }
         // Kept chunk by chunk, so that a body that breaks off is recorded as far as it came.
-        while let Some(chunk) = response.chunk().await.map_err(broke)? {
+        while let Some(chunk) = within(limits.idle, response.chunk()).await.map_err(broke)? {
             let mut seen = self.lock();
             seen.response.extend_from_slice(&chunk);
             if seen.response.len() > BODY_LIMIT {
                 let what = format!("the answer is longer than {BODY_LIMIT} bytes");
-                seen.broken = Some(Broken { connecting: false, what: what.clone() });
+                seen.broken = Some(Broken::new(what.clone()));
                 return Err(OpenAIError::InvalidArgument(what));
             }
         }
@@ -237,6 +306,17 @@ impl Exchange {
         *whole.status_mut() = response.status();
         *whole.headers_mut() = response.headers().clone();
         Ok(reqwest::Response::from(whole))
+    }
+}
+
+/// What comes of the endpoint, or that it is silent.
+pub(crate) async fn within<T>(
+    time: Duration,
+    work: impl Future<Output = Result<T, reqwest::Error>>,
+) -> Result<T, Broken> {
+    match tokio::time::timeout(time, work).await {
+        Ok(came) => came.map_err(Broken::of),
+        Err(_) => Err(Broken::silent(time)),
     }
 }
 

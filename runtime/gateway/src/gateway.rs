@@ -101,13 +101,14 @@ impl Gateway {
         self.line(model, budget).map(drop)
     }
 
-    /// Why no trial is to ask this model, once the endpoint has turned its key or its name away in
-    /// this run: the fault of the trial that found out.
-    pub fn halted(&self, model: &ModelSpec) -> Option<Fault> {
-        self.halts.of(model)
+    /// Why no trial is to ask this model, once one trial has found out what would stop all of them: a
+    /// key or a name that is turned away, an endpoint that is not there, or no tools. `tools`: whether
+    /// the trial's requests offer some.
+    pub fn halted(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
+        self.halts.of(model, tools)
     }
 
-    /// Every such fault, one for each key at an address and for each model.
+    /// Every such fault, each once.
     pub fn halts(&self) -> Vec<Fault> {
         self.halts.all()
     }

@@ -1,8 +1,8 @@
-//! Keys and models that an endpoint turned away for good: no trial of the run asks with them again.
+//! What an endpoint cannot do for any trial of the run: nobody asks it for that again.
 //!
-//! Without this each trial of a plan would find out by itself that the key is wrong, at the price of
-//! a sandbox and a request each, and would end in a fault of its own where it could simply wait for a
-//! `resume`.
+//! Without this each trial of a plan would find out by itself that the key is wrong or that nobody is
+//! there, at the price of a sandbox and of its retries each, and would end in a fault of its own where
+//! it could simply wait for a `resume`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,16 +10,21 @@ use std::{
 };
 
 use proctor_types::{Fault, ModelSpec};
+use tokio::time::Instant;
 
 use crate::rates::address;
 
 /// What cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Halt {
+    /// Anything at this address.
+    Endpoint(String),
     /// At this address, the key of this variable (or none).
     Key(String, Option<String>),
     /// At this address, the model of this name.
     Model(String, String),
+    /// At this address, the model of this name in requests that offer tools.
+    Tools(String, String),
 }
 
 impl Halt {
@@ -30,6 +35,26 @@ impl Halt {
     fn model(model: &ModelSpec) -> Self {
         Self::Model(address(&model.base_url).to_owned(), model.name.clone())
     }
+
+    fn tools(model: &ModelSpec) -> Self {
+        Self::Tools(address(&model.base_url).to_owned(), model.name.clone())
+    }
+
+    fn endpoint(model: &ModelSpec) -> Self {
+        Self::Endpoint(address(&model.base_url).to_owned())
+    }
+}
+
+/// One request of one trial.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub model: &'a ModelSpec,
+    /// Tells trials apart.
+    pub trial: u64,
+    /// Answers that the trial has had.
+    pub answers: u64,
+    /// The request offers tools.
+    pub tools: bool,
 }
 
 /// Shared by all trials of a run. A `resume` begins with none.
@@ -39,8 +64,28 @@ pub(crate) struct Halts(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     halted: BTreeMap<Halt, Fault>,
-    /// Models that have answered in this run, with the key that they were asked with.
-    answered: BTreeSet<(Halt, Halt)>,
+    /// By model and key.
+    heard: BTreeMap<(Halt, Halt), Heard>,
+}
+
+/// What was heard of a model that is asked with one key.
+#[derive(Debug, Default)]
+struct Heard {
+    /// When it answered last, in any trial.
+    last: Option<Instant>,
+    /// It has answered a request that offered tools.
+    with_tools: bool,
+    /// The most answers that one trial has had.
+    deepest: u64,
+    /// What was turned away, by its words, until a trial comes past it.
+    turned_away: BTreeMap<String, TurnedAway>,
+}
+
+#[derive(Debug, Default)]
+struct TurnedAway {
+    trials: BTreeSet<u64>,
+    /// The fewest answers before it.
+    answers: u64,
 }
 
 impl Halts {
@@ -48,37 +93,155 @@ impl Halts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn answered(&self, model: &ModelSpec) {
-        self.lock().answered.insert((Halt::key(model), Halt::model(model)));
+    /// An answer came: `asker` says how many the trial had had before it.
+    pub(crate) fn answered(&self, asker: &Asker<'_>) {
+        let mut state = self.lock();
+        let key = (Halt::model(asker.model), Halt::key(asker.model));
+        let heard = state.heard.entry(key).or_default();
+        heard.last = Some(Instant::now());
+        heard.with_tools |= asker.tools;
+        heard.deepest = heard.deepest.max(asker.answers + 1);
+        heard.turned_away.retain(|_, met| met.answers > asker.answers);
+    }
+
+    /// Whether the model has answered in this run.
+    pub(crate) fn has_answered(&self, model: &ModelSpec) -> bool {
+        self.last_answer(model).is_some()
+    }
+
+    fn last_answer(&self, model: &ModelSpec) -> Option<Instant> {
+        self.lock().heard.get(&(Halt::model(model), Halt::key(model)))?.last
+    }
+
+    /// Whether the model has answered a request that offered tools.
+    pub(crate) fn takes_tools(&self, model: &ModelSpec) -> bool {
+        let key = (Halt::model(model), Halt::key(model));
+        self.lock().heard.get(&key).is_some_and(|heard| heard.with_tools)
+    }
+
+    /// Whether some trial of the model has had more answers.
+    pub(crate) fn came_further(&self, asker: &Asker<'_>) -> bool {
+        let key = (Halt::model(asker.model), Halt::key(asker.model));
+        self.lock().heard.get(&key).is_some_and(|heard| heard.deepest > asker.answers)
+    }
+
+    /// Counts a request that was turned away with these words. `true`: so many trials have met them
+    /// alike, and none came past them since, that they say nothing of a trial.
+    pub(crate) fn turned_away(&self, asker: &Asker<'_>, words: &str, alike_trials: usize) -> bool {
+        let mut state = self.lock();
+        let key = (Halt::model(asker.model), Halt::key(asker.model));
+        let met = state.heard.entry(key).or_default().turned_away.entry(alike(words)).or_default();
+        met.answers = if met.trials.is_empty() { asker.answers } else { met.answers.min(asker.answers) };
+        met.trials.insert(asker.trial);
+        met.trials.len() >= alike_trials
     }
 
     /// Keeps a fault that every further request would only meet again.
     ///
-    /// A 403 where the same key had answers of the same model is about that one request: some
-    /// endpoints say so of a text that they do not like.
+    /// A 403 where the same key had answers of the same model is about that one request, as far as one
+    /// can tell from one: some endpoints say so of a text that they do not like.
     pub(crate) fn note(&self, model: &ModelSpec, status: Option<u16>, fault: &Fault) {
-        let (key, named) = (Halt::key(model), Halt::model(model));
-        let mut state = self.lock();
+        let key = Halt::key(model);
         let halt = match status {
-            Some(403) if state.answered.contains(&(key.clone(), named.clone())) => return,
+            Some(403) if self.has_answered(model) => return,
             // An empty account is 402, or 429 by another name.
             Some(401 | 402 | 403 | 429) => key,
-            _ => named,
+            _ => Halt::model(model),
         };
-        state.halted.entry(halt).or_insert_with(|| fault.clone());
+        self.halt(halt, fault);
     }
 
-    /// Why the model is not to be asked.
-    pub(crate) fn of(&self, model: &ModelSpec) -> Option<Fault> {
+    pub(crate) fn halt_endpoint(&self, model: &ModelSpec, fault: &Fault) {
+        self.halt(Halt::endpoint(model), fault);
+    }
+
+    pub(crate) fn halt_model(&self, model: &ModelSpec, fault: &Fault) {
+        self.halt(Halt::model(model), fault);
+    }
+
+    pub(crate) fn halt_tools(&self, model: &ModelSpec, fault: &Fault) {
+        self.halt(Halt::tools(model), fault);
+    }
+
+    fn halt(&self, halt: Halt, fault: &Fault) {
+        self.lock().halted.entry(halt).or_insert_with(|| fault.clone());
+    }
+
+    /// Whether the model has been silent to every trial since then.
+    pub(crate) fn is_out(&self, model: &ModelSpec, since: Instant) -> bool {
+        self.last_answer(model).is_none_or(|last| last < since)
+    }
+
+    /// Why the model is not to be asked; `tools`: with tools on offer.
+    pub(crate) fn of(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         let state = self.lock();
         if state.halted.is_empty() {
             return None;
         }
         let by = |halt: Halt| state.halted.get(&halt).cloned();
-        by(Halt::key(model)).or_else(|| by(Halt::model(model)))
+        by(Halt::key(model))
+            .or_else(|| by(Halt::model(model)))
+            .or_else(|| by(Halt::endpoint(model)))
+            .or_else(|| if tools { by(Halt::tools(model)) } else { None })
     }
 
     pub(crate) fn all(&self) -> Vec<Fault> {
         self.lock().halted.values().cloned().collect()
+    }
+}
+
+/// Words without what differs from one request to the next: numbers, and what follows the first line.
+fn alike(words: &str) -> String {
+    const COMPARED: usize = 160;
+    let line = words.trim().lines().next().unwrap_or_default();
+    let kept = line.chars().take(COMPARED);
+    // An id has digits in it: the word goes with them.
+    let kept: String = kept.collect();
+    let words = kept.split_whitespace().filter(|word| !word.contains(|one: char| one.is_ascii_digit()));
+    words.collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Fault, Layer, ModelSpec};
+
+    use super::{Asker, Halts, alike};
+
+    fn model(name: &str) -> ModelSpec {
+        let spec = serde_json::json!({"base_url": "http://h/v1", "name": name});
+        serde_json::from_value(spec).expect("a model")
+    }
+
+    #[test]
+    fn what_differs_from_request_to_request_is_not_compared() {
+        let one = alike("no field `x` in messages[3] (request req_01ab)\nmore");
+        assert_eq!(one, alike("No field `x` in messages[17] (request req_77fe)"));
+        assert_ne!(one, alike("no field `y` in messages[3]"));
+    }
+
+    #[test]
+    fn trials_that_are_turned_away_alike_meet_the_endpoint_until_one_comes_past() {
+        let (halts, model) = (Halts::default(), model("m"));
+        let asker = |trial, answers| Asker { model: &model, trial, answers, tools: false };
+        assert!(!halts.turned_away(&asker(1, 2), "no", 3));
+        assert!(!halts.turned_away(&asker(1, 2), "no", 3), "one trial is one witness");
+        assert!(!halts.turned_away(&asker(2, 2), "no", 3));
+        // A trial comes past the place: what was counted says nothing of the endpoint.
+        halts.answered(&asker(3, 2));
+        assert!(!halts.turned_away(&asker(4, 2), "no", 3));
+        assert!(!halts.turned_away(&asker(5, 3), "no", 3));
+        // An answer before the place proves nothing.
+        halts.answered(&asker(6, 1));
+        assert!(halts.turned_away(&asker(6, 2), "no", 3));
+    }
+
+    #[test]
+    fn a_model_without_tools_is_asked_without_them() {
+        let (halts, no_tools) = (Halts::default(), model("m"));
+        let fault = Fault::new(Layer::Model, "no tools");
+        halts.halt_tools(&no_tools, &fault);
+        assert_eq!(halts.of(&no_tools, true), Some(fault));
+        assert_eq!(halts.of(&no_tools, false), None);
+        assert_eq!(halts.of(&model("n"), true), None);
     }
 }

@@ -1,34 +1,65 @@
-//! What one go means: an answer, another go, or the end.
+//! What one attempt means: an answer, another attempt, or the end.
 
 use std::time::Duration;
 
 use proctor_types::{Answer, Fault, Layer, Usage};
 use serde_json::Value;
 
-use crate::{answer, endpoint::Endpoint, exchange::Exchanged};
-
-/// Characters of a body that are quoted to the operator.
-const QUOTED: usize = 400;
+use crate::{
+    answer,
+    endpoint::Endpoint,
+    exchange::Exchanged,
+    halts::Asker,
+    rejections::{Subject, Subjects},
+    words::{first_words, quoted, said},
+};
 
 #[derive(Debug)]
 pub(crate) enum Judgement {
     Answered(Box<Answer>),
-    /// Worth another go.
-    Again {
-        why: String,
-        wish: Option<Duration>,
-        /// No connection was made.
-        connecting: bool,
-        /// Billed for nothing.
-        billed: Option<Usage>,
-    },
+    /// Worth another attempt. `billed`: what it cost for nothing.
+    Again { trouble: Trouble, billed: Option<Usage> },
     /// The request itself is refused.
-    Rejected {
-        status: u16,
-        body: String,
-    },
+    Rejected { status: u16, body: String },
     /// The endpoint is not usable as configured.
     Unusable(Fault),
+}
+
+/// Why an attempt brought nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct Trouble {
+    pub kind: TroubleKind,
+    /// For the record.
+    pub why: String,
+    /// For whoever watches: the status and the first words.
+    pub brief: String,
+    /// The wait that the endpoint asks for.
+    pub wish: Option<Duration>,
+}
+
+/// Kinds that are given up after different numbers of attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TroubleKind {
+    /// No connection was made.
+    Unreachable,
+    /// A success that is no answer of a model, such as a web page: most often a wrong address.
+    Foreign,
+    /// No byte for as long as the policy allows.
+    Silent,
+    /// Overloaded, limited, broken off: the endpoint is one, and not well.
+    Endpoint,
+}
+
+impl Trouble {
+    pub(crate) fn new(kind: TroubleKind, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self { kind, brief: first_words(&why), why, wish: None }
+    }
+
+    pub(crate) fn wish(mut self, wish: Option<Duration>) -> Self {
+        self.wish = wish;
+        self
+    }
 }
 
 impl Judgement {
@@ -40,26 +71,41 @@ impl Judgement {
 }
 
 /// Judges by the status and the bytes that our own service saw.
-pub(crate) fn judge(seen: &Exchanged, endpoint: &Endpoint, step: u64) -> Judgement {
-    let again =
-        |why: String| Judgement::Again { why, wish: seen.wish, connecting: false, billed: None };
+pub(crate) fn judge(seen: &Exchanged, endpoint: &Endpoint, asker: &Asker<'_>) -> Judgement {
     if let Some(broken) = &seen.broken {
-        let why = match seen.status {
-            Some(status) => format!("status {status}, then {}", broken.what),
-            None => broken.what.clone(),
-        };
-        let connecting = broken.connecting;
-        return Judgement::Again { why, wish: seen.wish, connecting, billed: None };
+        return Judgement::Again { trouble: broken.after(seen.status, seen.wish), billed: None };
     }
     let Some(status) = seen.status else {
-        return again("no response".into());
+        let trouble = Trouble::new(TroubleKind::Endpoint, "no response").wish(seen.wish);
+        return Judgement::Again { trouble, billed: None };
     };
-    let body = endpoint.redact_text(&String::from_utf8_lossy(&seen.response));
-    let told = format!("status {status}: {}", quoted(&body));
     match status {
-        200..=299 => answered(seen, step),
+        200..=299 => answered(seen, asker.answers + 1),
+        _ => refused(status, &seen.response, seen.wish, (endpoint, asker)),
+    }
+}
+
+/// What a status that is no success means.
+pub(crate) fn refused(
+    status: u16,
+    body: &[u8],
+    wish: Option<Duration>,
+    (endpoint, asker): (&Endpoint, &Asker<'_>),
+) -> Judgement {
+    let body = endpoint.redact_text(&String::from_utf8_lossy(body));
+    let shown = if body.trim_start().starts_with('<') { said(&body) } else { body.clone() };
+    let told = format!("status {status}: {}", quoted(&shown));
+    match status {
         429 if is_out_of_quota(&body) => unusable(endpoint, told, status),
-        408 | 409 | 425 | 429 | 500..=599 => again(told),
+        408 | 409 | 425 | 429 | 500..=599 => {
+            let brief = format!("{status} {}", first_words(&said(&body)));
+            let trouble = Trouble { kind: TroubleKind::Endpoint, why: told, brief, wish };
+            Judgement::Again { trouble, billed: None }
+        }
+        // A router says so of a model without tools.
+        404 | 405 if asker.tools && speaks_of_tools(status, &body) => {
+            Judgement::Rejected { status, body }
+        }
         401..=405 | 300..=399 => unusable(endpoint, told, status),
         _ => Judgement::Rejected { status, body },
     }
@@ -73,12 +119,43 @@ fn answered(seen: &Exchanged, step: u64) -> Judgement {
     };
     match parsed {
         Ok(answer) => Judgement::Answered(Box::new(answer)),
-        Err((why, billed)) => Judgement::Again {
-            why: format!("malformed answer: {why}"),
-            wish: seen.wish,
-            connecting: false,
-            billed,
-        },
+        Err((why, billed)) => {
+            let trouble = malformed(&why, &seen.response, seen.status).wish(seen.wish);
+            Judgement::Again { trouble, billed }
+        }
+    }
+}
+
+/// A success without an answer.
+pub(crate) fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
+    let status = status.map_or_else(String::new, |status| format!("{status} "));
+    if is_foreign(body) {
+        let body = String::from_utf8_lossy(body);
+        let what = format!("not an answer of a model: {}", quoted(&said(&body)));
+        let brief = format!("{status}{}", first_words(&what));
+        return Trouble { kind: TroubleKind::Foreign, why: what, brief, wish: None };
+    }
+    let why = format!("malformed answer: {why}");
+    let brief = format!("{status}{}", first_words(&why));
+    Trouble { kind: TroubleKind::Endpoint, why, brief, wish: None }
+}
+
+/// Whether what came is no API's: a page, a text, or an object of which no API knows a field.
+fn is_foreign(body: &[u8]) -> bool {
+    const KNOWN: [&str; 8] =
+        ["choices", "error", "usage", "output", "content", "candidates", "usageMetadata", "id"];
+    match body.trim_ascii_start().first() {
+        None => false,
+        Some(b'{') => serde_json::from_slice::<Value>(body)
+            .is_ok_and(|body| KNOWN.iter().all(|field| body.get(field).is_none())),
+        Some(b'[') => false,
+        // The field names of a stream of events.
+        Some(_) => {
+            let head = body.trim_ascii_start();
+            ![&b"data:"[..], b"event:", b"id:", b"retry:", b":"]
+                .iter()
+                .any(|field| head.starts_with(field))
+        }
     }
 }
 
@@ -88,16 +165,11 @@ fn is_out_of_quota(body: &str) -> bool {
     matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached"))
 }
 
+fn speaks_of_tools(status: u16, body: &str) -> bool {
+    Subjects::shipped().is_ok_and(|all| all.of(status, body, true, false) == Subject::Tools)
+}
+
 fn unusable(endpoint: &Endpoint, told: String, status: u16) -> Judgement {
     let fault = Fault::new(Layer::Model, format!("{}: {told}", endpoint.base()));
     Judgement::Unusable(fault.hint(endpoint.hint(status)).lasting())
-}
-
-fn quoted(body: &str) -> String {
-    let body = body.trim();
-    match body.char_indices().nth(QUOTED) {
-        Some((end, _)) => format!("{}...", &body[..end]),
-        None if body.is_empty() => "(no body)".into(),
-        None => body.to_owned(),
-    }
 }

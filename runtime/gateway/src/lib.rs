@@ -4,7 +4,7 @@
 //! Gateway::open ── TrialGateway::ask ─┬─ admit     held beside what is in flight, or refused
 //!   (prices,        (one a trial)     ├─ request   Ask -> body, vendor fields laid over
 //!    retry policy,                    ├─ exchange  async-openai, our own tower service: exact bytes
-//!    HTTP clients)                    ├─ ExchangeSink::attempt   every go, failed ones included
+//!    HTTP clients)                    ├─ ExchangeSink::attempt   every attempt, failed ones included
 //!                                     ├─ judge     answer, again, rejected, or fault
 //!                                     └─ settle    charged, also for a billed answer of no use
 //! ```
@@ -25,9 +25,11 @@ mod gateway;
 mod halts;
 mod judge;
 mod limiter;
+mod lost;
 mod meter;
 mod prices;
 mod rates;
+mod rejections;
 mod request;
 mod retry;
 mod rules;
@@ -37,6 +39,8 @@ mod server;
 mod settings;
 pub mod tokens;
 mod trial;
+mod trouble;
+mod words;
 
 pub use admission::{Admission, Reserve};
 pub use error::AskError;

@@ -16,7 +16,11 @@ pub struct RetryPolicy {
     pub longest_seconds: f64,
     pub total_seconds: f64,
     pub attempt_seconds: f64,
+    pub idle_seconds: f64,
+    pub silent_attempts: u32,
     pub connect_seconds: f64,
+    pub lost_share: f64,
+    pub alike_trials: usize,
 }
 
 impl RetryPolicy {
@@ -36,6 +40,7 @@ impl RetryPolicy {
             ("longest_seconds", policy.longest_seconds),
             ("total_seconds", policy.total_seconds),
             ("attempt_seconds", policy.attempt_seconds),
+            ("idle_seconds", policy.idle_seconds),
             ("connect_seconds", policy.connect_seconds),
         ];
         for (key, seconds) in times {
@@ -43,8 +48,12 @@ impl RetryPolicy {
                 return Err(fault(format!("{key}: not a time in seconds")));
             }
         }
-        if policy.attempts == 0 || policy.connect_attempts == 0 {
-            return Err(fault("attempts and connect_attempts: at least 1".into()));
+        if policy.attempts == 0 || policy.connect_attempts == 0 || policy.silent_attempts == 0 {
+            return Err(fault("attempts, connect_attempts, silent_attempts: at least 1".into()));
+        }
+        if !(policy.lost_share > 0.0 && policy.lost_share <= 1.0) || policy.alike_trials == 0 {
+            let what = "lost_share: a share of more than 0 and at most 1; alike_trials: at least 1";
+            return Err(fault(what.into()));
         }
         Ok(policy)
     }

@@ -4,13 +4,13 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use proctor_types::{
-    Answer, Ask, BudgetKind, Fault, Layer, ModelSpec, Price, RequestClass, Spent, Usage,
+    Answer, Ask, BudgetKind, ModelSpec, Price, RequestClass, Spent, Usage,
 };
 use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
@@ -19,9 +19,10 @@ use crate::{
     Admission, AskError, Attempt, ExchangeSink, Reserve, RetryPolicy, Waiting,
     endpoint::Endpoint,
     exchange::Exchange,
-    halts::Halts,
-    judge::{Judgement, judge},
+    halts::{Asker, Halts},
+    judge::{Judgement, Trouble, TroubleKind, judge},
     limiter::Limiter,
+    lost::Lost,
     meter::{FIRST_NOTICE, Meter, Wanted, after},
     request,
     retry::seconds,
@@ -49,8 +50,11 @@ pub struct TrialGateway {
     line: Line,
     meter: Arc<Meter>,
     sink: Arc<dyn ExchangeSink>,
+    /// Tells trials apart.
+    number: u64,
     /// The endpoint has responded in this trial.
     responsive: AtomicBool,
+    lost: Lost,
     cancelled: watch::Sender<bool>,
 }
 
@@ -71,19 +75,26 @@ enum Purpose {
     Grace,
 }
 
-/// The goes at one request so far.
+/// The attempts of one request so far.
 #[derive(Debug, Default)]
-pub(crate) struct Goes {
+pub(crate) struct Attempts {
     failed: u32,
+    silent: u32,
     waited: Duration,
-    /// Before the go that comes.
+    /// When the first one failed.
+    since: Option<Instant>,
+    /// Before the attempt that comes.
     pub pause: Duration,
 }
 
-impl Goes {
-    /// Of the go that comes, counted from 1.
+impl Attempts {
+    /// Of the attempt that comes, counted from 1.
     pub(crate) fn number(&self) -> u32 {
         self.failed + 1
+    }
+
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
     }
 }
 
@@ -91,8 +102,6 @@ impl Goes {
 pub(crate) enum Cut {
     Budget(BudgetKind),
     Cancelled,
-    /// One go took longer than the policy allows.
-    Slow,
 }
 
 impl Cut {
@@ -100,16 +109,29 @@ impl Cut {
         match self {
             Self::Cancelled => AskError::Cancelled,
             Self::Budget(kind) => AskError::Budget(kind),
-            // A wait is never slow.
-            Self::Slow => AskError::Budget(BudgetKind::Wall),
+        }
+    }
+
+    pub(crate) fn why(&self) -> String {
+        match self {
+            Self::Budget(kind) => format!("cut at the {kind} limit"),
+            Self::Cancelled => "cancelled".into(),
         }
     }
 }
 
 impl TrialGateway {
     pub(crate) fn new(line: Line, meter: Arc<Meter>, sink: Arc<dyn ExchangeSink>) -> Self {
-        let (responsive, cancelled) = (AtomicBool::new(false), watch::Sender::new(false));
-        Self { line, meter, sink, responsive, cancelled }
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            line,
+            meter,
+            sink,
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            responsive: AtomicBool::new(false),
+            lost: Lost::default(),
+            cancelled: watch::Sender::new(false),
+        }
     }
 
     /// Continues a trial that has already spent something. The clock starts anew.
@@ -176,13 +198,13 @@ impl TrialGateway {
         tokio::select! {
             biased;
             admitted = self.meter.admit(wanted, &self.line.limiters, &notice) => admitted,
-            cut = self.cut(None) => Err(cut.error()),
+            cut = self.cut(false) => Err(cut.error()),
         }
     }
 
     /// Asks, again where the policy says so. Each `Ok` is one step.
     ///
-    /// Limits on steps, tokens and cost are checked before each go, never during one: the first
+    /// Limits on steps, tokens and cost are checked before each attempt, never during one: the first
     /// answer that reaches a limit is delivered. The time limits cut what is in flight.
     pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
         self.ask_as(ask, Purpose::Step).await
@@ -205,62 +227,77 @@ impl TrialGateway {
             input_estimate: tokens::ceiling(body.to_string().len()),
             max_output: request::output_limit(self.line.model.api, &body),
         };
-        let mut goes = Goes::default();
+        let tools = !ask.tools.is_empty();
+        let mut attempts = Attempts::default();
         loop {
-            // Each go by itself: what waits before another go holds nothing.
-            self.check_bars()?;
+            // Each attempt by itself: what waits before another one holds nothing.
+            self.check_halts(tools)?;
             let admission = self.admit_as(reserve, purpose).await?;
             // It may have waited for long.
-            self.check_bars()?;
-            match self.go(admission, goes.number(), goes.pause, ask, &body).await? {
-                Judgement::Answered(answer) => {
-                    self.responded();
-                    return Ok(*answer);
-                }
+            self.check_halts(tools)?;
+            match self.send(admission, &attempts, ask, &body).await? {
+                Judgement::Answered(answer) => return Ok(*answer),
                 Judgement::Rejected { status, body } => {
-                    return Err(AskError::Rejected { status, body });
+                    return Err(self.rejected(status, body, tools));
                 }
                 Judgement::Unusable(fault) => return Err(fault.into()),
-                Judgement::Again { why, wish, connecting, .. } => {
-                    self.again(&mut goes, &why, wish, connecting).await?;
-                }
+                Judgement::Again { trouble, .. } => self.again(&mut attempts, &trouble).await?,
             }
         }
     }
 
-    /// After a go that failed: the wait before the next one, or why there is none.
+    /// After an attempt that failed: the wait before the next one, or why there is none.
     pub(crate) async fn again(
         &self,
-        goes: &mut Goes,
-        why: &str,
-        wish: Option<Duration>,
-        connecting: bool,
+        attempts: &mut Attempts,
+        trouble: &Trouble,
     ) -> Result<(), AskError> {
         let policy = &self.line.policy;
-        self.responsive.fetch_or(!connecting, Ordering::Relaxed);
-        let most = if self.responsive.load(Ordering::Relaxed) {
-            policy.attempts
-        } else {
-            policy.connect_attempts.min(policy.attempts)
+        let since = *attempts.since.get_or_insert_with(Instant::now);
+        attempts.silent += u32::from(trouble.kind == TroubleKind::Silent);
+        self.responsive.fetch_or(trouble.kind == TroubleKind::Endpoint, Ordering::Relaxed);
+        let known = self.responsive.load(Ordering::Relaxed)
+            || self.line.halts.has_answered(&self.line.model);
+        let most = match trouble.kind {
+            _ if attempts.silent >= policy.silent_attempts => 0,
+            TroubleKind::Unreachable | TroubleKind::Foreign if !known => {
+                policy.connect_attempts.min(policy.attempts)
+            }
+            _ => policy.attempts,
         };
-        let number = goes.number();
+        let number = attempts.number();
         if number >= most {
-            return Err(self.gave_up(number, goes.waited, why).into());
+            return Err(self.gave_up(attempts, since, trouble, "").into());
         }
-        goes.pause = policy.pause(number, wish);
-        if goes.waited + goes.pause > seconds(policy.total_seconds) {
-            let why = format!("{why}; the next wait would be {:.0} s", goes.pause.as_secs_f64());
-            return Err(self.gave_up(number, goes.waited, &why).into());
+        attempts.pause = policy.pause(number, trouble.wish);
+        if attempts.waited + attempts.pause > seconds(policy.total_seconds) {
+            let next = format!("; the next wait would be {:.0} s", attempts.pause.as_secs_f64());
+            return Err(self.gave_up(attempts, since, trouble, &next).into());
         }
-        self.wait(goes.pause).await?;
-        goes.waited += goes.pause;
-        goes.failed += 1;
+        let notice = Waiting::BackOff {
+            attempt: number,
+            attempts: most,
+            why: self.line.endpoint.redact_text(&trouble.brief),
+            pause: attempts.pause,
+        };
+        self.wait(attempts.pause, notice).await?;
+        attempts.waited += attempts.pause;
+        attempts.failed += 1;
         Ok(())
     }
 
     /// Fails where another request of the run has found that this one would be turned away.
-    pub(crate) fn check_bars(&self) -> Result<(), AskError> {
-        self.line.halts.of(&self.line.model).map_or(Ok(()), |fault| Err(fault.into()))
+    pub(crate) fn check_halts(&self, tools: bool) -> Result<(), AskError> {
+        self.line.halts.of(&self.line.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    pub(crate) fn asker(&self, tools: bool) -> Asker<'_> {
+        let (model, trial, answers) = (&self.line.model, self.number, self.meter.spent().steps);
+        Asker { model, trial, answers, tools }
+    }
+
+    pub(crate) fn lost(&self) -> &Lost {
+        &self.lost
     }
 
     pub(crate) fn line(&self) -> &Line {
@@ -271,64 +308,74 @@ impl TrialGateway {
         &*self.sink
     }
 
-    /// An answer came.
-    pub(crate) fn responded(&self) {
+    /// An answer came. `asker` is of before it was charged.
+    pub(crate) fn responded(&self, asker: &Asker<'_>) {
         self.responsive.store(true, Ordering::Relaxed);
-        self.line.halts.answered(&self.line.model);
+        self.line.halts.answered(asker);
     }
 
-    /// One go: sent, judged, charged and recorded.
-    async fn go(
+    /// One attempt: sent, judged, charged and recorded.
+    async fn send(
         &self,
         admission: Admission,
-        number: u32,
-        pause: Duration,
+        attempts: &Attempts,
         ask: &Ask,
         body: &Value,
     ) -> Result<Judgement, AskError> {
+        let asker = self.asker(!ask.tools.is_empty());
         let exchange = Exchange::default();
+        let heard = exchange.clone();
+        let flight = self.lost.flight(move || heard.is_heard());
         let begun = Instant::now();
         let sent = exchange.send(&self.line, body);
         let cut = tokio::select! {
             () = sent => None,
-            cut = self.cut(Some(seconds(self.line.policy.attempt_seconds))) => Some(cut),
+            cut = self.cut(true) => Some(cut),
         };
         let seconds = begun.elapsed().as_secs_f64();
-        let seen = exchange.take();
         let mut judgement = match &cut {
-            None => judge(&seen, &self.line.endpoint, self.spent().steps + 1),
+            // Its silence was lost time, if it was silent: the guard knows.
             Some(cut) => {
-                let why = match cut {
-                    Cut::Budget(kind) => format!("cut at the {kind} limit"),
-                    Cut::Cancelled => "cancelled".into(),
-                    Cut::Slow => format!("no whole answer within {seconds:.0} s"),
-                };
-                Judgement::Again { why, wish: None, connecting: false, billed: None }
+                drop(flight);
+                let trouble = Trouble::new(TroubleKind::Endpoint, cut.why());
+                Judgement::Again { trouble, billed: None }
+            }
+            None => {
+                let judgement = exchange.with(|seen| judge(seen, &self.line.endpoint, &asker));
+                match &judgement {
+                    Judgement::Again { trouble, .. } => flight.failed(&trouble.brief),
+                    _ => flight.landed(),
+                }
+                judgement
             }
         };
+        let seen = exchange.take();
         let queued = admission.queued();
         let usage = match &judgement {
-            Judgement::Again { wish, .. } if judgement.is_throttled(seen.status) => {
-                admission.throttled(*wish);
+            Judgement::Again { trouble, .. } if judgement.is_throttled(seen.status) => {
+                admission.throttled(trouble.wish);
                 None
             }
             _ => self.charge(admission, &mut judgement, ask).await,
         };
         let error = match &judgement {
-            Judgement::Answered(_) => None,
-            Judgement::Again { why, .. } => Some(why.clone()),
+            Judgement::Answered(_) => {
+                self.responded(&asker);
+                None
+            }
+            Judgement::Again { trouble, .. } => Some(trouble.why.clone()),
             Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
             Judgement::Unusable(fault) => {
-                self.line.halts.note(&self.line.model, seen.status, fault);
+                self.unusable(seen.status, &asker, fault);
                 Some(fault.what.clone())
             }
         };
         let endpoint = &self.line.endpoint;
         let attempt = Attempt {
-            number,
+            number: attempts.number(),
             status: seen.status,
             error: error.map(|error| endpoint.redact_text(&error)),
-            wait_seconds: pause.as_secs_f64(),
+            wait_seconds: attempts.pause.as_secs_f64(),
             queued_seconds: queued.as_secs_f64(),
             seconds,
             request_body: endpoint.redact(seen.request),
@@ -338,13 +385,12 @@ impl TrialGateway {
         };
         self.sink.attempt(attempt).await?;
         match cut {
-            Some(Cut::Budget(kind)) => Err(AskError::Budget(kind)),
-            Some(Cut::Cancelled) => Err(AskError::Cancelled),
-            Some(Cut::Slow) | None => Ok(judgement),
+            Some(cut) => Err(cut.error()),
+            None => Ok(judgement),
         }
     }
 
-    /// Charges what the go cost. A delivered answer gets its usage, estimated where the endpoint
+    /// Charges what the attempt cost. A delivered answer gets its usage, estimated where the endpoint
     /// gave none, and its cost.
     async fn charge(
         &self,
@@ -370,43 +416,30 @@ impl TrialGateway {
         }
     }
 
-    /// Waits before the next go, which the wall limit and a cancellation cut.
-    async fn wait(&self, pause: Duration) -> Result<(), AskError> {
+    /// Waits before the next attempt, which the wall limit and a cancellation cut.
+    async fn wait(&self, pause: Duration, notice: Waiting) -> Result<(), AskError> {
         let _waiting = self.meter.clock.wait();
+        let _lost = self.lost.wait();
         if pause >= FIRST_NOTICE {
-            self.sink.waiting(Waiting::BackOff(pause));
+            self.sink.waiting(notice);
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => Ok(()),
             // The working limit cannot be reached in a wait, as a wait is not work.
-            cut = self.cut(None) => Err(cut.error()),
+            cut = self.cut(false) => Err(cut.error()),
         }
     }
 
-    /// Comes when what is in flight must end. `work` is the longest time that one go may take;
-    /// absent, the trial waits and does not work.
-    pub(crate) async fn cut(&self, work: Option<Duration>) -> Cut {
-        let working = if work.is_some() { self.meter.working_left() } else { None };
+    /// Comes when what is in flight must end. `working`: it is work, and not a wait.
+    pub(crate) async fn cut(&self, working: bool) -> Cut {
+        let working = if working { self.meter.working_left() } else { None };
         let mut cancelled = self.cancelled.subscribe();
         tokio::select! {
             // The sender lives as long as `self`, so this ends by a cancellation alone.
             _ = cancelled.wait_for(|cancelled| *cancelled) => Cut::Cancelled,
             () = after(self.meter.wall_left()) => Cut::Budget(BudgetKind::Wall),
             () = after(working) => Cut::Budget(BudgetKind::Working),
-            () = after(work) => Cut::Slow,
         }
-    }
-
-    fn gave_up(&self, goes: u32, waited: Duration, why: &str) -> Fault {
-        let base = self.line.endpoint.base();
-        let waited = waited.as_secs_f64();
-        let why = self.line.endpoint.redact_text(why);
-        let what = format!("{base}: no answer after {goes} goes and {waited:.0} s of waits: {why}");
-        Fault::new(Layer::Model, what).hint(if why.contains("certificate") {
-            "name the endpoint's certificate authority in the variable SSL_CERT_FILE"
-        } else {
-            "check that the endpoint is up, then `proctor resume` the run"
-        })
     }
 }
 

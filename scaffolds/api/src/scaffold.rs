@@ -25,6 +25,11 @@ pub trait Scaffold: Send + Sync {
     /// Whether an arm of this scaffold names a model.
     fn needs_model(&self) -> bool;
 
+    /// Whether its requests offer tools by function calling, which some models do not take.
+    fn needs_tools(&self) -> bool {
+        false
+    }
+
     /// For a scaffold whose client runs in the sandbox and speaks to the model over HTTP: the rules by
     /// which its main conversation is told from side requests (docs/gateway.md, in the form that
     /// manifests have). Without them there is no such proxy.

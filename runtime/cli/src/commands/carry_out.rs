@@ -4,8 +4,8 @@ use std::{
     collections::BTreeMap, future::pending, path::Path, pin::pin, process::ExitCode, sync::Arc,
 };
 
-use proctor_core::{Dispatched, Plan, dispatch};
-use proctor_gateway::{EndpointRates, Gateway};
+use proctor_core::{Dispatched, Plan, RunContext, dispatch};
+use proctor_gateway::EndpointRates;
 use proctor_record::RunDir;
 use proctor_report::Groups;
 use proctor_sandbox_api::Backend;
@@ -78,7 +78,7 @@ pub async fn carry_out(
             eprintln!("{}: {fault}", end.trial);
         }
     }
-    let halted = halted(&context.gateway, &plan, &ends);
+    let halted = halted(&context, &plan, &ends);
     // The watcher ends when the run context, which holds the sender, is gone.
     drop(context);
     watcher.await?;
@@ -97,20 +97,27 @@ pub async fn carry_out(
 }
 
 /// What an endpoint turned away, and how many trials were not started because of it.
-fn halted(gateway: &Gateway, plan: &Plan, ends: &[Dispatched]) -> Vec<String> {
+fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<String> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {
-            arm.model.as_ref().is_some_and(|model| gateway.halted(model).as_ref() == Some(fault))
+            let scaffold = context.scaffolds.get(&arm.scaffold);
+            let tools = scaffold.is_some_and(|scaffold| scaffold.needs_tools());
+            let halted = arm.model.as_ref().map(|model| context.gateway.halted(model, tools));
+            halted.flatten().as_ref() == Some(fault)
         };
         let arms: Vec<_> = plan.arms.iter().filter(by).map(|arm| &arm.id).collect();
         let waits =
             |end: &&Dispatched| matches!(end.end, Ok(None)) && arms.contains(&&end.trial.arm);
         ends.iter().filter(waits).count()
     };
-    let halts = gateway.halts();
+    let halts = context.gateway.halts();
     halts
         .iter()
-        .map(|fault| format!("halted: {fault}; {} trials not started", stopped(fault)))
+        .map(|fault| {
+            let waits = stopped(fault);
+            let trials = if waits == 1 { "trial" } else { "trials" };
+            format!("halted: {fault}; {waits} {trials} not started")
+        })
         .collect()
 }
 

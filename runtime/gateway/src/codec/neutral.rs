@@ -57,7 +57,7 @@ pub enum Part {
 pub struct Reasoning {
     pub text: String,
     /// What the provider wants back unread: Anthropic's signature, OpenAI's encrypted content.
-    pub leak_check: Option<String>,
+    pub signature: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +96,7 @@ pub enum Delta {
     Refusal(String),
     Reasoning(String),
     /// Ends the reasoning before it.
-    LeakCheck(String),
+    Signature(String),
     /// A call begins. `index` counts the answer's calls from 0.
     Call {
         index: usize,
@@ -170,19 +170,19 @@ impl Whole {
                 _ => self.items.push(Item::Refusal(text)),
             },
             Delta::Reasoning(text) => match self.items.last_mut() {
-                Some(Item::Reasoning(before)) if before.leak_check.is_none() => {
+                Some(Item::Reasoning(before)) if before.signature.is_none() => {
                     before.text.push_str(&text);
                 }
                 _ if text.is_empty() => {}
-                _ => self.items.push(Item::Reasoning(Reasoning { text, leak_check: None })),
+                _ => self.items.push(Item::Reasoning(Reasoning { text, signature: None })),
             },
-            Delta::LeakCheck(leak_check) => match self.items.last_mut() {
-                Some(Item::Reasoning(before)) if before.leak_check.is_none() => {
-                    before.leak_check = Some(leak_check);
+            Delta::Signature(signature) => match self.items.last_mut() {
+                Some(Item::Reasoning(before)) if before.signature.is_none() => {
+                    before.signature = Some(signature);
                 }
                 _ => {
-                    let leaks = Reasoning { text: String::new(), leak_check: Some(leak_check) };
-                    self.items.push(Item::Reasoning(leaks));
+                    let signed = Reasoning { text: String::new(), signature: Some(signature) };
+                    self.items.push(Item::Reasoning(signed));
                 }
             },
             Delta::Call { id, name, .. } => {

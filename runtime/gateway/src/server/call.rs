@@ -7,12 +7,12 @@ use http::HeaderMap;
 use proctor_types::{Answer, Api, RequestClass, Usage};
 use serde_json::{Map, Value};
 
-use super::{client::Client, listen::Shared, refusal::Refusal, route::Named, send::Went, withhold};
+use super::{client::Client, listen::Shared, refusal::Refusal, route::Named, send::Sent, withhold};
 use crate::{
     AskError, RequestFacts, Reserve, Served,
     codec::{self, Losses, Part, Role},
     tokens,
-    trial::Goes,
+    trial::Attempts,
 };
 
 /// No status of HTTP's: what the record says where nobody was there to be told one.
@@ -41,6 +41,8 @@ pub(super) struct Outgoing {
     /// The client did not ask for usage, and the endpoint was.
     pub hides_usage: bool,
     pub max_output: Option<u64>,
+    /// It offers tools.
+    pub tools: bool,
     pub losses: Losses,
 }
 
@@ -79,7 +81,7 @@ impl Call {
         }
     }
 
-    /// Goes at the model until one brings an answer.
+    /// Asks the model until an attempt brings an answer.
     async fn drive(&mut self, outgoing: &mut Outgoing) -> Result<(), AskError> {
         let trial = Arc::clone(&self.shared.trial);
         let reserve = Reserve {
@@ -87,21 +89,22 @@ impl Call {
             input_estimate: tokens::ceiling(outgoing.body.len()),
             max_output: outgoing.max_output,
         };
-        let mut goes = Goes::default();
+        let mut attempts = Attempts::default();
         loop {
-            trial.check_bars()?;
+            trial.check_halts(outgoing.tools)?;
             let admission = self.client.wait_for(trial.admit(reserve)).await?;
-            trial.check_bars()?;
-            match self.go(outgoing, admission, &goes).await? {
-                Went::Served => return Ok(()),
-                Went::Again { why, wish, connecting } => {
-                    // Nobody waits for another go, and none is paid for.
+            trial.check_halts(outgoing.tools)?;
+            match self.send(outgoing, admission, &attempts).await? {
+                Sent::Served => return Ok(()),
+                Sent::Again(trouble) => {
+                    // Nobody waits for another attempt, and none is paid for.
                     if self.client.gone() {
+                        let why = trouble.why;
                         let error = Some(format!("the client went away; before that: {why}"));
                         let end = End { status: GONE, error, ..End::default() };
                         return self.record(outgoing, end).await;
                     }
-                    let again = trial.again(&mut goes, &why, wish, connecting);
+                    let again = trial.again(&mut attempts, &trouble);
                     self.client.wait_for(again).await?;
                 }
             }
@@ -133,6 +136,7 @@ impl Call {
         }
         request.stream = self.stream;
         let class = self.classify(&request);
+        let tools = !request.tools.is_empty();
         let mut hides_usage = false;
         let mut fields = if translated {
             request.model.clone_from(&model.name);
@@ -170,7 +174,7 @@ impl Call {
         asked.retain(|field, _| {
             !["messages", "input", "contents", "system"].contains(&field.as_str())
         });
-        Ok(Outgoing { class, asked, body, hides_usage, max_output, losses })
+        Ok(Outgoing { class, asked, body, hides_usage, max_output, tools, losses })
     }
 
     fn classify(&self, request: &codec::Request) -> RequestClass {

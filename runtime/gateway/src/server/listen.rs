@@ -112,6 +112,11 @@ impl GatewayServer {
         self.shared.token.as_str()
     }
 
+    /// The trial that it serves.
+    pub fn trial(&self) -> &TrialGateway {
+        &self.shared.trial
+    }
+
     /// Serves one connection to its end. Dropping it ends the connection.
     pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let shared = Arc::clone(&self.shared);

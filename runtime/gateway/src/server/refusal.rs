@@ -4,7 +4,7 @@ use http::StatusCode;
 use proctor_types::{Api, BudgetKind};
 use serde_json::{Value, json};
 
-use crate::{AskError, codec::sse};
+use crate::{AskError, codec::sse, words::said};
 
 /// A status with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Refusal {
             },
             AskError::Rejected { status, body } => {
                 let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_REQUEST);
-                Self::new(status, told(body))
+                Self::new(status, said(body))
             }
             // The trial ends as an infrastructure fault. 5xx would be true, and would be asked again
             // for minutes; 403 ends every known client.
@@ -139,20 +139,11 @@ impl Refusal {
     }
 }
 
-/// What an error body says, whichever API it comes from.
-fn told(body: &str) -> String {
-    let parsed: Value = serde_json::from_str(body).unwrap_or_default();
-    let first = if parsed.is_array() { &parsed[0] } else { &parsed };
-    let found = [&first["error"]["message"], &first["message"], &first["detail"], &first["error"]];
-    let said = found.into_iter().find_map(Value::as_str).map(ToOwned::to_owned);
-    said.unwrap_or_else(|| if body.is_empty() { "(no reason given)".into() } else { body.into() })
-}
-
 #[cfg(test)]
 mod tests {
     use proctor_types::{Api, BudgetKind};
 
-    use super::{Refusal, told};
+    use super::Refusal;
 
     #[test]
     fn a_spent_budget_is_402_in_every_shape_and_speaks_of_no_length() {
@@ -170,19 +161,5 @@ mod tests {
         let refusal = Refusal::budget(BudgetKind::Steps);
         assert_eq!(refusal.body(Api::Messages)["error"]["type"], "billing_error");
         assert_eq!(refusal.body(Api::Gemini)["error"]["code"], 402);
-    }
-
-    #[test]
-    fn the_reason_is_found_in_each_vendors_error() {
-        for body in [
-            r#"{"error": {"message": "why"}}"#,
-            r#"{"type": "error", "error": {"type": "x", "message": "why"}}"#,
-            r#"[{"error": {"code": 400, "message": "why"}}]"#,
-            r#"{"detail": "why"}"#,
-            r#"{"error": "why"}"#,
-            "why",
-        ] {
-            assert_eq!(told(body), "why", "{body}");
-        }
     }
 }

@@ -4,7 +4,11 @@
 //! another format, to be written anew. What closes the answer is held back until the answer is
 //! charged and recorded, so that the client's next request finds both done.
 
-use std::{future::Future, pin::Pin};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use bytes::{Bytes, BytesMut};
 use proctor_types::Usage;
@@ -12,7 +16,7 @@ use proctor_types::Usage;
 use super::{
     call::{Call, End, Outgoing},
     refusal::Refusal,
-    send::{Failed, Sending, Went, usage_or_estimate},
+    send::{Failed, Sending, Sent, usage_or_estimate},
 };
 use crate::{
     Admission, AskError,
@@ -22,7 +26,9 @@ use crate::{
         sse,
     },
     endpoint::Endpoint,
-    exchange::{BODY_LIMIT, causes},
+    exchange::{BODY_LIMIT, within},
+    halts::Asker,
+    retry::seconds,
     trial::Cut,
 };
 
@@ -114,9 +120,10 @@ pub(super) async fn relay(
     outgoing: &Outgoing,
     admission: Admission,
     mut go: Sending,
+    (asker, heard): (&Asker<'_>, &AtomicBool),
     mut response: reqwest::Response,
     mut cut: Pin<&mut impl Future<Output = Cut>>,
-) -> Result<Went, AskError> {
+) -> Result<Sent, AskError> {
     let line = call.shared.trial.line();
     let upstream = line.model.api;
     let mut path = Path {
@@ -133,12 +140,11 @@ pub(super) async fn relay(
         None => line.endpoint.redact_headers(call.shared.policy.to_client(response.headers())),
         Some(_) => http::HeaderMap::new(),
     };
+    let idle = seconds(line.policy.idle_seconds);
     let failed = loop {
         let next = call.client.wait_for(async {
             tokio::select! {
-                chunk = response.chunk() => {
-                    chunk.map_err(|error| Failed::broken(causes(&error.without_url())))
-                }
+                chunk = within(idle, response.chunk()) => chunk.map_err(Failed::Broken),
                 cut = &mut cut => Err(Failed::Cut(cut)),
             }
         });
@@ -148,6 +154,7 @@ pub(super) async fn relay(
         };
         let last = chunk.is_none();
         if let Some(chunk) = chunk {
+            heard.fetch_or(!chunk.is_empty(), Ordering::Relaxed);
             go.raw.extend_from_slice(&chunk);
             path.decoder.push(&chunk);
         }
@@ -181,7 +188,7 @@ pub(super) async fn relay(
     if let Some(failed) = failed {
         return broken(call, outgoing, admission, go, path, failed).await;
     }
-    call.shared.trial.responded();
+    call.shared.trial.responded(asker);
     let usage = usage_or_estimate(&path.whole, &outgoing.body).await;
     let end = path.end(&usage);
     call.attempt(outgoing, go, None, Some(usage)).await?;
@@ -194,7 +201,7 @@ pub(super) async fn relay(
     // Read to its very end, a connection can be used again.
     let drained = async { while let Ok(Some(_)) = response.chunk().await {} };
     let _ = tokio::time::timeout(AFTER_THE_END, drained).await;
-    Ok(Went::Served)
+    Ok(Sent::Served)
 }
 
 /// A stream that broke off. Where the client has none of it yet, it may be asked for again.
@@ -205,7 +212,7 @@ async fn broken(
     go: Sending,
     path: Path,
     failed: Failed,
-) -> Result<Went, AskError> {
+) -> Result<Sent, AskError> {
     let nothing_came = path.whole.items.is_empty() && path.whole.usage.is_none();
     if nothing_came && !call.client.has_begun() {
         return call.failed(outgoing, go, failed, None).await;
@@ -220,7 +227,7 @@ async fn broken(
     let why = format!("broken off: {}", failed.why());
     call.attempt(outgoing, go, Some(why.clone()), Some(usage)).await?;
     let refusal = match failed {
-        Failed::Cut(Cut::Slow) | Failed::Broken(_) => Refusal::bad(why.clone()),
+        Failed::Broken(_) => Refusal::bad(why.clone()),
         Failed::Cut(cut) => {
             let error = cut.error();
             call.shared.stop(&error);
@@ -239,5 +246,5 @@ async fn broken(
     call.record(outgoing, end).await?;
     call.client.refuse(&refusal).await;
     call.client.close();
-    Ok(Went::Served)
+    Ok(Sent::Served)
 }

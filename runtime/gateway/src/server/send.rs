@@ -1,6 +1,9 @@
-//! One go at the endpoint: sent, and its answer passed on.
+//! One attempt: sent, and its answer passed on.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, SystemTime},
+};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -15,21 +18,22 @@ use super::{
 use crate::{
     Admission, AskError, Attempt,
     codec::{self, neutral::Whole},
-    exchange::{BODY_LIMIT, Broken, Exchanged, causes},
-    judge::{Judgement, judge},
+    exchange::{BODY_LIMIT, Broken, within},
+    halts::Asker,
+    judge::{Judgement, Trouble, malformed, refused},
     retry::{self, seconds},
     tokens,
-    trial::{Cut, Goes},
+    trial::{Attempts, Cut},
 };
 
-pub(super) enum Went {
+pub(super) enum Sent {
     /// The client has its answer, or is told why not, and the record has it too.
     Served,
     /// Nothing was passed on.
-    Again { why: String, wish: Option<Duration>, connecting: bool },
+    Again(Trouble),
 }
 
-/// What one go brought from the endpoint.
+/// What one attempt brought from the endpoint.
 pub(super) struct Sending {
     number: u32,
     pause: Duration,
@@ -49,43 +53,64 @@ impl Failed {
     pub(super) fn why(&self) -> String {
         match self {
             Self::Broken(broken) => broken.what.clone(),
-            Self::Cut(Cut::Budget(kind)) => format!("cut at the {kind} limit"),
-            Self::Cut(Cut::Cancelled) => "cancelled".into(),
-            Self::Cut(Cut::Slow) => "no whole answer in the time of one go".into(),
+            Self::Cut(cut) => cut.why(),
         }
     }
 
     pub(super) fn broken(what: impl Into<String>) -> Self {
-        Self::Broken(Broken { connecting: false, what: what.into() })
+        Self::Broken(Broken::new(what))
     }
 }
 
 impl Call {
-    pub(super) async fn go(
+    pub(super) async fn send(
         &mut self,
         outgoing: &Outgoing,
         admission: Admission,
-        goes: &Goes,
-    ) -> Result<Went, AskError> {
+        attempts: &Attempts,
+    ) -> Result<Sent, AskError> {
         let trial = self.shared.trial.clone();
+        let asker = trial.asker(outgoing.tools);
+        let heard = AtomicBool::new(false);
+        let flight = trial.lost().flight(|| heard.load(Ordering::Relaxed));
+        let sent = self.attempt_in_flight(outgoing, admission, attempts, &asker, &heard).await;
+        match &sent {
+            Ok(Sent::Again(trouble)) => flight.failed(&trouble.brief),
+            // A cut that found the endpoint silent was its trouble: the guard knows.
+            Err(AskError::Budget(_) | AskError::Cancelled) => drop(flight),
+            _ => flight.landed(),
+        }
+        sent
+    }
+
+    async fn attempt_in_flight(
+        &mut self,
+        outgoing: &Outgoing,
+        admission: Admission,
+        attempts: &Attempts,
+        asker: &Asker<'_>,
+        heard: &AtomicBool,
+    ) -> Result<Sent, AskError> {
+        let trial = self.shared.trial.clone();
+        let policy = &trial.line().policy;
+        let idle = seconds(policy.idle_seconds);
         let begun = Instant::now();
         let mut go = Sending {
-            number: goes.number(),
-            pause: goes.pause,
+            number: attempts.number(),
+            pause: attempts.pause,
             queued: admission.queued(),
             begun,
             status: None,
             raw: BytesMut::new(),
         };
-        let cut = trial.cut(Some(seconds(trial.line().policy.attempt_seconds)));
+        let cut = trial.cut(true);
         tokio::pin!(cut);
-        let sending = self.request(outgoing).send();
+        // An answer that is not streamed says nothing before it is whole.
+        let first = if self.stream { idle } else { seconds(policy.attempt_seconds) };
+        let sending = within(first, self.request(outgoing).send());
         let sent = self.client.wait_for(async {
             tokio::select! {
-                sent = sending => sent.map_err(|error| Failed::Broken(Broken {
-                    connecting: error.is_connect(),
-                    what: causes(&error.without_url()),
-                })),
+                sent = sending => sent.map_err(Failed::Broken),
                 cut = &mut cut => Err(Failed::Cut(cut)),
             }
         });
@@ -99,18 +124,20 @@ impl Call {
         let json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
         let success = response.status().is_success();
         if success && self.stream && !json {
-            return relay::relay(self, outgoing, admission, go, response, cut).await;
+            let parts = (asker, heard);
+            return relay::relay(self, outgoing, admission, go, parts, response, cut).await;
         }
         let whole = self.client.wait_for(async {
             loop {
                 tokio::select! {
-                    chunk = response.chunk() => match chunk {
+                    chunk = within(idle, response.chunk()) => match chunk {
                         Ok(None) => break Ok(()),
                         Ok(Some(chunk)) if go.raw.len() + chunk.len() <= BODY_LIMIT => {
+                            heard.fetch_or(success && !chunk.is_empty(), Ordering::Relaxed);
                             go.raw.extend_from_slice(&chunk);
                         }
                         Ok(Some(_)) => break Err(Failed::broken("the answer is too long")),
-                        Err(error) => break Err(Failed::broken(causes(&error.without_url()))),
+                        Err(broken) => break Err(Failed::Broken(broken)),
                     },
                     cut = &mut cut => break Err(Failed::Cut(cut)),
                 }
@@ -122,15 +149,14 @@ impl Call {
         // From here on nobody reads the key: neither the client, nor the record of its answer.
         go.raw = BytesMut::from(trial.line().endpoint.redact(go.raw.freeze()));
         if !success {
-            let (status, response) = (go.status, go.raw.clone());
-            let seen = Exchanged { status, response, wish, ..Exchanged::default() };
-            let judged = judge(&seen, &trial.line().endpoint, 0);
-            if judged.is_throttled(status) {
+            let status = response.status().as_u16();
+            let judged = refused(status, &go.raw, wish, (&trial.line().endpoint, asker));
+            if judged.is_throttled(go.status) {
                 admission.throttled(wish);
             }
-            return self.refused(outgoing, go, judged).await;
+            return self.refused(outgoing, go, asker, judged).await;
         }
-        self.whole(outgoing, admission, go, response.headers(), wish).await
+        self.whole(outgoing, admission, go, asker, response.headers(), wish).await
     }
 
     fn request(&self, outgoing: &Outgoing) -> reqwest::RequestBuilder {
@@ -153,9 +179,10 @@ impl Call {
         outgoing: &Outgoing,
         admission: Admission,
         go: Sending,
+        asker: &Asker<'_>,
         headers: &HeaderMap,
         wish: Option<Duration>,
-    ) -> Result<Went, AskError> {
+    ) -> Result<Sent, AskError> {
         let line = self.shared.trial.line();
         let upstream = line.model.api;
         let parsed: Result<Value, _> = serde_json::from_slice(&go.raw);
@@ -168,12 +195,12 @@ impl Call {
         let deltas = match read {
             Ok(deltas) => deltas,
             Err((why, billed)) => {
-                let why = format!("malformed answer: {why}");
+                let trouble = malformed(&why, &go.raw, go.status).wish(wish);
                 if let Some(usage) = billed {
                     admission.settle(&usage, self.shared.trial.cost(&usage), false);
                 }
-                self.attempt(outgoing, go, Some(why.clone()), billed).await?;
-                return Ok(Went::Again { why, wish, connecting: false });
+                self.attempt(outgoing, go, Some(trouble.why.clone()), billed).await?;
+                return Ok(Sent::Again(trouble));
             }
         };
         let answer = Whole::of(deltas.clone());
@@ -192,7 +219,7 @@ impl Call {
             codec::write_whole(self.api, &outgoing.asked, &answer, &usage).to_string().into()
         };
         let passed = line.endpoint.redact_headers(self.shared.policy.to_client(headers));
-        self.shared.trial.responded();
+        self.shared.trial.responded(asker);
         self.attempt(outgoing, go, None, Some(usage)).await?;
         let delivered = !self.client.gone();
         self.settle(outgoing, admission, answer, usage, delivered, body.clone()).await?;
@@ -203,7 +230,7 @@ impl Call {
             let passed = if self.api == upstream { passed } else { HeaderMap::new() };
             self.client.whole(StatusCode::OK, &passed, body);
         }
-        Ok(Went::Served)
+        Ok(Sent::Served)
     }
 
     /// Charges an answer and keeps it. What is left is to give its end to the client.
@@ -233,23 +260,23 @@ impl Call {
         self.record(outgoing, end).await
     }
 
-    /// A go that brought nothing to pass on.
+    /// An attempt that brought nothing to pass on.
     pub(super) async fn failed(
         &mut self,
         outgoing: &Outgoing,
         go: Sending,
         failed: Failed,
         wish: Option<Duration>,
-    ) -> Result<Went, AskError> {
-        let why = match go.status {
+    ) -> Result<Sent, AskError> {
+        let status = go.status;
+        let why = match status {
             Some(status) => format!("status {status}, then {}", failed.why()),
             None => failed.why(),
         };
-        self.attempt(outgoing, go, Some(why.clone()), None).await?;
+        self.attempt(outgoing, go, Some(why), None).await?;
         match failed {
-            Failed::Cut(Cut::Slow) => Ok(Went::Again { why, wish, connecting: false }),
             Failed::Cut(cut) => Err(cut.error()),
-            Failed::Broken(broken) => Ok(Went::Again { why, wish, connecting: broken.connecting }),
+            Failed::Broken(broken) => Ok(Sent::Again(broken.after(status, wish))),
         }
     }
 
@@ -257,28 +284,27 @@ impl Call {
         &mut self,
         outgoing: &Outgoing,
         go: Sending,
+        asker: &Asker<'_>,
         judged: Judgement,
-    ) -> Result<Went, AskError> {
+    ) -> Result<Sent, AskError> {
+        let trial = &self.shared.trial;
         let (why, result) = match judged {
             Judgement::Rejected { status, body } => {
                 let why = format!("rejected with status {status}");
-                (why, Err(AskError::Rejected { status, body }))
+                (why, Err(trial.rejected(status, body, outgoing.tools)))
             }
             Judgement::Unusable(fault) => {
-                let line = self.shared.trial.line();
-                line.halts.note(&line.model, go.status, &fault);
+                trial.unusable(go.status, asker, &fault);
                 (fault.what.clone(), Err(fault.into()))
             }
-            Judgement::Again { why, wish, connecting, .. } => {
-                (why.clone(), Ok(Went::Again { why, wish, connecting }))
-            }
-            Judgement::Answered(_) => return Ok(Went::Served),
+            Judgement::Again { trouble, .. } => (trouble.why.clone(), Ok(Sent::Again(trouble))),
+            Judgement::Answered(_) => return Ok(Sent::Served),
         };
         self.attempt(outgoing, go, Some(why), None).await?;
         result
     }
 
-    /// Keeps the go.
+    /// Keeps the attempt.
     pub(super) async fn attempt(
         &self,
         outgoing: &Outgoing,

@@ -83,6 +83,10 @@ pub fn gateway() -> Gateway {
         longest_seconds: 0.05,
         total_seconds: 20.0,
         attempt_seconds: 20.0,
+        idle_seconds: 20.0,
+        silent_attempts: 2,
+        lost_share: 0.5,
+        alike_trials: 3,
         connect_seconds: 5.0,
     };
     let prices = PriceTable::parse(PRICES).expect("a sound table");

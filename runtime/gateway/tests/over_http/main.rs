@@ -9,3 +9,4 @@ mod rates;
 mod retries;
 mod secret;
 mod server;
+mod trouble;

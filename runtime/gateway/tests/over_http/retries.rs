@@ -91,7 +91,7 @@ async fn a_fault_that_does_not_pass_ends_after_the_last_go() {
     let bench = bench("{ kind = 'status', status = 503, times = 0 }").await;
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("always 503"));
     assert_eq!((fault.layer, bench.goes().len()), (Layer::Model, 4));
-    assert!(fault.what.contains("after 4 goes") && fault.what.contains("status 503"), "{fault}");
+    assert!(fault.what.contains("after 4 attempts") && fault.what.contains("status 503"), "{fault}");
     assert!(fault.hint.is_some());
     assert_eq!(bench.trial.spent().steps, 0);
 }
@@ -105,7 +105,7 @@ async fn a_dead_endpoint_is_told_soon() {
     let model = model(&format!("http://{address}/v1"));
     let trial = gateway().open(&model, &Budget::default(), kept).expect("a model");
     let fault = fault(trial.ask(&ask("hi")).await.expect_err("nobody listens"));
-    assert!(fault.what.contains("after 2 goes"), "{fault}");
+    assert!(fault.what.contains("after 2 attempts"), "{fault}");
     assert!(fault.what.contains(&address.to_string()), "{fault}");
     assert!(fault.what.to_lowercase().contains("refused"), "{fault}");
 }
@@ -204,12 +204,12 @@ async fn a_refused_key_is_not_tried_by_another_trial() {
         gateway.open(spec, &Budget::default(), Arc::new(Kept::default())).expect("usable")
     };
     let (first, second) = (open(&spec), open(&spec));
-    assert!(gateway.halted(&spec).is_none() && gateway.halts().is_empty());
+    assert!(gateway.halted(&spec, false).is_none() && gateway.halts().is_empty());
     let fault = first.ask(&ask("hi")).await.expect_err("no such key");
     let again = second.ask(&ask("another")).await.expect_err("the same key");
     assert_eq!(fault.to_string(), again.to_string());
     assert_eq!(server.requests().len(), 1);
-    assert!(gateway.halted(&spec).is_some() && gateway.halts().len() == 1);
+    assert!(gateway.halted(&spec, false).is_some() && gateway.halts().len() == 1);
     // Another key at the same address is another matter.
     let keyless = ModelSpec { key_env: None, ..spec };
     open(&keyless).ask(&ask("another")).await.expect("an answer");

@@ -63,7 +63,7 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
                 reasoning.push_str(&thought.text);
                 let text = Some(thought.text.as_str());
                 details.extend(
-                    thought.leak_check.as_deref().map(|leak_check| detail(text, leak_check)),
+                    thought.signature.as_deref().map(|signature| detail(text, signature)),
                 );
             }
             Item::Refusal(text) => refusal = Some(text.as_str()),
@@ -104,10 +104,10 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     })
 }
 
-/// A checked for leaks thought, in the form that OpenRouter made for it. A client that sends its assistant
-/// messages back as they came sends the leak check back too.
-pub(super) fn detail(text: Option<&str>, leak_check: &str) -> Value {
-    let mut detail = json!({"type": "reasoning.text", "signature": leak_check});
+/// A signed thought, in the form that OpenRouter made for it. A client that sends its assistant
+/// messages back as they came sends the signature back too.
+pub(super) fn detail(text: Option<&str>, signature: &str) -> Value {
+    let mut detail = json!({"type": "reasoning.text", "signature": signature});
     if let Some(text) = text {
         detail["text"] = text.into();
     }

@@ -137,17 +137,17 @@ fn thoughts(message: &Value) -> Vec<Part> {
     let plain = ["reasoning_content", "reasoning"];
     let plain = plain.iter().find_map(|name| message[*name].as_str()).unwrap_or_default();
     let details = message["reasoning_details"].as_array().into_iter().flatten();
-    let leaks = details.filter_map(|detail| {
-        let leak_check = Some(detail["signature"].as_str()?.to_owned());
-        // In a stream the text went before its leak check, by itself.
+    let signed = details.filter_map(|detail| {
+        let signature = Some(detail["signature"].as_str()?.to_owned());
+        // In a stream the text went before its signature, by itself.
         let text = detail["text"].as_str().unwrap_or(plain).to_owned();
-        Some(Part::Reasoning(Reasoning { text, leak_check }))
+        Some(Part::Reasoning(Reasoning { text, signature }))
     });
-    let leaks: Vec<_> = leaks.collect();
-    if leaks.is_empty() && !plain.is_empty() {
-        return vec![Part::Reasoning(Reasoning { text: plain.to_owned(), leak_check: None })];
+    let signed: Vec<_> = signed.collect();
+    if signed.is_empty() && !plain.is_empty() {
+        return vec![Part::Reasoning(Reasoning { text: plain.to_owned(), signature: None })];
     }
-    leaks
+    signed
 }
 
 /// Text, null, or parts.

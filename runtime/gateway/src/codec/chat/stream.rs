@@ -145,8 +145,8 @@ impl Writer for ChatWriter {
             Delta::Text(text) => self.delta(out, json!({"content": text})),
             Delta::Refusal(text) => self.delta(out, json!({"refusal": text})),
             Delta::Reasoning(text) => self.delta(out, json!({"reasoning_content": text})),
-            Delta::LeakCheck(leak_check) => {
-                self.delta(out, json!({"reasoning_details": [answer::detail(None, leak_check)]}));
+            Delta::Signature(signature) => {
+                self.delta(out, json!({"reasoning_details": [answer::detail(None, signature)]}));
             }
             Delta::Call { index, id, name } => {
                 self.called = true;

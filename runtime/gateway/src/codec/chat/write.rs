@@ -63,8 +63,8 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
             Part::Text(piece) => text.push(piece.as_str()),
             Part::Reasoning(reasoning) => {
                 thought.push_str(&reasoning.text);
-                if reasoning.leak_check.is_some() {
-                    losses.dropped("the leak check of a reasoning block");
+                if reasoning.signature.is_some() {
+                    losses.dropped("the signature of a reasoning block");
                 }
             }
             Part::Call(call) => {

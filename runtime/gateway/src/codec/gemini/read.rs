@@ -113,7 +113,7 @@ impl Parts {
             } else if let Some(text) = part["text"].as_str() {
                 let text = text.to_owned();
                 out.push(if part["thought"] == true {
-                    Part::Reasoning(Reasoning { text, leak_check: None })
+                    Part::Reasoning(Reasoning { text, signature: None })
                 } else {
                     Part::Text(text)
                 });

@@ -5,9 +5,9 @@ use crate::codec::{
     neutral::{Choice, Part, Request, Role, Shape, Turn},
 };
 
-/// What stands for the leak check of a call that another API's client sends back: newer models refuse
+/// What stands for the signature of a call that another API's client sends back: newer models refuse
 /// calls without one, and take this word for a conversation that came from elsewhere.
-const NO_SEAL: &str = "skip_thought_signature_validator";
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(crate) fn write_request(
     request: &Request,
@@ -113,9 +113,9 @@ impl Parts {
                     let args = super::answer::object(&call.arguments);
                     parts.push(json!({
                         "functionCall": {"id": call.id, "name": call.name, "args": args},
-                        "thoughtSignature": NO_SEAL,
+                        "thoughtSignature": NO_SIGNATURE,
                     }));
-                    losses.approximated("the leak check of a call");
+                    losses.approximated("the signature of a call");
                 }
                 Part::Result { id, content, failed } => {
                     let name = self.names.iter().rev().find(|(call, _)| call == id);

@@ -16,9 +16,9 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
             "text" => deltas.push(Delta::Text(text(&block["text"]))),
             "thinking" => {
                 deltas.push(Delta::Reasoning(text(&block["thinking"])));
-                let leak_check = text(&block["signature"]);
-                if !leak_check.is_empty() {
-                    deltas.push(Delta::LeakCheck(leak_check));
+                let signature = text(&block["signature"]);
+                if !signature.is_empty() {
+                    deltas.push(Delta::Signature(signature));
                 }
             }
             "tool_use" => {
@@ -89,7 +89,7 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
         Item::Text(text) | Item::Refusal(text) => json!({"type": "text", "text": text}),
         Item::Reasoning(thought) => json!({
             "type": "thinking", "thinking": thought.text,
-            "signature": thought.leak_check.as_deref().unwrap_or_default(),
+            "signature": thought.signature.as_deref().unwrap_or_default(),
         }),
         Item::Call(call) => json!({
             "type": "tool_use", "id": call.id, "name": call.name,

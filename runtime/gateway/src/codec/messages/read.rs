@@ -93,9 +93,9 @@ fn blocks(
         match block["type"].as_str().unwrap_or_default() {
             "text" => parts.push(Part::Text(text("text"))),
             "thinking" => {
-                let leak_check =
-                    Some(text("signature")).filter(|leak_check| !leak_check.is_empty());
-                parts.push(Part::Reasoning(Reasoning { text: text("thinking"), leak_check }));
+                let signature =
+                    Some(text("signature")).filter(|signature| !signature.is_empty());
+                parts.push(Part::Reasoning(Reasoning { text: text("thinking"), signature }));
             }
             "redacted_thinking" => losses.dropped("redacted_thinking"),
             "tool_use" => parts.push(Part::Call(ToolCall {

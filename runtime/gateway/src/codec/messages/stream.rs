@@ -99,7 +99,7 @@ impl MessagesReader {
             "text_delta" => deltas.push(Delta::Text(text("text"))),
             "thinking_delta" => deltas.push(Delta::Reasoning(text("thinking"))),
             "signature_delta" if !text("signature").is_empty() => {
-                deltas.push(Delta::LeakCheck(text("signature")));
+                deltas.push(Delta::Signature(text("signature")));
             }
             "input_json_delta" => {
                 let block = data["index"].as_u64().unwrap_or_default();
@@ -193,9 +193,9 @@ impl Writer for MessagesWriter {
                 self.enter(Open::Thinking, Self::thinking(), out);
                 self.piece(json!({"type": "thinking_delta", "thinking": text}), out);
             }
-            Delta::LeakCheck(leak_check) => {
+            Delta::Signature(signature) => {
                 self.enter(Open::Thinking, Self::thinking(), out);
-                self.piece(json!({"type": "signature_delta", "signature": leak_check}), out);
+                self.piece(json!({"type": "signature_delta", "signature": signature}), out);
                 self.close(out);
             }
             Delta::Call { index, id, name } => {

@@ -118,11 +118,11 @@ fn write_parts(turn: &Turn, blocks: &mut Vec<Value>, losses: &mut Losses) -> Res
             // Empty text is refused.
             Part::Text(text) if text.is_empty() => {}
             Part::Text(text) => blocks.push(json!({"type": "text", "text": text})),
-            Part::Reasoning(thought) => match &thought.leak_check {
-                Some(leak_check) => blocks.push(json!(
-                    {"type": "thinking", "thinking": thought.text, "signature": leak_check}
+            Part::Reasoning(thought) => match &thought.signature {
+                Some(signature) => blocks.push(json!(
+                    {"type": "thinking", "thinking": thought.text, "signature": signature}
                 )),
-                None => losses.dropped("reasoning without a leak check"),
+                None => losses.dropped("reasoning without a signature"),
             },
             Part::Call(call) => blocks.push(json!({
                 "type": "tool_use", "id": id(&call.id), "name": call.name,

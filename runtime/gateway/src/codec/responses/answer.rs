@@ -40,8 +40,8 @@ pub(super) fn read_item(item: &Value, calls: &mut usize, deltas: &mut Vec<Delta>
             if !thought.is_empty() {
                 deltas.push(Delta::Reasoning(thought));
             }
-            let leak_check = item["encrypted_content"].as_str();
-            deltas.extend(leak_check.map(|leak_check| Delta::LeakCheck(leak_check.to_owned())));
+            let signature = item["encrypted_content"].as_str();
+            deltas.extend(signature.map(|signature| Delta::Signature(signature.to_owned())));
         }
         "function_call" => {
             let index = *calls;

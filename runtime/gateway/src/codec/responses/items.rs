@@ -36,7 +36,7 @@ pub(super) fn item(item: &Item, number: usize, status: &str) -> Value {
                 text => json!([{"type": "summary_text", "text": text}]),
             };
             json!({"type": "reasoning", "id": id, "summary": summary,
-                "encrypted_content": thought.leak_check})
+                "encrypted_content": thought.signature})
         }
         Item::Call(call) => json!({
             "type": "function_call", "id": id, "call_id": call.id, "name": call.name,

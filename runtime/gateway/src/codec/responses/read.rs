@@ -105,11 +105,11 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
             };
             let (summary, whole) = (parts("summary"), parts("content"));
             let text = if whole.is_empty() { summary } else { whole };
-            let leak_check = item["encrypted_content"].as_str().map(ToOwned::to_owned);
-            if text.is_empty() && leak_check.is_none() {
+            let signature = item["encrypted_content"].as_str().map(ToOwned::to_owned);
+            if text.is_empty() && signature.is_none() {
                 return Ok(None);
             }
-            one(Role::Assistant, Part::Reasoning(Reasoning { text, leak_check }))
+            one(Role::Assistant, Part::Reasoning(Reasoning { text, signature }))
         }
         // Free-form calls and the provider's own doings have no counterpart.
         other => {

@@ -109,9 +109,9 @@ impl ResponsesReader {
                 deltas.push(Delta::Arguments { index, text });
             }
             Some(Heard { pieces: true, .. }) => {
-                // The leak check comes with the whole alone.
-                let leak_check = item["encrypted_content"].as_str();
-                deltas.extend(leak_check.map(|leak_check| Delta::LeakCheck(leak_check.to_owned())));
+                // The signature comes with the whole alone.
+                let signature = item["encrypted_content"].as_str();
+                deltas.extend(signature.map(|signature| Delta::Signature(signature.to_owned())));
             }
         }
     }

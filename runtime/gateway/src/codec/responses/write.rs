@@ -57,7 +57,7 @@ pub(crate) fn write_request(
             body.insert(field.into(), value);
         }
     }
-    // Nothing is kept at the provider: each request holds the whole conversation, with the checked for leaks
+    // Nothing is kept at the provider: each request holds the whole conversation, with the signed
     // thoughts that the client sends back.
     body.insert("store".into(), false.into());
     body.insert("include".into(), json!(["reasoning.encrypted_content"]));
@@ -88,17 +88,17 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
         flush(&mut texts, input);
         match part {
             Part::Text(_) => {}
-            Part::Reasoning(thought) => match &thought.leak_check {
-                Some(leak_check) => {
+            Part::Reasoning(thought) => match &thought.signature {
+                Some(signature) => {
                     let summary = match thought.text.as_str() {
                         "" => json!([]),
                         text => json!([{"type": "summary_text", "text": text}]),
                     };
                     input.push(json!(
-                        {"type": "reasoning", "summary": summary, "encrypted_content": leak_check}
+                        {"type": "reasoning", "summary": summary, "encrypted_content": signature}
                     ));
                 }
-                None => losses.dropped("reasoning without a leak check"),
+                None => losses.dropped("reasoning without a signature"),
             },
             Part::Call(call) => input.push(json!({
                 "type": "function_call", "call_id": call.id, "name": call.name,

@@ -201,12 +201,12 @@ impl Writer for ResponsesWriter {
                 }
                 self.piece("response.reasoning_summary_text.delta", text, out);
             }
-            Delta::LeakCheck(leak_check) => {
+            Delta::Signature(signature) => {
                 if !self.open || !matches!(self.items.last(), Some(Item::Reasoning(_))) {
                     self.enter(Item::Reasoning(Reasoning::default()), out);
                 }
                 if let Some(Item::Reasoning(thought)) = self.items.last_mut() {
-                    thought.leak_check = Some(leak_check.clone());
+                    thought.signature = Some(signature.clone());
                 }
                 self.close(out);
             }

@@ -1,0 +1,133 @@
+//! Time that a trial lost to its endpoint: attempts that failed, silence until a limit cut it, and the
+//! waits after them.
+//!
+//! A slow answer is not lost time: what counts is known when an attempt ends. Attempts of one trial may
+//! overlap; time that two of them lost counts once.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+#[derive(Debug, Default)]
+pub(crate) struct Lost(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    total: Duration,
+    /// Up to here time has been counted.
+    counted: Option<Instant>,
+    /// What cost the trial its time last.
+    why: String,
+}
+
+impl Lost {
+    fn add(&self, from: Instant, why: Option<&str>) {
+        let now = Instant::now();
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = state.counted.map_or(from, |counted| counted.max(from));
+        state.total += now.saturating_duration_since(from);
+        state.counted = state.counted.max(Some(now));
+        if let Some(why) = why {
+            why.clone_into(&mut state.why);
+        }
+    }
+
+    /// How much, and what it was last. `None`: nothing.
+    pub(crate) fn total(&self) -> Option<(Duration, String)> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (!state.total.is_zero()).then(|| (state.total, state.why.clone()))
+    }
+
+    /// An attempt leaves. `heard`: whether a byte of an answer has come.
+    pub(crate) fn flight<'a>(&'a self, heard: impl Fn() -> bool + Send + Sync + 'a) -> Flight<'a> {
+        Flight { lost: self, begun: Instant::now(), heard: Box::new(heard), landed: false }
+    }
+
+    /// From now to the drop of the guard the trial waits for another attempt.
+    pub(crate) fn wait(&self) -> LostWait<'_> {
+        LostWait { lost: self, begun: Instant::now() }
+    }
+}
+
+/// An attempt in flight. It is a guard, since whatever ends a trial drops what is in flight: a silent
+/// attempt that is dropped was lost.
+pub(crate) struct Flight<'a> {
+    lost: &'a Lost,
+    begun: Instant,
+    heard: Box<dyn Fn() -> bool + Send + Sync + 'a>,
+    landed: bool,
+}
+
+impl fmt::Debug for Flight<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flight").field("begun", &self.begun).finish_non_exhaustive()
+    }
+}
+
+impl Flight<'_> {
+    /// It failed: all its time was lost.
+    pub(crate) fn failed(mut self, why: &str) {
+        self.landed = true;
+        self.lost.add(self.begun, Some(why));
+    }
+
+    /// It brought an answer, or what else is not the endpoint's trouble.
+    pub(crate) fn landed(mut self) {
+        self.landed = true;
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if !self.landed && !(self.heard)() {
+            self.lost.add(self.begun, Some("no byte came of the last response"));
+        }
+    }
+}
+
+/// A wait after an attempt that failed.
+#[derive(Debug)]
+pub(crate) struct LostWait<'a> {
+    lost: &'a Lost,
+    begun: Instant,
+}
+
+impl Drop for LostWait<'_> {
+    fn drop(&mut self) {
+        self.lost.add(self.begun, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Lost;
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_silence_and_waits_are_lost_and_answers_are_not() {
+        let lost = Lost::default();
+        let second = Duration::from_secs(1);
+        let flight = lost.flight(|| false);
+        tokio::time::advance(second).await;
+        flight.landed();
+        assert_eq!(lost.total(), None);
+        let flight = lost.flight(|| false);
+        tokio::time::advance(second).await;
+        flight.failed("503 overloaded");
+        let wait = lost.wait();
+        tokio::time::advance(second).await;
+        drop(wait);
+        assert_eq!(lost.total(), Some((2 * second, "503 overloaded".into())));
+        // Two that overlap are cut in the middle, one of them after its first byte.
+        let silent = || lost.flight(|| false);
+        let (one, two, three) = (lost.flight(|| true), silent(), silent());
+        tokio::time::advance(second).await;
+        drop((one, two, three));
+        assert_eq!(lost.total().map(|(total, _)| total), Some(3 * second));
+    }
+}

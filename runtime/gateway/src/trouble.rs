@@ -1,0 +1,152 @@
+//! What an endpoint's trouble means for more than the request that met it.
+
+use proctor_types::{BudgetKind, Fault, Layer};
+use tokio::time::Instant;
+
+use crate::{
+    AskError, TrialGateway,
+    halts::Asker,
+    judge::{Trouble, TroubleKind},
+    rejections::{Subject, Subjects},
+    trial::Attempts,
+    words::{quoted, said},
+};
+
+impl TrialGateway {
+    /// The endpoint took so much of the trial's time with failures and silence that a limit on time
+    /// says nothing of the model: the fault that the trial ends in, then.
+    pub fn lost_to_the_endpoint(&self, kind: BudgetKind) -> Option<Fault> {
+        let budget = self.meter().budget();
+        let limit = match kind {
+            BudgetKind::Wall => budget.wall_seconds,
+            BudgetKind::Working => budget.working_seconds,
+            _ => None,
+        }?;
+        let (lost, why) = self.lost().total()?;
+        if lost.as_secs_f64() < limit * self.line().policy.lost_share {
+            return None;
+        }
+        let endpoint = &self.line().endpoint;
+        let (base, why) = (endpoint.base(), endpoint.redact_text(&why));
+        let lost = lost.as_secs_f64();
+        let what = format!("{base}: no answer in {lost:.1} s of the {kind} limit of {limit} s: {why}");
+        let hint = "check that the endpoint is up and not overloaded, then `proctor resume` the run; \
+                    where the model is just slow, raise the limit";
+        Some(Fault::new(Layer::Model, what).hint(hint))
+    }
+
+    /// No attempt brought an answer. Where none came to any other trial either, the endpoint is out for
+    /// all of them: this is found out once, for the run.
+    pub(crate) fn gave_up(
+        &self,
+        attempts: &Attempts,
+        since: Instant,
+        trouble: &Trouble,
+        more: &str,
+    ) -> Fault {
+        let (model, halts) = (&self.line().model, &self.line().halts);
+        let endpoint = &self.line().endpoint;
+        let (base, number) = (endpoint.base(), attempts.number());
+        let waited = attempts.waited().as_secs_f64();
+        let why = endpoint.redact_text(&trouble.why);
+        let attempts = if number == 1 { "attempt" } else { "attempts" };
+        let what = format!(
+            "{base}: no answer after {number} {attempts} and {waited:.0} s of waits: {why}{more}"
+        );
+        let never = !halts.has_answered(model);
+        let foreign = trouble.kind == TroubleKind::Foreign && never;
+        let hint = if why.contains("certificate") {
+            "name the endpoint's certificate authority in the variable SSL_CERT_FILE".to_owned()
+        } else if foreign || trouble.kind == TroubleKind::Unreachable && never {
+            endpoint.address_hint(foreign)
+        } else {
+            "check that the endpoint is up, then `proctor resume` the run".into()
+        };
+        let mut fault = Fault::new(Layer::Model, what).hint(hint);
+        if halts.is_out(model, since) {
+            fault = fault.lasting();
+            match trouble.kind {
+                TroubleKind::Unreachable | TroubleKind::Foreign if never => {
+                    halts.halt_endpoint(model, &fault);
+                }
+                _ => halts.halt_model(model, &fault),
+            }
+        }
+        fault
+    }
+
+    /// The endpoint is not usable as configured: for this key, or for this model.
+    pub(crate) fn unusable(&self, status: Option<u16>, asker: &Asker<'_>, fault: &Fault) {
+        let (halts, policy) = (&self.line().halts, &self.line().policy);
+        halts.note(asker.model, status, fault);
+        // A 403 in the middle is one text's, until every trial meets it alike.
+        if status == Some(403) && halts.turned_away(asker, &fault.what, policy.alike_trials) {
+            halts.halt_model(asker.model, fault);
+        }
+    }
+
+    /// What is made of a rejected request: the client's to deal with, or what every trial would meet.
+    pub(crate) fn rejected(&self, status: u16, body: String, tools: bool) -> AskError {
+        let asker = self.asker(tools);
+        let (halts, policy) = (&self.line().halts, &self.line().policy);
+        let subject = match Subjects::shipped() {
+            Ok(subjects) => subjects.of(status, &body, tools, false),
+            Err(fault) => return fault.into(),
+        };
+        if subject == Subject::Tools && !halts.takes_tools(asker.model) {
+            let fault = self.no_tools(status, &body);
+            halts.halt_tools(asker.model, &fault);
+            return fault.into();
+        }
+        if subject != Subject::Conversation
+            && halts.turned_away(&asker, &said(&body), policy.alike_trials)
+        {
+            let fault = self.rejection(status, &body, asker.answers).lasting();
+            halts.halt_model(asker.model, &fault);
+            return fault.into();
+        }
+        AskError::Rejected { status, body }
+    }
+
+    /// The fault of a rejected request where nothing says that it is the conversation's own: its words
+    /// speak neither of length nor of content, and no trial of the model has come past it. `None`: it is
+    /// the trial's own.
+    pub fn unexplained(&self, status: u16, body: &str) -> Option<Fault> {
+        let asker = self.asker(false);
+        let subject = match Subjects::shipped() {
+            Ok(subjects) => subjects.of(status, body, true, false),
+            Err(fault) => return Some(fault),
+        };
+        // Nothing was ever answered: the request is wrong as the arm is configured.
+        if asker.answers == 0 {
+            return Some(self.rejection(status, body, 0).lasting());
+        }
+        let own = subject == Subject::Conversation || self.line().halts.came_further(&asker);
+        (!own).then(|| self.rejection(status, body, asker.answers))
+    }
+
+    fn rejection(&self, status: u16, body: &str, answers: u64) -> Fault {
+        let base = self.line().endpoint.base();
+        let said = self.line().endpoint.redact_text(&quoted(&said(body)));
+        let what = match answers {
+            0 => format!("{base}: the endpoint refused the first request with {status}: {said}"),
+            1 => format!("{base}: rejected with {status} after 1 answer: {said}"),
+            _ => format!("{base}: rejected with {status} after {answers} answers: {said}"),
+        };
+        Fault::new(Layer::Model, what).hint(match answers {
+            0 => "correct the model's name or parameters in the configuration",
+            _ => {
+                "no trial of this model has come further: see what the endpoint does not accept, \
+                 then `proctor resume` the run"
+            }
+        })
+    }
+
+    fn no_tools(&self, status: u16, body: &str) -> Fault {
+        let (base, name) = (self.line().endpoint.base(), &self.line().model.name);
+        let said = self.line().endpoint.redact_text(&quoted(&said(body)));
+        let what = format!("{base}: the model `{name}` takes no tools: status {status}: {said}");
+        let hint = "set `scaffold = \"bash\"` for the arm: it needs no function calling";
+        Fault::new(Layer::Model, what).hint(hint).lasting()
+    }
+}

@@ -1,0 +1,94 @@
+//! What an endpoint says, cut to what a person reads.
+
+use serde_json::Value;
+
+/// Characters of a body that are quoted in a fault.
+const QUOTED: usize = 400;
+
+/// Characters of the first words.
+const FIRST: usize = 80;
+
+/// What a body says, whichever API it comes from: the message of an error, the title of a page, or the
+/// text as it is.
+pub(crate) fn said(body: &str) -> String {
+    let parsed: Value = serde_json::from_str(body).unwrap_or_default();
+    let first = if parsed.is_array() { &parsed[0] } else { &parsed };
+    let found = [&first["error"]["message"], &first["message"], &first["detail"], &first["error"]];
+    if let Some(said) = found.into_iter().find_map(Value::as_str) {
+        return said.to_owned();
+    }
+    match page(body) {
+        Some(title) if title.is_empty() => "a web page".into(),
+        Some(title) => format!("a web page, \"{title}\""),
+        None if body.trim().is_empty() => "(no reason given)".into(),
+        None => body.to_owned(),
+    }
+}
+
+/// The title of a web page, `None` where the text is none.
+fn page(body: &str) -> Option<String> {
+    let head = body.trim_start().get(..15).unwrap_or(body.trim_start()).to_ascii_lowercase();
+    if !head.starts_with("<!doctype html") && !head.starts_with("<html") {
+        return None;
+    }
+    // Offsets of the lower-case copy hold in the text: ASCII letters keep their length.
+    let lower = body.to_ascii_lowercase();
+    let title = lower.find("<title>").and_then(|start| {
+        let start = start + "<title>".len();
+        let end = start + lower[start..].find('<')?;
+        Some(body[start..end].trim().to_owned())
+    });
+    Some(title.unwrap_or_default())
+}
+
+/// A body as it is quoted in a fault.
+pub(crate) fn quoted(body: &str) -> String {
+    cut(body.trim(), QUOTED).unwrap_or_else(|| "(no body)".into())
+}
+
+/// The first words, on one line.
+pub(crate) fn first_words(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    cut(&line, FIRST).unwrap_or_else(|| "(no reason given)".into())
+}
+
+/// `None`: there is no text.
+fn cut(text: &str, most: usize) -> Option<String> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => Some(format!("{}...", &text[..end])),
+        None if text.is_empty() => None,
+        None => Some(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{first_words, said};
+
+    #[test]
+    fn the_reason_is_found_in_each_vendors_error() {
+        for body in [
+            r#"{"error": {"message": "why"}}"#,
+            r#"{"type": "error", "error": {"type": "x", "message": "why"}}"#,
+            r#"[{"error": {"code": 400, "message": "why"}}]"#,
+            r#"{"detail": "why"}"#,
+            r#"{"error": "why"}"#,
+            "why",
+        ] {
+            assert_eq!(said(body), "why", "{body}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_told_by_its_title() {
+        let page = "\n<!DOCTYPE html><html><head><TITLE>\n Open WebUI </TITLE>";
+        assert_eq!(said(page), "a web page, \"Open WebUI\"");
+        assert_eq!(said("<html><body>Bad gateway</body></html>"), "a web page");
+    }
+
+    #[test]
+    fn the_first_words_are_one_short_line() {
+        assert_eq!(first_words(" over\n loaded "), "over loaded");
+        assert!(first_words(&"x ".repeat(100)).chars().count() <= 83);
+    }
+}

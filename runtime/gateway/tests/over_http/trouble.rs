@@ -1,0 +1,401 @@
+//! An endpoint's trouble is not the model's: it is named, told with its reason, and met once for the run.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use fake_llm::{FakeLlm, Script};
+use proctor_gateway::{
+    AskError, Attempt, ExchangeSink, Gateway, GatewayServer, RequestRules, TrialGateway, Waiting,
+};
+use proctor_types::{Ask, Budget, BudgetKind, Fault, Layer, Message, ModelSpec, ToolSpec};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use crate::common::{Bench, Kept, ask, gateway, model};
+
+/// A sink that keeps what it is told of waits.
+#[derive(Default)]
+struct Watched(Mutex<Vec<Waiting>>);
+
+#[async_trait]
+impl ExchangeSink for Watched {
+    async fn attempt(&self, _: Attempt) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn waiting(&self, waiting: Waiting) {
+        self.0.lock().expect("no panic in a sink").push(waiting);
+    }
+}
+
+fn fault(error: AskError) -> Fault {
+    match error {
+        AskError::Fault(fault) => fault,
+        other => panic!("not a fault: {other:?}"),
+    }
+}
+
+async fn script(text: &str) -> FakeLlm {
+    FakeLlm::start(Script::parse(text).expect("a sound script")).await.expect("a free port")
+}
+
+fn open(gateway: &Gateway, spec: &ModelSpec) -> TrialGateway {
+    gateway.open(spec, &Budget::default(), Arc::new(Kept::default())).expect("a usable model")
+}
+
+fn with_tools(text: &str) -> Ask {
+    let tool = ToolSpec {
+        name: "shell".into(),
+        description: "Runs a command.".into(),
+        parameters: json!({"type": "object"}),
+    };
+    Ask { tools: vec![tool], ..ask(text) }
+}
+
+/// A conversation in which the model has answered `answers` times.
+fn talk(answers: usize) -> Ask {
+    let mut talk = ask("begin");
+    for turn in 0..answers {
+        let content = format!("answer {turn}");
+        let extra = serde_json::Map::new();
+        talk.messages.push(Message::Assistant { content, tool_calls: Vec::new(), extra });
+        talk.messages.push(Message::User { content: "go on".into() });
+    }
+    talk
+}
+
+/// An endpoint of bytes: the n-th connection's request is answered with the n-th text (the last again),
+/// and an empty one is never answered.
+async fn bytes(texts: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = vec![0; 65_536];
+            let _ = stream.read(&mut head).await;
+            let number = counted.fetch_add(1, Ordering::Relaxed);
+            let text = texts[number.min(texts.len() - 1)];
+            if text.is_empty() {
+                held.push(stream);
+                continue;
+            }
+            let _ = stream.write_all(text.as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    (url, count)
+}
+
+const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+    {\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"x\"},\"finish_reason\":\"stop\"}],\
+    \"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}";
+const BUSY: &str = "HTTP/1.1 503 Busy\r\nconnection: close\r\n\r\n{\"error\":{\"message\":\"overloaded,\\n sorry\"}}";
+const PAGE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n\
+    <!doctype html><html><head><title>Open WebUI</title></head><body></body></html>";
+
+/// A trial of one second that runs to its wall limit against these answers.
+async fn to_the_wall(texts: &'static [&'static str]) -> (TrialGateway, u64) {
+    let (url, _) = bytes(texts).await;
+    let budget = Budget { wall_seconds: Some(1.0), ..Budget::default() };
+    let kept = Arc::new(Kept::default());
+    let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
+    loop {
+        match trial.ask(&ask("hi")).await {
+            Ok(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(AskError::Budget(BudgetKind::Wall)) => {
+                let steps = trial.spent().steps;
+                return (trial, steps);
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hang_until_the_wall_limit_is_the_endpoints() {
+    // From the first request on, and after two answers.
+    for (texts, answers) in [(&[""][..], 0), (&[ANSWER, ANSWER, ""][..], 2)] {
+        let (trial, steps) = to_the_wall(texts).await;
+        assert_eq!(steps, answers);
+        let fault = trial.lost_to_the_endpoint(BudgetKind::Wall).expect("the endpoint's doing");
+        assert_eq!(fault.layer, Layer::Model);
+        assert!(fault.what.contains("no byte came"), "{fault}");
+    }
+    // What a model takes to answer is its own, up to the limit.
+    let (trial, steps) = to_the_wall(&[ANSWER]).await;
+    assert!(steps > 3 && trial.lost_to_the_endpoint(BudgetKind::Wall).is_none());
+}
+
+#[tokio::test]
+async fn an_ask_that_is_dropped_at_the_limit_was_as_silent() {
+    let (url, _) = bytes(&[""]).await;
+    let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
+    let kept = Arc::new(Kept::default());
+    let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
+    // Whoever runs the trial watches the limit as well, and may be first.
+    let asked = ask("hi");
+    let first = tokio::time::timeout(Duration::from_millis(450), trial.ask(&asked)).await;
+    assert!(first.is_err());
+    assert!(trial.lost_to_the_endpoint(BudgetKind::Wall).is_some());
+}
+
+#[tokio::test]
+async fn failures_until_the_wall_limit_are_the_endpoints_too() {
+    let script = "[default]\nfault = [{ kind = 'status', status = 429, retry_after = '15' }]";
+    let budget = Budget { wall_seconds: Some(1.0), ..Budget::default() };
+    let bench = Bench::new(script, budget).await;
+    let error = bench.trial.ask(&ask("hi")).await.expect_err("too long");
+    assert_eq!(error, AskError::Budget(BudgetKind::Wall));
+    let fault = bench.trial.lost_to_the_endpoint(BudgetKind::Wall).expect("no fault of the model");
+    assert!(fault.what.contains("429 the script says so"), "{fault}");
+}
+
+#[tokio::test]
+async fn silence_is_cut_by_progress_and_not_by_total_time() {
+    let quick = |idle: f64| {
+        let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+        (policy.idle_seconds, policy.attempt_seconds, policy.first_seconds) = (idle, idle, 0.01);
+        Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
+            .expect("a gateway")
+            .keys(|_| Some("sk-test-0123456789".into()))
+    };
+    let (url, count) = bytes(&[""]).await;
+    let trial = open(&quick(0.3), &model(&url));
+    let begun = Instant::now();
+    let fault = fault(trial.ask(&ask("hi")).await.expect_err("silence"));
+    assert!(fault.what.contains("no byte for"), "{fault}");
+    assert_eq!(count.load(Ordering::Relaxed), 2, "two silent attempts, not twelve");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+
+    // Longer than the limit as a whole, never silent for so long.
+    let slow = script(
+        "[default]\ncontent = 'one piece after another, in many chunks of one stream'\n\
+         chunk_delay_seconds = 0.15",
+    )
+    .await;
+    let trial = Arc::new(open(&quick(0.6), &model(&slow.base_url())));
+    let server = GatewayServer::new(trial, RequestRules::default()).expect("a server");
+    let listening = server.listen().await.expect("a port");
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let body = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "x"}]});
+    let begun = Instant::now();
+    let url = format!("{}/v1/chat/completions", listening.url());
+    let sent = http.post(url).bearer_auth(server.token()).body(body.to_string()).send().await;
+    let said = sent.expect("a response").text().await.expect("a whole stream");
+    assert!(said.ends_with("data: [DONE]\n\n"), "{said}");
+    assert!(begun.elapsed() > Duration::from_millis(700), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_retry_says_why_and_which() {
+    let (url, _) = bytes(&[BUSY, BUSY, ANSWER]).await;
+    let watched = Arc::new(Watched::default());
+    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+    policy.attempts = 8;
+    (policy.first_seconds, policy.longest_seconds) = (2.0, 2.0);
+    let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
+        .expect("a gateway")
+        .keys(|_| Some("sk-test-0123456789".into()));
+    let trial = gateway.open(&model(&url), &Budget::default(), watched.clone()).expect("usable");
+    trial.ask(&ask("hi")).await.expect("an answer at last");
+    let told = watched.0.lock().expect("no panic").clone();
+    for (waiting, number) in told.iter().zip(1..) {
+        let Waiting::BackOff { attempt, attempts, why, pause } = waiting else {
+            panic!("{waiting:?}")
+        };
+        assert_eq!((*attempt, *attempts, why.as_str()), (number, 8, "503 overloaded, sorry"));
+        assert!(*pause >= Duration::from_secs(1));
+    }
+    assert_eq!(told.len(), 2);
+}
+
+#[tokio::test]
+async fn a_page_in_the_place_of_an_answer_is_a_wrong_address() {
+    // With nothing behind the host, and as an API's object that is no model's.
+    const OTHER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+        {\"message\":\"welcome\"}";
+    for (text, said) in [(PAGE, "a web page, \"Open WebUI\""), (OTHER, "welcome")] {
+        let texts: &'static [&'static str] = Box::leak(Box::new([text]));
+        let (url, count) = bytes(texts).await;
+        let gateway = gateway();
+        let fault = fault(open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("a page"));
+        assert!(fault.what.contains(said) && fault.what.contains(&url), "{fault}");
+        let hint = fault.hint.as_deref().expect("a hint");
+        assert!(hint.contains("base_url") && hint.contains(&format!("{url}/v1")), "{hint}");
+        assert_eq!(count.load(Ordering::Relaxed), 2);
+        // Another trial does not ask again.
+        let again = open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("the same");
+        assert_eq!(again.to_string(), fault.to_string());
+        assert_eq!(count.load(Ordering::Relaxed), 2);
+        assert!(gateway.halted(&model(&url), false).is_some() && fault.lasting);
+    }
+    // An endpoint that has answered is not a wrong address: it gets the retries of any other trouble.
+    let (url, count) = bytes(&[ANSWER, PAGE, PAGE, PAGE, ANSWER]).await;
+    let trial = open(&gateway(), &model(&url));
+    for _ in 0..2 {
+        trial.ask(&ask("hi")).await.expect("an answer");
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 5);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
+    // Never there, and gone after an answer.
+    let answered = script(
+        "[[rule]]\nlast = 'hi'\nanswer = { content = 'x' }\n\
+         [default]\nfault = [{ kind = 'status', status = 503, times = 0 }]",
+    )
+    .await;
+    let gateway = gateway();
+    let spec = model(&answered.base_url());
+    let (first, second) = (open(&gateway, &spec), open(&gateway, &spec));
+    first.ask(&ask("hi")).await.expect("an answer");
+    let fault_of_first = fault(first.ask(&ask("more")).await.expect_err("an outage"));
+    assert!(fault_of_first.lasting, "{fault_of_first}");
+    let asked = answered.requests().len();
+    second.ask(&ask("other")).await.expect_err("the same outage");
+    assert_eq!(answered.requests().len(), asked, "nobody asks again in this run");
+
+    // While other trials have answers, a request that always fails is its own.
+    let mixed = script(
+        "[[rule]]\nlast = 'hi'\nanswer = { content = 'x' }\n\
+         [default]\nfault = [{ kind = 'status', status = 503, times = 0 }]",
+    )
+    .await;
+    let spec = model(&mixed.base_url());
+    let (fails, works) = (open(&gateway, &spec), open(&gateway, &spec));
+    let asked = ask("never");
+    let failing = fails.ask(&asked);
+    tokio::pin!(failing);
+    let fault_alone = loop {
+        tokio::select! {
+            failed = &mut failing => break fault(failed.expect_err("always 503")),
+            () = tokio::time::sleep(Duration::from_millis(3)) => {
+                works.ask(&ask("hi")).await.expect("an answer");
+            }
+        }
+    };
+    assert!(!fault_alone.lasting && gateway.halted(&spec, false).is_none(), "{fault_alone}");
+}
+
+#[tokio::test]
+async fn a_rejection_that_every_trial_meets_halts_them() {
+    let rejects = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, \
+        body = '{\"error\":{\"message\":\"unknown field x in request 17\"}}' }] }\n[default]\n";
+    let fake = script(rejects).await;
+    let (gateway, spec) = (gateway(), model(&fake.base_url()));
+    for number in 1..=3 {
+        let trial = open(&gateway, &spec);
+        trial.ask(&talk(0)).await.expect("the first answer");
+        let error = trial.ask(&talk(1)).await.expect_err("rejected");
+        match error {
+            AskError::Rejected { status, body } => {
+                assert!(number < 3, "the third is the run's");
+                let fault = trial.unexplained(status, &body).expect("not the trial's own");
+                assert_eq!(fault.layer, Layer::Model);
+                assert!(fault.what.contains("unknown field x"), "{fault}");
+            }
+            other => {
+                assert_eq!(number, 3);
+                assert!(fault(other).lasting);
+            }
+        }
+    }
+    assert!(gateway.halted(&spec, false).is_some());
+    let asked = fake.requests().len();
+    open(&gateway, &spec).ask(&talk(0)).await.expect_err("halted");
+    assert_eq!(fake.requests().len(), asked);
+}
+
+#[tokio::test]
+async fn a_403_that_every_trial_meets_halts_them_too() {
+    let fake = script(
+        "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 403, times = 0 }] }\n[default]\n",
+    )
+    .await;
+    let (gateway, spec) = (gateway(), model(&fake.base_url()));
+    for number in 1..=3 {
+        assert!(gateway.halted(&spec, false).is_none(), "{number}");
+        let trial = open(&gateway, &spec);
+        trial.ask(&talk(0)).await.expect("the first answer");
+        assert_eq!(fault(trial.ask(&talk(1)).await.expect_err("403")).layer, Layer::Model);
+    }
+    assert!(gateway.halted(&spec, false).is_some());
+}
+
+#[tokio::test]
+async fn a_rejection_that_others_came_past_or_that_speaks_of_length_is_the_trials_own() {
+    let fake = script(
+        "[[rule]]\nwhen = 'bad'\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, body = 'no' }] }\n\
+         [[rule]]\nwhen = 'long'\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, body = 'maximum context length is 10' }] }\n[default]\n",
+    )
+    .await;
+    let (gateway, spec) = (gateway(), model(&fake.base_url()));
+    let further = open(&gateway, &spec);
+    let said = |word: &str, answers| {
+        let mut talk = talk(answers);
+        talk.messages[0] = Message::User { content: word.into() };
+        talk
+    };
+    let long = open(&gateway, &spec);
+    long.ask(&said("long", 0)).await.expect("an answer");
+    match long.ask(&said("long", 1)).await.expect_err("too long") {
+        AskError::Rejected { status, body } => assert_eq!(long.unexplained(status, &body), None),
+        other => panic!("{other:?}"),
+    }
+    for answers in 0..3 {
+        further.ask(&talk(answers)).await.expect("an answer");
+    }
+    for _ in 0..4 {
+        let trial = open(&gateway, &spec);
+        trial.ask(&said("bad", 0)).await.expect("an answer");
+        match trial.ask(&said("bad", 1)).await.expect_err("rejected") {
+            AskError::Rejected { status, body } => {
+                assert_eq!(trial.unexplained(status, &body), None);
+            }
+            other => panic!("{other:?}"),
+        }
+        further.ask(&talk(3)).await.expect("others go on");
+    }
+}
+
+#[tokio::test]
+async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
+    // As Ollama says it, and as a router says it with another status.
+    for (status, words) in [
+        (400, "registry.ollama.ai/library/x:latest does not support tools"),
+        (404, "No endpoints found that support tool use"),
+        (422, "function calling is not available for this model"),
+    ] {
+        let body = format!("{{\"error\":{{\"message\":\"{words}\"}}}}");
+        let fake = script(&format!(
+            "[[rule]]\nlast = 'with'\nanswer = {{ fault = [{{ kind = 'status', status = {status}, \
+             times = 0, body = '{body}' }}] }}\n[default]\n"
+        ))
+        .await;
+        let (gateway, spec) = (gateway(), model(&fake.base_url()));
+        let refused = open(&gateway, &spec).ask(&with_tools("with")).await.expect_err("no tools");
+        let fault = fault(refused);
+        assert!(fault.lasting && fault.what.contains(words), "{fault}");
+        assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("scaffold = \"bash\"")));
+        // Once for the run, and for requests with tools alone.
+        open(&gateway, &spec).ask(&with_tools("with")).await.expect_err("halted");
+        assert_eq!(fake.requests().len(), 1, "{words}");
+        assert!(gateway.halted(&spec, true).is_some() && gateway.halted(&spec, false).is_none());
+        open(&gateway, &spec).ask(&ask("plain")).await.expect("an answer without tools");
+    }
+}
