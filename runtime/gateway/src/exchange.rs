@@ -156,7 +156,8 @@ impl Exchange {
             return self.send_translated(line, body).await;
         }
         let limits = Limits::of(line);
-        let wire = Wire { http: http.clone(), endpoint: endpoint.clone(), limits, seen: self.clone() };
+        let wire =
+            Wire { http: http.clone(), endpoint: endpoint.clone(), limits, seen: self.clone() };
         // `Client::build`, not `with_config`: the latter makes an HTTP client of its own.
         let client = Client::build(http.clone(), endpoint.clone()).with_http_service(wire);
         let answered: Result<Value, _> = client.chat().create_byot(body).await;
@@ -282,8 +283,7 @@ impl Exchange {
             self.lock().broken = Some(broken);
             OpenAIError::InvalidArgument(text)
         };
-        let mut response =
-            within(limits.first, http.execute(request)).await.map_err(broke)?;
+        let mut response = within(limits.first, http.execute(request)).await.map_err(broke)?;
         {
             let mut seen = self.lock();
             seen.status = Some(response.status().as_u16());

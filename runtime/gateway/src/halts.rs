@@ -131,7 +131,8 @@ impl Halts {
         let mut state = self.lock();
         let key = (Halt::model(asker.model), Halt::key(asker.model));
         let met = state.heard.entry(key).or_default().turned_away.entry(alike(words)).or_default();
-        met.answers = if met.trials.is_empty() { asker.answers } else { met.answers.min(asker.answers) };
+        met.answers =
+            if met.trials.is_empty() { asker.answers } else { met.answers.min(asker.answers) };
         met.trials.insert(asker.trial);
         met.trials.len() >= alike_trials
     }
@@ -197,7 +198,8 @@ fn alike(words: &str) -> String {
     let kept = line.chars().take(COMPARED);
     // An id has digits in it: the word goes with them.
     let kept: String = kept.collect();
-    let words = kept.split_whitespace().filter(|word| !word.contains(|one: char| one.is_ascii_digit()));
+    let words =
+        kept.split_whitespace().filter(|word| !word.contains(|one: char| one.is_ascii_digit()));
     words.collect::<Vec<_>>().join(" ").to_lowercase()
 }
 

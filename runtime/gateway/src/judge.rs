@@ -18,9 +18,15 @@ use crate::{
 pub(crate) enum Judgement {
     Answered(Box<Answer>),
     /// Worth another attempt. `billed`: what it cost for nothing.
-    Again { trouble: Trouble, billed: Option<Usage> },
+    Again {
+        trouble: Trouble,
+        billed: Option<Usage>,
+    },
     /// The request itself is refused.
-    Rejected { status: u16, body: String },
+    Rejected {
+        status: u16,
+        body: String,
+    },
     /// The endpoint is not usable as configured.
     Unusable(Fault),
 }

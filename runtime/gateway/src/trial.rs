@@ -9,9 +9,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_types::{
-    Answer, Ask, BudgetKind, ModelSpec, Price, RequestClass, Spent, Usage,
-};
+use proctor_types::{Answer, Ask, BudgetKind, ModelSpec, Price, RequestClass, Spent, Usage};
 use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 

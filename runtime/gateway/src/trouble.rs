@@ -29,7 +29,8 @@ impl TrialGateway {
         let endpoint = &self.line().endpoint;
         let (base, why) = (endpoint.base(), endpoint.redact_text(&why));
         let lost = lost.as_secs_f64();
-        let what = format!("{base}: no answer in {lost:.1} s of the {kind} limit of {limit} s: {why}");
+        let what =
+            format!("{base}: no answer in {lost:.1} s of the {kind} limit of {limit} s: {why}");
         let hint = "check that the endpoint is up and not overloaded, then `proctor resume` the run; \
                     where the model is just slow, raise the limit";
         Some(Fault::new(Layer::Model, what).hint(hint))

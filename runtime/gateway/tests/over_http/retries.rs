@@ -91,7 +91,10 @@ async fn a_fault_that_does_not_pass_ends_after_the_last_go() {
     let bench = bench("{ kind = 'status', status = 503, times = 0 }").await;
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("always 503"));
     assert_eq!((fault.layer, bench.goes().len()), (Layer::Model, 4));
-    assert!(fault.what.contains("after 4 attempts") && fault.what.contains("status 503"), "{fault}");
+    assert!(
+        fault.what.contains("after 4 attempts") && fault.what.contains("status 503"),
+        "{fault}"
+    );
     assert!(fault.hint.is_some());
     assert_eq!(bench.trial.spent().steps, 0);
 }

@@ -191,7 +191,8 @@ async fn silence_is_cut_by_progress_and_not_by_total_time() {
     let server = GatewayServer::new(trial, RequestRules::default()).expect("a server");
     let listening = server.listen().await.expect("a port");
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let body = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "x"}]});
+    let body =
+        json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "x"}]});
     let begun = Instant::now();
     let url = format!("{}/v1/chat/completions", listening.url());
     let sent = http.post(url).bearer_auth(server.token()).body(body.to_string()).send().await;

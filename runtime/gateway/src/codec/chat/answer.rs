@@ -62,9 +62,8 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
             Item::Reasoning(thought) => {
                 reasoning.push_str(&thought.text);
                 let text = Some(thought.text.as_str());
-                details.extend(
-                    thought.signature.as_deref().map(|signature| detail(text, signature)),
-                );
+                details
+                    .extend(thought.signature.as_deref().map(|signature| detail(text, signature)));
             }
             Item::Refusal(text) => refusal = Some(text.as_str()),
             Item::Call(call) => {

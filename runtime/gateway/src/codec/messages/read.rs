@@ -93,8 +93,7 @@ fn blocks(
         match block["type"].as_str().unwrap_or_default() {
             "text" => parts.push(Part::Text(text("text"))),
             "thinking" => {
-                let signature =
-                    Some(text("signature")).filter(|signature| !signature.is_empty());
+                let signature = Some(text("signature")).filter(|signature| !signature.is_empty());
                 parts.push(Part::Reasoning(Reasoning { text: text("thinking"), signature }));
             }
             "redacted_thinking" => losses.dropped("redacted_thinking"),
