@@ -13,7 +13,7 @@ const PROC_FILE: u64 = 4 << 20;
 
 /// Looks at the sandbox as a process in it would, before anybody's process is there.
 pub(super) async fn look(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
-    let policy = &LeakPolicy::get()?.handle;
+    let policy = &LeakPolicy::get()?.sandbox;
     let mut leaks = Vec::new();
     let mut variables: Vec<(String, String)> = task.env.clone().into_iter().collect();
     let environ = proc_file(handle, "/proc/self/environ").await?;

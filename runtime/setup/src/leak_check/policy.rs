@@ -23,7 +23,7 @@ pub(crate) struct LeakPolicy {
     pub host: HostFolders,
     pub limits: ScanLimits,
     pub prints: Prints,
-    pub handle: SandboxSecrets,
+    pub sandbox: SandboxSecrets,
 }
 
 #[derive(Debug, Deserialize)]
