@@ -271,7 +271,7 @@ fn a_cost_limit_on_a_model_without_a_price_is_told_before_anything_runs() {
         let out = bench.stage.path("never");
         let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
         let said = String::from_utf8_lossy(&bench.stage.run(args, 2).stderr).into_owned();
-        for part in ["cost_usd`", "no price is known", "add `price = {"] {
+        for part in ["cost_usd`", "no price is configured", "add `price = {"] {
             assert!(said.contains(part), "{limit}: {part:?} is missing in {said}");
         }
         assert!(!out.exists(), "{limit}: nothing was begun");

@@ -71,7 +71,7 @@ fn adds_up(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
     let said = stage.run(["report", out.to_str().unwrap()], 0);
     let said = String::from_utf8(said.stdout).unwrap();
     let total = format!("${:.4}", ANSWER * answers as f64);
-    let before = format!("asks: earlier tries: ${:.4} (", ANSWER * earlier as f64);
+    let before = format!("asks: 1 discarded try: ${:.4} (", ANSWER * earlier as f64);
     assert!(said.contains(&total), "{total}\n{said}");
     assert_eq!(said.contains(&before), earlier > 0, "{before}\n{said}");
 }
@@ -98,7 +98,7 @@ fn a_killed_try_is_paid_for_and_counts_for_nothing_else() {
     assert_eq!(billed(&fake), 1);
     let said = stage.run(["report", out.to_str().unwrap()], 0);
     let said = String::from_utf8(said.stdout).unwrap();
-    assert!(said.starts_with("incomplete: 0 of 1 trials have a verdict\n"), "{said}");
+    assert!(said.starts_with("incomplete: 0 of 1 trial has a verdict\n"), "{said}");
     assert!(said.contains(&format!("${ANSWER:.4}")), "paid, though it has not ended: {said}");
 
     stage.run(["resume", out.to_str().unwrap()], 0);

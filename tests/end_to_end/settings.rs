@@ -443,10 +443,10 @@ fn what_no_request_could_carry_is_refused() {
             "models.\"m-1.5\".base_url",
             "script nofile.json",
         ),
-        ("[budget]", "cost_usd = 1", "budget.cost_usd", "no price is known of the model"),
-        ("[budget.run]", "cost_usd = 1", "budget.run.cost_usd", "no price is known"),
-        ("[budget.arm]", "cost_usd = 1", "budget.arm.cost_usd", "no price is known"),
-        ("[arms.budget]", "cost_usd = 1", "arms.0.budget.cost_usd", "no price is known"),
+        ("[budget]", "cost_usd = 1", "budget.cost_usd", "no price is configured for"),
+        ("[budget.run]", "cost_usd = 1", "budget.run.cost_usd", "no price is configured"),
+        ("[budget.arm]", "cost_usd = 1", "budget.arm.cost_usd", "no price is configured"),
+        ("[arms.budget]", "cost_usd = 1", "arms.0.budget.cost_usd", "no price is configured"),
     ] {
         let text = with(head, lines).replace("[endpoints.mine]\n", "").replace(MINE, "");
         let said = told(&stage, &text, &[]);

@@ -53,7 +53,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The run configuration, a TOML file.
+    /// The run configuration, a TOML file; or `demo`, which comes with the program.
     pub config: PathBuf,
     /// The run directory, new or empty. Default: `runs/<configuration>-<time>`.
     #[arg(long)]
@@ -160,10 +160,11 @@ pub enum TasksAction {
     /// One line a task.
     List(Dataset),
     /// One task, to be read.
-    #[command(override_usage = "proctor tasks show <ID> --tasks <DATASET>...")]
+    #[command(override_usage = "proctor tasks show <ID> --tasks <DATASET>...\n       \
+                                proctor tasks show --tasks <DATASET>... <ID>")]
     Show {
-        /// The task's id.
-        id: String,
+        /// The task's id; it may stand behind the datasets too.
+        id: Option<String>,
         /// Show the solution too.
         #[arg(long)]
         gold: bool,
@@ -178,14 +179,14 @@ pub enum TasksAction {
         #[command(flatten)]
         dataset: Dataset,
         /// How many times.
-        #[arg(long, default_value_t = 1)]
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         repeat: u32,
         #[arg(long, value_enum, default_value_t = Kind::Native)]
         sandbox: Kind,
         /// Trials at once.
-        #[arg(long, default_value_t = 2)]
-        jobs: usize,
-        /// Keep the run here.
+        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        jobs: u32,
+        /// Keep the run here. Default: it is kept where something failed, and its folder named.
         #[arg(long)]
         out: Option<PathBuf>,
         /// Write a flake certificate: flaky and resource-sensitive tests, seconds, memory. Needs

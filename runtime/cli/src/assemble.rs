@@ -2,31 +2,29 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
-    Cancel, Capacity, Environments, FrozenTests, LeakChecks, Plan, PlannedTask, Progress,
+    Cancel, Capacity, Environments, FrozenTests, LeakChecks, Plan, Progress,
     RetryPolicy, RunContext, SharedMeters, Verdicts,
 };
-use proctor_egress::{Egress, Policy};
+use proctor_egress::Egress;
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::{Backend, Machine};
 use proctor_setup::Sources;
-use proctor_types::{Arm, Fault, FlakePolicy, Layer, NetworkMode, RunRecord, SandboxKind};
+use proctor_types::{Arm, Fault, FlakePolicy, Layer, RunRecord, SandboxKind, sha256_hex};
+use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    config::{ConfigFile, GradingFile},
+    config::{GradingFile, REPLAY, SCRIPT},
     error::{CommandError, UserError},
 };
-
-/// The prefix of a base URL that names a script instead of an endpoint.
-pub const SCRIPT: &str = "script:";
 
 /// Starts one back end and removes what dead runtimes left behind on it.
 pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
@@ -51,19 +49,6 @@ pub async fn backends(
         backends.insert(kind, backend(kind, cache).await?);
     }
     Ok(backends)
-}
-
-/// Makes the path of every `script:FILE` absolute, from the current folder or else from `beside`:
-/// a run is resumed from anywhere, and rate limits find the script by its address.
-pub fn place_scripts(file: &mut ConfigFile, beside: &Path) {
-    let models = file.models.values_mut().map(|model| &mut model.base_url);
-    for base_url in models.chain(file.endpoints.values_mut().map(|table| &mut table.base_url)) {
-        let Some(script) = base_url.strip_prefix(SCRIPT) else { continue };
-        let found = [Path::new(script).to_owned(), beside.join(script)];
-        if let Some(path) = found.iter().find_map(|path| path.canonicalize().ok()) {
-            *base_url = format!("{SCRIPT}{}", path.display());
-        }
-    }
 }
 
 /// Whether every arm's model can be asked as it is configured: its address, its key's variable, and
@@ -146,19 +131,6 @@ impl Scripts {
     }
 }
 
-/// Checks that each task's `blocked_urls` can be kept, where an arm opens a proxy at all.
-pub fn check_egress(arms: &[Arm], tasks: &[PlannedTask]) -> Result<(), UserError> {
-    for arm in arms.iter().filter(|arm| arm.network.mode != NetworkMode::Closed) {
-        for planned in tasks {
-            Policy::new(&arm.network, &planned.task).map_err(|why| {
-                UserError::new(format!("task {}: {why}", planned.task.id))
-                    .hint("docs/egress.md has the grammar")
-            })?;
-        }
-    }
-    Ok(())
-}
-
 /// Whether a patch that was graded already, by this grader in the same environment, is graded again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grading {
@@ -210,6 +182,26 @@ pub fn capacity(
     }
 }
 
+/// The trajectory of each arm that replays one. The arm knows it by content, the configuration by path.
+fn replays(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
+    let arms = record.config.get("arms").and_then(Value::as_array);
+    let mut found = BTreeMap::new();
+    for written in arms.into_iter().flatten() {
+        let text = |key: &str| written.get(key).and_then(Value::as_str);
+        let (Some(name), Some(path)) = (text("name"), text("replay")) else { continue };
+        let Some(arm) = record.arms.iter().find(|arm| arm.name == name) else { continue };
+        let known = arm.settings.get(REPLAY).and_then(Value::as_str);
+        let bytes = std::fs::read(path)
+            .map_err(|error| UserError::new(format!("arm {name}: cannot read {path}: {error}")))?;
+        if known != Some(sha256_hex(&bytes).as_str()) {
+            let what = format!("arm {name}: {path} was changed since the run was planned");
+            return Err(UserError::new(what).hint("put the trajectory back, or start a new run"));
+        }
+        found.insert(name.to_owned(), path.into());
+    }
+    Ok(found)
+}
+
 /// Everything that the trials of a run share. `endpoints` are the rate limits of the configuration,
 /// as addressed as the plan is.
 pub fn context(
@@ -222,7 +214,8 @@ pub fn context(
     progress: UnboundedSender<Progress>,
 ) -> Result<RunContext, CommandError> {
     let blobs = Arc::new(run.blobs());
-    let granted = match run.read_run()?.config.get("grading") {
+    let record = run.read_run()?;
+    let granted = match record.config.get("grading") {
         Some(granted) => serde_json::from_value(granted.clone())?,
         None => GradingFile::default(),
     };
@@ -231,14 +224,7 @@ pub fn context(
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), proctor_scaffolds::builtin(name)?)))
         .collect();
-    let replay = plan
-        .arms
-        .iter()
-        .filter_map(|arm| {
-            let path = arm.settings.get("replay")?.as_str()?;
-            Some((arm.name.clone(), path.into()))
-        })
-        .collect();
+    let replay = replays(&record)?;
     let egress = Egress::new()
         .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress proxy: {error}")))?;
     let gateway = Gateway::new(PriceTable::shipped()?)?.rates(endpoints, RatePolicy::shipped()?);

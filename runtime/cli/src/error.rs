@@ -3,6 +3,7 @@
 use std::{fmt, process::ExitCode};
 
 use proctor_record::RecordError;
+use proctor_report::wrapped;
 
 /// What ended a command, with the exit status that the design fixes.
 #[derive(Debug)]
@@ -70,13 +71,48 @@ impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(UserError { what, hint }) => {
-                write!(f, "error: {what}")?;
+                f.write_str(&wrapped(&format!("error: {what}")))?;
                 match hint {
-                    Some(hint) => write!(f, "\n hint: {hint}"),
+                    Some(hint) => write!(f, "\n{}", wrapped(&format!(" hint: {hint}"))),
                     None => Ok(()),
                 }
             }
-            Self::Other(error) => write!(f, "error: {error:#}"),
+            Self::Other(error) => f.write_str(&wrapped(&format!("error: {}", said(error)))),
         }
+    }
+}
+
+/// An error with its causes. One that its cause's words already end (`#[error("...: {source}")]`) says
+/// them once.
+fn said(error: &anyhow::Error) -> String {
+    let mut out = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if out.is_empty() {
+            out = cause;
+        } else if !out.contains(&cause) {
+            out.push_str(": ");
+            out.push_str(&cause);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("run.json: cannot be read: {source}")]
+    struct Outer {
+        source: std::io::Error,
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let source = std::io::Error::other("the disk is gone");
+        let error = CommandError::from(Outer { source });
+        assert_eq!(error.to_string(), "error: run.json: cannot be read: the disk is gone");
+        let error = anyhow::anyhow!("inner").context("outer");
+        assert_eq!(CommandError::Other(error).to_string(), "error: outer: inner");
     }
 }

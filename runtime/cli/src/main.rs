@@ -2,12 +2,14 @@
 
 mod args;
 mod assemble;
+mod checks;
 mod commands;
 mod config;
 mod error;
 mod home;
 mod print;
 mod progress;
+mod shipped;
 mod tasks;
 
 use std::process::ExitCode;

@@ -1,18 +1,25 @@
 //! Live progress on stderr: one line for each thing that happened.
 
 use std::{
+    collections::BTreeSet,
     io::{IsTerminal, Write},
     time::Instant,
 };
 
 use proctor_core::Progress;
 use proctor_gateway::Waiting;
-use proctor_types::{Ending, PATCH_REJECTED, TrialId};
+use proctor_report::wrapped;
+use proctor_types::{Ending, PATCH_REJECTED, TrialId, plural};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Prints progress until the run lets go of its sender. Steps are shown on a terminal only, where
-/// they overwrite each other; a log gets one line an event. `done` trials had their verdict before.
-pub async fn watch(mut events: UnboundedReceiver<Progress>, mut done: usize, trials: usize) {
+/// they overwrite each other; a log gets one line an event. `done` trials had their verdict before; one
+/// that is graded again counts once.
+pub async fn watch(
+    mut events: UnboundedReceiver<Progress>,
+    mut done: BTreeSet<TrialId>,
+    trials: usize,
+) {
     let begun = Instant::now();
     let terminal = std::io::stderr().is_terminal();
     while let Some(event) = events.recv().await {
@@ -59,7 +66,8 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut done: usize, tri
                 format!("{}: {fault}; {next}", name(&trial, &arm))
             }
             Progress::Ended { trial, arm, outcome } => {
-                let (ending, steps) = (outcome.ending.name(), outcome.spent.steps);
+                let ending = outcome.ending.name();
+                let steps = plural(outcome.spent.steps, "step");
                 let why = match &outcome.ending {
                     Ending::ModelRefused { why } | Ending::ScaffoldExited { why } => {
                         format!(": {why}")
@@ -70,23 +78,24 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut done: usize, tri
                     seconds if seconds >= 1.0 => format!(", {seconds:.0} s of waits"),
                     _ => String::new(),
                 };
-                format!("{}: {ending} after {steps} steps{waited}{why}", name(&trial, &arm))
+                format!("{}: {ending} after {steps}{waited}{why}", name(&trial, &arm))
             }
             Progress::Graded { trial, arm, verdict } => {
-                done += 1;
+                done.insert(trial.clone());
                 let word = if verdict.resolved { "resolved" } else { "not resolved" };
                 let rate = verdict.passed_rate * 100.0;
                 let name = name(&trial, &arm);
                 let rejected = verdict.evidence.iter().find(|one| one.kind == PATCH_REJECTED);
                 let why = rejected.map_or_else(String::new, |one| format!(": {}", one.what));
-                format!("{name}: {word}, {rate:.0} % passed ({done}/{trials}){why}")
+                format!("{name}: {word}, {rate:.0} % passed ({}/{trials}){why}", done.len())
             }
             Progress::GradingFailed { trial, arm, fault } => {
                 format!("{}: no verdict: {fault}", name(&trial, &arm))
             }
         };
         let clear = if terminal { "\r\x1b[K" } else { "" };
-        eprintln!("{clear}[{:7.2} s] {text}", begun.elapsed().as_secs_f64());
+        let line = format!("[{:7.2} s] {text}", begun.elapsed().as_secs_f64());
+        eprintln!("{clear}{}", wrapped(&line));
     }
 }
 

@@ -9,6 +9,7 @@ use proctor_core::PlannedTask;
 use proctor_datasets::{Hub, Loaded};
 use proctor_sandbox_api::Backend;
 use proctor_setup::Sources;
+use proctor_types::Task;
 
 use crate::error::{CommandError, UserError};
 
@@ -16,37 +17,28 @@ use crate::error::{CommandError, UserError};
 const BUILT: &str = "tasks";
 
 /// Reads what some patterns name: files, folders, globs, datasets of the hub.
-pub async fn read(patterns: &[String], beside: &Path, cache: &Path) -> Result<Loaded, UserError> {
-    let patterns: Vec<_> = patterns.iter().map(|pattern| placed(pattern, beside)).collect();
+/// Relative ones start from the current folder.
+pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
     let hub = Hub::of_this_host(cache.join("hub"));
-    proctor_datasets::load_with(&patterns, Path::new("."), &hub).await.map_err(|error| {
+    proctor_datasets::load_with(patterns, Path::new("."), &hub).await.map_err(|error| {
         UserError::new(error.to_string()).hint(
-            "name files that are there, from the current folder or else from the \
-                 configuration's, or a dataset: docs/datasets.md",
+            "name files that are there, or a dataset (docs/datasets.md); in a configuration paths \
+             start from its own folder or else from the current one",
         )
     })
 }
 
-/// Loads every task of some patterns, in order. Rows that cannot be read are named together and
-/// end the command: a benchmark with silently fewer tasks is another benchmark.
-pub async fn load(
-    patterns: &[String],
-    beside: &Path,
-    cache: &Path,
-    backend: &Arc<dyn Backend>,
-) -> Result<Vec<PlannedTask>, CommandError> {
-    built(whole(patterns, beside, cache).await?, cache, backend).await
-}
-
-/// Reads what some patterns name, where it is whole and not empty; nothing is built.
-pub async fn whole(patterns: &[String], beside: &Path, cache: &Path) -> Result<Loaded, UserError> {
+/// Reads what some patterns name, where it is whole and not empty; nothing is built. Rows that cannot be
+/// read are named together and end the command: a benchmark with silently fewer tasks is another one.
+pub async fn whole(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
     if patterns.is_empty() {
         return Err(UserError::new("no tasks are named").hint("name a file, a glob or a dataset"));
     }
-    let loaded = read(patterns, beside, cache).await?;
+    let loaded = read(patterns, cache).await?;
     if !loaded.bad.is_empty() {
         let rows: Vec<_> = loaded.bad.iter().map(ToString::to_string).collect();
-        return Err(UserError::new(rows.join("\n")).hint("correct or remove these rows"));
+        let rows = listed(rows);
+        return Err(UserError::new(rows).hint("correct or remove these rows"));
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
         return Err(UserError::new(format!("no task in {}", patterns.join(", ")))
@@ -55,17 +47,35 @@ pub async fn whole(patterns: &[String], beside: &Path, cache: &Path) -> Result<L
     Ok(loaded)
 }
 
+/// Rows of a list that are told in full; a file of another format would fill the terminal.
+const TOLD: usize = 20;
+
+/// One a line, the first of many.
+pub fn listed(mut rows: Vec<String>) -> String {
+    let more = rows.len().saturating_sub(TOLD);
+    rows.truncate(TOLD);
+    if more > 0 {
+        rows.push(format!("and {more} more"));
+    }
+    rows.join("\n")
+}
+
+/// The tasks of what was read, without those that recipes would make.
+pub fn planned(loaded: &Loaded) -> std::io::Result<Vec<PlannedTask>> {
+    let planned = |task: &Task| {
+        let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
+        Ok(PlannedTask { task: Arc::new(task.clone()), base_dir })
+    };
+    loaded.tasks.iter().map(planned).collect()
+}
+
 /// The tasks of what was read, recipes among them built.
 pub async fn built(
     loaded: Loaded,
     cache: &Path,
     backend: &Arc<dyn Backend>,
 ) -> Result<Vec<PlannedTask>, CommandError> {
-    let mut tasks = Vec::new();
-    for task in &loaded.tasks {
-        let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
-        tasks.push(PlannedTask { task: Arc::new(task.clone()), base_dir });
-    }
+    let mut tasks = planned(&loaded)?;
     let sources = Sources::new(cache.join("sources"));
     for located in loaded.recipes {
         let name = located.recipe.id.clone();
@@ -88,26 +98,4 @@ pub async fn built(
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     path.canonicalize()
-}
-
-/// A pattern as it stands, unless only the folder of the configuration has what it names.
-fn placed(pattern: &str, beside: &Path) -> String {
-    if pattern.starts_with("hf://") {
-        return pattern.to_owned();
-    }
-    let there = beside.join(pattern);
-    if !stem(Path::new(pattern)).exists() && stem(&there).exists() {
-        return there.to_string_lossy().into_owned();
-    }
-    pattern.to_owned()
-}
-
-/// The part of a pattern before its first wildcard.
-fn stem(pattern: &Path) -> PathBuf {
-    let text = pattern.to_string_lossy();
-    let without_options = text.split('#').next().unwrap_or(&text);
-    Path::new(without_options)
-        .components()
-        .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']))
-        .collect()
 }

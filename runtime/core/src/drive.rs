@@ -233,7 +233,7 @@ impl Try<'_> {
         })
     }
 
-    /// For `replay`: the same task and attempt in the run, or the trajectory file, that the arm names.
+    /// For `replay`: the trajectory that the arm names.
     fn replay(&self) -> Option<std::path::PathBuf> {
         self.context.replay.get(&self.arm.name).cloned()
     }

@@ -41,7 +41,7 @@ pub struct RunContext {
     pub unreliable: BTreeMap<String, BTreeSet<String>>,
     pub flaky: FlakePolicy,
     pub retry: RetryPolicy,
-    /// For the `replay` scaffold: arm name to the trajectory's run.
+    /// For the `replay` scaffold: arm name to its trajectory.
     pub replay: BTreeMap<String, PathBuf>,
     pub progress: UnboundedSender<Progress>,
     pub cancel: Cancel,
@@ -50,7 +50,7 @@ pub struct RunContext {
 impl RunContext {
     pub fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
         self.backends.get(&kind).ok_or_else(|| {
-            Fault::new(Layer::Sandbox, format!("no {kind:?} back end was started"))
+            Fault::new(Layer::Sandbox, format!("no {kind} back end was started"))
                 .hint("run `proctor doctor`")
         })
     }

@@ -62,7 +62,7 @@ impl fmt::Display for BadRow {
 /// Nothing could be loaded at all: the user's mistake, in the user's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetError {
-    #[error("`{pattern}` matches no file below {base}")]
+    #[error("`{pattern}` matches no file{}", below(pattern, base))]
     NoMatch { pattern: String, base: PathBuf },
     #[error("`{pattern}` is not a valid pattern: {why}")]
     BadPattern { pattern: String, why: String },
@@ -82,6 +82,15 @@ pub enum DatasetError {
     Folder { folder: PathBuf, why: String },
     #[error("`ids={file}`: {why}")]
     Ids { file: PathBuf, why: String },
+}
+
+/// Where a relative pattern was looked for.
+fn below(pattern: &str, base: &Path) -> String {
+    if Path::new(pattern).is_absolute() {
+        return String::new();
+    }
+    let base = base.canonicalize().unwrap_or_else(|_| base.to_path_buf());
+    format!(" below {}", base.display())
 }
 
 /// What went wrong inside one row, before its place is known.

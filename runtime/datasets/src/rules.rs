@@ -53,9 +53,15 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
             complain(field, "is empty; leave the key out instead".into());
         }
     }
-    // A benchmark may keep its solution to itself, as FeatureBench does on level 2.
-    if task.mask.is_none() && task.gold.is_none() && task.benchmark.is_none() {
-        complain("gold", "is missing, and there is no mask to reverse".into());
+    // Neither gold nor mask is no complaint: benchmarks keep their solutions to themselves. What needs
+    // one (an arm of `gold`, a validation) refuses the task by name.
+    if let Some(resources) = &task.resources {
+        if resources.cpus.is_some_and(|cpus| !(cpus.is_finite() && cpus > 0.0)) {
+            complain("resources.cpus", "must be a number above 0".into());
+        }
+        if resources.memory_mb == Some(0) {
+            complain("resources.memory_mb", "must be above 0".into());
+        }
     }
     for key in task.env.keys() {
         if key.is_empty() || key.contains(['=', '\0']) {

@@ -159,7 +159,7 @@ pub(crate) fn judge(canaries: &[Canary], run: &TestRun) -> Vec<Evidence> {
         let failed = |status: &TestStatus| matches!(status, TestStatus::Failed | TestStatus::Error);
         let statuses = of(&canary.file);
         if let Some(status) = statuses.iter().find(|s| !failed(s) && **s != TestStatus::Missing) {
-            found.push(note(evidence::CANARY_PASSED, format!("{what}: {status:?}").to_lowercase()));
+            found.push(note(evidence::CANARY_PASSED, format!("{what}: {status}").to_lowercase()));
         } else if run.complete && (statuses.is_empty() || statuses.contains(&TestStatus::Missing)) {
             found.push(note(evidence::CANARY_MISSING, what));
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proctor_sandbox_api::{Command, SandboxHandle, wire::RawPath};
+use proctor_sandbox_api::{Command, SandboxHandle, ending_of, wire::RawPath};
 use proctor_types::{Fault, Layer};
 use serde::Deserialize;
 
@@ -67,7 +67,7 @@ pub(crate) async fn isolated(
     if !done.success() {
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing on standard error");
-        return Err(fault(launch, format!("it does not run ({:?}): {last}", done.exited.code)));
+        return Err(fault(launch, format!("it does not run ({}): {last}", ending_of(&done.exited))));
     }
     Ok(done.stdout.head)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_sandbox_api::{Captured, Command, SandboxHandle, wire::Exited};
-use proctor_types::{Evidence, Fault, TestStatus};
+use proctor_types::{Evidence, Fault, TestStatus, plural};
 use serde::Serialize;
 
 use crate::{
@@ -181,7 +181,11 @@ impl Session<'_> {
     fn completeness(&self, records: &Records, exit: &Exited, evidence: &mut Vec<Evidence>) -> bool {
         let before = evidence.len();
         if records.garbage > 0 {
-            let what = format!("{} lines, the first {:?}", records.garbage, records.garbage_sample);
+            let what = format!(
+                "{}, the first {:?}",
+                plural(records.garbage, "line"),
+                records.garbage_sample
+            );
             evidence.push(note(evidence::RESULTS_PIPE_GARBAGE, what));
         }
         if exit.timed_out {
@@ -192,7 +196,7 @@ impl Session<'_> {
         }
         let complete = evidence.len() == before && records.begin().is_some();
         if exit.left_behind > 0 {
-            let what = format!("{} processes, killed", exit.left_behind);
+            let what = format!("{}, killed", plural(exit.left_behind, "process"));
             evidence.push(note(evidence::LEFT_BEHIND, what));
         }
         complete
@@ -222,7 +226,7 @@ fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
         ));
     }
     (count != end.count).then(|| {
-        note(evidence::EXIT_MISMATCH, format!("{count} records, but the end counts {}", end.count))
+        note(evidence::EXIT_MISMATCH, format!("{}, but the end counts {}", plural(count, "record"), end.count))
     })
 }
 

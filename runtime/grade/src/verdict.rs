@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
     Evidence, Fault, Integrity, PolicyVerdict, Task, TestGroup, TestStatus, VERDICT_SCHEMA, Verdict,
+    plural,
 };
 
 use crate::{
@@ -66,11 +67,11 @@ pub(crate) fn draw_up(
 fn why(f2p: &TestGroup, p2p: &TestGroup) -> (bool, String) {
     let total = |group: &TestGroup| group.passed.len() + group.failed.len();
     let said = format!(
-        "{} of {} fail-to-pass and {} of {} pass-to-pass tests passed",
+        "{} of {} and {} of {} passed",
         f2p.passed.len(),
-        total(f2p),
+        plural(total(f2p), "fail-to-pass test"),
         p2p.passed.len(),
-        total(p2p)
+        plural(total(p2p), "pass-to-pass test"),
     );
     (f2p.failed.is_empty() && p2p.failed.is_empty(), said)
 }

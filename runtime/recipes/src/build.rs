@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use proctor_datasets::Recipe;
 use proctor_sandbox_api::{Backend, host_base};
 use proctor_setup::Sources;
-use proctor_types::{Task, path_component, sha256_hex};
+use proctor_types::{Task, path_component, plural, sha256_hex};
 
 use crate::{Frozen, RecipeError, draft, freeze};
 
@@ -41,9 +41,9 @@ pub async fn build_cached(
     let draft = draft(recipe, sources).await?;
     let Frozen { task, flaky, left_out } = freeze(draft, backend, sources, tell).await?;
     tell(&format!(
-        "{} fail-to-pass and {} pass-to-pass tests; {} flaky and {} others left out",
-        task.fail_to_pass.len(),
-        task.pass_to_pass.len(),
+        "{}, {}; left out: {} flaky, {} for other reasons",
+        plural(task.fail_to_pass.len(), "fail-to-pass test"),
+        plural(task.pass_to_pass.len(), "pass-to-pass test"),
         flaky.len(),
         left_out.len()
     ));

@@ -7,9 +7,9 @@ use std::{
 
 use proctor_grade::{TestPlan, TestRun, run_tests};
 use proctor_record::patch;
-use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, wire::RawPath};
+use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, ending_of, wire::RawPath};
 use proctor_setup::{ApplyError, Sources, apply_patch, layer_spec};
-use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus};
+use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, plural};
 
 use crate::{Draft, RecipeError};
 
@@ -76,8 +76,8 @@ pub async fn freeze(
     if sorted.fail_to_pass.is_empty() {
         let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
         let seen = format!(
-            "{} tests passed on both sides, {} were left out, {} were flaky",
-            sorted.pass_to_pass.len(),
+            "{} passed on both sides; left out: {}; flaky: {}",
+            plural(sorted.pass_to_pass.len(), "test"),
             sorted.left_out.len(),
             sorted.flaky.len()
         );
@@ -135,7 +135,7 @@ fn ended(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
     let log = String::from_utf8_lossy(&run.log);
     let tail: Vec<&str> = log.lines().rev().take(5).collect();
     let tail: Vec<&str> = tail.into_iter().rev().collect();
-    let why = format!("{:?}; its last lines: {}", run.exit, tail.join(" | "));
+    let why = format!("{}; its last lines: {}", ending_of(&run.exit), tail.join(" | "));
     Err(RecipeError::Incomplete { run: which, why })
 }
 

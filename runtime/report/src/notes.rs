@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use proctor_types::{ArmId, Integrity};
+use proctor_types::{ArmId, Integrity, noun_of, plural};
 
 use crate::{Report, TaskReport, text::percent};
 
@@ -13,10 +13,11 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
     };
     for arm in report.arms.iter().filter(|arm| !arm.complete) {
         note(&format!(
-            "{}: incomplete, {} of {} trials have no verdict; resolved is between {} and {}.",
+            "{}: incomplete, {} of {} {} no verdict; resolved is between {} and {}.",
             arm.name,
             arm.trials - arm.graded,
-            arm.trials,
+            plural(arm.trials, "trial"),
+            if arm.trials == 1 { "has" } else { "have" },
             percent(arm.resolved_bounds.lower),
             percent(arm.resolved_bounds.upper),
         ));
@@ -26,35 +27,37 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
     }
     for arm in report.arms.iter().filter(|arm| arm.earlier_tries.is_paid()) {
         let earlier = arm.earlier_tries;
-        let tokens = format!("{} tokens in, {} out", earlier.input, earlier.output);
-        let tries = if earlier.tries == 1 { "try" } else { "tries" };
+        let tokens = format!("{} in, {} out", plural(earlier.input, "token"), earlier.output);
         note(&format!(
-            "{}: earlier tries: ${:.4} ({tokens}) for {} {tries} that do not count; paid, and in no mean.",
-            arm.name, earlier.cost_usd, earlier.tries
+            "{}: {}: ${:.4} ({tokens}), billed, excluded from means.",
+            arm.name,
+            plural(earlier.tries, "discarded try"),
+            earlier.cost_usd,
         ));
     }
     for arm in report.arms.iter().filter(|arm| arm.side.requests > 0) {
         let side = arm.side;
-        let tokens = format!("{} tokens in, {} out", side.input, side.output);
-        note(&format!("{}: {} side requests, {tokens}; no steps.", arm.name, side.requests));
+        let tokens = format!("{} in, {} out", plural(side.input, "token"), side.output);
+        let requests = plural(side.requests, "side request");
+        note(&format!("{}: {requests}, {tokens}; no steps.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
         let grace = arm.grace;
-        let tokens =
-            format!("{} tokens in, {} out, ${:.4}", grace.input, grace.output, grace.cost_usd);
-        let answers = grace.answers;
-        note(&format!("{}: {answers} answers after the limit, counted apart: {tokens}.", arm.name));
+        let (input, cost) = (plural(grace.input, "token"), grace.cost_usd);
+        let tokens = format!("{input} in, {} out, ${cost:.4}", grace.output);
+        let answers = plural(grace.answers, "answer");
+        note(&format!("{}: {answers} after the limit, counted apart: {tokens}.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.waited_seconds.total >= 1.0) {
         let waited = arm.waited_seconds.total;
         note(&format!("{}: waited {waited:.0} s for the endpoint, no working time.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.outgrown > 0) {
-        let trials = if arm.outgrown == 1 { "trial" } else { "trials" };
+        let trials = plural(arm.outgrown, "trial");
         note(&format!(
-            "{}: outgrown in {} {trials}: an answer was larger than its request allowed; limits on \
+            "{}: outgrown in {trials}: an answer was larger than its request allowed; limits on \
              tokens and cost may be passed by more than the last answer.",
-            arm.name, arm.outgrown
+            arm.name
         ));
     }
     for arm in report.arms.iter().filter(|arm| !arm.paid.cost_known) {
@@ -65,8 +68,8 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         ));
     }
     for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
-        let calls = if arm.malformed_calls == 1 { "call" } else { "calls" };
-        note(&format!("{}: {} tool {calls} could not be read.", arm.name, arm.malformed_calls));
+        let calls = plural(arm.malformed_calls, "tool call");
+        note(&format!("{}: {calls} could not be read.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.resolved_clean != arm.resolved) {
         note(&format!(
@@ -108,7 +111,8 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
     let faults: Vec<_> =
         report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?))).collect();
     if !faults.is_empty() {
-        note("Infrastructure faults (no failure of an arm):");
+        let word = noun_of(faults.len(), "fault");
+        note(&format!("Infrastructure {word} (not counted against an arm):"));
     }
     for (trial, fault) in faults {
         note(&format!("  {}: {fault}", place(report, trial)));

@@ -5,10 +5,14 @@ use std::{
     fmt::Write as _,
 };
 
-use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
-use proctor_types::TaskId;
+use proctor_types::{TaskId, plural};
 
-use crate::{ArmReport, GroupReport, Report, TaskReport, notes::notes};
+use crate::{
+    ArmReport, GroupReport, Report, TaskReport,
+    lines::{filled, wrapped},
+    notes::notes,
+    table::{self, WIDTH, table},
+};
 
 /// So many tasks, and a table of groups is read even where each group is one task.
 const MANY_TASKS: usize = 10;
@@ -23,8 +27,9 @@ pub enum Groups {
     All,
 }
 
-/// A table of arms, one of tasks by arms, and then, apart, what is missing, broken or suspect. The
-/// first line says so where a verdict is missing. Plain text without colours; ends in a newline.
+/// What the arms reached, what they used, tasks by arms, and then, apart, what is missing, broken or
+/// suspect. The first line says so where a verdict is missing. Tables fit 80 columns. Plain text
+/// without colours; ends in a newline.
 pub fn text(report: &Report, shown: Groups) -> String {
     if report.arms.is_empty() {
         return "No trials.\n".into();
@@ -33,57 +38,70 @@ pub fn text(report: &Report, shown: Groups) -> String {
     if !report.complete() {
         let sum = |of: fn(&ArmReport) -> u64| report.arms.iter().map(of).sum::<u64>();
         let (graded, trials) = (sum(|arm| arm.graded), sum(|arm| arm.trials));
-        let _ = writeln!(out, "incomplete: {graded} of {trials} trials have a verdict");
+        let have = if trials == 1 { "has" } else { "have" };
+        let trials = plural(trials, "trial");
+        let _ = writeln!(out, "incomplete: {graded} of {trials} {have} a verdict");
     }
-    out.push_str(&arms(report));
-    out.push_str(MEANINGS);
-    out.push('\n');
+    out.push_str(&results(report));
+    out.push_str(&usage(report));
+    out.push_str(&filled(MEANINGS, WIDTH));
+    out.push_str("\n\n");
     out.push_str(&tasks(report));
     out.push_str(&groups(report, shown));
-    notes(report, &mut out);
+    let mut below = String::new();
+    notes(report, &mut below);
     for remark in &report.remarks {
-        let _ = writeln!(out, "{remark}");
+        let _ = writeln!(below, "{remark}");
     }
+    out.push_str(&wrapped(&below));
     out
 }
 
 /// What the heads mean.
-const MEANINGS: &str = "rate, F2P passed: of all trials; mean: of those that ended by themselves; \
-                        total: of all that was paid, earlier tries too.\n";
+const MEANINGS: &str = "resolved, rate, F2P passed: of all trials. Means exclude infrastructure \
+                        faults. Totals include retries.";
 
-fn arms(report: &Report) -> String {
+/// What each arm reached, and how its trials ended.
+fn results(report: &Report) -> String {
+    let headers = ["arm", "resolved", "rate", "F2P passed", "ended"];
+    let rows = report.arms.iter().map(|arm| {
+        vec![
+            arm.name.clone(),
+            format!("{}/{}", arm.resolved, arm.trials),
+            rate(arm),
+            percent(arm.passed_rate),
+            outcomes(arm),
+        ]
+    });
+    // The names on both edges read from the left, the numbers between them from the right.
+    table(&headers, rows, |column| (1..4).contains(&column))
+}
+
+/// What each arm used.
+fn usage(report: &Report) -> String {
     let headers = [
         "arm",
-        "resolved",
-        "rate",
-        "F2P passed",
         "steps\nmean",
         "steps\nmax",
         "tokens in\nmean",
         "out\nmean",
         "paid\ntotal",
         "wall\nmean",
-        "ended",
     ];
     let rows = report.arms.iter().map(|arm| {
         let about = if arm.usage_estimated { "~" } else { "" };
         let paid = arm.paid;
         vec![
             arm.name.clone(),
-            format!("{}/{}", arm.resolved, arm.trials),
-            rate(arm),
-            percent(arm.passed_rate),
             format!("{:.1}", arm.steps.mean),
             arm.steps.max.to_string(),
             format!("{about}{}", short(arm.tokens.input.mean)),
             format!("{about}{}", short(arm.tokens.output.mean)),
             if paid.cost_known { format!("{about}${:.4}", paid.cost_usd) } else { "?".into() },
             format!("{:.1} s", arm.wall_seconds.mean),
-            outcomes(arm),
         ]
     });
-    // The names on both edges read from the left, the numbers between them from the right.
-    table(&headers, rows, |column| column > 0 && column < headers.len() - 1)
+    table(&headers, rows, |column| column > 0)
 }
 
 fn tasks(report: &Report) -> String {
@@ -102,7 +120,7 @@ fn tasks(report: &Report) -> String {
         });
         [task.to_string()].into_iter().chain(cells).collect()
     });
-    table(&headers, rows, |_| false)
+    table::by_arms(&headers, rows.collect())
 }
 
 /// A table for each kind of group that any arm has and that is worth one, and one of pass@k.
@@ -134,7 +152,7 @@ fn groups(report: &Report, shown: Groups) -> String {
             [name.to_owned()].into_iter().chain(cells).collect()
         });
         out.push('\n');
-        out.push_str(&table(&headers, rows, |_| false));
+        out.push_str(&table::by_arms(&headers, rows.collect()));
     }
     let most = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys()).max();
     if let Some(&most) = most {
@@ -208,22 +226,4 @@ fn short(count: f64) -> String {
     } else {
         format!("{count:.0}")
     }
-}
-
-fn table(
-    headers: &[&str],
-    rows: impl Iterator<Item = Vec<String>>,
-    right: impl Fn(usize) -> bool,
-) -> String {
-    let align = |(column, text): (usize, String)| {
-        let side = if right(column) { CellAlignment::Right } else { CellAlignment::Left };
-        Cell::new(text).set_alignment(side)
-    };
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(headers.iter().map(|text| (*text).to_owned()).enumerate().map(align));
-    for row in rows {
-        table.add_row(row.into_iter().enumerate().map(align));
-    }
-    format!("{}\n", table.trim_fmt())
 }

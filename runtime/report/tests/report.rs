@@ -358,11 +358,11 @@ fn earlier_tries_are_paid_and_in_no_metric() {
     assert_eq!(report.tasks[0].earlier_tries.cost_usd, 0.25);
     let said = text(&report);
     for part in
-        ["$1.3500", "tools: earlier tries: $0.2500 (400 tokens in, 40 out) for 2 tries that do not"]
+        ["$1.3500", "tools: 2 discarded tries: $0.2500 (400 tokens in, 40 out), billed, excluded"]
     {
         assert!(said.contains(part), "{part}\n{said}");
     }
-    assert!(!text(&plain).contains("earlier tries:"));
+    assert!(!text(&plain).contains("discarded"));
 
     // A trial that was killed and not yet resumed has no outcome, and was paid for.
     let mut open = trial("tools", "t1", None, None);

@@ -20,7 +20,7 @@ pub async fn layer_spec(
     sources: &Sources,
     base_dir: &Path,
 ) -> Result<LayerSpec, Fault> {
-    let base = base(task, base_dir)?;
+    let base = base_of(task, base_dir)?;
     let workdir = RawPath::from(task.workdir.as_str());
     let source = match &task.source {
         None => None,
@@ -43,7 +43,11 @@ pub async fn layer_spec(
     })
 }
 
-fn base(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
+/// What a task's sandboxes start from. Nothing is fetched or built: a plan is checked by it.
+///
+/// # Errors
+/// A fault of the environment layer where an archive or a folder is not there.
+pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     let fault = |what: String| Fault::new(Layer::Environment, what).context(&task.id);
     match (&task.environment.image, &task.environment.base) {
         (Some(image), None) => {

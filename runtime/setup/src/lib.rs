@@ -8,7 +8,7 @@ mod source;
 mod workdir;
 
 pub use apply::{ApplyError, apply_patch};
-pub use environment::layer_spec;
+pub use environment::{base_of, layer_spec};
 pub use leak_check::{LayerFindings, Leak, LeakKind, LeakReport, Unseen};
 pub use source::Sources;
 pub use workdir::{prepare_for_driving, snapshot_request};

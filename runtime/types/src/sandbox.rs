@@ -9,6 +9,16 @@ pub enum SandboxKind {
     Docker,
 }
 
+impl std::fmt::Display for SandboxKind {
+    /// As a configuration writes it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Docker => "docker",
+        })
+    }
+}
+
 /// `[sandbox]`: a factor of the arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -21,6 +21,20 @@ pub enum TestStatus {
     Missing,
 }
 
+impl std::fmt::Display for TestStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Error => "error",
+            Self::Skipped => "skipped",
+            Self::Xfailed => "xfailed",
+            Self::Xpassed => "xpassed",
+            Self::Missing => "missing",
+        })
+    }
+}
+
 /// What a verdict is worth, the best first: of two, the later counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

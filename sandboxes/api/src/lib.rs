@@ -16,7 +16,7 @@ mod machine;
 
 pub use agent::{AGENT, agent_digest};
 pub use backend::{Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree};
-pub use command::{Captured, Command, Completed};
+pub use command::{Captured, Command, Completed, ending_of};
 pub use enforcement::{Enforcement, hint_of};
 pub use handle::{Incoming, SandboxError, SandboxHandle, SandboxStream};
 pub use machine::Machine;

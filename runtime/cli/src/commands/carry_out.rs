@@ -1,15 +1,20 @@
 //! Carries out a plan in a run directory: what `run`, `resume` and `tasks validate` share.
 
 use std::{
-    collections::BTreeMap, future::pending, path::Path, pin::pin, process::ExitCode, sync::Arc,
+    collections::BTreeMap,
+    future::pending,
+    path::Path,
+    pin::pin,
+    process::ExitCode,
+    sync::{Arc, LazyLock},
 };
 
 use proctor_core::{Dispatched, Plan, RunContext, dispatch};
 use proctor_gateway::EndpointRates;
 use proctor_record::RunDir;
-use proctor_report::Groups;
+use proctor_report::{Groups, wrapped};
 use proctor_sandbox_api::Backend;
-use proctor_types::{Arm, Fault, SandboxKind};
+use proctor_types::{Arm, Fault, SandboxKind, plural};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -26,15 +31,34 @@ use crate::{
 /// The exit status of a run that is done but in which some trials have no verdict.
 const INCOMPLETE: u8 = 3;
 /// As a shell counts a program that an interrupt ended.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
-/// Comes with ^C, or when something asks the process to end.
+/// Comes with ^C, when something asks the process to end, and when its terminal goes away.
 async fn interrupted() {
     let Ok(mut term) = signal(SignalKind::terminate()) else { return pending().await };
+    let hangup = async {
+        // What `nohup` started is to outlive its terminal: a handler would take that away.
+        match if ignores_hangup() { None } else { signal(SignalKind::hangup()).ok() } {
+            Some(mut hangup) => drop(hangup.recv().await),
+            None => pending().await,
+        }
+    };
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         _ = term.recv() => {}
+        () = hangup => {}
     }
+}
+
+/// Whether SIGHUP, the first of signals, was ignored when the process began.
+fn ignores_hangup() -> bool {
+    static IGNORED: LazyLock<bool> = LazyLock::new(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & 1 == 1)
+    });
+    *IGNORED
 }
 
 pub async fn carry_out(
@@ -56,7 +80,8 @@ pub async fn carry_out(
     proctor_gateway::tokens::load().await;
     let (tell, told) = mpsc::unbounded_channel();
     let trials = plan.trials();
-    let done = trials.iter().filter(|(id, ..)| run.trial_path(id).verdict().exists()).count();
+    let done = trials.iter().map(|(id, ..)| id);
+    let done = done.filter(|id| run.trial_path(id).verdict().exists()).cloned().collect();
     let watcher = tokio::spawn(progress::watch(told, done, trials.len()));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (grading, flakes);
@@ -75,7 +100,7 @@ pub async fn carry_out(
     };
     for end in &ends {
         if let Err(fault) = &end.end {
-            eprintln!("{}: {fault}", end.trial);
+            eprintln!("{}", wrapped(&format!("{}: {fault}", end.trial)));
         }
     }
     let halted = halted(&context, &plan, &ends);
@@ -83,7 +108,7 @@ pub async fn carry_out(
     drop(context);
     watcher.await?;
     for line in halted {
-        eprintln!("{line}");
+        eprintln!("{}", wrapped(&line));
     }
     if ends.iter().any(|end| matches!(end.end, Ok(None))) {
         eprintln!("`proctor resume {}` goes on from here", out.display());
@@ -113,11 +138,7 @@ fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<String>
     let halts = context.gateway.halts();
     halts
         .iter()
-        .map(|fault| {
-            let waits = stopped(fault);
-            let trials = if waits == 1 { "trial" } else { "trials" };
-            format!("halted: {fault}; {waits} {trials} not started")
-        })
+        .map(|fault| format!("halted: {fault}; {} not started", plural(stopped(fault), "trial")))
         .collect()
 }
 

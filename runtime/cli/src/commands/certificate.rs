@@ -51,7 +51,7 @@ pub fn tell(certificate: &Certificate) {
         for (id, seen) in &task.flaky {
             let seen: Vec<String> = seen
                 .iter()
-                .map(|(status, times)| format!("{} {times}x", format!("{status:?}").to_lowercase()))
+                .map(|(status, times)| format!("{status} {times}x"))
                 .collect();
             eprintln!("flaky: {}: {id}: {}", task.task, seen.join(", "));
         }
@@ -66,7 +66,7 @@ pub fn of_run(out: &Path) -> Result<Certificate, CommandError> {
     let run = RunDir::view(out)?;
     let record = run.read_run()?;
     let tasks = record.tasks.iter().map(|task| certify(&run, &record, task));
-    let backend = record.arms.first().map(|arm| format!("{:?}", arm.sandbox.kind).to_lowercase());
+    let backend = record.arms.first().map(|arm| arm.sandbox.kind.to_string());
     Ok(Certificate {
         schema_version: CERTIFICATE_SCHEMA,
         proctor: record.proctor.clone(),

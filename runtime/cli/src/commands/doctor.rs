@@ -15,7 +15,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
     let (mut works, mut fails) = (false, false);
     for kind in [SandboxKind::Native, SandboxKind::Docker] {
-        let name = format!("{kind:?}").to_lowercase();
+        let name = kind.to_string();
         let backend = match assemble::backend(kind, &cache).await {
             Ok(backend) => backend,
             Err(error) => {

@@ -7,13 +7,17 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{Capacity, Plan};
+use proctor_core::{Capacity, Plan, PlannedTask};
 use proctor_record::RunDir;
-use proctor_types::{Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, TrialId};
+use proctor_types::{
+    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, TrialId,
+};
+use serde_json::Value;
 
 use crate::{
     args::GradeArgs,
     assemble::{self, Grading},
+    checks,
     commands::{carry_out::carry_out, grade_log, predictions, resume::resume, run},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
@@ -23,6 +27,14 @@ use crate::{
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
     if let (Some(log), Some(task)) = (&args.log, &args.task) {
         return grade_log::grade_log(log, task);
+    }
+    let mut args = args;
+    // `--tasks` takes all words behind it, a run directory too.
+    if args.run.is_none()
+        && args.predictions.is_none()
+        && args.tasks.last().is_some_and(|last| Path::new(last).join("run.json").is_file())
+    {
+        args.run = args.tasks.pop().map(PathBuf::from);
     }
     match (&args.run, &args.predictions) {
         (Some(run), None) => regrade(run).await,
@@ -54,14 +66,33 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     resume(path, &[], Grading::Anew).await
 }
 
+/// What no grading could do with the tasks.
+fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(), UserError> {
+    let arm = Arm {
+        id: ArmId::new(""),
+        name: file.to_owned(),
+        scaffold: file.to_owned(),
+        model: None,
+        budget: Budget::default(),
+        sandbox: sandbox.clone(),
+        network: NetworkPolicy::default(),
+        leak_check: LeakCheckSpec::default(),
+        prompts: Value::Null,
+        settings: Value::Null,
+    };
+    checks::plan(&[arm], planned, "use --sandbox docker", &|_, _, error| error)
+}
+
 async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
     if args.tasks.is_empty() {
         return Err(UserError::new("--predictions needs --tasks").hint("name the dataset").into());
     }
     let cache = home::cache()?;
-    let backend = assemble::backend(args.sandbox.into(), &cache).await?;
-    let planned = tasks::load(&args.tasks, Path::new("."), &cache, &backend).await?;
     let sandbox = SandboxSpec { kind: args.sandbox.into(), ..SandboxSpec::default() };
+    let loaded = tasks::whole(&args.tasks, &cache).await?;
+    check(file, &sandbox, &tasks::planned(&loaded)?)?;
+    let backend = assemble::backend(sandbox.kind, &cache).await?;
+    let planned = tasks::built(loaded, &cache, &backend).await?;
     let backends = BTreeMap::from([(sandbox.kind, backend)]);
     let grading = config::GradingFile {
         certificate: args.certificate.clone(),

@@ -10,11 +10,11 @@ use std::{
 use proctor_core::earlier_tries;
 use proctor_record::RunDir;
 use proctor_report::{Groups, Report, TaskFacts, TrialResult};
-use proctor_types::{FlakePolicy, RunRecord, RunTask, TrialId};
+use proctor_types::{FlakePolicy, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
     args::Format,
-    assemble::SCRIPT,
+    config::SCRIPT,
     error::{CommandError, UserError},
     print::result,
 };
@@ -57,7 +57,7 @@ fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
     let record = RunDir::view(run)?.read_run()?;
     let mut remarks = BTreeSet::new();
     if record.tasks.iter().any(|task| task.host_bound) {
-        remarks.insert("Verdicts on a host base hold for this host.".to_owned());
+        remarks.insert("These tasks used this machine's Python: results may differ on another machine.".to_owned());
     }
     for arm in &record.arms {
         if let Some(model) = &arm.model
@@ -79,10 +79,11 @@ fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
             FlakePolicy::Count => "counted",
         };
         remarks.insert(format!(
-            "Graded by a flake certificate of {repeat} runs on {backend}: {tests} unreliable tests, \
-             {done}; {} of {} tasks are not certified.",
+            "Graded by a flake certificate of {} on {backend}: {}, {done}; not certified: {} of {}.",
+            plural(repeat, "run"),
+            plural(tests, "unreliable test"),
             uncertified.len(),
-            record.tasks.len()
+            plural(record.tasks.len(), "task")
         ));
     }
     Ok(remarks)

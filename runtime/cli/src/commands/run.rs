@@ -8,37 +8,38 @@ use std::{
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::RunDir;
-use proctor_types::{Arm, RUN_SCHEMA, RunRecord, RunTask};
+use proctor_types::{Arm, RUN_SCHEMA, RunRecord, RunTask, plural};
 use serde_json::json;
 
 use crate::{
     args::RunArgs,
     assemble::{self, Flakes, Grading},
+    checks,
     commands::{carry_out::carry_out, certificate},
-    config::{self, ConfigFile},
+    config::{self, ConfigFile, RunConfig, Written},
     error::{CommandError, UserError},
-    home, print, tasks,
+    home, print, shipped, tasks,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
-    let (mut file, written) = config::read(&args.config, &args.set)?;
+    let cache = home::cache()?;
+    let config = shipped::find(&args.config, &cache)?;
+    let (mut file, written) = config::read(&config, &args.set)?;
     if let Some(model) = &args.model {
         config::put_model(&mut file, model)?;
     }
-    assemble::place_scripts(&mut file, args.config.parent().unwrap_or(Path::new(".")));
     let resolved = config::resolve(
         file,
         &written,
         &|name| proctor_scaffolds::builtin(name),
         proctor_scaffolds::names(),
     )?;
-    let cache = home::cache()?;
-    let beside = args.config.parent().unwrap_or(Path::new("."));
     if args.dry_run {
         // Recipes are named, not built: a look at a plan starts nothing.
-        let loaded = tasks::whole(&resolved.file.tasks, beside, &cache)
+        let loaded = tasks::whole(&resolved.file.tasks, &cache)
             .await
             .map_err(|error| written.about(&["tasks"], error))?;
+        check(&resolved, &written, &tasks::planned(&loaded)?)?;
         let named = loaded.tasks.iter().map(|task| task.id.to_string());
         let recipes = loaded.recipes.iter().map(|located| located.recipe.id.clone());
         show_plan(
@@ -57,16 +58,16 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         let key = if keyed { "key_env" } else { "base_url" };
         written.about(&["models", model, key], error)
     })?;
+    let loaded = tasks::whole(&resolved.file.tasks, &cache).await;
+    let loaded = loaded.map_err(|error| written.about(&["tasks"], error))?;
+    // Before a back end is asked for anything: recipes build for minutes.
+    check(&resolved, &written, &tasks::planned(&loaded)?)?;
     let backends = assemble::backends(&resolved.arms, &cache).await?;
     let Some(first) = backends.values().next() else {
         return Err(UserError::new("no arm names a sandbox").into());
     };
-    let loaded = tasks::load(&resolved.file.tasks, beside, &cache, first).await;
-    let tasks = loaded.map_err(|error| match error {
-        CommandError::User(error) => written.about(&["tasks"], error).into(),
-        other => other,
-    })?;
-    assemble::check_egress(&resolved.arms, &tasks)?;
+    let tasks = tasks::built(loaded, &cache, first).await?;
+    check(&resolved, &written, &tasks)?;
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
     let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks)?;
     let plan = Plan {
@@ -75,6 +76,35 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         attempts: resolved.file.attempts,
     };
     carry_out(run, plan, resolved.file.jobs, backends, &cache, Grading::Once, flakes).await
+}
+
+/// What no trial of the plan could do, told by the arm's line.
+fn check(
+    resolved: &RunConfig,
+    written: &Written,
+    tasks: &[PlannedTask],
+) -> Result<(), UserError> {
+    let index = |arm: &Arm| resolved.arms.iter().position(|one| one.id == arm.id).unwrap_or(0);
+    checks::plan(
+        &resolved.arms,
+        tasks,
+        "write kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker",
+        &|arm, key, error| {
+            let index = index(arm).to_string();
+            let path = match key.split_once('.') {
+                Some((table, key)) => written.of_arm(&index, table, key),
+                None => vec!["arms", &index, key],
+            };
+            written.about(&path, error)
+        },
+    )?;
+    for (index, arm) in resolved.file.arms.iter().enumerate() {
+        if let Some(trajectory) = &arm.replay {
+            checks::replay(trajectory, tasks)
+                .map_err(|error| written.about(&["arms", &index.to_string(), "replay"], error))?;
+        }
+    }
+    Ok(())
 }
 
 /// `runs/<configuration>-<seconds since the epoch>`.
@@ -143,10 +173,10 @@ fn run_task(planned: &PlannedTask) -> RunTask {
 fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<()> {
     let mut text = String::new();
     for arm in arms {
-        let kind = format!("{:?}", arm.sandbox.kind).to_lowercase();
+        let kind = arm.sandbox.kind;
         let model = arm.model.as_ref().map_or("no model", |model| &model.name);
         let steps =
-            arm.budget.steps.map_or("no step limit".into(), |steps| format!("{steps} steps"));
+            arm.budget.steps.map_or("no step limit".into(), |steps| plural(steps, "step"));
         let (id, name, scaffold) = (arm.id.as_str(), &arm.name, &arm.scaffold);
         text += &format!("arm  {id:.12}  {name}: {scaffold}, {model}, {steps}, {kind}\n");
     }
@@ -154,7 +184,12 @@ fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<(
         text += &format!("task {task}\n");
     }
     let trials = arms.len() * tasks.len() * attempts as usize;
-    let (tasks, arms) = (tasks.len(), arms.len());
-    text += &format!("{trials} trials: {tasks} tasks x {arms} arms x {attempts}\n");
+    text += &format!(
+        "{}: {} x {} x {}\n",
+        plural(trials, "trial"),
+        plural(tasks.len(), "task"),
+        plural(arms.len(), "arm"),
+        plural(attempts, "attempt")
+    );
     print::result(&text)
 }

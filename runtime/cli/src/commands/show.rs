@@ -1,13 +1,13 @@
 //! `proctor tasks list` and `show`: a dataset for people to read.
 
-use std::{fmt::Write as _, path::Path, process::ExitCode};
+use std::{fmt::Write as _, process::ExitCode};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use proctor_datasets::BadRow;
-use proctor_types::{SandboxKind, Task};
+use proctor_types::{SandboxKind, Task, plural};
 
 use crate::{
-    assemble,
+    assemble, config,
     error::{CommandError, UserError},
     home, print, tasks,
 };
@@ -18,7 +18,7 @@ const BAD_ROWS: u8 = 2;
 /// All good tasks of some patterns, and what is wrong with the rest.
 async fn read(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandError> {
     let cache = home::cache()?;
-    let mut loaded = tasks::read(patterns, Path::new("."), &cache).await?;
+    let mut loaded = tasks::read(patterns, &cache).await?;
     let bad = std::mem::take(&mut loaded.bad);
     // Only recipes have to be built, and only for building is a sandbox needed.
     if loaded.recipes.is_empty() {
@@ -45,26 +45,43 @@ pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
             number(task.pass_to_pass.len()),
         ]);
     }
-    print::result(&format!("{table}\n{} tasks\n", tasks.len()))?;
+    print::result(&format!("{table}\n{}\n", plural(tasks.len(), "task")))?;
     for bad in &bad {
         eprintln!("bad row: {bad}");
     }
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
 }
 
+/// Shows one task. `--tasks` takes all words behind it: an id that stands there is the last of them.
 pub async fn show(
-    id: &str,
-    patterns: &[String],
+    id: Option<String>,
+    mut patterns: Vec<String>,
     gold: bool,
     json: bool,
 ) -> Result<ExitCode, CommandError> {
-    let (tasks, bad) = read(patterns).await?;
+    let id = match id {
+        Some(id) => id,
+        None if patterns.len() > 1 => patterns.pop().unwrap_or_default(),
+        None => {
+            return Err(UserError::new("no task is named")
+                .hint("proctor tasks show ID --tasks DATASET; `proctor tasks list` has the ids")
+                .into());
+        }
+    };
+    let id = id.as_str();
+    let (tasks, bad) = read(&patterns).await?;
+    let known: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let Some(task) = tasks.into_iter().find(|task| task.id.as_str() == id) else {
         let what = match bad.iter().find(|bad| bad.id.as_deref() == Some(id)) {
             Some(bad) => format!("`{id}` is in a bad row: {bad}"),
             None => format!("no task is called `{id}`"),
         };
-        return Err(UserError::new(what).hint("`proctor tasks list` names the good ones").into());
+        let near = config::near(id, known.iter().map(String::as_str));
+        let hint = match near.is_empty() {
+            true => "run `proctor tasks list` to see the valid ids".to_owned(),
+            false => format!("did you mean `{}`?", near.join("` or `")),
+        };
+        return Err(UserError::new(what).hint(hint).into());
     };
     let shown = if json {
         serde_json::to_string_pretty(&if gold { task } else { without_gold(task) })?
@@ -99,7 +116,8 @@ fn size(patch: &str) -> String {
         patch.lines().filter(|line| line.starts_with(prefix) && !line.starts_with(not)).count()
     };
     let files = patch.lines().filter(|line| line.starts_with("diff --git ")).count();
-    format!("{files} files, +{} -{} lines", starts("+", "+++"), starts("-", "---"))
+    let (more, less) = (starts("+", "+++"), starts("-", "---"));
+    format!("{}, +{more} -{less} lines", plural(files, "file"))
 }
 
 fn text(task: &Task, gold: bool) -> String {
@@ -127,6 +145,9 @@ fn text(task: &Task, gold: bool) -> String {
     let patch = |patch: &Option<String>| patch.as_deref().map(size).unwrap_or_default();
     fact("mask", patch(&task.mask));
     fact("gold", patch(&task.gold));
+    if task.gold.is_none() && task.mask.is_none() {
+        fact("gold", "kept secret: there is no gold and no mask".into());
+    }
     fact("test patch", patch(&task.test_patch));
     if task.from_scratch.is_some() {
         fact("start", "an empty work directory".into());
@@ -143,8 +164,8 @@ fn text(task: &Task, gold: bool) -> String {
     }
     let _ = write!(
         out,
-        "\nstatement, {} characters:\n\n{}\n",
-        task.statement.chars().count(),
+        "\nstatement, {}:\n\n{}\n",
+        plural(task.statement.chars().count(), "character"),
         task.statement
     );
     if gold {

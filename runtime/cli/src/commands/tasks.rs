@@ -15,10 +15,11 @@ pub async fn tasks(action: TasksAction) -> Result<ExitCode, CommandError> {
     match action {
         TasksAction::List(dataset) => show::list(&dataset.tasks).await,
         TasksAction::Show { id, dataset, gold, json } => {
-            show::show(&id, &dataset.tasks, gold, json).await
+            show::show(id, dataset.tasks, gold, json).await
         }
         TasksAction::Validate { dataset, repeat, sandbox, jobs, out, certificate } => {
             let kind = sandbox.into();
+            let jobs = jobs as usize;
             validate(Validation { dataset, repeat, kind, jobs, out, certificate }).await
         }
     }

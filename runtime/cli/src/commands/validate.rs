@@ -1,20 +1,20 @@
 //! `proctor tasks validate`: whether a dataset can be trusted on this host.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::Arc};
 
-use proctor_core::Plan;
+use proctor_core::{Plan, PlannedTask};
+use proctor_record::{RunDir, TrialDir};
 use proctor_report::Report;
-use proctor_types::{Budget, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec};
+use proctor_types::{Budget, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, TrialId};
 
 use crate::{
     args::Dataset,
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::carry_out, certificate, report, run},
+    checks,
+    commands::{
+        carry_out::{INTERRUPTED, carry_out},
+        certificate, report, run,
+    },
     config::{self, ArmFile, ConfigFile, GradingFile},
     error::{CommandError, UserError},
     home, tasks,
@@ -42,17 +42,23 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
             .hint("one run cannot tell a flaky test from a steady one")
             .into());
     }
-    let temporary = tempfile::tempdir()?;
+    let temporary = tempfile::Builder::new().prefix("proctor-validate-").tempdir()?;
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = home::cache()?;
-    let backend = assemble::backend(kind, &cache).await?;
-    let planned = tasks::load(&asked.dataset.tasks, Path::new("."), &cache, &backend).await?;
+    let loaded = tasks::whole(&asked.dataset.tasks, &cache).await?;
     let resolved = config::resolve(
         config_of(&asked),
         &config::Written::default(),
         &|name| proctor_scaffolds::builtin(name),
         proctor_scaffolds::names(),
     )?;
+    let check = |planned: &[PlannedTask]| {
+        checks::plan(&resolved.arms, planned, "use --sandbox docker", &|_, _, error| error)
+    };
+    check(&tasks::planned(&loaded)?)?;
+    let backend = assemble::backend(kind, &cache).await?;
+    let planned = tasks::built(loaded, &cache, &backend).await?;
+    check(&planned)?;
     let (run_dir, _) = run::start(out, &resolved.file, resolved.arms.clone(), &planned)?;
     let plan = Plan {
         tasks: planned,
@@ -61,24 +67,42 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     };
     // Each repetition counts only if it really runs.
     let backends = BTreeMap::from([(kind, backend)]);
-    carry_out(run_dir, plan, jobs, backends, &cache, Grading::Anew, Flakes::default()).await?;
+    let flakes = Flakes::default();
+    let done = carry_out(run_dir, plan, jobs, backends, &cache, Grading::Anew, flakes).await?;
+    if done == ExitCode::from(INTERRUPTED) {
+        if asked.out.is_none() {
+            eprintln!("kept: {}", temporary.keep().display());
+        }
+        return Ok(done);
+    }
     if let Some(file) = &asked.certificate {
         let made = certificate::of_run(out)?;
         certificate::tell(&made);
         certificate::write(file, &made)?;
     }
-    let invalid = invalid(&report::of_run(out)?);
+    let invalid = invalid(&report::of_run(out)?, &RunDir::view(out)?);
     if invalid.is_empty() {
-        eprintln!("valid: gold resolves every task and noop none, {repeat} of {repeat} times");
+        let times = if repeat == 1 { String::new() } else { format!(", {repeat} times") };
+        eprintln!("valid: gold resolves every task and noop none{times}");
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!("invalid:\n  {}", invalid.join("\n  "));
+    if asked.out.is_none() {
+        // Whoever is to repair a task needs its log.
+        eprintln!("kept: {}", temporary.keep().display());
+    }
     Ok(ExitCode::from(1))
+}
+
+/// What tells most about a trial: the grading's log, or the trajectory, which ends in the fault.
+fn log_of(trial: &TrialDir) -> Option<PathBuf> {
+    let logs = [trial.grade().join("log.txt"), trial.trajectory()];
+    logs.into_iter().find(|log| log.exists())
 }
 
 /// Trials whose verdict is not what their arm's must be. The reduced runs judge the tests, not the
 /// task.
-fn invalid(report: &Report) -> Vec<String> {
+fn invalid(report: &Report, run: &RunDir) -> Vec<String> {
     let mut invalid = Vec::new();
     for trial in &report.tasks {
         let name = report.arms.iter().find(|arm| arm.arm == trial.arm).map(|arm| arm.name.as_str());
@@ -94,7 +118,14 @@ fn invalid(report: &Report) -> Vec<String> {
                 Some(false) => "does not resolve it",
                 None => "has no verdict",
             };
-            invalid.push(format!("{}, attempt {}: {arm} {found}", trial.task, trial.attempt));
+            let id = TrialId {
+                task: trial.task.clone(),
+                arm: trial.arm.clone(),
+                attempt: trial.attempt,
+            };
+            let log = log_of(&run.trial_path(&id));
+            let log = log.map_or(String::new(), |log| format!("; log: {}", log.display()));
+            invalid.push(format!("{}, attempt {}: {arm} {found}{log}", trial.task, trial.attempt));
         }
     }
     invalid

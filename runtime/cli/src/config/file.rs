@@ -7,7 +7,7 @@ use proctor_types::{Budget, FlakePolicy, LeakCheckSpec, ModelSpec, NetworkPolicy
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{Extent, Written, walk},
+    config::{Extent, Written, paths, walk},
     error::UserError,
 };
 
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    /// Files or globs, relative to the current folder or else to the configuration's.
+    /// Files or globs, relative to the configuration's folder or else to the current one.
     pub tasks: Vec<String>,
     #[serde(default = "one")]
     pub attempts: u32,
@@ -116,11 +116,7 @@ pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserE
         let (key, why) = (error.path().to_string(), error.inner().message().to_owned());
         UserError::new(format!("{}: key `{key}`: {why}", path.display()))
     })?;
-    let beside = path.parent().unwrap_or(Path::new("."));
-    for ca_file in file.arms.iter_mut().filter_map(|arm| arm.network.ca_file.as_mut()) {
-        // Absolute, so that `resume` finds it from any folder.
-        *ca_file = std::path::absolute(beside.join(&ca_file)).unwrap_or(beside.join(&ca_file));
-    }
+    paths::place(&mut file, path, &written);
     Ok((file, written))
 }
 

@@ -83,7 +83,7 @@ const ARM: &[Key] = &[
     key("model", Text, "\"NAME\""),
     key("sandbox", Table(SANDBOX), "sandbox = { kind = \"docker\" }"),
     key("network", Table(NETWORK), "network = { mode = \"closed\" }"),
-    key("leak_check", Table(LEAK_CHECK), "leak check = { on_finding = \"remove\" }"),
+    key("leak_check", Table(LEAK_CHECK), "leak_check = { on_finding = \"remove\" }"),
     key("budget", Table(BUDGET), "budget = { steps = 50 }"),
     key("replay", Text, "\"RUN/trials/.../trajectory.jsonl\""),
 ];
@@ -110,12 +110,12 @@ const NETWORK: &[Key] = &[
 const LEAK_CHECK: &[Key] = &[key("on_finding", Choice(&["refuse", "remove"]), "\"remove\"")];
 
 const BUDGET: &[Key] = &[
-    key("steps", Count(0, MOST), "50"),
-    key("input_tokens", Count(0, MOST), "1000000"),
-    key("output_tokens", Count(0, MOST), "100000"),
-    key("total_tokens", Count(0, MOST), "1000000"),
-    key("uncached_input_tokens", Count(0, MOST), "100000"),
-    key("cost_usd", Number(0.0, MOST_DOLLARS), "2.5"),
+    key("steps", Count(1, MOST), "50"),
+    key("input_tokens", Count(1, MOST), "1000000"),
+    key("output_tokens", Count(1, MOST), "100000"),
+    key("total_tokens", Count(1, MOST), "1000000"),
+    key("uncached_input_tokens", Count(1, MOST), "100000"),
+    key("cost_usd", Above(MOST_DOLLARS), "2.5"),
     key("wall_seconds", Above(MOST_SECONDS), "3600"),
     key("working_seconds", Above(MOST_SECONDS), "3600"),
     key("tool_seconds", Above(MOST_SECONDS), "600"),
@@ -127,12 +127,12 @@ const BUDGET: &[Key] = &[
 ];
 
 const SHARED: &[Key] = &[
-    key("steps", Count(0, MOST), "5000"),
-    key("input_tokens", Count(0, MOST), "100000000"),
-    key("output_tokens", Count(0, MOST), "10000000"),
-    key("total_tokens", Count(0, MOST), "100000000"),
-    key("uncached_input_tokens", Count(0, MOST), "10000000"),
-    key("cost_usd", Number(0.0, MOST_DOLLARS), "50"),
+    key("steps", Count(1, MOST), "5000"),
+    key("input_tokens", Count(1, MOST), "100000000"),
+    key("output_tokens", Count(1, MOST), "10000000"),
+    key("total_tokens", Count(1, MOST), "100000000"),
+    key("uncached_input_tokens", Count(1, MOST), "10000000"),
+    key("cost_usd", Above(MOST_DOLLARS), "50"),
 ];
 
 const MODEL: &[Key] = &[

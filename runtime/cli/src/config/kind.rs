@@ -171,6 +171,20 @@ pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
+/// The likeliest of some names, at most three: an id that has the text in it, or that is near to it.
+pub fn near<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let lower = wrong.to_lowercase();
+    let likeness = |name: &str| {
+        let name = name.to_lowercase();
+        let within = lower.len() > 2 && (name.contains(&lower) || lower.contains(&name));
+        if within { 1.0 } else { strsim::jaro_winkler(&lower, &name) }
+    };
+    let mut found: Vec<_> = names.map(|name| (likeness(name), name)).collect();
+    found.retain(|(likeness, _)| *likeness > 0.75);
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
 fn address(text: &str) -> Result<(), Wrong> {
     const FORM: &str = "give it as https://HOST/v1, or script:FILE for a scripted model";
     let text = text.trim();

@@ -7,14 +7,17 @@ mod keys;
 mod kind;
 mod model;
 mod models;
+mod paths;
 mod resolve;
 mod set;
 mod walk;
 mod written;
 
 pub use file::{ArmFile, ConfigFile, GradingFile, plain_arm, read};
+pub use kind::near;
 pub use model::put_model;
-pub use resolve::resolve;
+pub use paths::SCRIPT;
+pub use resolve::{REPLAY, RunConfig, resolve};
 pub use set::lay as set;
 pub use walk::{Extent, walk};
 pub use written::Written;

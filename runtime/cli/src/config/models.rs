@@ -7,8 +7,7 @@ use proctor_gateway::{PriceTable, check_settings};
 use proctor_types::{Budget, ModelSpec};
 
 use crate::{
-    assemble::SCRIPT,
-    config::{ConfigFile, written::Written},
+    config::{ConfigFile, SCRIPT, written::Written},
     error::UserError,
 };
 
@@ -37,7 +36,7 @@ fn check_script(name: &str, model: &ModelSpec, written: &Written) -> Result<(), 
     let Some(script) = model.base_url.strip_prefix(SCRIPT) else { return Ok(()) };
     Script::load(Path::new(script)).map(drop).map_err(|error| {
         written.error(&["models", name, "base_url"], format!("script {script}: {error}")).hint(
-            "name a script of docs/fake-llm.md, from the current or the configuration's folder",
+            "name a script of docs/fake-llm.md, from the configuration's or the current folder",
         )
     })
 }
@@ -59,7 +58,8 @@ fn check_unpriced(
     match limits.into_iter().find(|(limit, _)| limit.is_some()) {
         None => Ok(()),
         Some((_, path)) => {
-            let what = format!("no price is known of the model `{name}`, so no cost either");
+            let what =
+                format!("no price is configured for `{name}`, so the cost limit cannot be enforced");
             Err(written.error(&path, what).hint(format!(
                 "add `price = {{ input = 1.25, output = 10.0 }}` (US dollars per million tokens) to \
                  [models.{name:?}], or take the limit away"

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec};
+use proctor_types::{Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, sha256_hex};
+use serde_json::{Value, json};
 
 use crate::{
     config::{
@@ -39,6 +40,7 @@ pub fn resolve(
             toml::Table::try_from(&file).map_err(|error| UserError::new(error.to_string()))?;
         walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
     }
+    effect::check_lonely(&file, written)?;
     endpoints::check(&file, written)?;
     models::check(&file, written)?;
     if let Some(certificate) = &file.grading.certificate
@@ -126,7 +128,7 @@ pub fn resolve(
             network: arm.network.clone(),
             leak_check: arm.leak_check,
             prompts,
-            settings: serde_json::json!({ "replay": arm.replay }),
+            settings: settings(arm, written, &index)?,
         }
         .identified();
         if let Some(other) = ids.insert(resolved.id.clone(), arm.name.clone()) {
@@ -138,8 +140,21 @@ pub fn resolve(
         arms.push(resolved);
     }
     effect::check_network(&file, written)?;
-    effect::check_lonely(&file, written)?;
     Ok(RunConfig { file, arms })
+}
+
+/// The key of an arm's settings that names the trajectory to replay, by content: where it lies is no
+/// factor.
+pub const REPLAY: &str = "replay";
+
+/// The scaffold's own settings.
+fn settings(arm: &ArmFile, written: &Written, index: &str) -> Result<Value, UserError> {
+    let Some(file) = &arm.replay else { return Ok(json!({})) };
+    let bytes = std::fs::read(file).map_err(|error| {
+        let what = format!("cannot read {}: {error}", file.display());
+        written.error(&["arms", index, "replay"], what).hint("name a trial's trajectory.jsonl")
+    })?;
+    Ok(json!({ REPLAY: sha256_hex(&bytes) }))
 }
 
 /// What only a loop in the runtime's own process can keep.

@@ -66,6 +66,11 @@ impl Written {
         }
     }
 
+    /// Whether a key has its value from `--set`.
+    pub fn is_set(&self, path: &[&str]) -> bool {
+        matches!(self.source(path), Source::Set)
+    }
+
     /// Whether a key is written at all.
     pub fn has(&self, path: &[&str]) -> bool {
         self.find(path).is_some()

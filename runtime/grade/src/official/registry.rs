@@ -207,7 +207,10 @@ impl OfficialPolicy {
             .or_else(|| rules.default.clone())
             .filter(|command| !command.is_empty())
             .ok_or_else(|| PolicyError {
-                what: format!("repo: {:?} has no test command", task.repo),
+                what: match &task.repo {
+                    Some(repo) => format!("repo: {repo} has no test command"),
+                    None => "repo: is missing, and without it there is no test command".into(),
+                },
                 hint: "name it in benchmark.details.test_cmd".into(),
             })
     }

@@ -29,14 +29,13 @@ pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     if let Some(collected) = collected(lines)
         && collected > last.outcomes()
     {
-        found.push(format!("{collected} tests were collected, and {} counted", last.outcomes()));
+        found.push(format!("tests collected: {collected}, counted: {}", last.outcomes()));
     }
     let shown = failures_shown(lines);
     let counted: usize =
         lines.iter().filter_map(|line| totals_of(line)).map(|totals| totals.bad()).sum();
     if shown > counted {
-        found
-            .push(format!("{shown} failures are shown while the tests ran, and {counted} counted"));
+        found.push(format!("failures shown while the tests ran: {shown}, counted: {counted}"));
     }
     found
 }

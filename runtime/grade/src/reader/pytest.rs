@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use proctor_types::TestStatus;
+use proctor_types::{TestStatus, plural};
 use regex::Regex;
 
 use crate::{
@@ -105,7 +105,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     if let Some(totals) = end.and_then(|at| totals_of(lines[at])) {
         if found.summarised > totals.of("passed") {
             reading.doubts.push(format!(
-                "{} tests are listed as passed, and {} counted",
+                "tests listed as passed: {}, counted: {}",
                 found.summarised,
                 totals.of("passed")
             ));
@@ -114,7 +114,8 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         if let Some(exit) = exit
             && (exit == 0) == failed
         {
-            reading.doubts.push(format!("exit status {exit}, and {} failures", totals.bad()));
+            let failures = plural(totals.bad(), "failure");
+            reading.doubts.push(format!("exit status {exit}, and {failures}"));
         }
         reading.doubts.extend(count::disagreements(&lines, &totals));
     } else if exit.is_some_and(|exit| exit != 0) && found.failures.is_empty() {

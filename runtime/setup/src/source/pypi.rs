@@ -36,14 +36,19 @@ pub(super) async fn download(name: &str, version: &str, sha256: &str) -> Result<
         match offers(&client, index, name).await {
             Ok(offers) => match choose(&offers, name, version, sha256) {
                 Some(offer) => return body(&client, offer).await,
-                None => tried.push(format!("no sdist {name}-{version}.tar.gz with this sha256")),
+                None => tried.push(unfit(&offers, name, version, sha256)),
             },
             Err(fault) => tried.push(fault.what),
         }
     }
-    Err(fault(format!("{name} {version} from PyPI: {}", tried.join("; "))).hint(
-        "check the network, PIP_INDEX_URL and pip.conf; `pip download` on this host must work too",
-    ))
+    let why = tried.join("; ");
+    let hint = match why.contains("SHA-256") {
+        true => "correct the task's sha256, or do not trust this index",
+        false => {
+            "check the network, PIP_INDEX_URL and pip.conf; `pip download` on this host must work too"
+        }
+    };
+    Err(fault(format!("{name} {version} from PyPI: {why}")).hint(hint))
 }
 
 fn client(settings: &PipSettings) -> Result<Client, Fault> {
@@ -105,15 +110,35 @@ fn plainly(error: reqwest::Error) -> String {
 
 fn choose<'a>(offers: &'a [Offer], name: &str, version: &str, sha256: &str) -> Option<&'a Offer> {
     offers.iter().find(|offer| {
-        let Some((project, release)) =
-            offer.name.strip_suffix(".tar.gz").and_then(|stem| stem.rsplit_once('-'))
-        else {
-            return false;
-        };
-        package_name(project) == package_name(name)
-            && release == version
+        offer.is_of(name, version)
             && offer.sha256.as_deref().is_none_or(|offered| offered.eq_ignore_ascii_case(sha256))
     })
+}
+
+/// Why no file of an index is the one: both checksums where the release is there with another one.
+fn unfit(offers: &[Offer], name: &str, version: &str, sha256: &str) -> String {
+    let others: Vec<&str> = offers
+        .iter()
+        .filter(|offer| offer.is_of(name, version))
+        .filter_map(|offer| offer.sha256.as_deref())
+        .collect();
+    match others[..] {
+        [] => format!("the index has no sdist {name}-{version}.tar.gz"),
+        _ => format!(
+            "the sdist on the index has SHA-256 {}, expected {sha256} (the task's sha256)",
+            others.join(" or ")
+        ),
+    }
+}
+
+impl Offer {
+    /// Whether it is the sdist of a release.
+    fn is_of(&self, name: &str, version: &str) -> bool {
+        let parts = self.name.strip_suffix(".tar.gz").and_then(|stem| stem.rsplit_once('-'));
+        parts.is_some_and(|(project, release)| {
+            package_name(project) == package_name(name) && release == version
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -180,6 +205,9 @@ mod tests {
         let chosen = choose(&read, "My.Pkg", "1.0", "ab").unwrap();
         assert_eq!(chosen.url.as_str(), "https://index.test/files/my_pkg-1.0.tar.gz");
         assert_eq!(choose(&read, "My.Pkg", "1.0", "cd"), None);
+        let why = unfit(&read, "My.Pkg", "1.0", "cd");
+        assert!(why.contains("SHA-256 ab, expected cd"), "{why}");
+        assert!(unfit(&read, "My.Pkg", "2.0", "cd").contains("no sdist My.Pkg-2.0.tar.gz"));
         assert_eq!(choose(&read, "pkg", "1.0", "ab"), None);
     }
 }

@@ -1,0 +1,156 @@
+//! What can be said of a plan before anything of it starts.
+//!
+//! A trial that cannot work would be found out by a fault, once for each task and after its
+//! environment was built. What the tasks and the arms alone tell is told here, by name, as the user's
+//! mistake, in a look at the plan too.
+
+use std::{collections::BTreeSet, path::Path};
+
+use proctor_core::PlannedTask;
+use proctor_egress::Policy;
+use proctor_sandbox_api::Base;
+use proctor_types::{Arm, EVENT_VERSION, Event, NetworkMode, SandboxKind, plural};
+
+use crate::error::UserError;
+
+/// Ids that a message names; of others it has the number.
+const NAMED: usize = 3;
+
+/// Where an arm's own words about something stand: puts the place in front of a message. It is given
+/// the arm and the key below it.
+pub type Place<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
+
+/// Refuses what no trial of an arm could do with a task.
+pub fn plan(
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    switch: &str,
+    place: Place<'_>,
+) -> Result<(), UserError> {
+    bases(arms, tasks, switch, place)?;
+    for arm in arms {
+        gold(arm, tasks).map_err(|error| place(arm, "scaffold", error))?;
+        egress(arm, tasks)?;
+    }
+    Ok(())
+}
+
+/// Refuses a base that is not there, and an image on the back end that has none. `switch` is how
+/// another back end is asked for.
+fn bases(
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    switch: &str,
+    place: Place<'_>,
+) -> Result<(), UserError> {
+    let mut images: Vec<(&str, String)> = Vec::new();
+    for planned in tasks {
+        let base = proctor_setup::base_of(&planned.task, &planned.base_dir);
+        match base.map_err(|fault| UserError { what: fault.what, hint: fault.hint })? {
+            Base::Image(image) => images.push((planned.task.id.as_str(), image)),
+            Base::Host | Base::Folder(_) | Base::Archive(_) => {}
+        }
+    }
+    let native = arms.iter().find(|arm| arm.sandbox.kind == SandboxKind::Native);
+    let (Some(arm), Some((_, image))) = (native, images.first()) else { return Ok(()) };
+    let (count, ids) = (images.len(), named(images.iter().map(|(id, _)| *id)));
+    let verb = if count == 1 { "needs" } else { "need" };
+    let what = format!(
+        "{} {verb} a Docker image (`{image}`), and native sandboxes have none: {ids}",
+        plural(count, "task")
+    );
+    let error = UserError::new(what).hint(format!(
+        "{switch}; without Docker, save the image to an archive (`docker save -o FILE IMAGE`) and \
+         name that"
+    ));
+    Err(place(arm, "sandbox.kind", error))
+}
+
+/// Refuses to apply a solution that nobody has.
+fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
+    if arm.scaffold != "gold" {
+        return Ok(());
+    }
+    let secret: Vec<&str> = tasks
+        .iter()
+        .filter(|planned| planned.task.gold.is_none() && planned.task.mask.is_none())
+        .map(|planned| planned.task.id.as_str())
+        .collect();
+    if secret.is_empty() {
+        return Ok(());
+    }
+    let (verb, ids) =
+        (if secret.len() == 1 { "has" } else { "have" }, named(secret.iter().copied()));
+    let what = format!(
+        "{} {verb} neither a gold patch nor a mask, so there is nothing for `gold` to apply: {ids}",
+        plural(secret.len(), "task")
+    );
+    Err(UserError::new(what)
+        .hint("run these tasks with other arms, or leave them out (`#ids=FILE` behind the dataset)"))
+}
+
+/// Checks that a task's `blocked_urls` can be kept, where the arm opens a proxy at all.
+fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
+    if arm.network.mode == NetworkMode::Closed {
+        return Ok(());
+    }
+    for planned in tasks {
+        Policy::new(&arm.network, &planned.task).map_err(|why| {
+            UserError::new(format!("task {}: {why}", planned.task.id))
+                .hint("docs/egress.md has the grammar")
+        })?;
+    }
+    Ok(())
+}
+
+/// Refuses to replay a trajectory for another task than its own: its actions would meet other files,
+/// and what came of them would say nothing.
+pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError> {
+    let shown = trajectory.display();
+    let hint = "name the trajectory.jsonl of a trial of this task, or plan its task alone";
+    let reading = proctor_record::read_journal(trajectory)
+        .map_err(|error| UserError::new(error.to_string()).hint(hint))?;
+    if let Some(old) = reading.events.iter().find(|envelope| envelope.v != EVENT_VERSION) {
+        let what = format!(
+            "{shown} holds events of version {}; this Proctor reads version {EVENT_VERSION}",
+            old.v
+        );
+        let hint = "replay it with the version of Proctor that recorded it";
+        return Err(UserError::new(what).hint(hint));
+    }
+    let recorded: BTreeSet<&str> = reading
+        .events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            Event::TrialStarted { task, .. } => Some(task.as_str()),
+            _ => None,
+        })
+        .collect();
+    if recorded.is_empty() {
+        return Err(UserError::new(format!("{shown} records no trial")).hint(hint));
+    }
+    let others: Vec<&str> = tasks
+        .iter()
+        .map(|planned| planned.task.id.as_str())
+        .filter(|id| !recorded.contains(id))
+        .collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let of = recorded.into_iter().collect::<Vec<_>>().join(", ");
+    let what = format!(
+        "{shown} is a trial of the task `{of}`, and the plan has {}",
+        named(others.iter().copied())
+    );
+    Err(UserError::new(what).hint(hint))
+}
+
+/// The first ids of many.
+fn named<'a>(ids: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = ids.collect();
+    let first = all.iter().take(NAMED).map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}

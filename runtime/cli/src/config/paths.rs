@@ -1,0 +1,139 @@
+//! Where the paths of a configuration start.
+//!
+//! What a file names lies beside the file, so that the same file means the same from any folder; only
+//! where nothing is there, the current folder counts. What `--set` names was typed at a prompt: there
+//! the current folder comes first. What is found becomes absolute, since a run is resumed from anywhere.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::{ConfigFile, Written};
+
+/// The prefix of a base URL that names a script instead of an endpoint.
+pub const SCRIPT: &str = "script:";
+
+/// Options of a dataset whose values are files or folders.
+const FILES: [&str; 4] = ["ids", "repos", "setup", "shape"];
+
+/// The folders in which a path of a configuration is looked for.
+struct Places<'a> {
+    /// The configuration's folder; where its name is a link, the folder of the file itself too.
+    beside: Vec<PathBuf>,
+    here: PathBuf,
+    written: &'a Written,
+}
+
+/// Makes every path of a configuration absolute, where what it names is there. The others stay as they
+/// were written, for the message of whoever misses them.
+pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
+    let folder = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        std::path::absolute(folder.unwrap_or(Path::new("."))).ok()
+    };
+    let mut beside: Vec<_> = folder(config).into_iter().collect();
+    beside.extend(config.canonicalize().ok().and_then(|real| folder(&real)));
+    beside.dedup();
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    let places = Places { beside, here, written };
+
+    for pattern in &mut file.tasks {
+        *pattern = places.dataset(&["tasks"], pattern);
+    }
+    for (name, model) in &mut file.models {
+        places.script(&["models", name, "base_url"], &mut model.base_url);
+    }
+    for (name, table) in &mut file.endpoints {
+        places.script(&["endpoints", name, "base_url"], &mut table.base_url);
+    }
+    if let Some(certificate) = &mut file.grading.certificate {
+        *certificate = places.find(&["grading", "certificate"], certificate);
+    }
+    for (index, arm) in file.arms.iter_mut().enumerate() {
+        let index = index.to_string();
+        if let Some(replay) = &mut arm.replay {
+            *replay = places.find(&["arms", &index, "replay"], replay);
+        }
+        if let Some(ca_file) = &mut arm.network.ca_file {
+            *ca_file = places.find(&written.of_arm(&index, "network", "ca_file"), ca_file);
+        }
+    }
+}
+
+impl Places<'_> {
+    /// In the order in which they are asked.
+    fn folders(&self, key: &[&str]) -> impl Iterator<Item = &PathBuf> {
+        let here = std::iter::once(&self.here);
+        let (first, last) = match self.written.is_set(key) {
+            true => (Some(here.clone()), None),
+            false => (None, Some(here)),
+        };
+        first.into_iter().flatten().chain(&self.beside).chain(last.into_iter().flatten())
+    }
+
+    fn find(&self, key: &[&str], path: &Path) -> PathBuf {
+        let mut places = self.folders(key).map(|folder| folder.join(path));
+        places.find(|place| place.exists()).unwrap_or_else(|| path.to_owned())
+    }
+
+    fn script(&self, key: &[&str], base_url: &mut String) {
+        if let Some(script) = base_url.strip_prefix(SCRIPT) {
+            let found = self.find(key, Path::new(script));
+            *base_url = format!("{SCRIPT}{}", found.display());
+        }
+    }
+
+    /// A file, a folder or a glob with its options; what lies on a hub stays as it is.
+    fn dataset(&self, key: &[&str], pattern: &str) -> String {
+        if pattern.starts_with("hf://") {
+            return self.with_options(key, pattern);
+        }
+        // A file may have any name.
+        if self.folders(key).any(|folder| folder.join(pattern).is_file()) {
+            return self.find(key, Path::new(pattern)).to_string_lossy().into_owned();
+        }
+        let (place, options) = pattern.split_once('#').unwrap_or((pattern, ""));
+        let fixed = before_wildcard(Path::new(place));
+        let there = self.folders(key).find(|folder| folder.join(&fixed).exists());
+        let place = match there {
+            // The folder is a path, not a pattern: its own brackets and stars are taken literally.
+            Some(folder) if place.contains(['*', '?', '[']) => {
+                let folder = glob_escaped(&folder.to_string_lossy());
+                Path::new(&folder).join(place).to_string_lossy().into_owned()
+            }
+            Some(folder) => folder.join(place).to_string_lossy().into_owned(),
+            None => place.to_owned(),
+        };
+        match options {
+            "" => place,
+            options => self.with_options(key, &format!("{place}#{options}")),
+        }
+    }
+
+    fn with_options(&self, key: &[&str], address: &str) -> String {
+        let Some((place, options)) = address.split_once('#') else { return address.to_owned() };
+        let placed = options.split('&').map(|option| match option.split_once('=') {
+            Some((name, value)) if FILES.contains(&name) => {
+                format!("{name}={}", self.find(key, Path::new(value)).display())
+            }
+            _ => option.to_owned(),
+        });
+        format!("{place}#{}", placed.collect::<Vec<_>>().join("&"))
+    }
+}
+
+/// The part of a pattern before its first wildcard.
+fn before_wildcard(pattern: &Path) -> PathBuf {
+    let plain = |part: &std::path::Component<'_>| {
+        !part.as_os_str().to_string_lossy().contains(['*', '?', '['])
+    };
+    pattern.components().take_while(plain).collect()
+}
+
+fn glob_escaped(text: &str) -> String {
+    text.chars().fold(String::new(), |mut out, c| {
+        match c {
+            '*' | '?' | '[' | ']' => out.extend(['[', c, ']']),
+            c => out.push(c),
+        }
+        out
+    })
+}

@@ -1,0 +1,108 @@
+//! What comes with the binary: the demo, for whoever has no copy of the repository.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::sha256_hex;
+
+use crate::error::{CommandError, UserError};
+
+/// The name by which the demo is asked for.
+const DEMO: &str = "demo";
+/// The folder of unpacked files below the cache.
+const FOLDER: &str = "shipped";
+
+/// A file of the repository, by its path below `configs/`.
+macro_rules! files {
+    ($($path:literal),+ $(,)?) => {
+        [$(($path, include_str!(concat!("../../../configs/", $path)))),+]
+    };
+}
+
+const FILES: &[(&str, &str)] = &files![
+    "demo.toml",
+    "recipes/boltons-intlists.toml",
+    "scripts/demo.toml",
+    "tasks/demo.jsonl",
+    "tasks/numerals/numerals/__init__.py",
+    "tasks/numerals/numerals/roman.py",
+    "tasks/numerals/numerals/tally.py",
+    "tasks/numerals/tests/test_roman.py",
+    "tasks/numerals/tests/test_tally.py",
+];
+
+/// The configuration that an argument names: a file, or else `demo`, which is unpacked into the cache.
+pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, CommandError> {
+    if config.exists() {
+        return Ok(config.to_owned());
+    }
+    if config != Path::new(DEMO) {
+        let what = format!("cannot read {}: there is no such file", config.display());
+        return Err(UserError::new(what)
+            .hint("name a TOML file, or `demo`: the demo comes with the program")
+            .into());
+    }
+    Ok(unpack(cache)?.join("demo.toml"))
+}
+
+/// Writes the files where they are not there yet, and returns their folder. Its name holds their
+/// content, so that a later version has its own.
+fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
+    let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
+    let parent = std::path::absolute(cache)?.join(FOLDER);
+    let folder = parent.join(&sha256_hex(all.as_bytes())[..16]);
+    if folder.join("demo.toml").exists() {
+        return Ok(folder);
+    }
+    fs::create_dir_all(&parent)?;
+    let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(&parent)?;
+    for (path, text) in FILES {
+        let file = fresh.path().join(path);
+        fs::create_dir_all(file.parent().unwrap_or(&parent))?;
+        fs::write(file, text)?;
+    }
+    // Whole or not at all; somebody else may have been faster with the same.
+    match fs::rename(fresh.path(), &folder) {
+        Ok(()) => drop(fresh.keep()),
+        Err(_) if folder.join("demo.toml").exists() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list holds every file that the demo needs, and the same twice does no harm.
+    #[test]
+    fn the_demo_is_whole() {
+        let cache = tempfile::tempdir().unwrap();
+        let config = find(Path::new(DEMO), cache.path()).unwrap();
+        assert_eq!(find(Path::new(DEMO), cache.path()).unwrap(), config);
+        let (file, _) = crate::config::read(&config, &[]).unwrap();
+        let folder = config.parent().unwrap();
+        for pattern in &file.tasks {
+            assert!(Path::new(pattern).starts_with(folder), "{pattern}");
+        }
+        let loaded = proctor_datasets::load(&file.tasks, Path::new(".")).unwrap();
+        assert_eq!((loaded.tasks.len(), loaded.recipes.len(), loaded.bad.len()), (1, 1, 0));
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/tasks/numerals");
+        for folder in ["numerals", "tests"] {
+            for entry in fs::read_dir(repository.join(folder)).unwrap().flatten() {
+                let name = format!("tasks/numerals/{folder}/{}", entry.file_name().display());
+                let known = FILES.iter().any(|(path, _)| *path == name);
+                assert!(known || !name.ends_with(".py"), "{name} is not shipped");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_named() {
+        let cache = tempfile::tempdir().unwrap();
+        let error = find(Path::new("nowhere.toml"), cache.path()).unwrap_err().to_string();
+        assert!(error.contains("nowhere.toml") && error.contains("`demo`"), "{error}");
+    }
+}

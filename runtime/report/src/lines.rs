@@ -1,0 +1,72 @@
+//! Lines that a terminal can show.
+
+/// Longer lines are broken. Shorter ones stay as they are, since a reader may search for them.
+const LONG: usize = 400;
+/// Where they are broken.
+const WIDTH: usize = 100;
+/// What begins the rest of a broken line.
+const INDENT: &str = "    ";
+
+/// The same text with lines of more than 400 characters broken at spaces, after 100 characters each:
+/// a fault may quote whatever an endpoint or a shell said. Nothing is left out.
+pub fn wrapped(text: &str) -> String {
+    wrapped_at(text, LONG, WIDTH)
+}
+
+/// The same, with lines broken that are longer than `width`.
+pub(crate) fn filled(text: &str, width: usize) -> String {
+    wrapped_at(text, width, width)
+}
+
+fn wrapped_at(text: &str, long: usize, width: usize) -> String {
+    let lines = text.split('\n').map(|line| {
+        if line.chars().count() > long { broken(line, width) } else { line.to_owned() }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn broken(line: &str, width: usize) -> String {
+    let rest = line.trim_start_matches(' ');
+    let mut out = line[..line.len() - rest.len()].to_owned();
+    let mut used = 0;
+    for word in rest.split(' ').flat_map(|word| pieces(word, width)) {
+        let size = word.chars().count();
+        if used > 0 && used + 1 + size > width {
+            out.push('\n');
+            out.push_str(INDENT);
+            used = INDENT.len();
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(&word);
+        used += size;
+    }
+    out
+}
+
+/// A word, cut where it is longer than a line.
+fn pieces(word: &str, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(INDENT.len()).max(1);
+    let characters: Vec<char> = word.chars().collect();
+    if characters.len() <= room {
+        return vec![word.to_owned()];
+    }
+    characters.chunks(room).map(|piece| piece.iter().collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_and_lose_nothing() {
+        let short = "a line of a usual length\nand another";
+        assert_eq!(wrapped(short), short);
+        let long = format!("error: {}{}", "some words ".repeat(60), "x".repeat(250));
+        let shown = wrapped(&long);
+        assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
+        let bare = |text: &str| text.replace([' ', '\n'], "");
+        assert_eq!(bare(&shown), bare(&long));
+    }
+}

@@ -1,0 +1,95 @@
+//! Tables that fit a terminal of 80 columns.
+
+use comfy_table::{
+    Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width,
+    presets::UTF8_FULL_CONDENSED,
+};
+
+/// Columns of a terminal, as few as one is sure to have.
+pub(crate) const WIDTH: usize = 80;
+
+/// Text is broken in a column that is wider than its share; no column gets narrower than this.
+const NARROWEST: usize = 8;
+/// A border and the blanks around a cell.
+const AROUND: usize = 3;
+/// A task's name or an arm's, in a table of tasks by arms.
+const NAME: usize = 24;
+
+/// A table. Columns of numbers (`right`) are never broken; the others share what is left.
+pub(crate) fn table(
+    headers: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+    right: impl Fn(usize) -> bool,
+) -> String {
+    let align = |(column, text): (usize, String)| {
+        let side = if right(column) { CellAlignment::Right } else { CellAlignment::Left };
+        Cell::new(text).set_alignment(side)
+    };
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH as u16);
+    table.set_header(headers.iter().map(|text| (*text).to_owned()).enumerate().map(align));
+    for row in rows {
+        table.add_row(row.into_iter().enumerate().map(align));
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_constraint(match right(index) {
+            true => ColumnConstraint::ContentWidth,
+            false => ColumnConstraint::LowerBoundary(Width::Fixed(NARROWEST as u16)),
+        });
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+/// A table with a first column of names and one for each arm. Arms that do not fit beside the others
+/// get a table of their own below.
+pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
+    let wide = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
+        let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        let cells = cells.map(longest).max().unwrap_or(0);
+        let head = headers.get(column).map_or(0, |head| longest(head));
+        cells.max(head).clamp(NARROWEST, NAME) + AROUND
+    };
+    let mut out = String::new();
+    let mut begin = 1;
+    while begin < headers.len() {
+        let mut used = wide(0) + 1;
+        let mut end = begin;
+        while end < headers.len() && (end == begin || used + wide(end) <= WIDTH) {
+            used += wide(end);
+            end += 1;
+        }
+        let of = |row: &[String]| -> Vec<String> {
+            row.first().into_iter().chain(row.get(begin..end).unwrap_or_default()).cloned().collect()
+        };
+        let heads: Vec<&str> =
+            headers.first().into_iter().chain(&headers[begin..end]).copied().collect();
+        out.push_str(&table(&heads, rows.iter().map(|row| of(row)), |_| false));
+        begin = end;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_table_is_wider_than_a_terminal() {
+        let arms: Vec<String> =
+            (0..9).map(|number| format!("tools/some-vendor/some-very-long-model-{number}")).collect();
+        let headers: Vec<&str> = ["task"].into_iter().chain(arms.iter().map(String::as_str)).collect();
+        let row = |id: &str| {
+            [id.to_owned()].into_iter().chain(arms.iter().map(|_| "no (25.0 % F2P)".into())).collect()
+        };
+        let shown = by_arms(&headers, vec![row("t1"), row(&"scikit-learn__scikit-learn-".repeat(4))]);
+        assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
+        let cells = shown.lines().filter(|line| line.contains("t1 ")).collect::<String>();
+        assert_eq!(cells.matches("no (").count(), 9, "{shown}");
+        let numbers = vec!["arm ".repeat(30), "33.3 % - 66.7 %".into(), "ended ".repeat(30)];
+        let shown = table(&["arm", "rate", "ended"], [numbers].into_iter(), |column| column == 1);
+        assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
+        assert!(shown.contains("33.3 % - 66.7 %"), "{shown}");
+    }
+}

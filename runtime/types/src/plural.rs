@@ -1,0 +1,39 @@
+//! Counts in sentences.
+
+use std::fmt;
+
+/// A count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. The one place that forms plurals,
+/// so that no message says "1 tasks". Of several words the last is the noun: `2 tool calls`.
+pub fn plural<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    if count == N::from(1) { format!("{count} {noun}") } else { format!("{count} {}", many(noun)) }
+}
+
+/// The noun alone, in the number that the count asks for.
+pub fn noun_of<N: PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    if count == N::from(1) { noun.to_owned() } else { many(noun) }
+}
+
+fn many(noun: &str) -> String {
+    let before_y = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
+    if let Some(stem) = before_y {
+        return format!("{stem}ies");
+    }
+    let hisses = ["s", "x", "z", "ch", "sh"].iter().any(|end| noun.ends_with(end));
+    format!("{noun}{}", if hisses { "es" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_one_and_all_else_is_many() {
+        assert_eq!(plural(1_u64, "task"), "1 task");
+        assert_eq!(plural(0_usize, "task"), "0 tasks");
+        assert_eq!(plural(2_u32, "tool call"), "2 tool calls");
+        assert_eq!(plural(2_i64, "try"), "2 tries");
+        assert_eq!(plural(3_u64, "day"), "3 days");
+        assert_eq!(plural(3_u64, "patch"), "3 patches");
+        assert_eq!(noun_of(1_u64, "try"), "try");
+    }
+}
