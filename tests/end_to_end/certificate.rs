@@ -62,9 +62,7 @@ fn a_flaky_test_is_certified_and_decides_nothing() {
     let text = stage.run(["report", out_text], 0);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(
-        text.contains(
-            "by a flake certificate of 8 runs on native: 1 unreliable test, quarantined"
-        ),
+        text.contains("by a flake certificate of 8 runs on native: 1 unreliable test, quarantined"),
         "{text}"
     );
 }

@@ -11,6 +11,7 @@ mod egress_clients;
 mod faults;
 mod fea_bench;
 mod featurebench;
+mod first_hour;
 mod forensics;
 mod grade_log;
 mod halted;

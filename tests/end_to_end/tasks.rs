@@ -29,7 +29,7 @@ fn a_folder_is_found_from_where_the_user_stands() {
         assert_eq!(here(&["tasks", "list", "--tasks", spelt]), all, "{spelt}");
     }
     let plan = here(&["run", "run.toml", "--dry-run"]);
-    assert!(plan.contains("trials: "), "{plan}");
+    assert!(plan.contains("1 trial: "), "{plan}");
 }
 
 #[test]

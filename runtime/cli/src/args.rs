@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use proctor_types::{FlakePolicy, SandboxKind};
@@ -42,6 +42,15 @@ pub enum Command {
         /// Shows every table of groups, also where each group is one task.
         #[arg(long)]
         groups: bool,
+    },
+    /// Removes environments, images and other caches that can be made again; never a run.
+    Clean {
+        /// Lists what would be removed; removes nothing.
+        #[arg(long)]
+        dry_run: bool,
+        /// Only what was made longer ago than this: `90m`, `12h`, `30d`, `2w`.
+        #[arg(long, value_name = "AGE", value_parser = age)]
+        older_than: Option<Duration>,
     },
     /// Checks this machine: the quick part of the conformance kit on every back end.
     Doctor {
@@ -116,6 +125,22 @@ pub struct GradeArgs {
 fn above_zero(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
     found.ok_or_else(|| "not a number above 0".to_owned())
+}
+
+/// A number with its unit.
+fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || "write a number and its unit: 90m, 12h, 30d or 2w".to_owned();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 604_800,
+        _ => return Err(wrong()),
+    };
+    let number = text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
+    number.and_then(|number| number.checked_mul(seconds)).map(Duration::from_secs).ok_or_else(wrong)
 }
 
 /// What grading does about unreliable tests.

@@ -8,8 +8,8 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
-    Cancel, Capacity, Environments, FrozenTests, LeakChecks, Plan, Progress,
-    RetryPolicy, RunContext, SharedMeters, Verdicts,
+    Cancel, Capacity, Environments, FrozenTests, LeakChecks, Plan, Progress, RetryPolicy,
+    RunContext, SharedMeters, Verdicts,
 };
 use proctor_egress::Egress;
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
@@ -24,14 +24,21 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::{
     config::{GradingFile, REPLAY, SCRIPT},
     error::{CommandError, UserError},
+    home,
 };
+
+/// One back end, as it is.
+pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
+    Ok(match kind {
+        SandboxKind::Native => Arc::new(proctor_native::Native::new(cache.join("native"))?),
+        SandboxKind::Docker => Arc::new(proctor_docker::Docker::connect().await?),
+    })
+}
 
 /// Starts one back end and removes what dead runtimes left behind on it.
 pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
-    let backend: Arc<dyn Backend> = match kind {
-        SandboxKind::Native => Arc::new(proctor_native::Native::new(cache.join("native"))?),
-        SandboxKind::Docker => Arc::new(proctor_docker::Docker::connect().await?),
-    };
+    home::hold(cache)?;
+    let backend = connect(kind, cache).await?;
     for removed in backend.sweep().await? {
         eprintln!("removed what a dead run left: {removed}");
     }

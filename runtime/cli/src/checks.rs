@@ -85,8 +85,9 @@ fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
         "{} {verb} neither a gold patch nor a mask, so there is nothing for `gold` to apply: {ids}",
         plural(secret.len(), "task")
     );
-    Err(UserError::new(what)
-        .hint("run these tasks with other arms, or leave them out (`#ids=FILE` behind the dataset)"))
+    Err(UserError::new(what).hint(
+        "run these tasks with other arms, or leave them out (`#ids=FILE` behind the dataset)",
+    ))
 }
 
 /// Checks that a task's `blocked_urls` can be kept, where the arm opens a proxy at all.

@@ -1,8 +1,47 @@
 //! Where Proctor keeps what can be made again.
 
-use std::path::PathBuf;
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
 
 use crate::error::UserError;
+
+/// The file by which those who use a cache and those who clean it keep out of each other's way.
+const LOCK: &str = "in-use";
+
+/// Locks that this process holds until its end.
+static HELD: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
+
+/// Marks a cache as used by this process, as long as it lives; the kernel lets go of it whatever the
+/// end. Waits while somebody cleans the cache.
+pub fn hold(cache: &Path) -> io::Result<()> {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    if held.iter().any(|(known, _)| known == cache) {
+        return Ok(());
+    }
+    let file = lock_file(cache)?;
+    file.lock_shared()?;
+    held.push((cache.to_owned(), file));
+    Ok(())
+}
+
+/// The cache for this process alone; `None` where another one uses it.
+pub fn alone(cache: &Path) -> io::Result<Option<File>> {
+    let file = lock_file(cache)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn lock_file(cache: &Path) -> io::Result<File> {
+    fs::create_dir_all(cache)?;
+    File::options().create(true).truncate(false).write(true).open(cache.join(LOCK))
+}
 
 /// `$PROCTOR_CACHE`, else `$XDG_CACHE_HOME/proctor`, else `$HOME/.cache/proctor`.
 pub fn cache() -> Result<PathBuf, UserError> {

@@ -55,6 +55,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
             let groups = if groups { Groups::All } else { Groups::Telling };
             commands::report(&runs, format, groups)
         }
+        Command::Clean { dry_run, older_than } => commands::clean(dry_run, older_than).await,
         Command::Doctor { full } => commands::doctor(full).await,
     }
 }

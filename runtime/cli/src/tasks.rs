@@ -11,7 +11,10 @@ use proctor_sandbox_api::Backend;
 use proctor_setup::Sources;
 use proctor_types::Task;
 
-use crate::error::{CommandError, UserError};
+use crate::{
+    error::{CommandError, UserError},
+    home,
+};
 
 /// The folder of built recipe tasks below the cache.
 const BUILT: &str = "tasks";
@@ -19,6 +22,10 @@ const BUILT: &str = "tasks";
 /// Reads what some patterns name: files, folders, globs, datasets of the hub.
 /// Relative ones start from the current folder.
 pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
+    if patterns.iter().any(|pattern| pattern.starts_with("hf://")) {
+        home::hold(cache)
+            .map_err(|error| UserError::new(format!("{}: {error}", cache.display())))?;
+    }
     let hub = Hub::of_this_host(cache.join("hub"));
     proctor_datasets::load_with(patterns, Path::new("."), &hub).await.map_err(|error| {
         UserError::new(error.to_string()).hint(

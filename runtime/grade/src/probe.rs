@@ -67,7 +67,10 @@ pub(crate) async fn isolated(
     if !done.success() {
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing on standard error");
-        return Err(fault(launch, format!("it does not run ({}): {last}", ending_of(&done.exited))));
+        return Err(fault(
+            launch,
+            format!("it does not run ({}): {last}", ending_of(&done.exited)),
+        ));
     }
     Ok(done.stdout.head)
 }

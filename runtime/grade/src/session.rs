@@ -226,7 +226,10 @@ fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
         ));
     }
     (count != end.count).then(|| {
-        note(evidence::EXIT_MISMATCH, format!("{}, but the end counts {}", plural(count, "record"), end.count))
+        note(
+            evidence::EXIT_MISMATCH,
+            format!("{}, but the end counts {}", plural(count, "record"), end.count),
+        )
     })
 }
 

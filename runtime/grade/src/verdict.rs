@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
-    Evidence, Fault, Integrity, PolicyVerdict, Task, TestGroup, TestStatus, VERDICT_SCHEMA, Verdict,
-    plural,
+    Evidence, Fault, Integrity, PolicyVerdict, Task, TestGroup, TestStatus, VERDICT_SCHEMA,
+    Verdict, plural,
 };
 
 use crate::{

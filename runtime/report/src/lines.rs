@@ -10,17 +10,8 @@ const INDENT: &str = "    ";
 /// The same text with lines of more than 400 characters broken at spaces, after 100 characters each:
 /// a fault may quote whatever an endpoint or a shell said. Nothing is left out.
 pub fn wrapped(text: &str) -> String {
-    wrapped_at(text, LONG, WIDTH)
-}
-
-/// The same, with lines broken that are longer than `width`.
-pub(crate) fn filled(text: &str, width: usize) -> String {
-    wrapped_at(text, width, width)
-}
-
-fn wrapped_at(text: &str, long: usize, width: usize) -> String {
     let lines = text.split('\n').map(|line| {
-        if line.chars().count() > long { broken(line, width) } else { line.to_owned() }
+        if line.chars().count() > LONG { broken(line, WIDTH) } else { line.to_owned() }
     });
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -29,13 +29,18 @@ pub(crate) fn table(
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH as u16);
     table.set_header(headers.iter().map(|text| (*text).to_owned()).enumerate().map(align));
+    let mut widths: Vec<usize> = headers.iter().map(|head| longest(head)).collect();
     for row in rows {
+        for (width, cell) in widths.iter_mut().zip(&row) {
+            *width = longest(cell).max(*width);
+        }
         table.add_row(row.into_iter().enumerate().map(align));
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
+    for (index, (column, width)) in table.column_iter_mut().zip(widths).enumerate() {
+        let narrowest = u16::try_from(width.min(NARROWEST)).unwrap_or_default();
         column.set_constraint(match right(index) {
             true => ColumnConstraint::ContentWidth,
-            false => ColumnConstraint::LowerBoundary(Width::Fixed(NARROWEST as u16)),
+            false => ColumnConstraint::LowerBoundary(Width::Fixed(narrowest)),
         });
     }
     format!("{}\n", table.trim_fmt())
@@ -46,10 +51,9 @@ pub(crate) fn table(
 pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
-        let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         let cells = cells.map(longest).max().unwrap_or(0);
         let head = headers.get(column).map_or(0, |head| longest(head));
-        cells.max(head).clamp(NARROWEST, NAME) + AROUND
+        cells.max(head).min(NAME) + AROUND
     };
     let mut out = String::new();
     let mut begin = 1;
@@ -61,7 +65,11 @@ pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
             end += 1;
         }
         let of = |row: &[String]| -> Vec<String> {
-            row.first().into_iter().chain(row.get(begin..end).unwrap_or_default()).cloned().collect()
+            row.first()
+                .into_iter()
+                .chain(row.get(begin..end).unwrap_or_default())
+                .cloned()
+                .collect()
         };
         let heads: Vec<&str> =
             headers.first().into_iter().chain(&headers[begin..end]).copied().collect();
@@ -71,19 +79,30 @@ pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     out
 }
 
+/// Characters of the longest line.
+fn longest(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn no_table_is_wider_than_a_terminal() {
-        let arms: Vec<String> =
-            (0..9).map(|number| format!("tools/some-vendor/some-very-long-model-{number}")).collect();
-        let headers: Vec<&str> = ["task"].into_iter().chain(arms.iter().map(String::as_str)).collect();
+        let arms: Vec<String> = (0..9)
+            .map(|number| format!("tools/some-vendor/some-very-long-model-{number}"))
+            .collect();
+        let headers: Vec<&str> =
+            ["task"].into_iter().chain(arms.iter().map(String::as_str)).collect();
         let row = |id: &str| {
-            [id.to_owned()].into_iter().chain(arms.iter().map(|_| "no (25.0 % F2P)".into())).collect()
+            [id.to_owned()]
+                .into_iter()
+                .chain(arms.iter().map(|_| "no (25.0 % F2P)".into()))
+                .collect()
         };
-        let shown = by_arms(&headers, vec![row("t1"), row(&"scikit-learn__scikit-learn-".repeat(4))]);
+        let shown =
+            by_arms(&headers, vec![row("t1"), row(&"scikit-learn__scikit-learn-".repeat(4))]);
         assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
         let cells = shown.lines().filter(|line| line.contains("t1 ")).collect::<String>();
         assert_eq!(cells.matches("no (").count(), 9, "{shown}");

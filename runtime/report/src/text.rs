@@ -9,9 +9,9 @@ use proctor_types::{TaskId, plural};
 
 use crate::{
     ArmReport, GroupReport, Report, TaskReport,
-    lines::{filled, wrapped},
+    lines::wrapped,
     notes::notes,
-    table::{self, WIDTH, table},
+    table::{self, table},
 };
 
 /// So many tasks, and a table of groups is read even where each group is one task.
@@ -44,8 +44,8 @@ pub fn text(report: &Report, shown: Groups) -> String {
     }
     out.push_str(&results(report));
     out.push_str(&usage(report));
-    out.push_str(&filled(MEANINGS, WIDTH));
-    out.push_str("\n\n");
+    out.push_str(MEANINGS);
+    out.push('\n');
     out.push_str(&tasks(report));
     out.push_str(&groups(report, shown));
     let mut below = String::new();
@@ -59,7 +59,7 @@ pub fn text(report: &Report, shown: Groups) -> String {
 
 /// What the heads mean.
 const MEANINGS: &str = "resolved, rate, F2P passed: of all trials. Means exclude infrastructure \
-                        faults. Totals include retries.";
+                        faults.\nTotals include retries.\n";
 
 /// What each arm reached, and how its trials ended.
 fn results(report: &Report) -> String {
@@ -199,8 +199,11 @@ fn rate(arm: &ArmReport) -> String {
 }
 
 fn outcomes(arm: &ArmReport) -> String {
-    let mut parts: Vec<_> =
-        arm.outcomes.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let mut parts: Vec<_> = arm
+        .outcomes
+        .iter()
+        .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
+        .collect();
     if arm.unfinished > 0 {
         parts.push(format!("{} not ended", arm.unfinished));
     }

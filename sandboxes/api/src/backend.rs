@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use proctor_types::{EnvironmentRecord, Fault, SandboxSpec};
 
-use crate::{Enforcement, Machine, SandboxHandle, wire::RawPath};
+use crate::{Enforcement, Kept, Machine, SandboxHandle, wire::RawPath};
 
 /// What a sandbox starts from, resolved: paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +101,21 @@ pub trait Backend: Send + Sync {
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault>;
 
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault>;
+
+    /// What it keeps and can make again, in the order in which it can be removed.
+    async fn kept(&self) -> Result<Vec<Kept>, Fault> {
+        Ok(Vec::new())
+    }
+
+    /// Removes something of that list; `false` where something still uses it.
+    async fn discard(&self, _kept: &Kept) -> Result<bool, Fault> {
+        Ok(false)
+    }
+
+    /// Who else uses what it keeps, where it can tell: a live runtime, as a person knows it.
+    async fn in_use(&self) -> Result<Option<String>, Fault> {
+        Ok(None)
+    }
 
     /// Removes what earlier, dead runtimes left; returns the names of what was removed. Never
     /// touches what belongs to a living one.

@@ -12,6 +12,7 @@ pub mod conformance;
 mod enforcement;
 mod handle;
 pub mod host_base;
+mod kept;
 mod machine;
 
 pub use agent::{AGENT, agent_digest};
@@ -19,5 +20,6 @@ pub use backend::{Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, S
 pub use command::{Captured, Command, Completed, ending_of};
 pub use enforcement::{Enforcement, hint_of};
 pub use handle::{Incoming, SandboxError, SandboxHandle, SandboxStream};
+pub use kept::Kept;
 pub use machine::Machine;
 pub use proctor_wire as wire;

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Repository of imported bases; the tag is the digest of their content.
-const REPOSITORY: &str = "proctor-base";
+pub const REPOSITORY: &str = "proctor-base";
 
 /// A base that the engine has.
 pub struct ResolvedBase {

@@ -10,13 +10,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bollard::query_parameters::ListContainersOptionsBuilder;
+use bollard::{models::ContainerSummary, query_parameters::ListContainersOptionsBuilder};
 use proctor_sandbox_api::{
-    AGENT, Backend, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest, wire::Defence,
+    AGENT, Backend, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest, wire::Defence,
 };
 use proctor_types::{Fault, Layer};
 
-use crate::{create, fault, layer, owner, sandbox};
+use crate::{create, fault, kept, layer, owner, sandbox};
 
 /// How long the engine may take to load, import, commit or pull an image. The client's usual limit
 /// of two minutes cuts large ones.
@@ -45,6 +45,8 @@ pub(crate) struct Engine {
     pub machine: Machine,
     /// Defences that a test takes down.
     pub without: Vec<Defence>,
+    /// Shows other processes of the machine that this one uses an engine.
+    pub alive: owner::Alive,
 }
 
 impl Docker {
@@ -102,7 +104,9 @@ impl Docker {
             machine = machine.smaller(Machine::here());
         }
         let without = Vec::new();
-        let engine = Engine { client, slow, local, not_enforced, quota, selinux, machine, without };
+        let alive = owner::Alive::show();
+        let engine =
+            Engine { client, slow, local, not_enforced, quota, selinux, machine, without, alive };
         let engine = Arc::new(engine);
         Ok(Self { engine, building: Mutex::default() })
     }
@@ -128,6 +132,14 @@ impl Docker {
 }
 
 impl Engine {
+    /// All containers that Proctor made, whatever their state.
+    async fn containers(&self) -> Result<Vec<ContainerSummary>, Fault> {
+        let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK)])]);
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let listed = self.client.list_containers(Some(options)).await;
+        listed.map_err(|error| fault::sandbox("list containers", &error))
+    }
+
     pub fn has_quota(&self) -> bool {
         self.quota.load(Ordering::Relaxed)
     }
@@ -155,13 +167,34 @@ impl Backend for Docker {
         Ok(Box::new(sandbox::DockerSandbox::new(Arc::clone(&self.engine), opened)))
     }
 
+    async fn kept(&self) -> Result<Vec<Kept>, Fault> {
+        kept::list(&self.engine).await
+    }
+
+    async fn discard(&self, kept: &Kept) -> Result<bool, Fault> {
+        kept::remove(&self.engine, &kept.handle).await
+    }
+
+    /// A run between two containers holds none, so processes of this machine show themselves too; of
+    /// another machine only the containers can be seen.
+    async fn in_use(&self) -> Result<Option<String>, Fault> {
+        if let Some(pid) = self.engine.alive.others().first() {
+            return Ok(Some(format!("process {pid}")));
+        }
+        let containers = self.engine.containers().await?;
+        let live = containers.into_iter().find(|container| {
+            !owner::is_orphan(container.labels.as_ref().unwrap_or(&HashMap::new()))
+        });
+        Ok(live.map(|container| {
+            let name = container.names.and_then(|names| names.into_iter().next());
+            let name = name.or(container.id).unwrap_or_default();
+            format!("container {}", name.trim_start_matches('/'))
+        }))
+    }
+
     async fn sweep(&self) -> Result<Vec<String>, Fault> {
-        let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK)])]);
-        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-        let listed = self.engine.client.list_containers(Some(options)).await;
-        let listed = listed.map_err(|error| fault::sandbox("list containers", &error))?;
         let mut removed = Vec::new();
-        for container in listed {
+        for container in self.engine.containers().await? {
             let Some(id) = container.id else { continue };
             if !owner::is_orphan(&container.labels.unwrap_or_default()) {
                 continue;

@@ -21,8 +21,8 @@ use crate::{
 const FORMAT: u32 = 1;
 
 /// Repositories of layers. The name says whether the host's own folders belong to it.
-const LAYER: &str = "proctor-layer";
-const HOST_LAYER: &str = "proctor-layer-host";
+pub const LAYER: &str = "proctor-layer";
+pub const HOST_LAYER: &str = "proctor-layer-host";
 
 pub struct Plan {
     pub digest: String,

@@ -10,6 +10,7 @@ mod create;
 mod docker;
 mod fault;
 mod hardening;
+mod kept;
 mod layer;
 mod owner;
 mod sandbox;

@@ -2,7 +2,12 @@
 
 use std::{
     collections::HashMap,
-    fs, process,
+    fs,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener},
+    },
+    process,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -13,6 +18,37 @@ const RUNTIME: &str = "proctor.runtime";
 const PURPOSE: &str = "proctor.purpose";
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// The beginning of the names by which processes show themselves.
+const ALIVE: &str = "proctor-docker-";
+
+/// Shows every process of this machine that this one lives and uses an engine: a socket with a name
+/// and no file, which the kernel takes away whatever the end.
+pub struct Alive {
+    name: String,
+    _socket: Option<UnixListener>,
+}
+
+impl Alive {
+    pub fn show() -> Self {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{ALIVE}{}-{count}", process::id());
+        let socket = SocketAddr::from_abstract_name(&name);
+        let socket = socket.and_then(|address| UnixListener::bind_addr(&address)).ok();
+        Self { name, _socket: socket }
+    }
+
+    /// The process numbers of others that are alive.
+    pub fn others(&self) -> Vec<String> {
+        let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let names = sockets.lines().filter_map(|line| line.rsplit_once('@').map(|(_, at)| at));
+        names
+            .filter(|name| *name != self.name)
+            .filter_map(|name| name.strip_prefix(ALIVE)?.split('-').next())
+            .map(str::to_owned)
+            .collect()
+    }
+}
 
 /// A name that no other container has: this host, this process, and a number.
 pub fn container_name() -> String {
@@ -76,6 +112,15 @@ fn start_time(pid: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_living_are_seen_and_the_dead_are_not() {
+        let (one, two) = (Alive::show(), Alive::show());
+        let own = process::id().to_string();
+        assert!(two.others().contains(&own));
+        drop(one);
+        assert!(!two.others().contains(&own));
+    }
 
     #[test]
     fn only_the_certainly_dead_are_orphans() {

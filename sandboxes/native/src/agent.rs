@@ -17,7 +17,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
             .hint("build on Linux with libc.a (libc6-dev) installed"));
     }
     // A folder of its own, so that the process is named plainly `agentd` in the sandbox.
-    let folder = cache.join(format!("agentd-{}", &agent_digest()[..16]));
+    let folder = cache.join(folder_name());
     let path = folder.join("agentd");
     if fs::metadata(&path).is_ok_and(|found| found.len() == AGENT.len() as u64) {
         return Ok(path);
@@ -29,6 +29,11 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
         )
     })?;
     Ok(path)
+}
+
+/// The folder of this build's agent.
+pub(crate) fn folder_name() -> String {
+    format!("agentd-{}", &agent_digest()[..16])
 }
 
 fn write(folder: &Path, path: &Path) -> io::Result<()> {

@@ -9,6 +9,7 @@ mod archive;
 mod base;
 mod cgroup;
 mod ids;
+mod kept;
 mod launch;
 mod layer;
 mod native;

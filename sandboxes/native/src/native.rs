@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{
-    Backend, Enforcement, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+    Backend, Enforcement, Kept, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
 };
 use proctor_types::{Fault, Layer, SandboxSpec};
 use proctor_wire::{Defence, RawPath, SandboxLayout, Upper};
@@ -22,7 +22,7 @@ use crate::{
     agent,
     base::{self, ResolvedBase, raw},
     cgroup::{self, Groups},
-    ids,
+    ids, kept,
     launch::launch,
     layer::{self, Building},
     registry::{self, Entry},
@@ -146,6 +146,21 @@ impl Backend for Native {
             .await;
         let sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
         Ok(Box::new(sandbox))
+    }
+
+    async fn kept(&self) -> Result<Vec<Kept>, Fault> {
+        let cache = self.0.cache.clone();
+        blocking(move || kept::list(&cache).map_err(|error| cache_fault(&cache, &error))).await
+    }
+
+    async fn discard(&self, kept: &Kept) -> Result<bool, Fault> {
+        let (cache, kept) = (self.0.cache.clone(), kept.clone());
+        let removed = move || {
+            kept::remove(&cache, &kept).map_err(|error| {
+                Fault::new(Layer::Sandbox, format!("remove {}: {error}", kept.handle))
+            })
+        };
+        blocking(removed).await.map(|()| true)
     }
 
     async fn sweep(&self) -> Result<Vec<String>, Fault> {

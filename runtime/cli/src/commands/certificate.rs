@@ -49,10 +49,8 @@ pub fn write(path: &Path, certificate: &Certificate) -> Result<(), CommandError>
 pub fn tell(certificate: &Certificate) {
     for task in &certificate.tasks {
         for (id, seen) in &task.flaky {
-            let seen: Vec<String> = seen
-                .iter()
-                .map(|(status, times)| format!("{status} {times}x"))
-                .collect();
+            let seen: Vec<String> =
+                seen.iter().map(|(status, times)| format!("{status} {times}x")).collect();
             eprintln!("flaky: {}: {id}: {}", task.task, seen.join(", "));
         }
         for id in &task.resource_sensitive {

@@ -2,6 +2,7 @@
 
 mod carry_out;
 mod certificate;
+mod clean;
 mod doctor;
 mod grade;
 mod grade_log;
@@ -13,6 +14,7 @@ mod show;
 mod tasks;
 mod validate;
 
+pub use clean::clean;
 pub use doctor::doctor;
 pub use grade::grade;
 pub use report::report;

@@ -57,7 +57,10 @@ fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
     let record = RunDir::view(run)?.read_run()?;
     let mut remarks = BTreeSet::new();
     if record.tasks.iter().any(|task| task.host_bound) {
-        remarks.insert("These tasks used this machine's Python: results may differ on another machine.".to_owned());
+        remarks.insert(
+            "These tasks used this machine's Python: results may differ on another machine."
+                .to_owned(),
+        );
     }
     for arm in &record.arms {
         if let Some(model) = &arm.model

@@ -79,11 +79,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
 }
 
 /// What no trial of the plan could do, told by the arm's line.
-fn check(
-    resolved: &RunConfig,
-    written: &Written,
-    tasks: &[PlannedTask],
-) -> Result<(), UserError> {
+fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Result<(), UserError> {
     let index = |arm: &Arm| resolved.arms.iter().position(|one| one.id == arm.id).unwrap_or(0);
     checks::plan(
         &resolved.arms,
@@ -175,8 +171,7 @@ fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<(
     for arm in arms {
         let kind = arm.sandbox.kind;
         let model = arm.model.as_ref().map_or("no model", |model| &model.name);
-        let steps =
-            arm.budget.steps.map_or("no step limit".into(), |steps| plural(steps, "step"));
+        let steps = arm.budget.steps.map_or("no step limit".into(), |steps| plural(steps, "step"));
         let (id, name, scaffold) = (arm.id.as_str(), &arm.name, &arm.scaffold);
         text += &format!("arm  {id:.12}  {name}: {scaffold}, {model}, {steps}, {kind}\n");
     }

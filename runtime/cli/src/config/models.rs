@@ -58,8 +58,9 @@ fn check_unpriced(
     match limits.into_iter().find(|(limit, _)| limit.is_some()) {
         None => Ok(()),
         Some((_, path)) => {
-            let what =
-                format!("no price is configured for `{name}`, so the cost limit cannot be enforced");
+            let what = format!(
+                "no price is configured for `{name}`, so the cost limit cannot be enforced"
+            );
             Err(written.error(&path, what).hint(format!(
                 "add `price = {{ input = 1.25, output = 10.0 }}` (US dollars per million tokens) to \
                  [models.{name:?}], or take the limit away"

@@ -1,0 +1,282 @@
+//! `proctor clean`: gives back the room of what can be made again.
+//!
+//! Only what has a name that Proctor gives is looked at: the cache may be a folder that holds other
+//! things too, and a run directory is never a cache. What a live run may be using stays.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use proctor_sandbox_api::{Backend, Kept};
+use proctor_types::{SandboxKind, plural};
+
+use crate::{assemble, error::CommandError, home, print::result};
+
+/// What is cached beside the back ends: where, what it is called, and the form of its names.
+const CACHES: &[(&str, &str, fn(&str) -> bool)] = &[
+    ("sources/archives", "source archive", |name| {
+        name.strip_suffix(".tar.gz").is_some_and(|digest| is_hex(digest, 64))
+    }),
+    ("sources/trees", "source", |name| is_hex(name, 64)),
+    ("leak-checks/native", "leak check", is_result),
+    ("leak-checks/docker", "leak check", is_result),
+    ("frozen", "frozen tests", is_result),
+    ("verdicts", "verdict", |name| is_hex(name, 64)),
+    ("tasks", "built task", |name| {
+        let stem = name.strip_suffix(".json").and_then(|stem| stem.rsplit_once('-'));
+        stem.is_some_and(|(_, digest)| is_hex(digest, 16))
+    }),
+];
+
+/// Smaller ones are too many to be named one by one.
+const SMALL: u64 = 1 << 20;
+
+pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCode, CommandError> {
+    let cache = home::cache()?;
+    let mut sum = Sum { dry_run, older_than, items: 0, bytes: 0 };
+    if cache.is_dir() {
+        // Held to the end: a run that begins now waits.
+        match home::alone(&cache)? {
+            None => eprintln!("kept: {}: a live run uses it", cache.display()),
+            Some(_alone) => {
+                if cache.join("native").is_dir() {
+                    let native = assemble::connect(SandboxKind::Native, &cache).await?;
+                    sum.of_backend(&native).await?;
+                }
+                sum.of_files(&cache)?;
+            }
+        }
+    }
+    match assemble::connect(SandboxKind::Docker, &cache).await {
+        Err(_) => eprintln!("note: no Docker engine answers, so its images were not looked at"),
+        Ok(docker) => match docker.in_use().await? {
+            Some(who) => eprintln!("kept: docker images: a live run uses them ({who})"),
+            None => sum.of_backend(&docker).await?,
+        },
+    }
+    let (items, size) = (plural(sum.items, "item"), human(sum.bytes));
+    result(&match (dry_run, sum.items) {
+        (_, 0) => "nothing to remove\n".to_owned(),
+        (true, _) => format!("would remove {items}, {size}\n"),
+        (false, _) => format!("removed {items}, {size}\n"),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was removed, or would be.
+struct Sum {
+    dry_run: bool,
+    older_than: Option<Duration>,
+    items: u64,
+    bytes: u64,
+}
+
+impl Sum {
+    fn takes(&self, made: Option<SystemTime>) -> bool {
+        let Some(least) = self.older_than else { return true };
+        // What has no date is not known to be old.
+        made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age >= least)
+    }
+
+    async fn of_backend(&mut self, backend: &Arc<dyn Backend>) -> Result<(), CommandError> {
+        if !self.dry_run {
+            for removed in backend.sweep().await? {
+                eprintln!("removed what a dead run left: {removed}");
+            }
+        }
+        for kept in backend.kept().await? {
+            if !self.takes(kept.made) {
+                continue;
+            }
+            if self.dry_run || backend.discard(&kept).await? {
+                self.tell(&kept)?;
+            } else {
+                eprintln!("kept: {}: something still uses it", kept.what);
+            }
+        }
+        Ok(())
+    }
+
+    fn of_files(&mut self, cache: &Path) -> Result<(), CommandError> {
+        let mut folders: Vec<(String, &str, fn(&str) -> bool)> = CACHES
+            .iter()
+            .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
+            .collect();
+        // Datasets of the hub, by name and commit.
+        for (name, _) in entries(&cache.join("hub"))? {
+            folders.push((format!("hub/{name}"), "dataset", |name| is_hex(name, 40)));
+        }
+        for (folder, kind, is_made) in folders {
+            let (mut small, mut bytes) = (0_u64, 0);
+            for (name, path) in entries(&cache.join(&folder))? {
+                // Nothing that Proctor caches is a run, whatever its name.
+                if !is_made(&name) || path.join("run.json").exists() {
+                    continue;
+                }
+                let made = fs::symlink_metadata(&path)?.modified().ok();
+                if !self.takes(made) {
+                    continue;
+                }
+                let size = size(&path);
+                if !self.dry_run {
+                    remove(&path)?;
+                }
+                if size < SMALL {
+                    small += 1;
+                    bytes += size;
+                    continue;
+                }
+                let (what, handle) = (format!("{kind} {name:.40}"), String::new());
+                self.tell(&Kept { what, bytes: size, made, handle })?;
+            }
+            if small > 0 {
+                self.items += small - 1;
+                let (what, handle) =
+                    (format!("{folder}: {}", plural(small, "item")), String::new());
+                self.tell(&Kept { what, bytes, made: None, handle })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, kept: &Kept) -> io::Result<()> {
+        self.items += 1;
+        self.bytes += kept.bytes;
+        let age = kept.made.and_then(|made| made.elapsed().ok());
+        let age = age.map_or(String::new(), |age| {
+            let hours = age.as_secs() / 3_600;
+            match hours {
+                0 => "under an hour old".to_owned(),
+                1..=47 => format!("{} old", plural(hours, "hour")),
+                _ => format!("{} old", plural(hours / 24, "day")),
+            }
+        });
+        let line = format!("{:>10}  {:<18}  {}", human(kept.bytes), age, kept.what);
+        result(&format!("{}\n", line.trim_end()))
+    }
+}
+
+fn is_result(name: &str) -> bool {
+    name.strip_suffix(".json").is_some_and(|digest| is_hex(digest, 64))
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Names with their paths; none where the folder is not there.
+fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let named = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), entry.path()))
+    };
+    let mut all: Vec<_> = entries.map(named).collect::<io::Result<_>>()?;
+    all.sort();
+    Ok(all)
+}
+
+/// Bytes of all files below a path; links are not followed, and what cannot be read counts nothing.
+fn size(path: &Path) -> u64 {
+    let Ok(found) = fs::symlink_metadata(path) else { return 0 };
+    if !found.is_dir() {
+        return found.len();
+    }
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
+}
+
+/// Removes a file, a link or a folder. A source may have folders that its owner may not write.
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path)?.is_dir() {
+        false => fs::remove_file(path),
+        true => fs::remove_dir_all(path).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                unlock(path)?;
+                fs::remove_dir_all(path)
+            }
+            _ => Err(error),
+        }),
+    };
+    removed.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+fn unlock(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            unlock(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// `950 B`, `12.3 MiB`.
+fn human(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut size, mut unit) = (bytes as f64 / 1024.0, 0);
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!(human(950), "950 B");
+        assert_eq!(human(1 << 20), "1.0 MiB");
+        assert_eq!(human(3 << 40), "3.0 TiB");
+    }
+
+    #[test]
+    fn what_is_not_of_a_cache_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path();
+        let own = cache.join("verdicts").join("ab".repeat(32));
+        let theirs = [
+            cache.join("tasks/my-tasks.jsonl"),
+            cache.join("sources/notes.txt"),
+            cache.join("runs/demo/run.json"),
+            cache.join("verdicts").join("cd".repeat(32)).join("run.json"),
+        ];
+        for file in theirs.iter().chain([&own.join("verdict.json")]) {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "x").unwrap();
+        }
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("kept"), "x").unwrap();
+        let link = cache.join("sources/trees").join("ef".repeat(32));
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(outside.path(), &link).unwrap();
+
+        let mut sum = Sum { dry_run: true, older_than: None, items: 0, bytes: 0 };
+        sum.of_files(cache).unwrap();
+        assert_eq!(sum.items, 2);
+        assert!(own.exists());
+        sum = Sum { older_than: Some(Duration::from_secs(3_600)), ..sum };
+        sum.items = 0;
+        sum.of_files(cache).unwrap();
+        assert_eq!(sum.items, 0, "nothing is that old");
+        sum = Sum { dry_run: false, older_than: None, items: 0, bytes: 0 };
+        sum.of_files(cache).unwrap();
+        assert!(!own.exists() && fs::symlink_metadata(&link).is_err());
+        assert!(outside.path().join("kept").exists(), "a link is not followed");
+        assert!(theirs.iter().all(|file| file.exists()));
+    }
+}

@@ -1,0 +1,97 @@
+//! Images that this back end made.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use bollard::{
+    errors::Error,
+    query_parameters::{ListImagesOptionsBuilder, RemoveImageOptionsBuilder},
+};
+use proctor_sandbox_api::Kept;
+use proctor_types::Fault;
+
+use crate::{
+    base::REPOSITORY,
+    docker::Engine,
+    fault,
+    layer::{HOST_LAYER, LAYER},
+};
+
+/// Names of images that this back end gave, those that stand on others first: an engine keeps what
+/// something else stands on.
+pub async fn list(engine: &Engine) -> Result<Vec<Kept>, Fault> {
+    let options = ListImagesOptionsBuilder::new().build();
+    let images = engine.client.list_images(Some(options)).await;
+    let images = images.map_err(|error| fault::sandbox("list images", &error))?;
+    let mut found = Vec::new();
+    for image in images {
+        for tag in &image.repo_tags {
+            let Some(rank) = rank(tag) else { continue };
+            let made = u64::try_from(image.created).ok().map(Duration::from_secs);
+            let kept = Kept {
+                what: format!("docker image {}", short(tag)),
+                bytes: u64::try_from(image.size).unwrap_or(0),
+                made: made.and_then(|since| UNIX_EPOCH.checked_add(since)),
+                handle: tag.clone(),
+            };
+            found.push((rank, kept));
+        }
+    }
+    found.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.handle.cmp(&other.handle)));
+    Ok(found.into_iter().map(|(_, kept)| kept).collect())
+}
+
+/// Takes the name away, and the image with its last name; `false` where a container or another image
+/// still uses it.
+pub async fn remove(engine: &Engine, tag: &str) -> Result<bool, Fault> {
+    let options = RemoveImageOptionsBuilder::new().build();
+    match engine.client.remove_image(tag, Some(options), None).await {
+        Ok(_) => Ok(true),
+        Err(error) if fault::is_missing(&error) => Ok(true),
+        Err(Error::DockerResponseServerError { status_code: 409, .. }) => Ok(false),
+        Err(error) => Err(fault::sandbox(&format!("remove the image {tag}"), &error)),
+    }
+}
+
+/// Whether an image is of ours by its name, and how late it is removed.
+fn rank(tag: &str) -> Option<u8> {
+    let (repository, tag) = tag.rsplit_once(':')?;
+    let made =
+        |digest: &str| digest.len() == 32 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match (repository, tag.strip_prefix("base-")) {
+        (LAYER | HOST_LAYER, None) if made(tag) => Some(0),
+        (HOST_LAYER, Some(digest)) if made(digest) => Some(1),
+        (REPOSITORY, None) if made(tag) => Some(2),
+        _ => None,
+    }
+}
+
+fn short(tag: &str) -> &str {
+    match tag.char_indices().rev().find(|(_, c)| *c == ':') {
+        Some((colon, _)) => tag.get(..colon + 13).unwrap_or(tag),
+        None => tag,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_were_given_here_are_ours() {
+        let digest = "0123456789abcdef".repeat(2);
+        assert_eq!(rank(&format!("proctor-layer:{digest}")), Some(0));
+        assert_eq!(rank(&format!("proctor-layer-host:{digest}")), Some(0));
+        assert_eq!(rank(&format!("proctor-layer-host:base-{digest}")), Some(1));
+        assert_eq!(rank(&format!("proctor-base:{digest}")), Some(2));
+        for theirs in [
+            "proctor-layer:latest".to_owned(),
+            format!("mine/proctor-layer:{digest}"),
+            format!("proctor-layers:{digest}"),
+            "debian:12".to_owned(),
+            "proctor".to_owned(),
+        ] {
+            assert_eq!(rank(&theirs), None, "{theirs}");
+        }
+        assert_eq!(short(&format!("proctor-base:{digest}")), "proctor-base:0123456789ab");
+    }
+}

@@ -1,0 +1,455 @@
+//! The first hour of a new user: any folder, options in any order, limits that cannot be meant, and
+//! plans that no trial could carry out. Each is told before anything starts.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use fake_llm::{FakeLlm, Script};
+use proctor_record::Journal;
+use proctor_types::{ArmId, Event, TaskId};
+use serde_json::{Value, json};
+
+use crate::{
+    resume::wait_for,
+    stage::{Stage, find, root},
+};
+
+/// The demo's one row of our own.
+fn row() -> Value {
+    let text = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut row: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    row["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    row
+}
+
+fn rows(stage: &Stage, name: &str, rows: &[Value]) -> String {
+    let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    stage.file(name, &text).to_str().unwrap().to_owned()
+}
+
+fn config(stage: &Stage, tasks: &str, scaffold: &str, more: &str) -> String {
+    let text = format!(
+        "tasks = [{tasks:?}]\n{more}\n[[arms]]\nname = {scaffold:?}\nscaffold = {scaffold:?}\n"
+    );
+    stage.file(&format!("{scaffold}.toml"), &text).to_str().unwrap().to_owned()
+}
+
+fn said(stage: &Stage, args: &[&str], status: i32) -> String {
+    let output = stage.run(args, status);
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    // A statement in JSON is one line, and no message.
+    for line in said.lines().filter(|line| !line.starts_with("  \"")) {
+        assert!(line.chars().count() < 500, "a line of {} characters: {line}", line.len());
+    }
+    assert!(!said.contains("Some(") && !said.contains("None)"), "{said}");
+    said
+}
+
+#[test]
+fn the_demo_runs_from_any_folder() {
+    let stage = Stage::new();
+    let demo = root().join("configs/demo.toml");
+    let plan = |config: &Path, here: &Path| {
+        let mut command = stage.proctor(["run", config.to_str().unwrap(), "--dry-run"]);
+        let output = command.current_dir(here).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{error}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let usual = plan(Path::new("configs/demo.toml"), &root());
+    assert!(usual.contains("demo__roman-1") && usual.contains("6 trials: "), "{usual}");
+    assert_eq!(plan(&demo, stage.dir.path()), usual);
+    assert_eq!(plan(Path::new("demo.toml"), &root().join("configs")), usual);
+    assert_eq!(plan(Path::new("../configs/demo.toml"), &root().join("docs")), usual);
+    // By another name of the file.
+    symlink(&demo, stage.path("linked.toml")).unwrap();
+    assert_eq!(plan(Path::new("linked.toml"), stage.dir.path()), usual);
+    // What lies in the current folder under the same names is not what the file means.
+    fs::create_dir_all(stage.path("tasks")).unwrap();
+    stage.file("tasks/demo.jsonl", "not a row\n");
+    assert_eq!(plan(&demo, stage.dir.path()), usual);
+    // Without a copy of the repository.
+    let output = stage.proctor(["run", "demo", "--dry-run"]);
+    let mut output = output;
+    let output = output.current_dir(stage.dir.path()).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), usual);
+}
+
+#[test]
+fn every_path_of_a_configuration_starts_beside_it() {
+    let stage = Stage::new();
+    fs::create_dir_all(stage.path("one/data")).unwrap();
+    fs::create_dir(stage.path("two")).unwrap();
+    let tasks = row().to_string() + "\n";
+    stage.file("one/data/rows.jsonl", &tasks);
+    stage.file("one/ids.txt", "demo__roman-1\n");
+    let script = fs::read_to_string(root().join("configs/scripts/demo.toml")).unwrap();
+    stage.file("one/script.toml", &script);
+    stage.file(
+        "one/run.toml",
+        "tasks = [\"data/*.jsonl#ids=ids.txt\"]\n[[arms]]\nname = \"a\"\nscaffold = \"tools\"\n\
+         model = \"m\"\n[models.m]\nbase_url = \"script:script.toml\"\nname = \"m\"\n\
+         [endpoints.e]\nbase_url = \"script:script.toml\"\nmax_concurrent = 1\n",
+    );
+    let run = |here: &str, more: &[&str]| {
+        let mut command = stage.proctor([&["run", "../one/run.toml", "--dry-run"], more].concat());
+        command.current_dir(stage.path(here)).output().unwrap()
+    };
+    let output = run("two", &[]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("task demo__roman-1"));
+    // What is typed starts where it is typed.
+    let mut other = row();
+    other["id"] = "typed-1".into();
+    fs::create_dir(stage.path("two/data")).unwrap();
+    stage.file("two/data/rows.jsonl", &format!("{other}\n"));
+    let output = run("two", &["--set", "tasks=[\"data/rows.jsonl\"]"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("task typed-1"));
+    // And what is nowhere is told as it was written.
+    let output = run("two", &["--set", "tasks=[\"no/such/*.jsonl\"]"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("`no/such/*.jsonl` matches no file"));
+}
+
+#[test]
+fn a_task_is_shown_whichever_way_it_is_named() {
+    let stage = Stage::new();
+    let tasks = rows(&stage, "rows.jsonl", &[row()]);
+    let one = said(&stage, &["tasks", "show", "demo__roman-1", "--tasks", &tasks], 0);
+    assert_eq!(said(&stage, &["tasks", "show", "--tasks", &tasks, "demo__roman-1"], 0), one);
+    assert_eq!(said(&stage, &["tasks", "show", "--tasks", &tasks, "--", "demo__roman-1"], 0), one);
+    for wrong in ["demo__roman-2", "roman", "DEMO__ROMAN-1"] {
+        let error = said(&stage, &["tasks", "show", wrong, "--tasks", &tasks], 2);
+        assert!(error.contains("did you mean `demo__roman-1`?"), "{error}");
+    }
+    let error = said(&stage, &["tasks", "show", "--tasks", &tasks], 2);
+    assert!(error.contains("no task is named"), "{error}");
+    let error = said(&stage, &["tasks", "show", "zzz", "--tasks", &tasks], 2);
+    assert!(error.contains("proctor tasks list") && !error.contains("did you mean"), "{error}");
+    let list = said(&stage, &["tasks", "list", "--tasks", &tasks], 0);
+    assert!(list.ends_with("\n1 task\n"), "{list}");
+}
+
+#[test]
+fn limits_that_cannot_be_meant_are_refused() {
+    let stage = Stage::new();
+    let tasks = rows(&stage, "rows.jsonl", &[row()]);
+    let config = config(&stage, &tasks, "noop", "");
+    for (key, value) in [
+        ("budget.steps", "0"),
+        ("budget.steps", "-1"),
+        ("budget.input_tokens", "0"),
+        ("budget.uncached_input_tokens", "0"),
+        ("budget.cost_usd", "0"),
+        ("budget.cost_usd", "0.0"),
+        ("budget.wall_seconds", "0"),
+        ("budget.tool_seconds", "nan"),
+        ("budget.run.steps", "0"),
+        ("budget.arm.cost_usd", "0"),
+        ("arms.0.budget.steps", "0"),
+        ("attempts", "0"),
+        ("jobs", "0"),
+        ("sandbox.cpus", "nan"),
+        ("grading.memory_mb", "0"),
+    ] {
+        let set = format!("{key}={value}");
+        let error = said(&stage, &["run", &config, "--dry-run", "--set", &set], 2);
+        assert!(error.contains(&format!("--set: key `{key}`")), "{set}: {error}");
+    }
+    for args in [
+        ["tasks", "validate", "--tasks", &tasks, "--repeat", "0"],
+        ["tasks", "validate", "--tasks", &tasks, "--jobs", "0"],
+        ["grade", "--predictions", "gold", "--tasks", &tasks, "--jobs=0"],
+        ["grade", "--predictions", "gold", "--tasks", &tasks, "--cpus=nan"],
+    ] {
+        let error = said(&stage, &args, 2);
+        let key = args.iter().rev().find(|word| word.starts_with("--")).unwrap();
+        assert!(error.contains(key.split('=').next().unwrap()), "{error}");
+    }
+    for (field, limits) in [
+        ("timeouts.grade_seconds", json!({"timeouts": {"grade_seconds": 0.0}})),
+        ("timeouts.command_seconds", json!({"timeouts": {"command_seconds": -1.0}})),
+        ("resources.cpus", json!({"resources": {"cpus": 0.0}})),
+        ("resources.memory_mb", json!({"resources": {"memory_mb": 0}})),
+    ] {
+        let mut row = row();
+        row.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());
+        let tasks = rows(&stage, "limits.jsonl", &[row]);
+        let error = said(&stage, &["tasks", "list", "--tasks", &tasks], 2);
+        assert!(error.contains(&format!("field `{field}`")), "{error}");
+    }
+}
+
+/// A row that stands on an image, as those of most benchmarks do.
+fn of_image(id: &str) -> Value {
+    let mut row = row();
+    row["id"] = id.into();
+    row["environment"] = json!({"image": "registry.test/some/image:1"});
+    row
+}
+
+#[test]
+fn rows_of_images_are_told_to_native_sandboxes_before_anything_starts() {
+    let stage = Stage::new();
+    let tasks = rows(&stage, "rows.jsonl", &[of_image("a-1"), row(), of_image("a-2")]);
+    let config = config(&stage, &tasks, "noop", "");
+    let out = stage.path("out");
+    let out_text = out.to_str().unwrap();
+    for args in [
+        &["run", &config, "--dry-run"][..],
+        &["run", &config, "--out", out_text],
+        &["tasks", "validate", "--tasks", &tasks, "--out", out_text],
+        &["grade", "--predictions", "noop", "--tasks", &tasks, "--out", out_text],
+    ] {
+        let error = said(&stage, args, 2);
+        for part in ["2 tasks need a Docker image", "`a-1`, `a-2`", "docker"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let switch =
+            if args[0] == "run" { "--set sandbox.kind=docker" } else { "--sandbox docker" };
+        assert!(error.contains(switch), "{error}");
+        assert!(!out.exists());
+    }
+    let docker = ["run", &config, "--dry-run", "--set", "sandbox.kind=docker"];
+    assert!(said(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
+    // One arm of two is enough, and it is the one that is named.
+    let text = fs::read_to_string(&config).unwrap();
+    let two = format!(
+        "{text}sandbox = {{ kind = \"docker\" }}\n[[arms]]\nname = \"b\"\nscaffold = \"noop\"\n"
+    );
+    let two = stage.file("two.toml", &two);
+    let error = said(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
+    assert!(error.contains("(arm `b`)"), "{error}");
+    // An archive is no image; one that is not there is told.
+    let mut archive = of_image("a-3");
+    archive["environment"]["image"] = "./missing.tar".into();
+    let tasks = rows(&stage, "archive.jsonl", &[archive]);
+    let error = said(&stage, &["grade", "--predictions", "noop", "--tasks", &tasks], 2);
+    assert!(error.contains("no image archive") && error.contains("a-3"), "{error}");
+}
+
+#[test]
+fn a_task_without_a_solution_is_loaded_and_run_and_only_gold_is_refused() {
+    let stage = Stage::new();
+    let mut secret = row();
+    secret["id"] = "secret-1".into();
+    secret.as_object_mut().unwrap().remove("mask");
+    secret.as_object_mut().unwrap().remove("gold");
+    let tasks = rows(&stage, "rows.jsonl", &[secret]);
+    assert!(said(&stage, &["tasks", "list", "--tasks", &tasks], 0).contains("secret-1"));
+    let shown = said(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks], 0);
+    assert!(shown.contains("no gold and no mask"), "{shown}");
+    said(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks, "--gold", "--json"], 0);
+
+    let gold = config(&stage, &tasks, "gold", "");
+    let out = stage.path("refused");
+    let out_text = out.to_str().unwrap();
+    for args in [
+        &["run", &gold, "--dry-run"][..],
+        &["run", &gold, "--out", out_text],
+        &["tasks", "validate", "--tasks", &tasks, "--out", out_text],
+        &["grade", "--predictions", "gold", "--tasks", &tasks, "--out", out_text],
+    ] {
+        let error = said(&stage, args, 2);
+        assert!(error.contains("`secret-1`") && error.contains("neither a gold"), "{error}");
+        assert!(!out.exists());
+    }
+    let noop = config(&stage, &tasks, "noop", "");
+    let out = stage.path("run");
+    let table = said(&stage, &["run", &noop, "--out", out.to_str().unwrap()], 0);
+    for line in table.lines().filter(|line| line.starts_with(['│', '┌', '╞', '└'])) {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    // Nothing was taken away, so nothing fails: what noop reaches says so.
+    assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
+    assert!(stage.report(&out)["tasks"][0]["resolved"].is_boolean());
+}
+
+/// A trajectory of a task, as a run would have left it.
+fn trajectory(stage: &Stage, name: &str, task: &str) -> PathBuf {
+    let path = stage.path(name);
+    let mut journal = Journal::create(&path, 1).unwrap();
+    let started = Event::TrialStarted {
+        task: TaskId::new(task),
+        arm: ArmId::new("a").to_string(),
+        attempt: 1,
+    };
+    journal.append_durable(0, started).unwrap();
+    path
+}
+
+#[test]
+fn a_trajectory_of_another_task_is_not_replayed() {
+    let stage = Stage::new();
+    let mut other = row();
+    other["id"] = "other-1".into();
+    let both = rows(&stage, "both.jsonl", &[row(), other.clone()]);
+    let alone = rows(&stage, "alone.jsonl", &[row()]);
+    let recorded = trajectory(&stage, "t.jsonl", "demo__roman-1");
+    let replay = |tasks: &str, name: &str, recorded: &Path| {
+        let text = format!(
+            "tasks = [{tasks:?}]\n[[arms]]\nname = \"r\"\nscaffold = \"replay\"\nreplay = {recorded:?}\n"
+        );
+        stage.file(name, &text).to_str().unwrap().to_owned()
+    };
+    let good = replay(&alone, "good.toml", &recorded);
+    let plan = said(&stage, &["run", &good, "--dry-run"], 0);
+    let wrong = replay(&both, "wrong.toml", &recorded);
+    let out = stage.path("out");
+    for args in
+        [&["run", &wrong, "--dry-run"][..], &["run", &wrong, "--out", out.to_str().unwrap()]]
+    {
+        let error = said(&stage, args, 2);
+        for part in ["key `arms.0.replay`", "`demo__roman-1`", "`other-1`"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+    assert!(!out.exists());
+    // Where it lies is no factor of the arm, and what it holds is.
+    let moved = stage.path("moved.jsonl");
+    fs::copy(&recorded, &moved).unwrap();
+    let same = replay(&alone, "same.toml", &moved);
+    assert_eq!(said(&stage, &["run", &same, "--dry-run"], 0), plan);
+    let longer = trajectory(&stage, "longer.jsonl", "demo__roman-1");
+    Journal::open(&longer)
+        .unwrap()
+        .append_durable(0, Event::Noted { note: Default::default() })
+        .unwrap();
+    let differs = replay(&alone, "differs.toml", &longer);
+    assert_ne!(said(&stage, &["run", &differs, "--dry-run"], 0), plan);
+    let empty = stage.file("empty.jsonl", "");
+    let nothing = replay(&alone, "nothing.toml", &empty);
+    assert!(said(&stage, &["run", &nothing, "--dry-run"], 2).contains("records no trial"));
+}
+
+#[test]
+fn a_validation_that_fails_keeps_its_log_and_names_it() {
+    let stage = Stage::new();
+    let mut bad = row();
+    // It applies, and does not do what was taken away.
+    bad["gold"] = "diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n\
+                   +++ b/notes.txt\n@@ -0,0 +1 @@\n+nothing\n"
+        .into();
+    let tasks = rows(&stage, "rows.jsonl", &[bad]);
+    let error = said(&stage, &["tasks", "validate", "--tasks", &tasks], 1);
+    let line = error.lines().find(|line| line.contains("gold does not resolve it")).unwrap();
+    let log = Path::new(line.rsplit_once("log: ").unwrap().1);
+    assert!(fs::read_to_string(log).unwrap().contains("test_roman"), "{}", log.display());
+    let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
+    assert!(log.starts_with(kept));
+    fs::remove_dir_all(kept).unwrap();
+    let good = rows(&stage, "good.jsonl", &[row()]);
+    let error = said(&stage, &["tasks", "validate", "--tasks", &good], 0);
+    assert!(error.contains("valid: gold resolves") && !error.contains("kept: "), "{error}");
+}
+
+/// Two quick steps, then an answer that takes long.
+const SLOW: &str = "[[conversation]]\n[[conversation.turn]]\n[[conversation.turn.tool_calls]]\n\
+                    name = \"shell\"\narguments = { command = \"true\" }\n[[conversation.turn]]\n\
+                    delay_seconds = 4.0\n[[conversation.turn.tool_calls]]\nname = \"submit\"\n\
+                    arguments = {}\n";
+
+/// Starts a run, hangs up in the middle of it, and gives its exit status and what it said.
+fn hang_up(before: &str) -> (Option<i32>, String) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(SLOW).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"slow\"\n\
+             scaffold = \"tools\"\nmodel = \"fake\"\n[models.fake]\nbase_url = \"{}\"\n\
+             name = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let (out, bin) = (stage.path("run"), env!("CARGO_BIN_EXE_proctor"));
+    let line = format!("{before} exec {bin} run {} --out {}", config.display(), out.display());
+    let usual = stage.proctor([""; 0]);
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).current_dir(root());
+    command.envs(usual.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the second request", || (fake.requests().len() == 2).then_some(()));
+    assert!(
+        Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success()
+    );
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(130) {
+        assert!(find(&out, "outcome.json").is_empty());
+    }
+    (done.status.code(), said)
+}
+
+#[test]
+fn a_hang_up_ends_a_run_as_a_termination_does() {
+    let (status, said) = hang_up("");
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("proctor resume"), "{said}");
+}
+
+/// What `nohup` starts ignores the hang-up, and must go on doing so.
+#[test]
+fn a_run_that_is_to_outlive_its_terminal_does() {
+    let (status, said) = hang_up("trap '' HUP;");
+    assert_eq!(status, Some(0), "{said}");
+}
+
+#[test]
+fn cleaning_removes_what_can_be_made_again_and_no_run() {
+    let stage = Stage::new();
+    let cache = stage.path("cache");
+    let mut bare = row();
+    bare["environment"] = json!({"base": "host"});
+    bare["test_command"] = json!(["python3", "-m", "pytest"]);
+    let tasks = rows(&stage, "rows.jsonl", &[bare]);
+    let config = config(&stage, &tasks, "noop", "");
+    let proctor = |args: &[&str]| {
+        let mut command = stage.proctor(args);
+        // No engine: its images are others' too.
+        command.env("PROCTOR_CACHE", &cache).env("DOCKER_HOST", "unix:///nowhere/docker.sock");
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    // A cache that is a run directory's parent, and holds somebody's own things.
+    let out = cache.join("runs/one");
+    proctor(&["run", &config, "--out", out.to_str().unwrap()]);
+    assert!(out.join("run.json").is_file());
+    stage.file("cache/tasks.jsonl", "mine");
+    let layers = || {
+        fs::read_dir(cache.join("native/layers"))
+            .unwrap()
+            .flatten()
+            .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+            .count()
+    };
+    assert_eq!(layers(), 1);
+
+    let (status, said) = proctor(&["clean", "--dry-run"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("native layer") && said.contains("would remove"), "{said}");
+    assert_eq!(layers(), 1);
+    let (_, said) = proctor(&["clean", "--older-than", "1d"]);
+    assert!(said.contains("nothing to remove"), "{said}");
+    // A live run holds the cache: nothing of it goes.
+    let file = fs::File::options().write(true).open(cache.join("in-use")).unwrap();
+    file.lock_shared().unwrap();
+    let (status, said) = proctor(&["clean"]);
+    assert_eq!((status, layers()), (Some(0), 1), "{said}");
+    assert!(said.contains("a live run uses it"), "{said}");
+    drop(file);
+    let (status, said) = proctor(&["clean"]);
+    assert_eq!((status, layers()), (Some(0), 0), "{said}");
+    assert!(said.contains("removed ") && said.contains("iB"), "{said}");
+    assert!(out.join("run.json").is_file() && cache.join("tasks.jsonl").is_file());
+    let (status, said) = proctor(&["clean", "--older-than", "soon"]);
+    assert!(status == Some(2) && said.contains("30d"), "{said}");
+}
