@@ -1,0 +1,67 @@
+//! The keys of a configuration, for `docs/configuration.md`.
+
+use crate::{
+    keys::{FILE, Key},
+    kind::Kind,
+};
+
+/// The tables of keys, in Markdown. What an arm has again is not repeated.
+pub fn documentation() -> String {
+    let mut out = String::new();
+    tables("", &FILE, &mut out);
+    out
+}
+
+fn tables(place: &str, keys: &[Key], out: &mut String) {
+    let head = if place.is_empty() { "The top of the file".to_owned() } else { format!("`{place}`") };
+    out.push_str(&format!("**{head}**\n\n| key | meaning | values | default |\n| --- | --- | --- | --- |\n"));
+    for key in keys {
+        let default = match (&key.default, key.required) {
+            (_, true) => "required".to_owned(),
+            (Some(default), false) => format!("`{default}`"),
+            (None, false) => String::new(),
+        };
+        let (name, says) = (&key.name, escaped(&key.says));
+        out.push_str(&format!("| `{name}` | {says} | {} | {default} |\n", values(key)));
+    }
+    out.push('\n');
+    for key in keys {
+        let name = &key.name;
+        let path = if place.is_empty() {
+            name.clone()
+        } else {
+            format!("{}.{name}", place.trim_matches(['[', ']']))
+        };
+        match &key.kind {
+            // An arm's tables are those at the top.
+            Kind::Table(_) if place == "[[arms]]" => {}
+            Kind::Table(inner) => tables(&format!("[{path}]"), inner, out),
+            Kind::Named(inner) => tables(&format!("[{path}.NAME]"), inner, out),
+            Kind::Rows(inner) => tables(&format!("[[{path}]]"), inner, out),
+            _ => {}
+        }
+    }
+}
+
+fn values(key: &Key) -> String {
+    match &key.kind {
+        Kind::Text => "text".to_owned(),
+        Kind::Address => "address, or `script:FILE`".to_owned(),
+        Kind::Variable => "name of a variable".to_owned(),
+        Kind::Flag => "`true`, `false`".to_owned(),
+        Kind::Choice(known) => known.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", "),
+        Kind::Count(i64::MIN, _) => "whole number".to_owned(),
+        Kind::Count(least, most) => format!("{least} to {most}"),
+        Kind::Number(least, most) => format!("{least} to {most}"),
+        Kind::Above(most) => format!("above 0, up to {most}"),
+        Kind::Texts(_) => "list of text".to_owned(),
+        Kind::Table(_) | Kind::Free => "table".to_owned(),
+        Kind::Named(_) => "tables by name".to_owned(),
+        Kind::Rows(_) => "tables".to_owned(),
+    }
+}
+
+/// A bar would end the cell.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|")
+}

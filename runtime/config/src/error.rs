@@ -1,0 +1,33 @@
+//! The user's mistakes.
+
+use std::fmt;
+
+/// A mistake of the user: which key or file, and the hint. A command that meets one ends with exit
+/// status 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserError {
+    pub what: String,
+    pub hint: Option<String>,
+}
+
+impl UserError {
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for UserError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Every key of a run configuration, with what it may hold: read out of the schema, by which the types
+//! tell it. A file is checked against this table as it is written.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    kind::{Form, Kind},
+    schema::config_schema,
+};
+
+/// The top of the file.
+pub static FILE: LazyLock<Vec<Key>> = LazyLock::new(|| keys_of(&config_schema()));
+
+#[derive(Debug, Clone)]
+pub struct Key {
+    pub name: String,
+    pub kind: Kind,
+    pub required: bool,
+    /// What it means, in one line.
+    pub says: String,
+    /// What holds where it is not written, as TOML.
+    pub default: Option<String>,
+    /// How a value of it is written, as TOML.
+    example: Option<String>,
+}
+
+impl Key {
+    /// What to write, as a hint.
+    pub fn write(&self) -> String {
+        let name = &self.name;
+        match &self.kind {
+            Kind::Table(keys) => {
+                let inner = keys.iter().find_map(|key| Some((&key.name, key.example.as_ref()?)));
+                let inner =
+                    inner.map_or(String::new(), |(key, example)| format!(" {key} = {example} "));
+                format!("write it as a table, as in {name} = {{{inner}}}")
+            }
+            Kind::Free => {
+                let example = self.example.as_deref().unwrap_or("{}");
+                format!("write it as a table, as in {name} = {example}")
+            }
+            Kind::Named(keys) => {
+                let keys = required(keys);
+                format!("write one table for each, as in [{name}.NAME] with {keys} below it")
+            }
+            Kind::Rows(keys) => format!("write each as [[{name}]] with {} below it", required(keys)),
+            Kind::Flag => format!("write `{name} = true` or `{name} = false`"),
+            _ => match &self.example {
+                Some(example) => format!("write `{name} = {example}`"),
+                None => format!("write `{name} = ...`"),
+            },
+        }
+    }
+}
+
+/// The keys that must be there.
+fn required(keys: &[Key]) -> String {
+    let names = keys.iter().filter(|key| key.required).map(|key| format!("`{}`", key.name));
+    names.collect::<Vec<_>>().join(" and ")
+}
+
+/// The keys of a table, in the order of the type that it is read into.
+fn keys_of(schema: &Value) -> Vec<Key> {
+    let needed = |name: &str| {
+        schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name))
+    };
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    properties
+        .map(|(name, schema)| Key {
+            name: name.clone(),
+            kind: kind_of(schema),
+            required: needed(name),
+            says: line(schema["description"].as_str().unwrap_or_default()),
+            default: schema.get("default").filter(|value| says_something(value)).map(toml),
+            example: schema["examples"].get(0).map(toml),
+        })
+        .collect()
+}
+
+fn kind_of(schema: &Value) -> Kind {
+    let whole = |key: &str| schema[key].as_i64();
+    let number = |key: &str| schema[key].as_f64();
+    match schema["type"].as_str() {
+        _ if !choices(schema).is_empty() => Kind::Choice(choices(schema)),
+        Some("string") => match schema["x-form"].as_str() {
+            Some("address") => Kind::Address,
+            Some("variable") => Kind::Variable,
+            _ => Kind::Text,
+        },
+        Some("boolean") => Kind::Flag,
+        Some("integer") => Kind::Count(
+            whole("minimum").unwrap_or(i64::MIN),
+            whole("maximum").unwrap_or(i64::MAX),
+        ),
+        Some("number") if schema.get("exclusiveMinimum").is_some() => {
+            Kind::Above(number("maximum").unwrap_or(f64::MAX))
+        }
+        Some("number") => Kind::Number(
+            number("minimum").unwrap_or(f64::MIN),
+            number("maximum").unwrap_or(f64::MAX),
+        ),
+        Some("array") if schema["items"]["type"] == "object" => Kind::Rows(keys_of(&schema["items"])),
+        Some("array") => Kind::Texts(match schema["x-form"].as_str() {
+            Some("allow") => Form::Allow,
+            Some("deny") => Form::Deny,
+            Some("private") => Form::Private,
+            _ => Form::Any,
+        }),
+        _ if schema["additionalProperties"].get("properties").is_some() => {
+            Kind::Named(keys_of(&schema["additionalProperties"]))
+        }
+        _ if schema.get("properties").is_some() => Kind::Table(keys_of(schema)),
+        _ => Kind::Free,
+    }
+}
+
+/// The values of a closed set, with or without words about each.
+fn choices(schema: &Value) -> Vec<String> {
+    let values = |schema: &Value| -> Vec<String> {
+        let one = schema["const"].as_str();
+        let all = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        one.into_iter().chain(all).map(str::to_owned).collect()
+    };
+    let described = schema["oneOf"].as_array().into_iter().flatten().flat_map(values);
+    values(schema).into_iter().chain(described).collect()
+}
+
+/// Paragraphs as one line.
+fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// An empty list or table is what a missing key is.
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.values().any(says_something),
+        Value::Array(items) => !items.is_empty(),
+        Value::Null => false,
+        Value::Bool(flag) => *flag,
+        _ => true,
+    }
+}
+
+/// A value of JSON as TOML.
+fn toml(value: &Value) -> String {
+    match value {
+        Value::Object(map) => format!("{{ {} }}", fields(map)),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn fields(map: &Map<String, Value>) -> String {
+    let fields = map.iter().map(|(key, value)| format!("{key} = {}", toml(value)));
+    fields.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every key, with the path of its table.
+    fn all<'a>(keys: &'a [Key], place: &str, found: &mut Vec<(String, &'a Key)>) {
+        for key in keys {
+            found.push((format!("{place}{}", key.name), key));
+            if let Kind::Table(inner) | Kind::Named(inner) | Kind::Rows(inner) = &key.kind {
+                all(inner, &format!("{place}{}.", key.name), found);
+            }
+        }
+    }
+
+    /// A type that forgot a bound, a word or an example would be a gap in the check and in the docs.
+    #[test]
+    fn every_key_says_what_it_is_and_how_it_is_written() {
+        let mut keys = Vec::new();
+        all(&FILE, "", &mut keys);
+        assert!(keys.len() > 80, "{}", keys.len());
+        for (path, key) in keys {
+            assert!(!key.says.is_empty(), "{path} has no words");
+            if matches!(key.kind, Kind::Table(_) | Kind::Named(_) | Kind::Rows(_)) {
+                continue;
+            }
+            assert!(matches!(key.kind, Kind::Flag) || key.example.is_some(), "{path}: no example");
+            match key.kind {
+                Kind::Count(least, most) => {
+                    let free = path.ends_with("seed");
+                    assert!(free || (least > i64::MIN && most < i64::MAX), "{path} has no bounds");
+                }
+                Kind::Number(least, most) => {
+                    assert!(least > f64::MIN && most < f64::MAX, "{path} has no bounds");
+                }
+                Kind::Above(most) => assert!(most < f64::MAX, "{path} has no bound"),
+                _ => {}
+            }
+            // What stands between back-ticks is copied as it stands.
+            for written in key.write().split('`').skip(1).step_by(2) {
+                let table: toml::Table = toml::from_str(written).expect(written);
+                assert_eq!(key.kind.check(key, &table[&key.name]), Ok(()), "{path}: {written}");
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! A run configuration: as written, with `--set` laid over, checked key by key, and resolved into arms.
+//!
+//! The types that it is read into are the one statement of its keys: their doc comments, bounds and
+//! examples make the JSON Schema (`configs/schema.json`), the table of keys by which a file is checked,
+//! and the list of keys in `docs/configuration.md`.
+
+mod documentation;
+mod effect;
+mod endpoints;
+mod error;
+mod file;
+mod keys;
+mod kind;
+mod model;
+mod models;
+mod paths;
+mod resolve;
+mod schema;
+mod set;
+mod walk;
+mod written;
+
+pub use documentation::documentation;
+pub use error::UserError;
+pub use file::{ArmFile, ConfigFile, GradingFile, plain_arm, read};
+pub use kind::near;
+pub use model::put_model;
+pub use paths::SCRIPT;
+pub use resolve::{Known, REPLAY, RunConfig, resolve};
+pub use schema::{config_schema, task_schema};
+pub use set::lay as set;
+pub use walk::{Extent, walk};
+pub use written::Written;

@@ -1,0 +1,69 @@
+//! JSON Schemas, out of the types that configurations and tasks are read into.
+
+use proctor_types::Task;
+use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::Transform};
+use serde_json::{Map, Value};
+
+use crate::ConfigFile;
+
+/// The schema of a run configuration, as `configs/schema.json` has it.
+pub fn config_schema() -> Value {
+    schema::<ConfigFile>("A run configuration of Proctor")
+}
+
+/// The schema of a task in Proctor's own format, as `configs/task-schema.json` has it.
+pub fn task_schema() -> Value {
+    schema::<Task>("A task of Proctor")
+}
+
+fn schema<T: JsonSchema>(title: &str) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        // An editor follows references, and so would the table of keys have to.
+        settings.inline_subschemas = true;
+        settings.transforms.push(Box::new(WithoutNull));
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".into(), title.into());
+    schema.into()
+}
+
+/// TOML has no null, and a task leaves out what it does not say: an optional key is one that may be
+/// missing.
+#[derive(Debug, Clone)]
+struct WithoutNull;
+
+impl Transform for WithoutNull {
+    fn transform(&mut self, schema: &mut Schema) {
+        if let Some(object) = schema.as_object_mut() {
+            plain(object);
+        }
+        schemars::transform::transform_subschemas(self, schema);
+    }
+}
+
+fn plain(schema: &mut Map<String, Value>) {
+    if let Some(Value::Array(kinds)) = schema.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [only] = &kinds[..] {
+            let only = only.clone();
+            schema.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(forms)) = schema.get("anyOf") {
+        let mut left = forms.iter().filter(|form| form["type"] != "null");
+        if let (Some(Value::Object(only)), None) = (left.next(), left.next()) {
+            let only = only.clone();
+            schema.remove("anyOf");
+            for (key, value) in only {
+                schema.entry(key).or_insert(value);
+            }
+        }
+    }
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
+    // The name of a type of the program, which says nothing to whoever writes a file.
+    if schema.get("format").is_some_and(|format| format != "uri") {
+        schema.remove("format");
+    }
+}
