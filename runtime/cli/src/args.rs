@@ -42,6 +42,10 @@ pub enum Command {
         /// Shows every table of groups, also where each group is one task.
         #[arg(long)]
         groups: bool,
+        /// Reads and checks everything that was recorded: journals, patches, snapshots, bodies, outputs.
+        /// Exit status 3 where damage takes verdicts away, 1 where it takes evidence alone.
+        #[arg(long)]
+        verify: bool,
     },
     /// Removes environments, images and other caches that can be made again; never a run.
     Clean {

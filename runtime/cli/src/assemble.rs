@@ -220,7 +220,6 @@ pub fn context(
     (verdicts, flakes): (Grading, Flakes),
     progress: UnboundedSender<Progress>,
 ) -> Result<RunContext, CommandError> {
-    let blobs = Arc::new(run.blobs());
     let record = run.read_run()?;
     let granted = match record.config.get("grading") {
         Some(granted) => serde_json::from_value(granted.clone())?,
@@ -238,7 +237,6 @@ pub fn context(
     Ok(RunContext {
         shared: SharedMeters::of(&run, plan)?,
         run: Arc::new(run),
-        blobs,
         backends,
         scaffolds,
         environments: Environments::new(Sources::new(cache.join("sources"))),

@@ -51,9 +51,9 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Resume { run, set } => commands::resume(&run, &set, assemble::Grading::Once).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
-        Command::Report { runs, format, groups } => {
+        Command::Report { runs, format, groups, verify } => {
             let groups = if groups { Groups::All } else { Groups::Telling };
-            commands::report(&runs, format, groups)
+            commands::report(&runs, format, groups, verify)
         }
         Command::Clean { dry_run, older_than } => commands::clean(dry_run, older_than).await,
         Command::Doctor { full } => commands::doctor(full).await,

@@ -43,9 +43,7 @@ fn told(event: Progress, done: &mut BTreeSet<TrialId>, trials: usize) -> String 
         Progress::EnvironmentBuilt { task, seconds } => {
             format!("{task}: environment built in {seconds:.1} s")
         }
-        Progress::Damaged { trial, what } => {
-            format!("{trial}: its record is damaged, a new try begins: {what}")
-        }
+        Progress::Damaged { trial, what, then } => format!("{trial}: {what}; {then}"),
         Progress::Started { trial, arm } => format!("{}: started", name(&trial, &arm)),
         Progress::NotStarted { trial, arm, scope, budget } => {
             let hint = format!("`proctor resume RUN --set budget.{scope}...` raises it");

@@ -44,7 +44,8 @@ impl Try<'_> {
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
         let journal = Journal::create(self.dir.trajectory(), self.number).map_err(record_fault)?;
-        let recorder = Recorder::new(journal, Arc::clone(&self.context.blobs), self.on_wait());
+        let blobs = self.context.run.blobs_of(self.dir);
+        let recorder = Recorder::new(journal, blobs, self.on_wait());
         recorder
             .append(Event::TrialStarted {
                 task: self.id.task.clone(),
@@ -246,8 +247,7 @@ impl Try<'_> {
         recorder: &Recorder,
     ) -> Result<Vec<String>, Fault> {
         let policy = PatchPolicy::default();
-        let patch =
-            patch::between(base, end, &self.context.blobs, &policy).map_err(record_fault)?;
+        let patch = patch::between(base, end, recorder.blobs(), &policy).map_err(record_fault)?;
         self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
         let hash = recorder.blob(&patch.bytes)?;
         recorder

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use proctor_grade::forensics::{Examiner, examine};
-use proctor_record::{TrialDir, read_journal};
+use proctor_record::{Remedy, TrialDir, read_journal};
 use proctor_types::{Fault, Layer, Task, Verdict};
 
 use crate::{RunContext, recorder::record_fault};
@@ -15,8 +15,7 @@ use crate::{RunContext, recorder::record_fault};
 /// `resolved` stays as it was graded.
 ///
 /// # Errors
-/// A journal that cannot be read. A damaged one counts as far as it goes, and one that was never
-/// written (predictions have none) shows nothing.
+/// A journal or a snapshot that cannot be read whole: what is lost may be what would have told.
 pub(crate) async fn add_forensics(
     context: &RunContext,
     task: &Arc<Task>,
@@ -24,14 +23,16 @@ pub(crate) async fn add_forensics(
     patch: &[u8],
     verdict: &mut Verdict,
 ) -> Result<(), Fault> {
-    let (task, blobs, path) = (Arc::clone(task), Arc::clone(&context.blobs), dir.trajectory());
+    let (task, blobs, path) = (Arc::clone(task), context.run.blobs_of(dir), dir.trajectory());
     let patch = patch.to_vec();
     // Hundreds of manifests may have to be read: no work for the threads that serve other trials.
     let look = tokio::task::spawn_blocking(move || {
-        let events = match path.exists() {
-            true => read_journal(&path).map_err(record_fault)?.events,
-            false => Vec::new(),
-        };
+        let reading = read_journal(&path).map_err(record_fault)?;
+        if let Some(lost) = reading.lost() {
+            let fault = Fault::new(Layer::Record, lost.to_string());
+            return Err(fault.hint(Remedy::Copy.hint()).lasting());
+        }
+        let events = reading.events;
         examine(&Examiner { task: &task, events: &events, blobs: Some(&blobs), patch: &patch })
     });
     let found = look.await.map_err(|error| {

@@ -20,12 +20,7 @@ pub enum Taken<'a> {
 
 /// Records a prediction as the trial's outcome. A task without one, and an empty one, is recorded as
 /// such, with the empty patch: the denominator is the plan, so it counts as not resolved.
-pub fn record_prediction(
-    run: &RunDir,
-    id: &TrialId,
-    arm: &str,
-    taken: Taken<'_>,
-) -> Result<(), Fault> {
+pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result<(), Fault> {
     let dir = run.trial(id).map_err(record_fault)?;
     let exited = |why: &str| Ending::ScaffoldExited { why: why.into() };
     let (ending, patch) = match taken {
@@ -36,7 +31,7 @@ pub fn record_prediction(
         Taken::Missing => (exited("no prediction for this task"), &[][..]),
         Taken::Failed(why) => (exited(why), &[][..]),
     };
-    let hash = run.blobs().put(patch).map_err(record_fault)?;
+    let hash = run.blobs_of(&dir).put(patch).map_err(record_fault)?;
     let outcome = Outcome {
         schema_version: 1,
         ending,
@@ -51,7 +46,7 @@ pub fn record_prediction(
     };
     let mut journal = Journal::create(dir.trajectory(), 1).map_err(record_fault)?;
     let started =
-        Event::TrialStarted { task: id.task.clone(), arm: arm.to_owned(), attempt: id.attempt };
+        Event::TrialStarted { task: id.task.clone(), arm: id.arm.to_string(), attempt: id.attempt };
     journal.append(0, started).map_err(record_fault)?;
     let files = patch.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"diff --git "));
     let collected =

@@ -14,10 +14,11 @@ pub enum Progress {
         trial: TrialId,
         arm: String,
     },
-    /// A journal of an unfinished trial is damaged: the trial begins a new try.
+    /// A file of the trial is not what was recorded, and what follows from that.
     Damaged {
         trial: TrialId,
         what: String,
+        then: &'static str,
     },
     /// A limit that trials share is spent.
     NotStarted {

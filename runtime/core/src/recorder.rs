@@ -23,7 +23,8 @@ pub(crate) enum Wait {
 
 /// Shared by the session and the gateway's sink, which both write to the same journal.
 pub(crate) struct Recorder {
-    blobs: Arc<Blobs>,
+    /// The trial's.
+    blobs: Blobs,
     on_wait: Box<dyn Fn(Wait) + Send + Sync>,
     state: Mutex<State>,
 }
@@ -32,16 +33,24 @@ struct State {
     journal: Journal,
     step: u64,
     tree: Tree,
+    /// Of `tree`.
+    digest: String,
     last_messages: Vec<Message>,
 }
 
 impl Recorder {
     pub(crate) fn new(
         journal: Journal,
-        blobs: Arc<Blobs>,
+        blobs: Blobs,
         on_wait: Box<dyn Fn(Wait) + Send + Sync>,
     ) -> Arc<Self> {
-        let state = State { journal, step: 0, tree: Tree::default(), last_messages: Vec::new() };
+        let state = State {
+            journal,
+            step: 0,
+            tree: Tree::default(),
+            digest: String::new(),
+            last_messages: Vec::new(),
+        };
         Arc::new(Self { blobs, on_wait, state: Mutex::new(state) })
     }
 
@@ -54,6 +63,10 @@ impl Recorder {
         );
         let mut state = self.state.lock().await;
         let step = state.step;
+        if matches!(event, Event::TrialEnded { .. }) {
+            // What the journal names is on the disk before the journal is finished.
+            self.blobs.sync().map_err(record_fault)?;
+        }
         if durable {
             state.journal.append_durable(step, event).map_err(record_fault)?;
         } else {
@@ -80,6 +93,15 @@ impl Recorder {
         self.blobs.put(bytes).map_err(record_fault)
     }
 
+    /// Keeps the exact bytes of a request or a response of this trial, and returns their hash.
+    pub(crate) fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+        self.blobs.put_body(bytes).map_err(record_fault)
+    }
+
+    pub(crate) fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
     /// Records a request; messages that the request before it held at its head are not repeated.
     pub(crate) async fn asked(&self, ask: &Ask) -> Result<(), Fault> {
         let record = {
@@ -92,7 +114,8 @@ impl Recorder {
                 .count();
             let new = ask.messages.get(kept..).unwrap_or_default().to_vec();
             let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
-            state.last_messages.clone_from(&ask.messages);
+            state.last_messages.truncate(kept);
+            state.last_messages.extend_from_slice(&new);
             AskRecord { kept, new: Ask { messages: new, tools } }
         };
         self.append(Event::ModelAsked { ask: record }).await
@@ -122,7 +145,12 @@ impl Recorder {
         let mut bytes = 0;
         for (hash, content) in &contents {
             bytes += content.len() as u64;
-            let stored = self.blobs.put(content).map_err(record_fault)?;
+            // What the agent finds at its start, the other trials of the task find too.
+            let stored = match fresh {
+                true => self.blobs.put_shared(content),
+                false => self.blobs.put(content),
+            };
+            let stored = stored.map_err(record_fault)?;
             if stored != *hash {
                 return Err(Fault::new(
                     Layer::Sandbox,
@@ -137,8 +165,12 @@ impl Recorder {
                 state.tree = Tree::default();
             }
             state.tree.advance(&reply);
-            let snapshot = state.tree.save(&self.blobs).map_err(record_fault)?;
-            (state.tree.clone(), snapshot)
+            let saved = match fresh {
+                true => state.tree.save(&self.blobs),
+                false => state.tree.save_after(&self.blobs, &state.digest, &reply),
+            };
+            state.digest = saved.map_err(record_fault)?;
+            (state.tree.clone(), state.digest.clone())
         };
         let ms = begun.elapsed().as_secs_f64() * 1e3;
         self.append(Event::SnapshotTaken { snapshot, changed, removed, bytes, ms }).await?;
@@ -154,9 +186,9 @@ impl ExchangeSink for Recorder {
         let body = if attempt.response_body.is_empty() {
             None
         } else {
-            Some(self.blob(&attempt.response_body)?)
+            Some(self.body(&attempt.response_body)?)
         };
-        let request = self.blob(&attempt.request_body)?;
+        let request = self.body(&attempt.request_body)?;
         self.append(Event::ModelAttempted {
             attempt: attempt.number,
             status: attempt.status,
@@ -176,10 +208,10 @@ impl ExchangeSink for Recorder {
     }
 
     async fn served(&self, served: Served) -> Result<(), Fault> {
-        let request = self.blob(&served.request)?;
+        let request = self.body(&served.request)?;
         let response = match served.response.is_empty() {
             true => None,
-            false => Some(self.blob(&served.response)?),
+            false => Some(self.body(&served.response)?),
         };
         let step = served.delivered && served.class == RequestClass::Main;
         if step {

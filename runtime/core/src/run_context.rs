@@ -9,7 +9,7 @@ use std::{
 use proctor_egress::Egress;
 use proctor_gateway::Gateway;
 use proctor_grade::GradeOptions;
-use proctor_record::{Blobs, RunDir};
+use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::Scaffold;
 use proctor_types::{Fault, FlakePolicy, Layer, SandboxKind};
@@ -23,7 +23,6 @@ use crate::{
 /// Shared by all trials of a run; assembled once by the command line.
 pub struct RunContext {
     pub run: Arc<RunDir>,
-    pub blobs: Arc<Blobs>,
     pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     pub scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
     pub environments: Environments,

@@ -41,15 +41,15 @@ pub(crate) fn spent_in(journal: &Path) -> Result<Spent, Fault> {
     Ok(spent)
 }
 
-/// The tries of a trial that do not count: those that were put aside, and the latest one while it
-/// has no outcome (it is under way, or was killed and will be put aside).
+/// The tries of a trial that do not count: those that were put aside, and the latest one unless it
+/// `ended` (it is under way, or was killed and will be put aside).
 ///
 /// # Errors
 /// A journal or a folder that cannot be read.
-pub fn earlier_tries(dir: &TrialDir) -> Result<EarlierTries, Fault> {
+pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Fault> {
     let mut earlier = EarlierTries::default();
     let mut journals = Vec::new();
-    if !dir.outcome().exists() {
+    if !ended {
         journals.push(dir.trajectory());
     }
     match std::fs::read_dir(dir.tries()) {
@@ -70,9 +70,5 @@ pub fn earlier_tries(dir: &TrialDir) -> Result<EarlierTries, Fault> {
 
 /// What every try of a trial was billed together.
 pub(crate) fn spent_by(dir: &TrialDir) -> Result<Spent, Fault> {
-    let mut spent = earlier_tries(dir)?.spent;
-    if dir.outcome().exists() {
-        spent.merge(&spent_in(&dir.trajectory())?);
-    }
-    Ok(spent)
+    Ok(earlier_tries(dir, false)?.spent)
 }

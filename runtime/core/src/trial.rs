@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use proctor_grade::Graded;
-use proctor_record::{Journal, TrialDir, read_journal};
-use proctor_types::{Arm, Ending, Event, Fault, Outcome, TrialId, Verdict};
+use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, TrialDir};
+use proctor_types::{Arm, Ending, Event, Fault, Layer, Outcome, Spent, TrialId, Verdict};
 
 use crate::{
     PlannedTask, Progress, RunContext, drive::Try, forensics::add_forensics, grading::grade_trial,
@@ -29,11 +29,15 @@ pub async fn run_trial(
     arm: &Arm,
 ) -> Result<Option<TrialEnd>, Fault> {
     let dir = context.run.trial(id).map_err(record_fault)?;
-    let finished = recorded_outcome(context, id, &dir)?;
-    let finished = finished.filter(|outcome| !outcome.ending.is_unfinished());
-    if let Some(outcome) = &finished
-        && let Some(verdict) = dir.read_verdict().map_err(record_fault)?
-    {
+    let checked = checked(context, id, &dir)?;
+    if checked.finished && checked.is_lost() {
+        let outcome = checked.outcome.unwrap_or_else(|| {
+            unmeasured(1, Fault::new(Layer::Record, "the trial's record is damaged"))
+        });
+        return Ok(Some(TrialEnd { outcome, verdict: None }));
+    }
+    let finished = checked.outcome.filter(|outcome| !outcome.ending.is_unfinished());
+    if let (Some(outcome), Some(verdict)) = (&finished, checked.verdict) {
         return Ok(Some(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) }));
     }
     if let (None, Some((scope, budget))) = (&finished, context.shared.reached(&arm.id)) {
@@ -65,39 +69,28 @@ pub async fn run_trial(
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
-/// The outcome on disk. A runtime that was killed between the last event and `outcome.json` left it
-/// in the journal; then it is written now.
-fn recorded_outcome(
-    context: &RunContext,
-    id: &TrialId,
-    dir: &TrialDir,
-) -> Result<Option<Outcome>, Fault> {
-    if let Some(outcome) = dir.read_outcome().map_err(record_fault)? {
-        return Ok(Some(outcome));
+/// What the record of a trial says, once what it holds twice is restored, and tells what is damaged. A
+/// runtime that was killed between the last event and `outcome.json` left the outcome in the journal:
+/// writing it now is such a restoration.
+fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked, Fault> {
+    let mut checked = context.run.check(id).map_err(record_fault)?;
+    let blobs = context.run.blobs_of(dir);
+    for what in dir.restore(&blobs, &mut checked).map_err(record_fault)? {
+        context.tell(Progress::Damaged {
+            trial: id.clone(),
+            what: what.to_string(),
+            then: "restored",
+        });
     }
-    if !dir.trajectory().exists() {
-        return Ok(None);
+    for damage in &checked.damage {
+        let then = match damage.remedy {
+            // What stands behind damage is not relied on; the try is kept as evidence.
+            _ if !checked.finished => "a new try begins",
+            _ => damage.remedy.hint(),
+        };
+        context.tell(Progress::Damaged { trial: id.clone(), what: damage.to_string(), then });
     }
-    let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
-    // What stands behind damage is not relied on; the try is kept as evidence.
-    if let Some(bad) = reading.bad_lines.first() {
-        context.tell(Progress::Damaged { trial: id.clone(), what: bad.to_string() });
-        return Ok(None);
-    }
-    match reading.events.last().map(|envelope| &envelope.event) {
-        Some(Event::TrialEnded { outcome }) => {
-            dir.write_outcome(outcome).map_err(record_fault)?;
-            Ok(Some(outcome.as_ref().clone()))
-        }
-        _ => Ok(None),
-    }
-}
-
-/// The grading log and the raw results, beside the verdict that they led to.
-fn keep_grading(dir: &TrialDir, graded: &Graded) -> std::io::Result<()> {
-    std::fs::create_dir_all(dir.grade())?;
-    std::fs::write(dir.grade().join("log.txt"), &graded.log)?;
-    std::fs::write(dir.grade().join("results.jsonl"), &graded.raw)
+    Ok(checked)
 }
 
 async fn drive_with_tries(
@@ -172,21 +165,25 @@ fn append(dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
 /// The outcome of a trial that no try could carry through. What its last try spent was paid for.
 fn end_in_fault(dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
     let spent = spent_in(&dir.trajectory())?;
-    let outcome = Outcome {
+    let outcome = Outcome { spent, ..unmeasured(number, fault) };
+    append(dir, number, Event::TrialEnded { outcome: Box::new(outcome.clone()) })?;
+    dir.write_outcome(&outcome).map_err(record_fault)?;
+    Ok(outcome)
+}
+
+fn unmeasured(try_number: u32, fault: Fault) -> Outcome {
+    Outcome {
         schema_version: 1,
         ending: Ending::InfrastructureFault { fault },
-        try_number: number,
-        spent,
+        try_number,
+        spent: Spent::default(),
         malformed_calls: 0,
         wall_seconds: 0.0,
         waited_seconds: 0.0,
         tool_seconds: 0.0,
         left_out: Vec::new(),
         not_enforced: Vec::new(),
-    };
-    append(dir, number, Event::TrialEnded { outcome: Box::new(outcome.clone()) })?;
-    dir.write_outcome(&outcome).map_err(record_fault)?;
-    Ok(outcome)
+    }
 }
 
 async fn grade_with_tries(
@@ -196,33 +193,65 @@ async fn grade_with_tries(
     arm: &Arm,
     dir: &TrialDir,
 ) -> Result<Option<Verdict>, Fault> {
-    let patch = dir.read_patch().map_err(record_fault)?.unwrap_or_default();
+    let patch = match recorded_patch(context, id, dir) {
+        Ok(patch) => patch,
+        Err(fault) => return Ok(without_verdict(context, id, arm, fault)),
+    };
     let mut done = 0;
     loop {
         done += 1;
-        let graded = grade_trial(context, id, planned, arm, &patch).await;
+        let graded = graded(context, id, planned, arm, dir, &patch).await;
         match graded {
-            Ok(mut graded) => {
-                add_forensics(context, &planned.task, dir, &patch, &mut graded.verdict).await?;
-                keep_grading(dir, &graded).map_err(record_fault)?;
-                dir.write_verdict(&graded.verdict).map_err(record_fault)?;
+            Ok(verdict) => {
                 context.tell(Progress::Graded {
                     trial: id.clone(),
                     arm: arm.name.clone(),
-                    verdict: Box::new(graded.verdict.clone()),
+                    verdict: Box::new(verdict.clone()),
                 });
-                return Ok(Some(graded.verdict));
+                return Ok(Some(verdict));
             }
             Err(fault) if context.cancel.is_told() => return Err(fault),
             Err(fault) if context.retry.again(&fault, done) => {}
-            Err(fault) => {
-                context.tell(Progress::GradingFailed {
-                    trial: id.clone(),
-                    arm: arm.name.clone(),
-                    fault,
-                });
-                return Ok(None);
-            }
+            Err(fault) => return Ok(without_verdict(context, id, arm, fault)),
         }
+    }
+}
+
+async fn graded(
+    context: &Arc<RunContext>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    dir: &TrialDir,
+    patch: &[u8],
+) -> Result<Verdict, Fault> {
+    let mut graded = grade_trial(context, id, planned, arm, patch).await?;
+    add_forensics(context, &planned.task, dir, patch, &mut graded.verdict).await?;
+    let Graded { verdict, log, raw } = graded;
+    let grading = Grading { patch, verdict: &verdict, log: &log, results: &raw };
+    dir.keep_grading(id, grading).map_err(record_fault)?;
+    Ok(verdict)
+}
+
+fn without_verdict(context: &RunContext, id: &TrialId, arm: &Arm, fault: Fault) -> Option<Verdict> {
+    context.tell(Progress::GradingFailed { trial: id.clone(), arm: arm.name.clone(), fault });
+    None
+}
+
+/// The patch that the trial's journal names. No other is ever graded in its place, not even none.
+fn recorded_patch(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Vec<u8>, Fault> {
+    let lost = |why: String| {
+        Fault::new(Layer::Record, format!("{}: {why}", dir.patch().display()))
+            .hint(Remedy::Copy.hint())
+            .lasting()
+    };
+    let checked = context.run.check(id).map_err(record_fault)?;
+    let recorded = checked.patch.ok_or_else(|| lost("the journal names no patch".into()))?;
+    let written = dir.read_patch().map_err(record_fault)?;
+    match written.filter(|bytes| Blobs::hash(bytes) == recorded.hash) {
+        Some(patch) => Ok(patch),
+        None => context.run.blobs_of(dir).get(&recorded.hash).map_err(|error| {
+            lost(format!("it is not the patch that the journal names, and {error}"))
+        }),
     }
 }

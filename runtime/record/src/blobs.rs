@@ -1,27 +1,46 @@
-//! Content by its hash: snapshots' files, long outputs, manifests.
+//! Content by its hash: snapshots' files, long outputs, bodies, manifests.
 
 use std::{
     fs,
     io::Write as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use crate::RecordError;
+use proctor_wire::SnapshotReply;
 
-/// A folder of blobs, `ab/cdef...` below its root; the name is the BLAKE3 of the content.
+use crate::{
+    RecordError, Tree,
+    error::FROM_A_COPY,
+    pack::{Hash, Pack},
+};
+
+/// Content that is longer is a file of its own among the shared blobs.
+const PACKED: usize = 1 << 20;
+
+/// A folder of blobs, `ab/cdef...` below its root; the name is the BLAKE3 of the content. The blobs of
+/// one trial ([`Blobs::of_trial`]) are the same folder and a pack, one file for all that is small and
+/// the trial's own: thousands of small files would take a disk block each.
 ///
-/// Any number of processes may write at once: a blob appears whole by a rename. Blobs are not
-/// synced one by one (a snapshot has thousands); a blob that a power cut tore no longer matches
+/// Any number of processes may write to the folder at once: a blob appears whole by a rename. Blobs are
+/// not synced one by one (a snapshot has thousands); a blob that a power cut tore no longer matches
 /// its name, is refused by [`Blobs::get`] and written anew by the next [`Blobs::put`].
 #[derive(Debug, Clone)]
 pub struct Blobs {
     root: PathBuf,
+    pack: Option<Arc<Pack>>,
 }
 
 impl Blobs {
     /// The folder is made when the first blob is put.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), pack: None }
+    }
+
+    /// These blobs and a pack. One process writes to a pack: the one that holds the run.
+    #[must_use]
+    pub fn with_pack(&self, pack: impl Into<PathBuf>) -> Self {
+        Self { root: self.root.clone(), pack: Some(Arc::new(Pack::at(pack))) }
     }
 
     pub fn root(&self) -> &Path {
@@ -35,6 +54,19 @@ impl Blobs {
 
     /// Keeps the bytes and returns their hash: 64 lower-case hex digits.
     pub fn put(&self, bytes: &[u8]) -> Result<String, RecordError> {
+        match &self.pack {
+            Some(pack) if bytes.len() <= PACKED => {
+                let hash = blake3::hash(bytes);
+                pack.put(hash.as_bytes(), bytes)?;
+                Ok(hash.to_hex().to_string())
+            }
+            _ => self.put_shared(bytes),
+        }
+    }
+
+    /// Keeps the bytes where other trials find them too: for what many trials have, such as the files
+    /// that a task begins with.
+    pub fn put_shared(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let hash = Self::hash(bytes);
         let path = self.path(&hash)?;
         if fs::metadata(&path).is_ok_and(|found| found.len() == bytes.len() as u64) {
@@ -52,34 +84,119 @@ impl Blobs {
         Ok(hash)
     }
 
+    /// Keeps the exact body of a request or a response and returns its hash. A conversation repeats
+    /// itself with every request; of a body that begins as an earlier one of the trial did, only what
+    /// it adds is kept.
+    pub fn put_body(&self, bytes: &[u8]) -> Result<String, RecordError> {
+        let Some(pack) = &self.pack else { return self.put_shared(bytes) };
+        let hash = blake3::hash(bytes);
+        pack.put_body(hash.as_bytes(), bytes)?;
+        Ok(hash.to_hex().to_string())
+    }
+
+    /// Keeps a manifest by what changed since the one of hash `before`.
+    pub(crate) fn put_tree(
+        &self,
+        tree: &Tree,
+        before: &str,
+        reply: &SnapshotReply,
+    ) -> Result<String, RecordError> {
+        let bytes = tree.to_json();
+        let Some(pack) = &self.pack else { return self.put_shared(&bytes) };
+        let hash = blake3::hash(&bytes);
+        let name = hash.to_hex().to_string();
+        // A tree that is back at what the trial began with must not become based on its own successor.
+        if !self.path(&name)?.is_file() {
+            pack.put_tree(hash.as_bytes(), &self.parse(before)?, reply)?;
+        }
+        Ok(name)
+    }
+
     /// The bytes, checked against their name.
     pub fn get(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
+        if let Some(pack) = &self.pack {
+            let name = self.parse(hash)?;
+            // A damaged entry is no reason to overlook a whole file of the same content.
+            let packed = pack.get(&name, &|hash| self.shared(hash));
+            match packed {
+                Ok(Some(bytes)) if Self::hash(&bytes) == hash => return Ok(bytes),
+                Ok(Some(_)) if !self.path(hash)?.is_file() => {
+                    return Err(RecordError::Corrupt {
+                        path: pack.path().to_owned(),
+                        why: format!("the content of {hash} does not match its name"),
+                        hint: FROM_A_COPY,
+                    });
+                }
+                Err(error) if !self.path(hash)?.is_file() => return Err(error),
+                _ => {}
+            }
+        }
+        self.get_shared(hash)
+    }
+
+    fn shared(&self, hash: &Hash) -> Result<Vec<u8>, RecordError> {
+        self.get_shared(blake3::Hash::from(*hash).to_hex().as_str())
+    }
+
+    fn get_shared(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         let path = self.path(hash)?;
         let bytes = fs::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
         if Self::hash(&bytes) != hash {
             return Err(RecordError::Corrupt {
                 path,
                 why: "the content does not match its name".into(),
-                hint: "the disk damaged it; remove it and do the trial again",
+                hint: FROM_A_COPY,
             });
         }
         Ok(bytes)
     }
 
+    /// The manifest of a hash, where the pack holds it as changes.
+    pub(crate) fn packed_tree(&self, hash: &str) -> Result<Option<Arc<Tree>>, RecordError> {
+        let Some(pack) = &self.pack else { return Ok(None) };
+        let tree = pack.tree(&self.parse(hash)?, &|hash| self.shared(hash))?;
+        match tree {
+            Some(tree) if tree.digest() != hash => Err(RecordError::Corrupt {
+                path: pack.path().to_owned(),
+                why: format!("the manifest {hash} does not match its name"),
+                hint: FROM_A_COPY,
+            }),
+            tree => Ok(tree),
+        }
+    }
+
     pub fn has(&self, hash: &str) -> bool {
+        let packed = || {
+            let (pack, hash) = (self.pack.as_ref()?, self.parse(hash).ok()?);
+            pack.has(&hash).ok()
+        };
+        packed().unwrap_or(false) || self.is_shared(hash)
+    }
+
+    /// Whether a file of the folder holds it, for all trials.
+    pub(crate) fn is_shared(&self, hash: &str) -> bool {
         self.path(hash).is_ok_and(|path| path.is_file())
+    }
+
+    /// Waits until the disk has what was put into the pack.
+    pub fn sync(&self) -> Result<(), RecordError> {
+        self.pack.as_ref().map_or(Ok(()), |pack| pack.sync())
     }
 
     /// Hashes come out of files that anyone may have written: one that is not 64 hex digits is
     /// refused before it becomes a path.
-    fn path(&self, hash: &str) -> Result<PathBuf, RecordError> {
+    fn parse(&self, hash: &str) -> Result<Hash, RecordError> {
         let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if hash.len() != 64 || !hash.bytes().all(digits) {
-            return Err(RecordError::Misuse {
-                path: self.root.clone(),
-                why: format!("{hash:?} is not the name of a blob"),
-            });
-        }
+        let named = blake3::Hash::from_hex(hash).ok().filter(|_| hash.bytes().all(digits));
+        let named = named.ok_or_else(|| RecordError::Misuse {
+            path: self.root.clone(),
+            why: format!("{hash:?} is not the name of a blob"),
+        });
+        Ok(*named?.as_bytes())
+    }
+
+    fn path(&self, hash: &str) -> Result<PathBuf, RecordError> {
+        self.parse(hash)?;
         let (head, tail) = hash.split_at(2);
         Ok(self.root.join(head).join(tail))
     }

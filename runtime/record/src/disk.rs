@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::RecordError;
+use crate::{RecordError, error::FROM_A_COPY};
 
 /// Writes a file whole: a temporary file beside it, `fsync`, rename, `fsync` of the folder.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
@@ -33,6 +33,24 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError>
     }
 }
 
+/// Renames a damaged file to `NAME.damaged`, or to the first such name with a number that is free: what
+/// was found is kept for whoever wants to know what happened to it.
+pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let named = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".damaged");
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        std::path::PathBuf::from(name)
+    };
+    let free = (1..).map(named).find(|aside| !aside.exists()).unwrap_or_else(|| named(0));
+    fs::rename(path, free).map_err(RecordError::io(path, "cannot be put aside"))
+}
+
 /// Pretty JSON with a newline at the end: people read these files too.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RecordError> {
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| RecordError::Misuse {
@@ -48,6 +66,6 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, R
     serde_json::from_slice(&bytes).map(Some).map_err(|error| RecordError::Corrupt {
         path: path.to_owned(),
         why: error.to_string(),
-        hint: "move the file away, and the trial is done again on resume",
+        hint: FROM_A_COPY,
     })
 }

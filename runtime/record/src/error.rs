@@ -7,6 +7,9 @@ use std::{
 
 use proctor_types::{Fault, Layer};
 
+/// The hint for what the record holds nowhere else.
+pub(crate) const FROM_A_COPY: &str = "restore it from a copy of the run directory";
+
 /// Every variant names the path; where there is a hint, the message says it.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -36,6 +39,11 @@ impl RecordError {
 
     /// The same as a fault of the record layer, for an outcome.
     pub fn fault(&self) -> Fault {
-        Fault::new(Layer::Record, self.to_string())
+        match self {
+            Self::Corrupt { path, why, hint } => {
+                Fault::new(Layer::Record, format!("{}: {why}", path.display())).hint(*hint)
+            }
+            other => Fault::new(Layer::Record, other.to_string()),
+        }
     }
 }

@@ -11,7 +11,8 @@ use proctor_types::{EVENT_VERSION, Envelope, Event};
 
 use crate::{
     RecordError,
-    reading::{self, leak_check},
+    error::FROM_A_COPY,
+    reading::{self, with_sum},
 };
 
 /// The writer of one `trajectory.jsonl`.
@@ -65,11 +66,7 @@ impl Journal {
         file.read_to_end(&mut bytes).map_err(RecordError::io(&path, "cannot be read"))?;
         let reading = reading::parse(&path, &bytes);
         if let Some(bad) = reading.bad_lines.first() {
-            return Err(RecordError::Corrupt {
-                path,
-                why: bad.to_string(),
-                hint: "the trial has to be done again as a new try",
-            });
+            return Err(RecordError::Corrupt { path, why: bad.to_string(), hint: FROM_A_COPY });
         }
         let length = reading.whole_bytes;
         if reading.torn {
@@ -130,7 +127,7 @@ impl Journal {
             path: self.path.clone(),
             why: format!("event {seq} is not JSON: {error}"),
         })?;
-        let line = leak_check(&line);
+        let line = with_sum(&line);
         if let Err(error) = self.file.write_all(line.as_bytes()) {
             self.broken = self.file.set_len(self.length).is_err();
             return Err(RecordError::io(&self.path, "an event cannot be written")(error));

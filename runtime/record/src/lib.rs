@@ -4,19 +4,23 @@
 //! pays one short write a call, and the order of what reaches the disk stays plain.
 
 mod blobs;
+mod check;
 mod disk;
 mod error;
 mod journal;
+mod pack;
 pub mod patch;
 mod reading;
 mod run_dir;
+mod run_file;
 mod tree;
 mod trial_dir;
 
 pub use blobs::Blobs;
+pub use check::{Checked, Damage, PatchFacts, Remedy};
 pub use error::RecordError;
 pub use journal::Journal;
 pub use reading::{BadLine, Reading, read_journal};
-pub use run_dir::RunDir;
+pub use run_dir::{RunDir, Verifier};
 pub use tree::{Difference, Tree};
-pub use trial_dir::TrialDir;
+pub use trial_dir::{Grading, TrialDir};

@@ -1,13 +1,20 @@
 //! Reading a journal: all that was kept, and by name what was not.
 
 use std::{
+    borrow::Cow,
+    collections::BTreeMap,
     fmt, fs,
     path::{Path, PathBuf},
 };
 
 use proctor_types::Envelope;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 
-use crate::RecordError;
+use crate::{
+    Damage, PatchFacts, RecordError, Remedy,
+    check::{Graded, Named},
+};
 
 /// What a journal holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +22,7 @@ pub struct Reading {
     pub events: Vec<Envelope>,
     /// The last line is not whole: the writer was killed in mid-write. It is not in `events`.
     pub torn: bool,
-    /// Any other line that does not match its sum or is not an event.
+    /// Any other line that does not match its sum, is not an event, or does not stand in its place.
     pub bad_lines: Vec<BadLine>,
     /// Bytes before the torn line.
     pub whole_bytes: u64,
@@ -28,11 +35,20 @@ pub struct BadLine {
     /// Counted from 1.
     pub line: usize,
     pub why: String,
+    /// The line is the one before it once more: it is passed over, and nothing is lost.
+    pub repeated: bool,
 }
 
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.path.display(), self.line, self.why)
+    }
+}
+
+impl Reading {
+    /// The first line that is lost; one that is only said twice is not.
+    pub fn lost(&self) -> Option<&BadLine> {
+        self.bad_lines.iter().find(|bad| !bad.repeated)
     }
 }
 
@@ -48,7 +64,7 @@ pub fn read_journal(path: impl AsRef<Path>) -> Result<Reading, RecordError> {
 
 /// Puts the sum into a line of JSON and ends it. The sum is the last key, so that the line
 /// without it is plain text surgery, whatever the JSON says.
-pub(crate) fn leak_check(line: &str) -> String {
+pub(crate) fn with_sum(line: &str) -> String {
     let body = line.strip_suffix('}').unwrap_or(line);
     format!("{body},\"sum\":\"{}\"}}\n", sum(line.as_bytes()))
 }
@@ -58,7 +74,7 @@ fn sum(line: &[u8]) -> String {
 }
 
 /// The line without its sum, where the sum is right.
-fn unharden(line: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn without_sum(line: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\"sum\":\"0123456789abcdef\"}".len();
     let no_sum = || "the line has no checksum at its end".to_owned();
     let at = line.len().checked_sub(TAIL).ok_or_else(no_sum)?;
@@ -75,36 +91,141 @@ fn unharden(line: &[u8]) -> Result<Vec<u8>, String> {
     Ok(whole)
 }
 
+/// The lines of a journal that stand where they should.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    /// See [`Reading::torn`].
+    pub(crate) torn: bool,
+    pub(crate) bad_lines: Vec<BadLine>,
+    whole_bytes: u64,
+}
+
+impl Scan {
+    /// The first line that is lost.
+    pub(crate) fn lost(&self) -> Option<&BadLine> {
+        self.bad_lines.iter().find(|bad| !bad.repeated)
+    }
+
+    /// The bad lines as damage; what is lost of a line is remedied as `lost` says.
+    pub(crate) fn tell(&self, path: &Path, lost: &Remedy, damage: &mut Vec<Damage>) {
+        damage.extend(self.bad_lines.iter().map(|bad| Damage {
+            path: path.to_owned(),
+            line: Some(bad.line),
+            why: bad.why.clone(),
+            remedy: if bad.repeated { Remedy::Evidence } else { lost.clone() },
+        }));
+    }
+}
+
+/// What a line tells of the other files of a trial.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Taken {
+    Named(Named),
+    Patch(PatchFacts),
+    /// As it is written: a later version of Proctor must not find a field missing that it added.
+    Outcome(Value),
+    Graded(Box<Graded>),
+    Withdrawn,
+    Other,
+}
+
+/// What every line says, whatever its kind.
+#[derive(Deserialize)]
+struct LineHead<'a> {
+    seq: u64,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+}
+
+/// Checks every line and hands each over, with its kind, in their order.
+pub(crate) fn scan(
+    path: &Path,
+    bytes: &[u8],
+    take: impl Fn(&str, &[u8]) -> Result<Taken, serde_json::Error>,
+) -> (Scan, Vec<Taken>) {
+    let mut taken = Vec::new();
+    let scan = walk(
+        path,
+        bytes,
+        |line| {
+            let head: LineHead<'_> = serde_json::from_slice(line)?;
+            Ok((head.seq, take(&head.kind, line)?))
+        },
+        |one| {
+            // Of a long journal only a few lines tell, and where it ends.
+            if matches!(taken.last(), Some(Taken::Other)) {
+                taken.pop();
+            }
+            taken.push(one);
+        },
+    );
+    (scan, taken)
+}
+
 pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Reading {
-    let mut reading =
-        Reading { events: Vec::new(), torn: false, bad_lines: Vec::new(), whole_bytes: 0 };
-    let mut expected = 1;
+    let mut events = Vec::new();
+    let scan = walk(
+        path,
+        bytes,
+        |line| serde_json::from_slice::<Envelope>(line).map(|event| (event.seq, event)),
+        |event| events.push(event),
+    );
+    let Scan { torn, bad_lines, whole_bytes } = scan;
+    Reading { events, torn, bad_lines, whole_bytes }
+}
+
+fn walk<T>(
+    path: &Path,
+    bytes: &[u8],
+    read: impl Fn(&[u8]) -> Result<(u64, T), serde_json::Error>,
+    mut take: impl FnMut(T),
+) -> Scan {
+    let mut scan = Scan::default();
+    let (mut expected, mut last) = (1, None);
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let Some(line) = line.strip_suffix(b"\n") else {
-            reading.torn = true;
+            scan.torn = true;
             break;
         };
-        reading.whole_bytes += line.len() as u64 + 1;
-        let bad = |why: String| BadLine { path: path.to_owned(), line: index + 1, why };
-        let event = unharden(line).and_then(|whole| {
-            serde_json::from_slice::<Envelope>(&whole)
-                .map_err(|error| format!("not an event of this format: {error}"))
+        scan.whole_bytes += line.len() as u64 + 1;
+        let bad = |why: String, repeated| BadLine {
+            path: path.to_owned(),
+            line: index + 1,
+            why,
+            repeated,
+        };
+        let event = without_sum(line).and_then(|whole| {
+            read(&whole).map_err(|error| format!("not an event of this format: {error}"))
         });
         match event {
-            Ok(event) => {
-                if event.seq != expected && reading.bad_lines.is_empty() {
-                    let why = format!("event {} stands where {expected} should", event.seq);
-                    reading.bad_lines.push(bad(why));
+            Ok(_) if last == Some(line) => {
+                scan.bad_lines.push(bad("it repeats the line before it".into(), true));
+            }
+            Ok((seq, event)) => {
+                if seq != expected && !scan.bad_lines.iter().any(|bad| !bad.repeated) {
+                    let why = format!("event {seq} stands where {expected} should");
+                    scan.bad_lines.push(bad(why, false));
                 }
-                expected = event.seq + 1;
-                reading.events.push(event);
+                expected = seq + 1;
+                last = Some(line);
+                take(event);
             }
             Err(why) => {
                 expected += 1;
                 let hint = "the disk or an editor changed it; the other lines are kept";
-                reading.bad_lines.push(bad(format!("{why} ({hint})")));
+                scan.bad_lines.push(bad(format!("{why} ({hint})"), false));
             }
         }
     }
-    reading
+    scan
+}
+
+/// The text of one field of the last line, as it stands there: to write it elsewhere without a digit
+/// changed.
+pub(crate) fn last_field(bytes: &[u8], field: &str) -> Option<String> {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let line = lines.filter_map(|line| line.strip_suffix(b"\n")).last()?;
+    let whole = without_sum(line).ok()?;
+    let fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(&whole).ok()?;
+    fields.get(field).map(|text| text.get().to_owned())
 }

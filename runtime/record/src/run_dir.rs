@@ -1,7 +1,7 @@
 //! The run directory and its lock.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs::{self, File, OpenOptions, TryLockError},
     io::{Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
@@ -10,18 +10,24 @@ use std::{
 use proctor_types::{ArmId, RunRecord, TrialId, path_component};
 use serde::Serialize;
 
-use crate::{Blobs, RecordError, TrialDir, disk};
+use crate::{
+    Blobs, Checked, Damage, RecordError, TrialDir,
+    check::{Check, Known},
+    disk, run_file,
+};
 
 /// Hex digits of an arm's id in a path: 48 bits, and [`RunDir::check_arms`] sees to the rest.
 const ARM_DIGITS: usize = 12;
 
-/// `RUN/`: `run.json`, `trials/<arm>/<task>/<attempt>/`, `blobs/`, `report.json`, and `lock`.
+/// `RUN/`: `run.json` and its copy, `trials/<arm>/<task>/<attempt>/`, `blobs/`, `report.json`,
+/// `checked.jsonl`, and `lock`.
 ///
 /// One process at a time writes to a run: it holds an advisory lock for as long as this value
 /// lives, and the kernel lets go of it however the process ends. Readers use [`RunDir::view`].
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
+    known: Known,
     /// Closing it unlocks.
     _lock: Option<File>,
 }
@@ -36,10 +42,10 @@ impl RunDir {
         fs::create_dir_all(root.join("trials"))
             .map_err(RecordError::io(&root, "the run directory cannot be made"))?;
         let lock = hold(&root)?;
-        if root.join("run.json").exists() {
+        if run_file::is_in(&root) {
             return Err(RecordError::RunExists { path: root });
         }
-        Ok(Self { root, _lock: Some(lock) })
+        Ok(Self { known: Known::at(root.join(KNOWN)), root, _lock: Some(lock) })
     }
 
     /// Opens a run to go on writing to it, and locks it.
@@ -55,10 +61,10 @@ impl RunDir {
     /// Opens a run for reading only, while another process may write to it.
     pub fn view(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
-        if !root.join("run.json").is_file() {
+        if !run_file::is_in(&root) {
             return Err(RecordError::NotARun { path: root });
         }
-        Ok(Self { root, _lock: None })
+        Ok(Self { known: Known::at(root.join(KNOWN)), root, _lock: None })
     }
 
     pub fn path(&self) -> &Path {
@@ -107,18 +113,75 @@ impl RunDir {
     }
 
     pub fn write_run(&self, run: &RunRecord) -> Result<(), RecordError> {
-        disk::write_json(&self.root.join("run.json"), run)
+        run_file::write(&self.root, run)
     }
 
+    /// The plan as it was written.
     pub fn read_run(&self) -> Result<RunRecord, RecordError> {
-        disk::read_json(&self.root.join("run.json"))?
-            .ok_or_else(|| RecordError::NotARun { path: self.root.clone() })
+        self.check_run().map(|(run, _)| run)
+    }
+
+    /// The plan as it was written, and what is wrong with `run.json` where it was read from its copy.
+    pub fn check_run(&self) -> Result<(RunRecord, Option<Damage>), RecordError> {
+        run_file::read(&self.root)
+    }
+
+    /// Writes a damaged `run.json` anew from its copy.
+    pub fn restore_run(&self) -> Result<(), RecordError> {
+        run_file::restore(&self.root)
+    }
+
+    /// The blobs of one trial: those of the run and its own.
+    pub fn blobs_of(&self, trial: &TrialDir) -> Blobs {
+        self.blobs().with_pack(trial.pack())
+    }
+
+    /// What can be believed of a trial. Journals and patches that an earlier check found whole and that
+    /// have the size, the times and the inode of then are not read again.
+    ///
+    /// # Errors
+    /// Only that the disk cannot be read; damage is part of [`Checked`].
+    pub fn check(&self, id: &TrialId) -> Result<Checked, RecordError> {
+        self.check_with(id, true)
+    }
+
+    /// [`RunDir::check`] of many trials that reads everything, whatever was found earlier.
+    pub fn verifier(&self) -> Verifier<'_> {
+        Verifier { run: self, seen: HashSet::new() }
+    }
+
+    fn check_with(&self, id: &TrialId, trusting: bool) -> Result<Checked, RecordError> {
+        let (dir, known) = (self.trial_path(id), &self.known);
+        let (blobs, name) = (self.blobs_of(&dir), dir.path().strip_prefix(&self.root));
+        let name = name.unwrap_or(dir.path()).to_string_lossy();
+        Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
     }
 
     pub fn write_report(&self, report: &impl Serialize) -> Result<(), RecordError> {
         disk::write_json(&self.root.join("report.json"), report)
     }
 }
+
+/// Reads everything that is recorded of trials.
+#[derive(Debug)]
+pub struct Verifier<'a> {
+    run: &'a RunDir,
+    /// Shared blobs that were read and found whole.
+    seen: HashSet<String>,
+}
+
+impl Verifier<'_> {
+    /// [`RunDir::check`], and everything that the trial's events name besides.
+    pub fn check(&mut self, id: &TrialId) -> Result<Checked, RecordError> {
+        let mut checked = self.run.check_with(id, false)?;
+        let dir = self.run.trial_path(id);
+        dir.verify(&self.run.blobs(), &mut self.seen, &mut checked)?;
+        Ok(checked)
+    }
+}
+
+/// See [`Known`].
+const KNOWN: &str = "checked.jsonl";
 
 fn arm_component(arm: &ArmId) -> String {
     path_component(arm.as_str().get(..ARM_DIGITS).unwrap_or(arm.as_str()))

@@ -1,11 +1,11 @@
 //! A tree: the sorted manifest of a work directory at one moment.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, sync::Arc};
 
 use proctor_wire::{RawPath, SnapEntry, SnapshotReply};
 use serde::{Deserialize, Serialize};
 
-use crate::{Blobs, RecordError};
+use crate::{Blobs, RecordError, error::FROM_A_COPY};
 
 /// The version of a manifest among the blobs.
 const MANIFEST_VERSION: u32 = 1;
@@ -66,16 +66,33 @@ impl Tree {
         Blobs::hash(&self.to_json())
     }
 
-    /// Keeps the manifest among the blobs and returns its hash, the tree's digest.
+    /// Keeps the whole manifest among the shared blobs and returns its hash, the tree's digest.
     pub fn save(&self, blobs: &Blobs) -> Result<String, RecordError> {
-        blobs.put(&self.to_json())
+        blobs.put_shared(&self.to_json())
+    }
+
+    /// [`Tree::save`] for a tree that [`Tree::advance`] made of the one of hash `before`: a trial's
+    /// blobs keep what changed, and give the whole manifest back by its hash all the same.
+    pub fn save_after(
+        &self,
+        blobs: &Blobs,
+        before: &str,
+        reply: &SnapshotReply,
+    ) -> Result<String, RecordError> {
+        if reply.changed.is_empty() && reply.removed.is_empty() {
+            return Ok(before.to_owned());
+        }
+        blobs.put_tree(self, before, reply)
     }
 
     pub fn load(blobs: &Blobs, hash: &str) -> Result<Self, RecordError> {
+        if let Some(tree) = blobs.packed_tree(hash)? {
+            return Ok(Arc::unwrap_or_clone(tree));
+        }
         Self::from_json(&blobs.get(hash)?).map_err(|why| RecordError::Corrupt {
-            path: PathBuf::from(hash),
+            path: blobs.root().join(hash),
             why: format!("the blob is not a manifest: {why}"),
-            hint: "the trial has to be done again",
+            hint: FROM_A_COPY,
         })
     }
 

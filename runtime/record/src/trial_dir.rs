@@ -5,14 +5,35 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{Outcome, Verdict};
+use proctor_types::{Event, Outcome, TrialId, Verdict};
 
-use crate::{RecordError, disk};
+use crate::{
+    Blobs, Journal, RecordError,
+    check::{Graded, Gradings},
+    disk,
+    error::FROM_A_COPY,
+};
+
+/// In `grade/`.
+pub(crate) const GRADING_LOG: &str = "log.txt";
+pub(crate) const GRADING_RESULTS: &str = "results.jsonl";
+
+/// What one grading leaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Grading<'a> {
+    pub patch: &'a [u8],
+    pub verdict: &'a Verdict,
+    pub log: &'a [u8],
+    pub results: &'a [u8],
+}
 
 /// What a try leaves behind, in the order in which it is moved. The trajectory goes first: were
 /// the move cut short, [`TrialDir::next_try`] still counts right and the rest follows.
-const EVIDENCE: [&str; 5] =
-    ["trajectory.jsonl", "patch.diff", "outcome.json", "verdict.json", "grade"];
+const EVIDENCE: [&str; 6] =
+    ["trajectory.jsonl", PACK, "patch.diff", "outcome.json", "verdict.json", "grade"];
+
+/// The try's own blobs.
+const PACK: &str = "blobs.pack";
 
 /// `RUN/trials/<arm>/<task>/<attempt>/`. Its top level belongs to the latest try; a try that did
 /// not count is below `tries/<k>/`, where k is its number.
@@ -49,6 +70,15 @@ impl TrialDir {
     /// Grading log and raw results.
     pub fn grade(&self) -> PathBuf {
         self.path.join("grade")
+    }
+
+    /// The journal of the trial's gradings.
+    pub fn gradings(&self) -> PathBuf {
+        self.grade().join("journal.jsonl")
+    }
+
+    pub fn pack(&self) -> PathBuf {
+        self.path.join(PACK)
     }
 
     pub fn tries(&self) -> PathBuf {
@@ -114,8 +144,73 @@ impl TrialDir {
         disk::read_json(&self.outcome())
     }
 
-    pub fn write_verdict(&self, verdict: &Verdict) -> Result<(), RecordError> {
-        disk::write_json(&self.verdict(), verdict)
+    /// Keeps what a grading found: log and raw results, then a line of the journal of gradings, which
+    /// is what counts, then `verdict.json`.
+    pub fn keep_grading(&self, id: &TrialId, grading: Grading<'_>) -> Result<(), RecordError> {
+        let folder = self.grade();
+        fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be made"))?;
+        for (name, bytes) in [(GRADING_LOG, grading.log), (GRADING_RESULTS, grading.results)] {
+            let path = folder.join(name);
+            fs::write(&path, bytes).map_err(RecordError::io(&path, "cannot be written"))?;
+        }
+        let graded = Event::TrialGraded {
+            task: id.task.clone(),
+            arm: id.arm.to_string(),
+            attempt: id.attempt,
+            patch: Blobs::hash(grading.patch),
+            log: Blobs::hash(grading.log),
+            results: Blobs::hash(grading.results),
+            verdict: Box::new(grading.verdict.clone()),
+        };
+        self.add_grading(graded)?;
+        disk::write_json(&self.verdict(), grading.verdict)
+    }
+
+    /// Takes back the verdict, which a later grading may give again.
+    pub fn withdraw_verdict(&self, why: &str) -> Result<(), RecordError> {
+        if self.gradings().exists() {
+            self.add_grading(Event::VerdictWithdrawn { why: why.to_owned() })?;
+        }
+        match fs::remove_file(self.verdict()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(RecordError::io(&self.verdict(), "cannot be removed")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A damaged journal of gradings says nothing that can be believed, and is put aside for a new one.
+    fn add_grading(&self, event: Event) -> Result<(), RecordError> {
+        let path = self.gradings();
+        let journal = match path.exists().then(|| Journal::open(&path)) {
+            Some(Err(RecordError::Corrupt { .. })) => {
+                disk::put_aside(&path)?;
+                Journal::create(&path, 1)
+            }
+            Some(opened) => opened,
+            None => Journal::create(&path, 1),
+        };
+        journal?.append_durable(0, event).map(|_| ())
+    }
+
+    /// The raw results of the last grading, as it wrote them.
+    pub fn read_results(&self) -> Result<Vec<u8>, RecordError> {
+        let path = self.grade().join(GRADING_RESULTS);
+        let bytes = fs::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
+        match self.last_grading()? {
+            Some(graded) if graded.results == Blobs::hash(&bytes) => Ok(bytes),
+            _ => Err(RecordError::Corrupt {
+                path,
+                why: "it is not what grading wrote".into(),
+                hint: FROM_A_COPY,
+            }),
+        }
+    }
+
+    pub(crate) fn last_grading(&self) -> Result<Option<Graded>, RecordError> {
+        let path = self.gradings();
+        let bytes = disk::read_if_there(&path)?.unwrap_or_default();
+        Ok(Gradings::of(&path, &bytes, &mut Vec::new()).last)
     }
 
     pub fn read_verdict(&self) -> Result<Option<Verdict>, RecordError> {

@@ -23,6 +23,8 @@ pub struct TrialResult {
     pub verdict: Option<Verdict>,
     /// Absent: no patch was collected.
     pub patch_bytes: Option<u64>,
+    /// Files that are not what was recorded, as sentences that name the place and what can be done.
+    pub damage: Vec<String>,
     pub facts: TaskFacts,
 }
 

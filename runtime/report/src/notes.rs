@@ -108,6 +108,12 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
         note(&format!("{}: {outcome}: {why}", place(report, trial)));
     }
+    for trial in report.tasks.iter().filter(|trial| !trial.damage.is_empty()) {
+        note(&format!("{}: damaged record:", place(report, trial)));
+        for damage in &trial.damage {
+            note(&format!("  {damage}"));
+        }
+    }
     let faults: Vec<_> =
         report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?))).collect();
     if !faults.is_empty() {

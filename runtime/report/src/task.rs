@@ -42,6 +42,9 @@ pub struct TaskReport {
     /// The infrastructure fault that ended it, as a sentence with its hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// Files of the trial that are not what was recorded, each with what can be done about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<String>,
     /// Why the model refused or the scaffold left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -68,6 +71,7 @@ impl TaskReport {
             wall_seconds: outcome.map(|outcome| round(outcome.wall_seconds)),
             waited_seconds: outcome.map(|outcome| round(outcome.waited_seconds)),
             outgrown: outcome.is_some_and(|outcome| outcome.spent.outgrown),
+            damage: trial.damage.clone(),
             why: outcome.and_then(|outcome| match &outcome.ending {
                 Ending::ModelRefused { why } | Ending::ScaffoldExited { why } => Some(why.clone()),
                 _ => None,

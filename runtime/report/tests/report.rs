@@ -58,6 +58,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             environment: None,
         }),
         patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
+        damage: vec![],
         facts: TaskFacts::default(),
     }
 }

@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 
 use crate::{
     Answer, Api, Ask, BudgetKind, BudgetScope, Fault, Loss, Outcome, RequestClass, TaskId,
-    UrlRequest, Usage,
+    UrlRequest, Usage, Verdict,
 };
 
 /// The version of the envelope and of the closed set of kinds.
-pub const EVENT_VERSION: u32 = 1;
+pub const EVENT_VERSION: u32 = 2;
 
 /// One line of `trajectory.jsonl`. `sum` is the first 16 hex digits of the BLAKE3 hash of the line
 /// without `sum`; a reader drops a torn last line and reports any other line that does not match.
@@ -154,6 +154,22 @@ pub enum Event {
     },
     TrialEnded {
         outcome: Box<Outcome>,
+    },
+    /// In `grade/journal.jsonl`: the journal of a trial ends with its outcome, and it may be graded
+    /// more than once after that. The last one counts. `patch`, `log` and `results` are BLAKE3 hashes of
+    /// what was graded and of the files beside the journal.
+    TrialGraded {
+        task: TaskId,
+        arm: String,
+        attempt: u32,
+        patch: String,
+        log: String,
+        results: String,
+        verdict: Box<Verdict>,
+    },
+    /// In `grade/journal.jsonl`: the verdict before it does not count any more.
+    VerdictWithdrawn {
+        why: String,
     },
     /// A kind of a later version.
     #[serde(untagged)]

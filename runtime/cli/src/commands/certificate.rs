@@ -88,11 +88,10 @@ fn certify(
     for arm in &record.arms {
         for attempt in 1..=record.attempts {
             let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-            let trial = run.trial_path(&id);
-            let Some(verdict) = trial.read_verdict()? else { continue };
+            let Some(verdict) = run.check(&id)?.verdict else { continue };
             verdicts.entry(&arm.name).or_default().push(verdict);
             if arm.name == "gold" {
-                let costs = Costs::read(&std::fs::read(trial.grade().join("results.jsonl"))?);
+                let costs = Costs::read(&run.trial_path(&id).read_results()?);
                 gold_seconds.push(rounded(costs.seconds.values().sum()));
                 peak_kb = peak_kb.max(costs.peak_kb);
                 for (id, seconds) in costs.seconds {

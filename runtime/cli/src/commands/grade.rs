@@ -45,8 +45,9 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
     }
 }
 
-/// Grades every recorded patch of a run anew: the old verdicts are removed first, so that a killed
-/// regrading is a run with missing verdicts, which `resume` completes.
+/// Grades every recorded patch of a run anew: the old verdicts are withdrawn first, so that a killed
+/// regrading is a run with missing verdicts, which `resume` completes. A trial whose record is damaged
+/// keeps its verdict for when the record is whole again.
 async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     {
         let run = RunDir::open(path).map_err(CommandError::of_run)?;
@@ -56,9 +57,9 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
                 record.tasks.iter().flat_map(|task| record.arms.iter().map(move |arm| (task, arm)))
             {
                 let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-                let verdict = run.trial_path(&id).verdict();
-                if verdict.exists() {
-                    std::fs::remove_file(&verdict)?;
+                if run.check(&id)?.verdict.is_some() {
+                    run.trial_path(&id)
+                        .withdraw_verdict("`proctor grade` was asked to grade anew")?;
                 }
             }
         }

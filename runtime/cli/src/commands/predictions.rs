@@ -105,7 +105,7 @@ impl Given {
                         },
                     };
                     let id = TrialId { task, arm: arm.id.clone(), attempt };
-                    record_prediction(run, &id, &arm.name, taken)?;
+                    record_prediction(run, &id, taken)?;
                 }
             }
         }

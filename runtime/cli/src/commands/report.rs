@@ -2,15 +2,16 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use proctor_core::earlier_tries;
-use proctor_record::RunDir;
+use proctor_record::{Checked, RecordError, RunDir};
 use proctor_report::{Groups, Report, TaskFacts, TrialResult};
-use proctor_types::{FlakePolicy, RunRecord, RunTask, TrialId, plural};
+use proctor_types::{
+    Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, Task, TrialId, plural,
+};
 
 use crate::{
     args::Format,
@@ -19,9 +20,19 @@ use crate::{
     print::result,
 };
 
+/// The exit status of a report that misses verdicts because files are damaged.
+const INCOMPLETE: u8 = 3;
+/// Files are damaged that no verdict depends on.
+const DAMAGED: u8 = 1;
+
 /// Reports what there is: an incomplete run is no error of whoever asks how far it is, and its report
-/// says so in the first line.
-pub fn report(runs: &[PathBuf], format: Format, groups: Groups) -> Result<ExitCode, CommandError> {
+/// says so in the first line. With `verify` everything that was recorded is read, and damage is an error.
+pub fn report(
+    runs: &[PathBuf],
+    format: Format,
+    groups: Groups,
+    verify: bool,
+) -> Result<ExitCode, CommandError> {
     let mut results = Vec::new();
     let mut remarks = BTreeSet::new();
     let mut seen = BTreeSet::new();
@@ -30,16 +41,32 @@ pub fn report(runs: &[PathBuf], format: Format, groups: Groups) -> Result<ExitCo
             let what = format!("{} is named twice", run.display());
             return Err(UserError::new(what).hint("its trials would count twice").into());
         }
-        results.extend(results_of(run)?);
+        results.extend(results_of(run, verify)?);
         remarks.extend(remarks_of(run)?);
     }
-    print(&with(proctor_report::build(results), remarks), format, groups)?;
-    Ok(ExitCode::SUCCESS)
+    let report = with(proctor_report::build(results), remarks);
+    print(&report, format, groups)?;
+    if format != Format::Text {
+        tell_damage(&report);
+    }
+    let damaged = || report.tasks.iter().filter(|trial| !trial.damage.is_empty());
+    Ok(match verify && damaged().next().is_some() {
+        true if damaged().any(|trial| trial.resolved.is_none()) => ExitCode::from(INCOMPLETE),
+        true => ExitCode::from(DAMAGED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// What a text says below its tables, for who reads something else.
+fn tell_damage(report: &Report) {
+    for damage in report.tasks.iter().flat_map(|trial| &trial.damage) {
+        eprintln!("damaged: {damage}");
+    }
 }
 
 /// The report of one run directory, read from disk.
 pub fn of_run(run: &Path) -> Result<Report, CommandError> {
-    Ok(with(proctor_report::build(results_of(run)?), remarks_of(run)?))
+    Ok(with(proctor_report::build(results_of(run, false)?), remarks_of(run)?))
 }
 
 fn with(report: Report, remarks: BTreeSet<String>) -> Report {
@@ -54,8 +81,11 @@ pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
 
 /// What a reader of a run's numbers must know besides them.
 fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
-    let record = RunDir::view(run)?.read_run()?;
+    let (record, damage) = RunDir::view(run)?.check_run()?;
     let mut remarks = BTreeSet::new();
+    if let Some(damage) = damage {
+        remarks.insert(format!("{damage}; `proctor resume` restores it."));
+    }
     if record.tasks.iter().any(|task| task.host_bound) {
         remarks.insert(
             "These tasks used this machine's Python: results may differ on another machine."
@@ -100,28 +130,57 @@ pub fn print(report: &Report, format: Format, groups: Groups) -> Result<(), Comm
     Ok(())
 }
 
-fn results_of(path: &Path) -> Result<Vec<TrialResult>, CommandError> {
+fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, CommandError> {
     let run = RunDir::view(path).map_err(CommandError::of_run)?;
     let record: RunRecord = run.read_run()?;
+    let mut verifier = verify.then(|| run.verifier());
     let mut results = Vec::new();
     for attempt in 1..=record.attempts {
         for task in &record.tasks {
             for arm in &record.arms {
                 let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-                let trial = run.trial_path(&id);
-                results.push(TrialResult {
-                    arm: arm.id.clone(),
-                    arm_name: arm.name.clone(),
-                    task: task.task.id.clone(),
-                    attempt,
-                    outcome: trial.read_outcome()?,
-                    earlier: earlier_tries(&trial)?,
-                    verdict: trial.read_verdict()?,
-                    patch_bytes: fs::metadata(trial.patch()).ok().map(|patch| patch.len()),
-                    facts: TaskFacts::of(&task.task),
-                });
+                let checked = match &mut verifier {
+                    Some(verifier) => verifier.check(&id),
+                    None => run.check(&id),
+                };
+                results.push(result_of(&run, &id, arm, &task.task, checked));
             }
         }
     }
     Ok(results)
+}
+
+/// One trial. Whatever cannot be read of it is said of it, and keeps no other from being reported.
+fn result_of(
+    run: &RunDir,
+    id: &TrialId,
+    arm: &Arm,
+    task: &Task,
+    checked: Result<Checked, RecordError>,
+) -> TrialResult {
+    let (checked, mut damage) = match checked {
+        Ok(checked) => {
+            let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
+            let told = told.collect();
+            (checked, told)
+        }
+        Err(error) => (Checked::default(), vec![error.to_string()]),
+    };
+    let earlier = earlier_tries(&run.trial_path(id), checked.outcome.is_some());
+    let earlier = earlier.unwrap_or_else(|fault| {
+        damage.push(fault.to_string());
+        EarlierTries::default()
+    });
+    TrialResult {
+        arm: arm.id.clone(),
+        arm_name: arm.name.clone(),
+        task: task.id.clone(),
+        attempt: id.attempt,
+        outcome: checked.outcome,
+        earlier,
+        verdict: checked.verdict,
+        patch_bytes: checked.patch.map(|patch| patch.bytes),
+        damage,
+        facts: TaskFacts::of(task),
+    }
 }

@@ -22,7 +22,11 @@ pub async fn resume(
     grading: Grading,
 ) -> Result<ExitCode, CommandError> {
     let run = RunDir::open(path).map_err(CommandError::of_run)?;
-    let mut record: RunRecord = run.read_run()?;
+    let (mut record, damage): (RunRecord, _) = run.check_run()?;
+    if let Some(damage) = damage {
+        run.restore_run()?;
+        eprintln!("restored: {damage}");
+    }
     if record.schema_version != RUN_SCHEMA {
         let what = format!("{} was made by another version of Proctor", path.display());
         return Err(UserError::new(what).hint(format!("use proctor {}", record.proctor)).into());
@@ -31,7 +35,7 @@ pub async fn resume(
         raise(&mut record, sets)?;
         run.write_run(&record)?;
     }
-    let plan = plan_of(&run, &record)?;
+    let plan = plan_of(&record);
     let flakes = Flakes::of(&record);
     assemble::check_models(&record.arms, &|_, error| error)?;
     let cache = home::cache()?;
@@ -69,18 +73,11 @@ fn raise(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
     Ok(())
 }
 
-fn plan_of(run: &RunDir, record: &RunRecord) -> Result<Plan, CommandError> {
-    let mut planned = Vec::new();
-    for named in &record.tasks {
-        if named.task.digest() != named.digest {
-            let what = format!("{}: the task {} was changed", run.path().display(), named.task.id);
-            return Err(UserError::new(what)
-                .hint("restore run.json: a plan is not changed")
-                .into());
-        }
-        let task = Arc::new(named.task.clone());
-        planned.push(PlannedTask { task, base_dir: named.base_dir.clone() });
-    }
+fn plan_of(record: &RunRecord) -> Plan {
+    let planned = record.tasks.iter().map(|named| PlannedTask {
+        task: Arc::new(named.task.clone()),
+        base_dir: named.base_dir.clone(),
+    });
     let arms = record.arms.iter().cloned().map(Arc::new).collect();
-    Ok(Plan { tasks: planned, arms, attempts: record.attempts })
+    Plan { tasks: planned.collect(), arms, attempts: record.attempts }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use proctor_record::{Blobs, Tree, patch};
-use proctor_types::{Envelope, Event, Task};
+use proctor_record::{Blobs, RecordError, Remedy, Tree, patch};
+use proctor_types::{Envelope, Event, Fault, Task};
 
 use super::finding::{Finding, Kind};
 use crate::{
@@ -24,12 +24,12 @@ pub(crate) fn edits(
     events: &[Envelope],
     blobs: Option<&Blobs>,
     changed: &[u8],
-) -> Vec<Finding> {
+) -> Result<Vec<Finding>, Fault> {
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass).map(|id| file_of(id));
     let hidden = task.hidden.iter().map(|path| path.trim_end_matches('/'));
     let tests = Tests { policy, own: ids.chain(hidden).map(escaped).collect() };
-    let stepped = blobs.and_then(|blobs| by_step(&tests, events, blobs));
-    stepped.unwrap_or_else(|| {
+    let stepped = blobs.map(|blobs| by_step(&tests, events, blobs)).transpose()?.flatten();
+    Ok(stepped.unwrap_or_else(|| {
         // A patch that cannot be read is the grading's to tell of.
         let touched = patch::touched(changed).unwrap_or_default();
         let paths = touched.iter().map(|path| path.escaped());
@@ -37,11 +37,15 @@ pub(crate) fn edits(
             .filter(|path| tests.is_own(path) || tests.is_config(path))
             .map(|path| finding(&path, None))
             .collect()
-    })
+    }))
 }
 
-/// `None` where there is no snapshot, or one that the blobs do not hold.
-fn by_step(tests: &Tests<'_>, events: &[Envelope], blobs: &Blobs) -> Option<Vec<Finding>> {
+/// `None` where there is no snapshot. One that cannot be read is a fault: it may be the one that tells.
+fn by_step(
+    tests: &Tests<'_>,
+    events: &[Envelope],
+    blobs: &Blobs,
+) -> Result<Option<Vec<Finding>>, Fault> {
     let mut found = Vec::new();
     let mut last: Option<(String, Tree)> = None;
     for envelope in events {
@@ -49,7 +53,8 @@ fn by_step(tests: &Tests<'_>, events: &[Envelope], blobs: &Blobs) -> Option<Vec<
         if last.as_ref().is_some_and(|(hash, _)| hash == snapshot) {
             continue;
         }
-        let tree = Tree::load(blobs, snapshot).ok()?;
+        let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).lasting();
+        let tree = Tree::load(blobs, snapshot).map_err(lost)?;
         if let Some((_, before)) = &last {
             for one in before.diff(&tree) {
                 let path = one.path.escaped();
@@ -63,7 +68,7 @@ fn by_step(tests: &Tests<'_>, events: &[Envelope], blobs: &Blobs) -> Option<Vec<
         }
         last = Some((snapshot.clone(), tree));
     }
-    last.map(|_| found)
+    Ok(last.map(|_| found))
 }
 
 fn finding(path: &str, step: Option<u64>) -> Finding {

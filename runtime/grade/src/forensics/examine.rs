@@ -28,7 +28,7 @@ pub struct Examiner<'a> {
 /// What the record shows of conduct that a score should be read with.
 ///
 /// # Errors
-/// Only that the shipped rules cannot be read.
+/// The shipped rules cannot be read, or a snapshot that the events name.
 pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
     let policy = Policy::get()?;
     let file = RuleFile::get()?;
@@ -40,6 +40,6 @@ pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
         found.extend(look(&call, &rules, &subject, &mut written));
     }
     found.extend(requests(look_at.events));
-    found.extend(edits(look_at.task, policy, look_at.events, look_at.blobs, look_at.patch));
+    found.extend(edits(look_at.task, policy, look_at.events, look_at.blobs, look_at.patch)?);
     Ok(Findings::of(found, &file.kinds))
 }

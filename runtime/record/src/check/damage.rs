@@ -1,0 +1,76 @@
+//! Damage by place, and what can be done about it.
+
+use std::{fmt, path::PathBuf};
+
+/// A file that is not what was recorded. Prints as a sentence that names file and line; [`Remedy`] has
+/// the hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    pub path: PathBuf,
+    /// Counted from 1.
+    pub line: Option<usize>,
+    pub why: String,
+    pub remedy: Remedy,
+}
+
+/// What can be done about a damage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// The record holds the same elsewhere: the place.
+    Restore(Source),
+    /// What it depends on is whole, so grading again makes it anew.
+    Grade,
+    /// The record holds it nowhere else, and the score depends on it.
+    Copy,
+    /// The record holds it nowhere else, and no score depends on it.
+    Evidence,
+}
+
+/// Where a file is restored from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// `patch.diff`, from the blob of this hash.
+    Blob(String),
+    /// `outcome.json`, from the last event of the journal.
+    Journal,
+    /// `verdict.json`, from the last event of the journal of gradings.
+    Gradings,
+}
+
+impl Damage {
+    pub(crate) fn new(path: PathBuf, why: impl Into<String>, remedy: Remedy) -> Self {
+        Self { path, line: None, why: why.into(), remedy }
+    }
+
+    /// While it lasts, the trial has no verdict.
+    pub fn withholds_the_verdict(&self) -> bool {
+        self.remedy == Remedy::Copy
+    }
+}
+
+impl Remedy {
+    /// What to do, for whoever reads a run without writing to it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Restore(Source::Blob(_)) => "`proctor resume` restores it from the blobs",
+            Self::Restore(Source::Journal | Source::Gradings) => {
+                "`proctor resume` restores it from the journal"
+            }
+            Self::Grade => "`proctor resume` grades the trial again",
+            Self::Copy => {
+                "restore it from a copy of the run directory; until then the trial has no verdict"
+            }
+            Self::Evidence => "restore it from a copy of the run directory; no score depends on it",
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.why)
+    }
+}

@@ -1,0 +1,126 @@
+//! What the two journals of a trial say of its other files.
+
+use std::path::Path;
+
+use proctor_types::{TaskId, TrialId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::damage::{Damage, Remedy};
+use crate::reading::{self, Taken};
+
+/// A patch by its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchFacts {
+    /// BLAKE3, hex.
+    pub hash: String,
+    pub bytes: u64,
+}
+
+/// The trial that a journal says it is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Named {
+    task: TaskId,
+    arm: String,
+    attempt: u32,
+}
+
+impl Named {
+    pub(crate) fn is(&self, id: &TrialId) -> bool {
+        self.task == id.task && self.arm == id.arm.as_str() && self.attempt == id.attempt
+    }
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.task, self.arm.get(..12).unwrap_or(&self.arm), self.attempt)
+    }
+}
+
+/// Of `trajectory.jsonl`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    pub(crate) named: Option<Named>,
+    pub(crate) patch: Option<PatchFacts>,
+    /// Of the last event, where the trial ended.
+    pub(crate) outcome: Option<Value>,
+}
+
+impl Facts {
+    /// Of a whole journal; the damage in it is told apart.
+    pub(crate) fn of(path: &Path, bytes: &[u8], damage: &mut Vec<Damage>) -> Self {
+        #[derive(Deserialize)]
+        struct Collected {
+            hash: String,
+            bytes: u64,
+        }
+        #[derive(Deserialize)]
+        struct Ended {
+            outcome: Value,
+        }
+        let (scan, taken) = reading::scan(path, bytes, |kind, line| {
+            Ok(match kind {
+                "trial_started" => Taken::Named(serde_json::from_slice(line)?),
+                "patch_collected" => {
+                    let Collected { hash, bytes } = serde_json::from_slice(line)?;
+                    Taken::Patch(PatchFacts { hash, bytes })
+                }
+                "trial_ended" => Taken::Outcome(serde_json::from_slice::<Ended>(line)?.outcome),
+                _ => Taken::Other,
+            })
+        });
+        scan.tell(path, &Remedy::Copy, damage);
+        let mut facts = Self::default();
+        for one in taken {
+            facts.outcome = None;
+            match one {
+                Taken::Named(named) => facts.named = Some(named),
+                Taken::Patch(patch) => facts.patch = Some(patch),
+                Taken::Outcome(outcome) => facts.outcome = Some(outcome),
+                _ => {}
+            }
+        }
+        facts
+    }
+}
+
+/// One line of `grade/journal.jsonl`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct Graded {
+    #[serde(flatten)]
+    pub(crate) named: Named,
+    pub(crate) patch: String,
+    pub(crate) log: String,
+    pub(crate) results: String,
+    pub(crate) verdict: Value,
+}
+
+/// Of `grade/journal.jsonl`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Gradings {
+    /// The last event, unless it took the verdict back.
+    pub(crate) last: Option<Graded>,
+    /// There is no event at all.
+    pub(crate) empty: bool,
+    pub(crate) torn: bool,
+}
+
+impl Gradings {
+    pub(crate) fn of(path: &Path, bytes: &[u8], damage: &mut Vec<Damage>) -> Self {
+        let (scan, taken) = reading::scan(path, bytes, |kind, line| {
+            Ok(match kind {
+                "trial_graded" => Taken::Graded(serde_json::from_slice(line)?),
+                "verdict_withdrawn" => Taken::Withdrawn,
+                _ => Taken::Other,
+            })
+        });
+        scan.tell(path, &Remedy::Grade, damage);
+        let empty = taken.is_empty();
+        let last = taken.into_iter().last().filter(|_| scan.lost().is_none());
+        let last = match last {
+            Some(Taken::Graded(graded)) => Some(*graded),
+            _ => None,
+        };
+        Self { last, empty, torn: scan.torn }
+    }
+}

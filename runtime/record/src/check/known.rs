@@ -1,0 +1,77 @@
+//! What earlier checks found, so that a report need not read every journal again.
+
+use std::{
+    collections::HashMap,
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{facts::Facts, stamp::Stamp};
+use crate::reading::{with_sum, without_sum};
+
+/// `RUN/checked.jsonl`: a line for each check of a trial that found its journal whole, the last one
+/// counts. It may be removed at any time, and what cannot be read or written of it is only checked again.
+#[derive(Debug)]
+pub(crate) struct Known {
+    path: PathBuf,
+    trials: OnceLock<Mutex<HashMap<String, Entry>>>,
+}
+
+/// Of one trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) trajectory: Stamp,
+    /// The patch as it was found to match the journal.
+    pub(crate) patch: Option<Stamp>,
+    pub(crate) facts: Facts,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    trial: String,
+    #[serde(flatten)]
+    entry: Entry,
+}
+
+impl Known {
+    pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), trials: OnceLock::new() }
+    }
+
+    fn trials(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        let read = || Mutex::new(read(&self.path));
+        self.trials.get_or_init(read).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of a trial whose journal is still as it was.
+    pub(crate) fn find(&self, trial: &str, trajectory: Stamp) -> Option<Entry> {
+        self.trials().get(trial).filter(|entry| entry.trajectory == trajectory).cloned()
+    }
+
+    pub(crate) fn keep(&self, trial: &str, entry: &Entry) {
+        let mut trials = self.trials();
+        if trials.get(trial) == Some(entry) {
+            return;
+        }
+        trials.insert(trial.to_owned(), entry.clone());
+        let line = Line { trial: trial.to_owned(), entry: entry.clone() };
+        if let Ok(line) = serde_json::to_string(&line) {
+            let file = OpenOptions::new().append(true).create(true).open(&self.path);
+            // One write a line: lines of processes that check at once do not mix.
+            let _ = file.and_then(|mut file| file.write_all(with_sum(&line).as_bytes()));
+        }
+    }
+}
+
+fn read(path: &Path) -> HashMap<String, Entry> {
+    let bytes = fs::read(path).unwrap_or_default();
+    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| {
+        let line = without_sum(line).ok()?;
+        serde_json::from_slice::<Line>(&line).ok()
+    });
+    lines.map(|line| (line.trial, line.entry)).collect()
+}

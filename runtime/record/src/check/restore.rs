@@ -1,0 +1,48 @@
+//! Writes anew what the record holds elsewhere.
+
+use std::fs;
+
+use super::{
+    damage::{Damage, Remedy, Source},
+    trial::Checked,
+};
+use crate::{Blobs, RecordError, TrialDir, disk, reading};
+
+impl TrialDir {
+    /// Restores what can be, and keeps each damaged file beside as `NAME.damaged`. Returns what was
+    /// restored; that is no damage any more.
+    ///
+    /// # Errors
+    /// The place that a file is restored from was damaged since, or the disk refuses the file.
+    pub fn restore(
+        &self,
+        blobs: &Blobs,
+        checked: &mut Checked,
+    ) -> Result<Vec<Damage>, RecordError> {
+        let all = std::mem::take(&mut checked.damage);
+        let (restorable, rest): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|one| matches!(one.remedy, Remedy::Restore(_)));
+        checked.damage = rest;
+        for damage in &restorable {
+            let Remedy::Restore(source) = &damage.remedy else { continue };
+            let bytes = match source {
+                Source::Blob(hash) => blobs.get(hash)?,
+                Source::Journal => last_field(&self.trajectory(), "outcome")?,
+                Source::Gradings => last_field(&self.gradings(), "verdict")?,
+            };
+            disk::put_aside(&damage.path)?;
+            disk::write_whole(&damage.path, &bytes)?;
+        }
+        Ok(restorable)
+    }
+}
+
+fn last_field(journal: &std::path::Path, field: &str) -> Result<Vec<u8>, RecordError> {
+    let bytes = fs::read(journal).map_err(RecordError::io(journal, "cannot be read"))?;
+    let text = reading::last_field(&bytes, field).ok_or_else(|| RecordError::Corrupt {
+        path: journal.to_owned(),
+        why: format!("its last line has no {field}"),
+        hint: crate::error::FROM_A_COPY,
+    })?;
+    Ok(format!("{text}\n").into_bytes())
+}

@@ -1,0 +1,277 @@
+//! A trial's files against its journals.
+
+use std::path::Path;
+
+use proctor_types::{Outcome, TrialId, Verdict};
+use serde_json::Value;
+
+use super::{
+    damage::{Damage, Remedy, Source},
+    facts::{Facts, Gradings, PatchFacts},
+    known::{Entry, Known},
+    stamp::Stamp,
+};
+use crate::{Blobs, RecordError, TrialDir, disk};
+
+/// What can be believed of a trial, and what is damaged.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Checked {
+    /// How it ended; `None` while it has not. Only for people where the journal is damaged.
+    pub outcome: Option<Outcome>,
+    /// `None` where it was not graded, or where the verdict cannot be believed.
+    pub verdict: Option<Verdict>,
+    /// The patch that the journal names.
+    pub patch: Option<PatchFacts>,
+    /// The trial ended, and not by a fault or a limit that trials share: driving it again would throw
+    /// away what was finished.
+    pub finished: bool,
+    pub damage: Vec<Damage>,
+}
+
+impl Checked {
+    /// A file that the score depends on is damaged, and the record does not hold it elsewhere.
+    pub fn is_lost(&self) -> bool {
+        self.damage.iter().any(Damage::withholds_the_verdict)
+    }
+}
+
+/// What a check reads.
+pub(crate) struct Check<'a> {
+    pub(crate) dir: &'a TrialDir,
+    pub(crate) id: &'a TrialId,
+    pub(crate) blobs: &'a Blobs,
+    pub(crate) known: &'a Known,
+    /// The trial's name in `known`.
+    pub(crate) name: &'a str,
+    /// Whether files that an earlier check found whole are believed to be so still.
+    pub(crate) trusting: bool,
+}
+
+/// One of the JSON files: as it is written, and as this version of Proctor understands it.
+enum Found<T> {
+    Missing,
+    Unreadable(String),
+    Read(Value, T),
+}
+
+impl<T> Found<T> {
+    /// How it differs from what the journal says.
+    fn differs(&self, recorded: &Value, what: &str) -> Option<String> {
+        match self {
+            Self::Missing => Some("it is missing".into()),
+            Self::Unreadable(why) => Some(why.clone()),
+            Self::Read(written, _) => (written != recorded).then(|| what.to_owned()),
+        }
+    }
+}
+
+impl Check<'_> {
+    pub(crate) fn run(&self) -> Result<Checked, RecordError> {
+        let mut found = Checked::default();
+        let written = read::<Outcome>(&self.dir.outcome())?;
+        let graded = self.dir.gradings().exists() || self.dir.verdict().exists();
+        let Some((facts, stamp)) = self.facts(&mut found.damage)? else {
+            self.without_journal(&written, graded, &mut found);
+            return Ok(found);
+        };
+        let ended = facts.outcome.clone().map(serde_json::from_value::<Outcome>);
+        let claimed = match &written {
+            Found::Missing => false,
+            Found::Unreadable(_) => true,
+            Found::Read(_, outcome) => !outcome.ending.is_unfinished(),
+        };
+        found.finished = match &ended {
+            Some(Ok(outcome)) => !outcome.ending.is_unfinished(),
+            Some(Err(_)) => true,
+            None => claimed || graded,
+        };
+        match &ended {
+            Some(Err(error)) => {
+                self.lost(&mut found, &format!("its outcome cannot be read: {error}"));
+            }
+            None if found.finished => {
+                let why = "it ends before the trial does, and its outcome is there";
+                self.lost(&mut found, why);
+            }
+            _ => {}
+        }
+        let ended = ended.and_then(Result::ok);
+        self.outcome(&facts, ended, written, &mut found);
+        if !found.finished {
+            return Ok(found);
+        }
+        match &facts.named {
+            Some(named) if named.is(self.id) => {}
+            Some(named) => {
+                self.lost(&mut found, &format!("it is the journal of another trial, {named}"));
+            }
+            None => self.lost(&mut found, "it does not begin with the start of a trial"),
+        }
+        let patch = self.patch(&facts, stamp, &mut found)?;
+        if patch.is_some() && found.damage.is_empty() {
+            self.known.keep(self.name, &Entry { trajectory: stamp, patch, facts });
+        }
+        self.verdict(&mut found)?;
+        if found.is_lost() {
+            found.verdict = None;
+        }
+        Ok(found)
+    }
+
+    fn lost(&self, found: &mut Checked, why: &str) {
+        // What a damaged line says is not said twice.
+        if !found.is_lost() {
+            found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Copy));
+        }
+    }
+
+    /// What the journal says, and the stamp that it has; `None` where there is no journal.
+    fn facts(&self, damage: &mut Vec<Damage>) -> Result<Option<(Facts, Stamp)>, RecordError> {
+        let path = self.dir.trajectory();
+        let failed = || RecordError::io(&path, "cannot be read");
+        let Some(stamp) = Stamp::of(&path).map_err(failed())? else { return Ok(None) };
+        if self.trusting
+            && let Some(entry) = self.known.find(self.name, stamp)
+        {
+            return Ok(Some((entry.facts, stamp)));
+        }
+        let bytes = std::fs::read(&path).map_err(failed())?;
+        Ok(Some((Facts::of(&path, &bytes, damage), stamp)))
+    }
+
+    /// Files of a trial without a journal. The files of a try that is being put aside may be here
+    /// without it, and then none of them says that the trial was finished.
+    fn without_journal(&self, written: &Found<Outcome>, graded: bool, found: &mut Checked) {
+        let finished = match written {
+            Found::Missing => graded,
+            Found::Unreadable(_) => true,
+            Found::Read(_, outcome) => graded || !outcome.ending.is_unfinished(),
+        };
+        if finished {
+            found.finished = true;
+            self.lost(found, "it is missing, and other files of the trial are there");
+            if let Found::Read(_, outcome) = written {
+                found.outcome = Some(outcome.clone());
+            }
+        }
+    }
+
+    fn outcome(
+        &self,
+        facts: &Facts,
+        ended: Option<Outcome>,
+        written: Found<Outcome>,
+        found: &mut Checked,
+    ) {
+        if let (Some(recorded), Some(_)) = (&facts.outcome, &ended)
+            && let Some(why) =
+                written.differs(recorded, "it is not the outcome that the journal ends with")
+        {
+            let remedy = Remedy::Restore(Source::Journal);
+            found.damage.push(Damage::new(self.dir.outcome(), why, remedy));
+        }
+        found.outcome = match (ended, written) {
+            (Some(outcome), _) | (None, Found::Read(_, outcome)) => Some(outcome),
+            (None, _) => None,
+        };
+    }
+
+    /// The stamp of a patch that is the journal's.
+    fn patch(
+        &self,
+        facts: &Facts,
+        trajectory: Stamp,
+        found: &mut Checked,
+    ) -> Result<Option<Stamp>, RecordError> {
+        let Some(recorded) = &facts.patch else {
+            self.lost(found, "it names no patch");
+            return Ok(None);
+        };
+        found.patch = Some(recorded.clone());
+        let path = self.dir.patch();
+        let stamp = Stamp::of(&path).map_err(RecordError::io(&path, "cannot be read"))?;
+        let known = || self.known.find(self.name, trajectory)?.patch;
+        if stamp.is_some() && self.trusting && known() == stamp {
+            return Ok(stamp);
+        }
+        let why = match self.dir.read_patch()? {
+            Some(bytes) if Blobs::hash(&bytes) == recorded.hash => return Ok(stamp),
+            Some(_) => "it is not the patch that the journal names",
+            None => "it is missing",
+        };
+        let remedy = match self.blobs.get(&recorded.hash) {
+            Ok(_) => Remedy::Restore(Source::Blob(recorded.hash.clone())),
+            Err(_) => Remedy::Copy,
+        };
+        found.damage.push(Damage::new(path, why, remedy));
+        Ok(None)
+    }
+
+    fn verdict(&self, found: &mut Checked) -> Result<(), RecordError> {
+        let (path, journal) = (self.dir.verdict(), self.dir.gradings());
+        let again = |path: &Path, why: &str| Damage::new(path.to_owned(), why, Remedy::Grade);
+        let Some(bytes) = disk::read_if_there(&journal)? else {
+            if path.exists() {
+                let why = format!(
+                    "no grading is recorded that found it: {} is missing",
+                    journal.display()
+                );
+                found.damage.push(again(&path, &why));
+            }
+            return Ok(());
+        };
+        let before = found.damage.len();
+        let gradings = Gradings::of(&journal, &bytes, &mut found.damage);
+        let damaged = found.damage.len() > before;
+        let written = read::<Verdict>(&path)?;
+        let there = !matches!(written, Found::Missing);
+        let Some(graded) = gradings.last else {
+            match () {
+                () if damaged => {}
+                // A verdict is written after its line is: no kill tears the one and leaves the other.
+                () if gradings.torn && there => {
+                    found.damage.push(again(&journal, "its last line is cut short"));
+                }
+                () if gradings.empty && there => {
+                    found.damage.push(again(&journal, "it is empty, and a verdict is there"));
+                }
+                () => {}
+            }
+            return Ok(());
+        };
+        if gradings.torn && there {
+            found.damage.push(again(&journal, "its last line is cut short"));
+        } else if !graded.named.is(self.id) {
+            let why = format!("it is the grading of another trial, {}", graded.named);
+            found.damage.push(again(&journal, &why));
+        } else if found.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch) {
+            found.damage.push(again(&journal, "another patch was graded"));
+        } else {
+            if let Some(why) =
+                written.differs(&graded.verdict, "it is not the verdict that grading found")
+            {
+                found.damage.push(Damage::new(path, why, Remedy::Restore(Source::Gradings)));
+            }
+            match serde_json::from_value(graded.verdict) {
+                Ok(verdict) => found.verdict = Some(verdict),
+                Err(error) => {
+                    found
+                        .damage
+                        .push(again(&journal, &format!("its verdict cannot be read: {error}")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Found<T>, RecordError> {
+    let Some(bytes) = disk::read_if_there(path)? else { return Ok(Found::Missing) };
+    let read = serde_json::from_slice::<Value>(&bytes)
+        .and_then(|value| Ok((value.clone(), serde_json::from_value(value)?)));
+    Ok(match read {
+        Ok((value, read)) => Found::Read(value, read),
+        Err(_) if bytes.is_empty() => Found::Unreadable("it is empty".into()),
+        Err(error) => Found::Unreadable(format!("it cannot be read: {error}")),
+    })
+}

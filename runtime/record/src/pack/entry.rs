@@ -1,0 +1,203 @@
+//! One entry of a pack, as bytes.
+//!
+//! `marker kind hash stored plain payload check`: four bytes that a reader finds its place by again after
+//! damage, how the payload is to be read, the BLAKE3 of the content, the payload's length in the file and
+//! unpacked (little endian), the payload, and the first eight bytes of the BLAKE3 of all that.
+
+use std::io::{Read as _, Write as _};
+
+use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
+
+pub(crate) type Hash = [u8; 32];
+
+pub(super) const MARKER: [u8; 4] = [0xf5, b'P', b'K', 0x1a];
+pub(super) const HEAD: usize = 4 + 1 + 32 + 4 + 4;
+pub(super) const CHECK: usize = 8;
+
+/// Nothing larger is kept in a pack, so a length that claims more is damage.
+pub(super) const LONGEST: u32 = 1 << 30;
+
+/// Set in the kind of a payload that is compressed.
+const DEFLATED: u8 = 0x80;
+/// Less is not worth a header.
+const WORTH_PACKING: usize = 64;
+
+/// How a payload says what the content is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The content itself.
+    Whole,
+    /// Another entry's content with its middle replaced: its hash, how many bytes of its head and of
+    /// its tail are kept (eight bytes each), and what stands between them.
+    Splice,
+    /// A manifest: the hash of the one before it, and what changed, as JSON.
+    Changes,
+}
+
+impl Kind {
+    fn byte(self) -> u8 {
+        match self {
+            Self::Whole => b'w',
+            Self::Splice => b's',
+            Self::Changes => b'c',
+        }
+    }
+}
+
+/// Where an entry stands in its file, and what its head says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    pub(super) kind: Kind,
+    deflated: bool,
+    pub(super) hash: Hash,
+    stored: u32,
+    plain: u32,
+}
+
+impl Head {
+    /// `None`: these bytes are not the head of an entry.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let (head, rest) = (bytes.get(..HEAD)?, MARKER.len());
+        let kind = *head.get(rest)?;
+        let length = |at: usize| -> Option<u32> {
+            head.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
+        };
+        let read = Self {
+            kind: match kind & !DEFLATED {
+                b'w' => Kind::Whole,
+                b's' => Kind::Splice,
+                b'c' => Kind::Changes,
+                _ => return None,
+            },
+            deflated: kind & DEFLATED != 0,
+            hash: head.get(5..37)?.try_into().ok()?,
+            stored: length(37)?,
+            plain: length(41)?,
+        };
+        let right = head.starts_with(&MARKER) && read.stored <= LONGEST && read.plain <= LONGEST;
+        right.then_some(read)
+    }
+
+    /// Bytes of the whole entry.
+    pub(super) fn length(&self) -> usize {
+        HEAD + self.stored as usize + CHECK
+    }
+
+    /// The payload of a whole entry, or what is wrong with it.
+    pub(super) fn payload(&self, entry: &[u8]) -> Result<Vec<u8>, &'static str> {
+        const CHANGED: &str = "an entry does not match its checksum";
+        let (signed, check) = entry.split_at_checked(entry.len() - CHECK).ok_or(CHANGED)?;
+        if sum(signed) != check {
+            return Err(CHANGED);
+        }
+        let stored = signed.get(HEAD..).ok_or(CHANGED)?;
+        if !self.deflated {
+            return Ok(stored.to_vec());
+        }
+        let mut plain = Vec::with_capacity(self.plain as usize);
+        let read = DeflateDecoder::new(stored).take(u64::from(LONGEST)).read_to_end(&mut plain);
+        read.map_err(|_| "an entry cannot be unpacked")?;
+        Ok(plain)
+    }
+}
+
+/// The bytes of an entry, compressed where that makes it smaller.
+pub(super) fn write(kind: Kind, hash: &Hash, payload: &[u8]) -> std::io::Result<Vec<u8>> {
+    let packed = deflate(payload)?;
+    let (mark, stored) = match packed.as_deref() {
+        Some(packed) => (kind.byte() | DEFLATED, packed),
+        None => (kind.byte(), payload),
+    };
+    let mut entry = Vec::with_capacity(HEAD + stored.len() + CHECK);
+    entry.extend_from_slice(&MARKER);
+    entry.push(mark);
+    entry.extend_from_slice(hash);
+    for length in [stored.len(), payload.len()] {
+        let length = u32::try_from(length).ok().filter(|length| *length <= LONGEST);
+        let length = length.ok_or(std::io::ErrorKind::FileTooLarge)?;
+        entry.extend_from_slice(&length.to_le_bytes());
+    }
+    entry.extend_from_slice(stored);
+    entry.extend_from_slice(&sum(&entry));
+    Ok(entry)
+}
+
+fn deflate(payload: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
+    if payload.len() < WORTH_PACKING {
+        return Ok(None);
+    }
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(payload)?;
+    let packed = encoder.finish()?;
+    Ok((packed.len() < payload.len()).then_some(packed))
+}
+
+fn sum(bytes: &[u8]) -> [u8; CHECK] {
+    let mut sum = [0; CHECK];
+    sum.copy_from_slice(&blake3::hash(bytes).as_bytes()[..CHECK]);
+    sum
+}
+
+/// The payload of [`Kind::Splice`].
+pub(super) struct Splice<'a> {
+    pub(super) base: Hash,
+    pub(super) head: usize,
+    pub(super) tail: usize,
+    pub(super) between: &'a [u8],
+}
+
+impl<'a> Splice<'a> {
+    /// What `new` adds to `old`.
+    pub(super) fn between(base: Hash, old: &[u8], new: &'a [u8]) -> Self {
+        let head = common(old.chunks(64), new.chunks(64), old, new);
+        let most = old.len().min(new.len()) - head;
+        let (olds, news) = (old.iter().rev(), new.iter().rev());
+        let tail = olds.zip(news).take(most).take_while(|(old, new)| old == new).count();
+        Self { base, head, tail, between: &new[head..new.len() - tail] }
+    }
+
+    /// Bytes that the other entry already has.
+    pub(super) fn saved(&self) -> usize {
+        self.head + self.tail
+    }
+
+    pub(super) fn write(&self) -> Vec<u8> {
+        let mut payload = self.base.to_vec();
+        payload.extend_from_slice(&(self.head as u64).to_le_bytes());
+        payload.extend_from_slice(&(self.tail as u64).to_le_bytes());
+        payload.extend_from_slice(self.between);
+        payload
+    }
+
+    pub(super) fn read(payload: &'a [u8]) -> Option<Self> {
+        let number = |at: usize| -> Option<usize> {
+            let bytes = payload.get(at..at + 8)?.try_into().ok()?;
+            usize::try_from(u64::from_le_bytes(bytes)).ok()
+        };
+        Some(Self {
+            base: payload.get(..32)?.try_into().ok()?,
+            head: number(32)?,
+            tail: number(40)?,
+            between: payload.get(48..)?,
+        })
+    }
+
+    /// The content, given that of the entry that it is based on.
+    pub(super) fn apply(&self, old: &[u8]) -> Option<Vec<u8>> {
+        let tail = old.len().checked_sub(self.tail)?;
+        let (head, tail) = (old.get(..self.head)?, old.get(tail..)?);
+        Some([head, self.between, tail].concat())
+    }
+}
+
+/// Length of the common head: whole chunks first, which compare as fast as memory is read.
+fn common<'a>(
+    olds: impl Iterator<Item = &'a [u8]>,
+    news: impl Iterator<Item = &'a [u8]>,
+    old: &[u8],
+    new: &[u8],
+) -> usize {
+    let chunks = olds.zip(news).take_while(|(old, new)| old.len() == 64 && old == new).count();
+    let at = chunks * 64;
+    at + old[at..].iter().zip(&new[at..]).take_while(|(old, new)| old == new).count()
+}

@@ -1,0 +1,403 @@
+//! The file of a pack: appended to by one trial, read by anyone.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use proctor_wire::SnapshotReply;
+use serde::{Deserialize, Serialize};
+
+use super::entry::{self, CHECK, HEAD, Hash, Head, Kind, MARKER, Splice};
+use crate::{RecordError, Tree};
+
+/// Conversations of one trial whose last body is kept in memory to compare the next one with.
+const CONVERSATIONS: usize = 4;
+
+/// `blobs.pack` of a trial. It is made when the first entry is put.
+///
+/// Entries are only ever appended. What a kill tore off at the end, and what was damaged anywhere, is
+/// passed over by a reader, who finds the next entry by its marker; what it held is missing then, by name.
+#[derive(Debug)]
+pub(crate) struct Pack {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    file: Option<File>,
+    /// Bytes that were indexed.
+    length: u64,
+    entries: HashMap<Hash, (u64, Head)>,
+    /// The last body of each conversation, the latest first.
+    bodies: VecDeque<(Hash, Arc<Vec<u8>>)>,
+    /// What was read last: bodies and manifests are read in their order, each based on the one before.
+    body: Option<(Hash, Arc<Vec<u8>>)>,
+    tree: Option<(Hash, Arc<Tree>)>,
+    /// A failed write left something that could not be cut off.
+    broken: bool,
+}
+
+/// The payload of [`Kind::Changes`] after the hash.
+#[derive(Serialize, Deserialize)]
+struct Changes {
+    changed: Vec<proctor_wire::SnapEntry>,
+    removed: Vec<proctor_wire::RawPath>,
+}
+
+impl Pack {
+    pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), state: Mutex::default() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps content, unless it is there already.
+    pub(crate) fn put(&self, hash: &Hash, bytes: &[u8]) -> Result<(), RecordError> {
+        let mut state = self.indexed()?;
+        self.append(&mut state, Kind::Whole, hash, bytes)
+    }
+
+    /// Keeps the body of a request: of what an earlier body of the trial holds at its head or its tail
+    /// only the length.
+    pub(crate) fn put_body(&self, hash: &Hash, bytes: &[u8]) -> Result<(), RecordError> {
+        let mut state = self.indexed()?;
+        if state.entries.contains_key(hash) {
+            return Ok(());
+        }
+        let splices = state
+            .bodies
+            .iter()
+            .enumerate()
+            .map(|(index, (base, old))| (index, Splice::between(*base, old, bytes)));
+        let best = splices.max_by_key(|(_, splice)| splice.saved());
+        // Half of it, or this is another conversation.
+        match best.filter(|(_, splice)| splice.saved() > bytes.len() / 2) {
+            Some((index, splice)) => {
+                let payload = splice.write();
+                self.append(&mut state, Kind::Splice, hash, &payload)?;
+                state.bodies.remove(index);
+            }
+            None => self.append(&mut state, Kind::Whole, hash, bytes)?,
+        }
+        state.bodies.push_front((*hash, Arc::new(bytes.to_vec())));
+        state.bodies.truncate(CONVERSATIONS);
+        Ok(())
+    }
+
+    /// Keeps a manifest as what changed since the one of hash `before`, which this pack or the shared
+    /// blobs hold.
+    pub(crate) fn put_tree(
+        &self,
+        hash: &Hash,
+        before: &Hash,
+        reply: &SnapshotReply,
+    ) -> Result<(), RecordError> {
+        let mut state = self.indexed()?;
+        let changes = Changes { changed: reply.changed.clone(), removed: reply.removed.clone() };
+        let mut payload = before.to_vec();
+        serde_json::to_writer(&mut payload, &changes).map_err(|error| RecordError::Misuse {
+            path: self.path.clone(),
+            why: format!("a manifest is not JSON: {error}"),
+        })?;
+        self.append(&mut state, Kind::Changes, hash, &payload)
+    }
+
+    /// Syncs what was put to the disk.
+    pub(crate) fn sync(&self) -> Result<(), RecordError> {
+        let state = self.state();
+        let Some(file) = &state.file else { return Ok(()) };
+        file.sync_data().map_err(RecordError::io(&self.path, "cannot be synced"))
+    }
+
+    fn append(
+        &self,
+        state: &mut State,
+        kind: Kind,
+        hash: &Hash,
+        payload: &[u8],
+    ) -> Result<(), RecordError> {
+        if state.entries.contains_key(hash) {
+            return Ok(());
+        }
+        if state.broken {
+            return Err(RecordError::Misuse {
+                path: self.path.clone(),
+                why: "an earlier entry could not be written whole".into(),
+            });
+        }
+        let failed = || RecordError::io(&self.path, "cannot be written");
+        let bytes = entry::write(kind, hash, payload).map_err(failed())?;
+        let Some(head) = Head::read(&bytes) else {
+            let why = "an entry cannot be read back".to_owned();
+            return Err(RecordError::Misuse { path: self.path.clone(), why });
+        };
+        if state.file.is_none() {
+            state.file = Some(self.open().map_err(failed())?);
+        }
+        let at = state.length;
+        if let Some(file) = &state.file
+            && let Err(error) = file.write_all_at(&bytes, at)
+        {
+            state.broken = file.set_len(at).is_err();
+            return Err(failed()(error));
+        }
+        state.entries.insert(*hash, (at, head));
+        state.length = at + bytes.len() as u64;
+        Ok(())
+    }
+
+    fn open(&self) -> io::Result<File> {
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.path)
+    }
+
+    /// The state, with every whole entry that is in the file by now in its index.
+    fn indexed(&self) -> Result<MutexGuard<'_, State>, RecordError> {
+        let mut state = self.state();
+        let failed = || RecordError::io(&self.path, "cannot be read");
+        if state.file.is_none() {
+            match File::options().read(true).open(&self.path) {
+                Ok(file) => drop(self.index(&mut state, &file).map_err(failed())?),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed()(error)),
+            }
+        }
+        Ok(state)
+    }
+
+    /// Reads the heads of what follows the indexed bytes. Returns the offsets where damage begins.
+    fn index(&self, state: &mut State, file: &File) -> io::Result<Vec<u64>> {
+        let end = file.metadata()?.len();
+        let (mut at, mut damage) = (state.length, Vec::new());
+        while at < end {
+            let mut head = [0; HEAD];
+            let there = usize::try_from(end - at).unwrap_or(HEAD).min(HEAD);
+            file.read_exact_at(&mut head[..there], at)?;
+            let read = Head::read(&head[..there]);
+            let whole = read.filter(|read| at + read.length() as u64 <= end);
+            if let Some(read) = whole
+                && leads_on(file, at, read, end)?
+            {
+                state.entries.insert(read.hash, (at, read));
+                at += read.length() as u64;
+                continue;
+            }
+            damage.push(at);
+            let Some(next) = next_entry(file, at + 1, end)? else { break };
+            at = next;
+        }
+        // A torn tail is not passed over: the entry may still be on its way.
+        state.length = at;
+        Ok(damage)
+    }
+
+    fn entry(&self, state: &State, hash: &Hash) -> Result<Option<(Kind, Vec<u8>)>, RecordError> {
+        let Some((at, head)) = state.entries.get(hash) else { return Ok(None) };
+        let mut bytes = vec![0; head.length()];
+        let read = match &state.file {
+            Some(file) => file.read_exact_at(&mut bytes, *at),
+            None => File::open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, *at)),
+        };
+        read.map_err(RecordError::io(&self.path, "cannot be read"))?;
+        let payload = head.payload(&bytes).map_err(|why| self.damaged(*at, why))?;
+        Ok(Some((head.kind, payload)))
+    }
+
+    fn damaged(&self, at: u64, why: &str) -> RecordError {
+        RecordError::Corrupt {
+            path: self.path.clone(),
+            why: format!("byte {at}: {why}"),
+            hint: crate::error::FROM_A_COPY,
+        }
+    }
+
+    /// The content of a hash, or `None` where the pack does not have it. It is not checked against the
+    /// hash: that is the caller's part. `shared` gives what the pack is based on and does not hold.
+    pub(crate) fn get(
+        &self,
+        hash: &Hash,
+        shared: &dyn Fn(&Hash) -> Result<Vec<u8>, RecordError>,
+    ) -> Result<Option<Vec<u8>>, RecordError> {
+        let mut state = self.indexed()?;
+        match state.entries.get(hash).map(|(_, head)| head.kind) {
+            None => Ok(None),
+            Some(Kind::Changes) => {
+                let tree = self.tree_in(&mut state, hash, shared)?;
+                Ok(tree.map(|tree| tree.to_json()))
+            }
+            Some(_) => Ok(self.body(&mut state, hash, shared)?.map(|body| body.to_vec())),
+        }
+    }
+
+    /// The manifest of a hash as a tree, where the pack has it; unchecked, as [`Pack::get`].
+    pub(crate) fn tree(
+        &self,
+        hash: &Hash,
+        shared: &dyn Fn(&Hash) -> Result<Vec<u8>, RecordError>,
+    ) -> Result<Option<Arc<Tree>>, RecordError> {
+        let mut state = self.indexed()?;
+        match state.entries.contains_key(hash) {
+            true => self.tree_in(&mut state, hash, shared),
+            false => Ok(None),
+        }
+    }
+
+    fn body(
+        &self,
+        state: &mut State,
+        hash: &Hash,
+        shared: &dyn Fn(&Hash) -> Result<Vec<u8>, RecordError>,
+    ) -> Result<Option<Arc<Vec<u8>>>, RecordError> {
+        let mut splices = Vec::new();
+        let mut wanted = *hash;
+        let mut body = loop {
+            if let Some((known, body)) = &state.body
+                && *known == wanted
+            {
+                break Arc::clone(body);
+            }
+            match self.entry(state, &wanted)? {
+                Some((Kind::Splice, payload)) => {
+                    let base = Splice::read(&payload).map(|splice| splice.base);
+                    let Some(base) = base.filter(|_| splices.len() < state.entries.len()) else {
+                        return Err(self.damaged(0, "an entry is based on nothing"));
+                    };
+                    splices.push(payload);
+                    wanted = base;
+                }
+                Some((Kind::Whole, payload)) => break Arc::new(payload),
+                Some((Kind::Changes, _)) | None if splices.is_empty() => return Ok(None),
+                Some((Kind::Changes, _)) | None => break Arc::new(shared(&wanted)?),
+            }
+        };
+        for payload in splices.iter().rev() {
+            let next = Splice::read(payload).and_then(|splice| splice.apply(&body));
+            body = Arc::new(next.ok_or_else(|| self.damaged(0, "an entry does not fit its base"))?);
+        }
+        // Only what others are based on is worth keeping.
+        if !splices.is_empty() {
+            state.body = Some((*hash, Arc::clone(&body)));
+        }
+        Ok(Some(body))
+    }
+
+    fn tree_in(
+        &self,
+        state: &mut State,
+        hash: &Hash,
+        shared: &dyn Fn(&Hash) -> Result<Vec<u8>, RecordError>,
+    ) -> Result<Option<Arc<Tree>>, RecordError> {
+        let mut steps = Vec::new();
+        let mut wanted = *hash;
+        let mut tree = loop {
+            if let Some((known, tree)) = &state.tree
+                && *known == wanted
+            {
+                break Arc::clone(tree);
+            }
+            let whole = match self.entry(state, &wanted)? {
+                Some((Kind::Changes, payload)) => {
+                    let read = payload.split_at_checked(32).and_then(|(base, rest)| {
+                        Some((base.try_into().ok()?, serde_json::from_slice(rest).ok()?))
+                    });
+                    let read: Option<(Hash, Changes)> =
+                        read.filter(|_| steps.len() < state.entries.len());
+                    let Some((base, changes)) = read else {
+                        return Err(self.damaged(0, "a manifest's changes cannot be read"));
+                    };
+                    steps.push(changes);
+                    wanted = base;
+                    continue;
+                }
+                Some((Kind::Whole, payload)) => payload,
+                Some((Kind::Splice, _)) | None => shared(&wanted)?,
+            };
+            let tree = Tree::from_json(&whole)
+                .map_err(|why| self.damaged(0, &format!("a blob is not a manifest: {why}")))?;
+            break Arc::new(tree);
+        };
+        for Changes { changed, removed } in steps.into_iter().rev() {
+            let reply = SnapshotReply { changed, removed, ..SnapshotReply::default() };
+            Arc::make_mut(&mut tree).advance(&reply);
+        }
+        state.tree = Some((*hash, Arc::clone(&tree)));
+        Ok(Some(tree))
+    }
+
+    pub(crate) fn has(&self, hash: &Hash) -> Result<bool, RecordError> {
+        Ok(self.indexed()?.entries.contains_key(hash))
+    }
+
+    /// Reads every entry. The offsets that are damaged, with what is wrong.
+    pub(crate) fn examine(&self) -> Result<Vec<(u64, &'static str)>, RecordError> {
+        let failed = || RecordError::io(&self.path, "cannot be read");
+        let bytes = fs::read(&self.path).map_err(failed())?;
+        let (mut at, mut damage) = (0, Vec::new());
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let head = Head::read(rest);
+            let entry = head.and_then(|head| Some((head, rest.get(..head.length())?)));
+            let why = match entry {
+                Some((head, entry)) => head.payload(entry).err(),
+                None => Some("this is not a whole entry"),
+            };
+            let Some(why) = why else {
+                at += entry.map_or(1, |(_, entry)| entry.len());
+                continue;
+            };
+            damage.push((at as u64, why));
+            let next = rest[1..].windows(MARKER.len()).position(|four| four == MARKER);
+            let Some(next) = next else { break };
+            at += 1 + next;
+        }
+        Ok(damage)
+    }
+}
+
+/// Whether an entry ends where the next one begins. Where it does not, its length may be what is damaged,
+/// and believing it would cost the entries behind it.
+fn leads_on(file: &File, at: u64, head: Head, end: u64) -> io::Result<bool> {
+    let next = at + head.length() as u64;
+    let mut four = MARKER;
+    if next + (MARKER.len() as u64) <= end {
+        file.read_exact_at(&mut four, next)?;
+    }
+    if four == MARKER {
+        return Ok(true);
+    }
+    let mut entry = vec![0; head.length()];
+    file.read_exact_at(&mut entry, at)?;
+    Ok(head.payload(&entry).is_ok())
+}
+
+/// The offset of the next whole entry whose checksum is right.
+fn next_entry(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
+    let mut rest = vec![0; usize::try_from(end - from).unwrap_or(0)];
+    file.read_exact_at(&mut rest, from)?;
+    let mut at = 0;
+    while let Some(found) = rest[at..].windows(MARKER.len()).position(|four| four == MARKER) {
+        at += found;
+        let head = Head::read(&rest[at..]);
+        let whole = head.and_then(|head| Some((head, rest.get(at..at + head.length())?)));
+        if whole.is_some_and(|(head, entry)| head.payload(entry).is_ok()) {
+            return Ok(Some(from + at as u64));
+        }
+        at += 1;
+    }
+    Ok(None)
+}
+
+const _: () = assert!(CHECK < HEAD);

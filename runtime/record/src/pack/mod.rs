@@ -1,0 +1,7 @@
+//! A trial's own content in one file: small blobs, request bodies and manifests, each once.
+
+mod entry;
+mod file;
+
+pub(crate) use entry::Hash;
+pub(crate) use file::Pack;

@@ -1,0 +1,128 @@
+//! `run.json`: the plan, with a checksum and a compressed copy.
+
+use std::{
+    io::{Read as _, Write as _},
+    path::Path,
+};
+
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use proctor_types::{RunRecord, Task};
+
+use crate::{Damage, RecordError, Remedy, disk};
+
+const NAME: &str = "run.json";
+/// The same bytes, for when `run.json` is damaged: without it nothing of a run can be read.
+const COPY: &str = "run.json.gz";
+
+/// Whether a folder holds a run.
+pub(crate) fn is_in(root: &Path) -> bool {
+    root.join(NAME).is_file() || root.join(COPY).is_file()
+}
+
+pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
+    let bytes = signed(root, run)?;
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    let packed = packed.write_all(&bytes).and_then(|()| packed.finish());
+    let copy = root.join(COPY);
+    let packed = packed.map_err(RecordError::io(&copy, "cannot be written"))?;
+    disk::write_whole(&copy, &packed)?;
+    disk::write_whole(&root.join(NAME), &bytes)
+}
+
+/// The plan as it was written, from the copy where `run.json` is not that any more; the damage says so.
+pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
+    let path = root.join(NAME);
+    let why = match disk::read_if_there(&path)? {
+        Some(bytes) => match parsed(&bytes) {
+            Ok(run) => return identified(&path, run).map(|run| (run, None)),
+            Err(why) => why,
+        },
+        None if !root.join(COPY).is_file() => {
+            return Err(RecordError::NotARun { path: root.to_owned() });
+        }
+        None => "it is missing".to_owned(),
+    };
+    let copy = root.join(COPY);
+    let read = disk::read_if_there(&copy)?.map(|packed| {
+        let mut bytes = Vec::new();
+        GzDecoder::new(packed.as_slice())
+            .read_to_end(&mut bytes)
+            .map_err(|error| error.to_string())?;
+        parsed(&bytes)
+    });
+    match read {
+        Some(Ok(run)) => {
+            let damage = Damage::new(path, format!("{why}; {COPY} is used"), Remedy::Evidence);
+            Ok((identified(&copy, run)?, Some(damage)))
+        }
+        other => {
+            let also = match other {
+                Some(Err(error)) => format!("{COPY}: {error}"),
+                _ => format!("{COPY} is missing"),
+            };
+            let why = format!("{why}, and {also}");
+            Err(RecordError::Corrupt { path, why, hint: RESTORE })
+        }
+    }
+}
+
+/// Puts the copy in the place of a damaged `run.json`, which is kept beside it.
+pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
+    let (run, damage) = read(root)?;
+    if damage.is_some() {
+        disk::put_aside(&root.join(NAME))?;
+        disk::write_whole(&root.join(NAME), &signed(root, &run)?)?;
+    }
+    Ok(())
+}
+
+const RESTORE: &str =
+    "restore one of the two from a copy of the run directory; the trials are all still there";
+
+/// Pretty JSON whose last key is the BLAKE3 of the text without it.
+fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
+    let mut text = serde_json::to_string_pretty(run).map_err(|error| RecordError::Misuse {
+        path: root.join(NAME),
+        why: format!("not JSON: {error}"),
+    })?;
+    let sum = blake3::hash(text.as_bytes()).to_hex();
+    text.truncate(text.len() - END.len());
+    Ok(format!("{text},\n  \"sum\": \"{sum}\"\n}}\n").into_bytes())
+}
+
+/// What pretty JSON ends with.
+const END: &str = "\n}";
+
+fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
+    const TAIL: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
+    if bytes.is_empty() {
+        return Err("it is empty".into());
+    }
+    let no_sum = || "it does not end with its checksum".to_owned();
+    let at = bytes.len().checked_sub(TAIL).ok_or_else(no_sum)?;
+    let (body, tail) = bytes.split_at(at);
+    let claimed =
+        tail.strip_prefix(b",\n  \"sum\": \"").and_then(|tail| tail.strip_suffix(b"\"\n}\n"));
+    let claimed = claimed.ok_or_else(no_sum)?;
+    let text = [body, END.as_bytes()].concat();
+    if blake3::hash(&text).to_hex().as_bytes() != claimed {
+        return Err("it does not match its checksum".into());
+    }
+    serde_json::from_slice(&text).map_err(|error| format!("it cannot be read: {error}"))
+}
+
+/// The plan, where arms and tasks are those that their ids and digests are of.
+fn identified(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
+    let arms = run.arms.iter().filter(|arm| (*arm).clone().identified().id != arm.id);
+    let arms = arms.map(|arm| format!("the arm {} does not match its id", arm.name));
+    let tasks = run.tasks.iter().filter(|named| Task::digest(&named.task) != named.digest);
+    let tasks = tasks.map(|named| format!("the task {} does not match its digest", named.task.id));
+    match arms.chain(tasks).next() {
+        None => Ok(run),
+        Some(why) => Err(RecordError::Corrupt {
+            path: path.to_owned(),
+            why: format!("{why} (this run is of Proctor {})", run.proctor),
+            hint: "read it with the version of Proctor that made it, or restore it from a copy",
+        }),
+    }
+}

@@ -1,0 +1,178 @@
+//! Bodies and manifests are kept once, and given back whole.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use std::{fs, time::Instant};
+
+use proctor_record::{Blobs, Tree};
+use proctor_wire::{EntryKind, RawPath, SnapEntry, SnapshotReply};
+use proptest::prelude::*;
+
+/// Text that does not compress to nothing.
+fn words(seed: u64, bytes: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut text = String::new();
+    while text.len() < bytes {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        text.push_str(&format!("{:x} ", state >> 40));
+    }
+    text
+}
+
+fn body(messages: &[String]) -> Vec<u8> {
+    format!("{{\"model\":\"m\",\"messages\":[{}],\"tools\":[1,2,3]}}", messages.join(",")).into()
+}
+
+#[test]
+fn every_body_of_a_long_conversation_is_given_back_and_none_is_kept_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let pack = folder.path().join("trial/blobs.pack");
+    let blobs = Blobs::at(folder.path().join("blobs")).with_pack(&pack);
+    let (mut messages, mut sent) = (Vec::new(), Vec::new());
+    for step in 0..200 {
+        messages.push(format!("\"{}\"", words(step, 2000)));
+        sent.push(body(&messages));
+        // A client's own side requests stand between those of the conversation.
+        if step % 7 == 0 {
+            sent.push(body(&[format!("\"title? {}\"", words(step, 300))]));
+        }
+        let hash = blobs.put_body(sent.last().unwrap()).unwrap();
+        assert_eq!(hash, Blobs::hash(sent.last().unwrap()));
+        if step % 7 == 0 {
+            blobs.put_body(&sent[sent.len() - 2]).unwrap();
+        }
+    }
+    let size = fs::metadata(&pack).unwrap().len();
+    let all: usize = sent.iter().map(Vec::len).sum();
+    assert!(size < 450_000 && all > 40_000_000, "{size} of {all}");
+    assert!(!folder.path().join("blobs").exists(), "no file of its own");
+    // As another process reads them: in their order, backwards, and one alone.
+    let fresh = || Blobs::at(folder.path().join("blobs")).with_pack(&pack);
+    let reader = fresh();
+    assert!(sent.iter().all(|body| reader.get(&Blobs::hash(body)).unwrap() == *body));
+    for body in sent.iter().rev().step_by(50) {
+        assert_eq!(fresh().get(&Blobs::hash(body)).unwrap(), *body);
+    }
+}
+
+#[test]
+fn a_kill_in_mid_write_costs_the_last_entry_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let pack = folder.path().join("blobs.pack");
+    let blobs = Blobs::at(folder.path()).with_pack(&pack);
+    let contents: Vec<_> = (0..5).map(|n| words(n, 500).into_bytes()).collect();
+    let hashes: Vec<_> = contents.iter().map(|one| blobs.put(one).unwrap()).collect();
+    let whole = fs::read(&pack).unwrap();
+    for cut in (whole.len() - 200)..whole.len() {
+        fs::write(&pack, &whole[..cut]).unwrap();
+        let blobs = Blobs::at(folder.path()).with_pack(&pack);
+        for (hash, content) in hashes.iter().zip(&contents).take(4) {
+            assert_eq!(blobs.get(hash).unwrap(), *content);
+        }
+        assert!(blobs.get(&hashes[4]).is_err() && !blobs.has(&hashes[4]));
+        // Another one goes where the torn one stood.
+        blobs.put(b"more").unwrap();
+        assert_eq!(blobs.get(&Blobs::hash(b"more")).unwrap(), b"more");
+    }
+}
+
+#[test]
+fn damage_costs_what_it_hits_and_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let pack = folder.path().join("blobs.pack");
+    let blobs = Blobs::at(folder.path()).with_pack(&pack);
+    let contents: Vec<_> = (0..5).map(|n| words(n, 500).into_bytes()).collect();
+    let hashes: Vec<_> = contents.iter().map(|one| blobs.put(one).unwrap()).collect();
+    let whole = fs::read(&pack).unwrap();
+    for at in (0..whole.len()).step_by(7) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        fs::write(&pack, &bytes).unwrap();
+        let blobs = Blobs::at(folder.path()).with_pack(&pack);
+        let lost = hashes.iter().zip(&contents).filter(|(hash, content)| {
+            let got = blobs.get(hash);
+            assert!(got.as_ref().map_or(true, |got| got == *content), "never other bytes");
+            got.is_err()
+        });
+        assert_eq!(lost.count(), 1, "byte {at}");
+    }
+}
+
+fn file(path: &str, hash: &str) -> SnapEntry {
+    SnapEntry {
+        path: RawPath::from(path),
+        kind: EntryKind::File,
+        mode: 0o644,
+        size: 10,
+        hash: Some(Blobs::hash(hash.as_bytes())),
+        link: None,
+    }
+}
+
+fn changed(entries: Vec<SnapEntry>, removed: Vec<RawPath>) -> SnapshotReply {
+    SnapshotReply { changed: entries, removed, ..SnapshotReply::default() }
+}
+
+#[test]
+fn a_large_tree_with_one_changed_file_a_step_costs_little_and_is_given_back_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let pack = folder.path().join("blobs.pack");
+    let shared = Blobs::at(folder.path().join("blobs"));
+    let blobs = shared.with_pack(&pack);
+    let mut tree = Tree::default();
+    let all = (0..2000).map(|n| file(&format!("src/module_{n}/file.py"), &n.to_string())).collect();
+    tree.advance(&changed(all, vec![]));
+    let base = tree.save(&blobs).unwrap();
+    let mut trees = vec![(base.clone(), tree.clone())];
+    for step in 0..24 {
+        let before = trees.last().unwrap().0.clone();
+        let reply = match step % 4 {
+            0 => changed(vec![file("src/module_7/file.py", &format!("v{step}"))], vec![]),
+            1 => changed(
+                vec![file(&format!("new_{step}"), "n")],
+                vec!["src/module_9/file.py".into()],
+            ),
+            2 => changed(vec![], vec![]),
+            // Back to what the trial began with, and away from it again.
+            _ => {
+                let back = trees[0].1.diff(&tree).map(|one| one.path.clone()).collect::<Vec<_>>();
+                let (there, gone): (Vec<_>, Vec<_>) =
+                    back.into_iter().partition(|path| trees[0].1.entries.contains_key(path));
+                let there = there.iter().map(|path| trees[0].1.entries[path].clone()).collect();
+                changed(there, gone)
+            }
+        };
+        tree.advance(&reply);
+        let hash = tree.save_after(&blobs, &before, &reply).unwrap();
+        assert_eq!(hash, tree.digest());
+        trees.push((hash, tree.clone()));
+    }
+    assert!(fs::metadata(&pack).unwrap().len() < 30_000);
+    let reader = shared.with_pack(&pack);
+    let begun = Instant::now();
+    for (hash, tree) in trees.iter().chain(trees.iter().rev().step_by(9)) {
+        assert_eq!(Tree::load(&reader, hash).unwrap(), *tree);
+        assert_eq!(reader.get(hash).unwrap(), tree.to_json());
+    }
+    assert!(begun.elapsed().as_secs() < 60);
+    assert_eq!(trees[4].0, base);
+}
+
+proptest! {
+    #[test]
+    fn any_bodies_in_any_order_come_back(bodies in prop::collection::vec(prop::collection::vec(0u8..4, 0..300), 1..20)) {
+        let folder = tempfile::tempdir().unwrap();
+        let pack = folder.path().join("blobs.pack");
+        let blobs = Blobs::at(folder.path()).with_pack(&pack);
+        for body in &bodies {
+            blobs.put_body(body).unwrap();
+        }
+        let reader = Blobs::at(folder.path()).with_pack(&pack);
+        for body in &bodies {
+            prop_assert_eq!(&blobs.get(&Blobs::hash(body)).unwrap(), body);
+            prop_assert_eq!(&reader.get(&Blobs::hash(body)).unwrap(), body);
+        }
+    }
+}

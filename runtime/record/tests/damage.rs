@@ -1,0 +1,396 @@
+//! What a check finds of every kind of damage to every file of a trial.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use pretty_assertions::assert_eq;
+use proctor_record::{Checked, Grading, Journal, Remedy, RunDir};
+use proctor_types::{
+    Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RUN_SCHEMA,
+    RunRecord, RunTask, SandboxSpec, Spent, Task, TaskId, TrialId, Verdict,
+};
+use serde_json::{Map, Value, json};
+
+struct Made {
+    folder: tempfile::TempDir,
+    arm: ArmId,
+}
+
+const PATCHES: [&[u8]; 2] = [b"diff --git a/x b/x\nthe first\n", b"diff --git a/x b/x\nother\n"];
+
+fn verdict(task: &str, resolved: bool) -> Verdict {
+    serde_json::from_value(json!({
+        "schema_version": 1, "task": task, "resolved": resolved, "passed_rate": 1.0 / 3.0,
+        "fail_to_pass": {"passed": ["f"], "failed": []},
+        "pass_to_pass": {"passed": [], "failed": []}, "tests": {"f": "passed"},
+        "policies": {}, "integrity": "clean", "evidence": []
+    }))
+    .unwrap()
+}
+
+fn outcome(seconds: f64) -> Outcome {
+    Outcome {
+        schema_version: 1,
+        ending: Ending::Submitted,
+        try_number: 1,
+        spent: Spent::default(),
+        malformed_calls: 0,
+        wall_seconds: seconds,
+        waited_seconds: 0.0,
+        tool_seconds: 0.0,
+        left_out: vec![],
+        not_enforced: vec![],
+    }
+}
+
+impl Made {
+    /// A run of one task, one arm and two attempts, both graded: the first resolved, the second not.
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path().join("run")).unwrap();
+        let task: Task = serde_json::from_value(json!({
+            "schema_version": 1, "id": "t", "statement": "s", "environment": {},
+            "fail_to_pass": ["f"], "test_command": []
+        }))
+        .unwrap();
+        let arm = Arm {
+            id: ArmId::new(""),
+            name: "a".into(),
+            scaffold: "noop".into(),
+            model: None,
+            budget: Budget { steps: Some(50), ..Budget::default() },
+            sandbox: SandboxSpec::default(),
+            network: NetworkPolicy::default(),
+            leak_check: LeakCheckSpec::default(),
+            prompts: Value::Null,
+            settings: Value::Null,
+        };
+        let arm = arm.identified();
+        let record = RunRecord {
+            schema_version: RUN_SCHEMA,
+            proctor: "0".into(),
+            created: 1,
+            attempts: 2,
+            jobs: 1,
+            arms: vec![arm.clone()],
+            tasks: vec![RunTask {
+                digest: task.digest(),
+                task,
+                base_dir: PathBuf::from("/"),
+                host_bound: false,
+            }],
+            config: json!({"rate": 0.1}),
+            host: json!({}),
+            agent: String::new(),
+            certificate: None,
+            flaky: Default::default(),
+        };
+        run.write_run(&record).unwrap();
+        let made = Self { folder, arm: arm.id };
+        for attempt in [1, 2] {
+            made.trial(&run, attempt);
+        }
+        made
+    }
+
+    fn id(&self, attempt: u32) -> TrialId {
+        TrialId { task: TaskId::new("t"), arm: self.arm.clone(), attempt }
+    }
+
+    fn trial(&self, run: &RunDir, attempt: u32) {
+        let id = self.id(attempt);
+        let dir = run.trial(&id).unwrap();
+        let patch = PATCHES[attempt as usize - 1];
+        let blobs = run.blobs_of(&dir);
+        let hash = blobs.put(patch).unwrap();
+        let mut journal = Journal::create(dir.trajectory(), 1).unwrap();
+        let started = Event::TrialStarted {
+            task: id.task.clone(),
+            arm: id.arm.to_string(),
+            attempt: id.attempt,
+        };
+        journal.append(0, started).unwrap();
+        for step in 1..=5_u64 {
+            let note = Map::from_iter([("step".to_owned(), json!(step))]);
+            journal.append(step, Event::Noted { note }).unwrap();
+        }
+        let collected = Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash };
+        journal.append(5, collected).unwrap();
+        dir.write_patch(patch).unwrap();
+        // A number whose shortest decimals a careless reader gets wrong by the last digit.
+        let outcome = outcome(f64::from(attempt) * 1.000_000_000_000_000_2e-3);
+        journal.append(5, Event::TrialEnded { outcome: Box::new(outcome.clone()) }).unwrap();
+        dir.write_outcome(&outcome).unwrap();
+        let verdict = verdict("t", attempt == 1);
+        let grading = Grading { patch, verdict: &verdict, log: b"log", results: b"results" };
+        dir.keep_grading(&id, grading).unwrap();
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    fn file(&self, attempt: u32, name: &str) -> PathBuf {
+        let run = RunDir::view(self.path()).unwrap();
+        run.trial_path(&self.id(attempt)).path().join(name)
+    }
+
+    /// As a new process finds it.
+    fn check(&self, attempt: u32) -> Checked {
+        RunDir::view(self.path()).unwrap().check(&self.id(attempt)).unwrap()
+    }
+
+    fn verify(&self, attempt: u32) -> Checked {
+        let run = RunDir::view(self.path()).unwrap();
+        run.verifier().check(&self.id(attempt)).unwrap()
+    }
+
+    fn restore(&self, attempt: u32) -> usize {
+        let run = RunDir::open(self.path()).unwrap();
+        let mut checked = run.check(&self.id(attempt)).unwrap();
+        let dir = run.trial_path(&self.id(attempt));
+        dir.restore(&run.blobs_of(&dir), &mut checked).unwrap().len()
+    }
+}
+
+/// Damage to one file; `other` is the same file of the other trial.
+type Harm = fn(path: &Path, other: &Path);
+
+fn flip(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x04;
+    fs::write(path, bytes).unwrap();
+}
+
+const HARMS: [(&str, Harm); 8] = [
+    ("flipped byte", |path, _| flip(path)),
+    ("truncated tail", |path, _| {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() - 3]).unwrap();
+    }),
+    ("truncated middle", |path, _| {
+        let bytes = fs::read(path).unwrap();
+        let third = bytes.len() / 3;
+        fs::write(path, [&bytes[..third], &bytes[2 * third..]].concat()).unwrap();
+    }),
+    ("lost file", |path, _| fs::remove_file(path).unwrap()),
+    ("swapped with another trial", |path, other| {
+        let (mine, theirs) = (fs::read(path).unwrap(), fs::read(other).unwrap());
+        fs::write(path, theirs).unwrap();
+        fs::write(other, mine).unwrap();
+    }),
+    ("emptied", |path, _| fs::write(path, "").unwrap()),
+    ("filled with zeros", |path, _| {
+        let length = fs::metadata(path).unwrap().len() as usize;
+        fs::write(path, vec![0; length]).unwrap();
+    }),
+    ("old time put back", |path, _| {
+        let keeper = path.with_extension("time");
+        assert!(Command::new("cp").arg("-p").arg(path).arg(&keeper).status().unwrap().success());
+        flip(path);
+        let touch = Command::new("touch").arg("-r").arg(&keeper).arg(path).status().unwrap();
+        assert!(touch.success());
+        fs::remove_file(keeper).unwrap();
+    }),
+];
+
+#[test]
+fn a_whole_trial_is_believed() {
+    let made = Made::new();
+    for _ in 0..2 {
+        let checked = made.check(1);
+        assert_eq!(checked.damage, vec![]);
+        assert!(checked.verdict.unwrap().resolved && checked.finished);
+        assert!(!made.check(2).verdict.unwrap().resolved);
+        assert_eq!(made.verify(1).damage, vec![]);
+    }
+}
+
+/// What the journal says stands; the file is restored to the byte of its meaning.
+#[test]
+fn files_that_repeat_the_journal_are_restored_from_it() {
+    for name in ["patch.diff", "outcome.json", "verdict.json"] {
+        for (what, harm) in HARMS {
+            let made = Made::new();
+            let before = made.check(1);
+            harm(&made.file(1, name), &made.file(2, name));
+            let checked = made.check(1);
+            let [damage] = checked.damage.as_slice() else {
+                panic!("{name}, {what}: {:?}", checked.damage)
+            };
+            assert_eq!(damage.path, made.file(1, name), "{what}");
+            assert!(matches!(damage.remedy, Remedy::Restore(_)), "{name}, {what}: {damage}");
+            assert_eq!(
+                (&checked.outcome, &checked.verdict, &checked.patch),
+                (&before.outcome, &before.verdict, &before.patch),
+                "{name}, {what}"
+            );
+            assert_eq!(made.restore(1), 1);
+            assert_eq!(made.check(1), before, "{name}, {what}");
+            assert_eq!(fs::read(made.file(1, "patch.diff")).unwrap(), PATCHES[0]);
+            let aside = made.file(1, &format!("{name}.damaged"));
+            assert_eq!(aside.exists(), what != "lost file", "what was found is kept");
+        }
+    }
+}
+
+/// The journal is what everything else is held to: nothing else has what it says.
+#[test]
+fn a_damaged_journal_is_named_and_takes_the_verdict_with_it() {
+    for (what, harm) in HARMS {
+        let made = Made::new();
+        made.check(1);
+        harm(&made.file(1, "trajectory.jsonl"), &made.file(2, "trajectory.jsonl"));
+        let checked = made.check(1);
+        let path = made.file(1, "trajectory.jsonl");
+        assert!(checked.is_lost() && checked.finished && checked.verdict.is_none(), "{what}");
+        let named = checked.damage.iter().find(|one| one.withholds_the_verdict()).unwrap();
+        assert_eq!(named.path, path, "{what}");
+        if ["flipped byte", "old time put back"].contains(&what) {
+            assert_eq!(named.line, Some(6), "{what}: {named}");
+            assert!(named.to_string().starts_with(&format!("{}:6: ", path.display())), "{named}");
+        }
+        // The other trial is reported all the same.
+        let other = made.check(2);
+        assert_eq!(other.verdict.is_some(), what != "swapped with another trial", "{what}");
+    }
+}
+
+/// Grading again is all that it takes, and that depends on the patch.
+#[test]
+fn a_damaged_journal_of_gradings_means_grading_again() {
+    for (what, harm) in HARMS {
+        let made = Made::new();
+        made.check(1);
+        harm(&made.file(1, "grade/journal.jsonl"), &made.file(2, "grade/journal.jsonl"));
+        let checked = made.check(1);
+        assert!(checked.verdict.is_none() && !checked.is_lost(), "{what}: {:?}", checked.damage);
+        assert!(checked.damage.iter().all(|one| one.remedy == Remedy::Grade), "{what}");
+        assert!(!checked.damage.is_empty(), "{what}");
+        let (run, id) = (RunDir::open(made.path()).unwrap(), made.id(1));
+        let verdict = verdict("t", true);
+        let grading =
+            Grading { patch: PATCHES[0], verdict: &verdict, log: b"log", results: b"results" };
+        run.trial_path(&id).keep_grading(&id, grading).unwrap();
+        drop(run);
+        let again = made.check(1);
+        assert_eq!((again.damage, again.verdict), (vec![], Some(verdict)), "{what}");
+    }
+}
+
+#[test]
+fn a_line_said_twice_is_read_once() {
+    let made = Made::new();
+    let path = made.file(1, "trajectory.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    for line in [0, 3, text.lines().count() - 1] {
+        let mut lines: Vec<_> = text.lines().collect();
+        lines.insert(line, lines[line]);
+        fs::write(&path, lines.join("\n") + "\n").unwrap();
+        let checked = made.check(1);
+        let [damage] = checked.damage.as_slice() else { panic!("{:?}", checked.damage) };
+        assert_eq!((damage.line, &damage.remedy), (Some(line + 2), &Remedy::Evidence));
+        assert!(checked.verdict.unwrap().resolved);
+    }
+    // The same line elsewhere does not stand where it should.
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.push(lines[2]);
+    fs::write(&path, lines.join("\n") + "\n").unwrap();
+    assert!(made.check(1).is_lost());
+}
+
+#[test]
+fn a_verdict_written_by_hand_is_not_believed() {
+    let made = Made::new();
+    let path = made.file(2, "verdict.json");
+    let forged = fs::read_to_string(&path).unwrap().replace("false", "true");
+    fs::write(&path, &forged).unwrap();
+    let checked = made.check(2);
+    assert!(!checked.verdict.unwrap().resolved);
+    assert_eq!(checked.damage.len(), 1);
+    // Nor where nothing was ever graded.
+    fs::remove_dir_all(made.file(2, "grade")).unwrap();
+    let checked = made.check(2);
+    assert_eq!((checked.verdict, &checked.damage[0].remedy), (None, &Remedy::Grade));
+}
+
+#[test]
+fn a_patch_that_is_nowhere_else_takes_the_verdict_with_it() {
+    let made = Made::new();
+    flip(&made.file(1, "patch.diff"));
+    fs::remove_file(made.file(1, "blobs.pack")).unwrap();
+    let checked = made.check(1);
+    assert!(checked.is_lost() && checked.verdict.is_none());
+    assert_eq!(checked.damage[0].path, made.file(1, "patch.diff"));
+    // Put back from a copy, it is as it was.
+    fs::write(made.file(1, "patch.diff"), PATCHES[0]).unwrap();
+    assert!(made.check(1).verdict.unwrap().resolved);
+}
+
+#[test]
+fn only_reading_everything_finds_damaged_blobs_and_logs() {
+    for (name, remedy) in [
+        ("blobs.pack", Remedy::Evidence),
+        ("grade/log.txt", Remedy::Evidence),
+        ("grade/results.jsonl", Remedy::Evidence),
+    ] {
+        let made = Made::new();
+        flip(&made.file(1, name));
+        assert_eq!(made.check(1).damage, vec![], "{name}");
+        let verified = made.verify(1);
+        assert!(!verified.damage.is_empty(), "{name}");
+        assert!(verified.damage.iter().all(|one| one.remedy == remedy), "{name}");
+    }
+}
+
+#[test]
+fn run_json_is_read_from_its_copy_and_restored() {
+    for (what, harm) in HARMS {
+        if what.starts_with("swapped") {
+            continue;
+        }
+        let made = Made::new();
+        let (path, copy) = (made.path().join("run.json"), made.path().join("run.json.gz"));
+        let whole = fs::read(&path).unwrap();
+        let plan = RunDir::view(made.path()).unwrap().read_run().unwrap();
+        harm(&path, &path);
+        let run = RunDir::open(made.path()).unwrap();
+        let (read, damage) = run.check_run().unwrap();
+        assert_eq!(read, plan, "{what}");
+        let damage = damage.unwrap().to_string();
+        assert!(damage.starts_with(&path.display().to_string()), "{damage}");
+        run.restore_run().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), whole, "{what}");
+        // With both damaged nothing is read, and no hint loses anything.
+        harm(&path, &path);
+        flip(&copy);
+        let error = run.read_run().unwrap_err().to_string();
+        assert!(error.contains("run.json") && error.contains("from a copy"), "{error}");
+        assert!(!error.contains("move"), "{error}");
+    }
+}
+
+#[test]
+fn arms_and_tasks_are_held_to_their_ids() {
+    for (from, to) in
+        [("\"steps\": 50", "\"steps\": 51"), ("\"statement\": \"s\"", "\"statement\": \"z\"")]
+    {
+        let made = Made::new();
+        let path = made.path().join("run.json");
+        let run = RunDir::open(made.path()).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{text}");
+        let mut changed: Value = serde_json::from_str(&text.replacen(from, to, 1)).unwrap();
+        changed.as_object_mut().unwrap().remove("sum");
+        // As if Proctor had written it, with a right checksum.
+        run.write_run(&serde_json::from_value(changed).unwrap()).unwrap();
+        let error = run.read_run().unwrap_err().to_string();
+        assert!(error.contains("does not match its"), "{error}");
+    }
+}
