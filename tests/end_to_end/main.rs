@@ -5,6 +5,7 @@
 mod arrows;
 mod budgets;
 mod certificate;
+mod damage;
 mod demo;
 mod egress;
 mod egress_clients;

@@ -1,0 +1,386 @@
+//! A run whose files are changed, cut, lost or swapped: what `report`, `resume` and `grade` make of it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use fake_llm::{FakeLlm, Script};
+use proctor_record::RunDir;
+use proctor_types::{ArmId, TaskId, TrialId};
+use serde_json::Value;
+
+use crate::stage::{Stage, arm, events, find};
+
+/// Both verdicts of one task: `gold` resolves it and `noop` does not.
+struct Runs {
+    stage: Stage,
+    whole: PathBuf,
+    copies: u32,
+}
+
+impl Runs {
+    fn new() -> Self {
+        let stage = Stage::new();
+        let demo =
+            fs::read_to_string(crate::stage::root().join("configs/tasks/demo.jsonl")).unwrap();
+        let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+        let source = crate::stage::root().join("configs/tasks/numerals");
+        task["source"]["path"] = source.to_str().unwrap().into();
+        let tasks = stage.file("task.jsonl", &format!("{task}\n"));
+        let config = stage.file(
+            "run.toml",
+            &format!(
+                "tasks = [\"{}\"]\n[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
+                 [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n",
+                tasks.display()
+            ),
+        );
+        let whole = stage.path("whole");
+        stage.run(["run", config.to_str().unwrap(), "--out", whole.to_str().unwrap()], 0);
+        Self { stage, whole, copies: 0 }
+    }
+
+    /// A copy of the whole run to damage.
+    fn copy(&mut self) -> PathBuf {
+        self.copies += 1;
+        let to = self.stage.path(&format!("copy-{}", self.copies));
+        let copied = Command::new("cp").arg("-a").arg(&self.whole).arg(&to).status().unwrap();
+        assert!(copied.success());
+        to
+    }
+
+    fn ran(&self, args: &[&str], run: &Path) -> (Output, String) {
+        let args = args.iter().map(|arg| if *arg == "RUN" { run.to_str().unwrap() } else { arg });
+        let output = self.stage.proctor(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("panicked"), "{said}");
+        (output, said)
+    }
+
+    fn report(&self, run: &Path) -> Value {
+        self.stage.report(run)
+    }
+}
+
+/// A file of an arm's one trial.
+fn file(run: &Path, name: &str, file: &str) -> PathBuf {
+    let plan: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
+    let arms = plan["arms"].as_array().unwrap();
+    let id = arms.iter().find(|arm| arm["name"] == name).unwrap()["id"].as_str().unwrap();
+    let task = plan["tasks"][0]["task"]["id"].as_str().unwrap();
+    run.join("trials").join(&id[..12]).join(task).join("1").join(file)
+}
+
+fn flip(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x01;
+    fs::write(path, bytes).unwrap();
+}
+
+fn lines(path: &Path, change: impl Fn(&mut Vec<String>)) {
+    let mut lines: Vec<_> = fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect();
+    change(&mut lines);
+    fs::write(path, lines.join("\n") + "\n").unwrap();
+}
+
+type Harm = fn(path: &Path, other: &Path);
+
+const HARMS: [(&str, Harm); 7] = [
+    ("flipped byte", |path, _| flip(path)),
+    ("truncated tail", |path, _| {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() - 4]).unwrap();
+    }),
+    ("truncated middle", |path, _| {
+        let bytes = fs::read(path).unwrap();
+        let third = bytes.len() / 3;
+        fs::write(path, [&bytes[..third], &bytes[2 * third..]].concat()).unwrap();
+    }),
+    ("lost file", |path, _| fs::remove_file(path).unwrap()),
+    ("swapped files", |path, other| {
+        let (mine, theirs) = (fs::read(path).unwrap(), fs::read(other).unwrap());
+        fs::write(path, theirs).unwrap();
+        fs::write(other, mine).unwrap();
+    }),
+    ("emptied file", |path, _| fs::write(path, "").unwrap()),
+    ("old time put back", |path, _| {
+        let keeper = path.with_extension("keeper");
+        assert!(Command::new("cp").arg("-p").arg(path).arg(&keeper).status().unwrap().success());
+        flip(path);
+        assert!(Command::new("touch").arg("-r").arg(&keeper).arg(path).status().unwrap().success());
+        fs::remove_file(keeper).unwrap();
+    }),
+];
+
+fn is_whole(report: &Value) {
+    for (name, resolved) in [("gold", 1), ("noop", 0)] {
+        let arm = arm(report, name);
+        assert_eq!(
+            (&arm["resolved"], &arm["complete"]),
+            (&resolved.into(), &true.into()),
+            "{report:#}"
+        );
+    }
+}
+
+/// The arm has no verdict, and the other one its own.
+fn lacks_gold(report: &Value) {
+    let gold = arm(report, "gold");
+    assert_eq!((&gold["graded"], &gold["complete"]), (&0.into(), &false.into()), "{report:#}");
+    assert_eq!(report["tasks"][0]["resolved"], Value::Null);
+    assert_eq!(arm(report, "noop")["complete"], true, "one broken trial stops no other");
+}
+
+#[test]
+fn what_repeats_the_journal_is_not_believed_and_is_restored() {
+    let mut runs = Runs::new();
+    for name in ["patch.diff", "outcome.json", "verdict.json"] {
+        for (what, harm) in HARMS {
+            let run = runs.copy();
+            is_whole(&runs.report(&run));
+            // The patch of `noop` is empty: its own cannot be damaged, and swapped it still is.
+            let (path, other) = (file(&run, "gold", name), file(&run, "noop", name));
+            let before = fs::read(&path).unwrap();
+            harm(&path, &other);
+            let (output, said) = runs.ran(&["report", "RUN", "--format", "json"], &run);
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            is_whole(&report);
+            assert!(said.contains(&path.display().to_string()), "{name}, {what}: {said}");
+            assert!(report["tasks"][0]["damage"][0].as_str().unwrap().contains(name), "{report:#}");
+
+            let (output, said) = runs.ran(&["resume", "RUN"], &run);
+            assert_eq!(output.status.code(), Some(0), "{name}, {what}: {said}");
+            assert!(
+                said.contains(&path.display().to_string()) && said.contains("restored"),
+                "{said}"
+            );
+            let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
+            let after = fs::read(&path).unwrap();
+            assert_eq!(
+                (json(&after), after == before || name != "patch.diff"),
+                (json(&before), true)
+            );
+            let report = runs.report(&run);
+            is_whole(&report);
+            assert!(report["tasks"][0].get("damage").is_none(), "{report:#}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_journal_is_named_and_nothing_finished_is_done_again() {
+    let mut runs = Runs::new();
+    for (what, harm) in HARMS {
+        let run = runs.copy();
+        is_whole(&runs.report(&run));
+        let (path, other) =
+            (file(&run, "gold", "trajectory.jsonl"), file(&run, "noop", "trajectory.jsonl"));
+        harm(&path, &other);
+        let damaged = fs::read(&path).ok();
+        let named = path.display().to_string();
+        let report = runs.report(&run);
+        if what == "swapped files" {
+            assert_eq!(arm(&report, "gold")["complete"], false);
+            assert_eq!(arm(&report, "noop")["complete"], false);
+        } else {
+            lacks_gold(&report);
+        }
+        for command in [["resume", "RUN"], ["grade", "RUN"], ["report", "RUN"]] {
+            let (output, said) = runs.ran(&command, &run);
+            let all = said + &String::from_utf8_lossy(&output.stdout);
+            assert!(all.contains(&named) && all.contains("from a copy"), "{what}: {all}");
+            if what == "flipped byte" {
+                assert!(all.contains(&format!("{named}:")), "{all}");
+            }
+            let expected = if command[0] == "report" { 0 } else { 3 };
+            assert_eq!(output.status.code(), Some(expected), "{command:?}, {what}: {all}");
+        }
+        assert_eq!(fs::read(&path).ok(), damaged, "{what}: left as it was found");
+        assert!(
+            find(&run, "trajectory.jsonl")
+                .iter()
+                .all(|path| !path.to_string_lossy().contains("tries"))
+        );
+        if what == "swapped files" {
+            continue;
+        }
+        // Restored from a copy, the trial has its verdict again without being graded again.
+        fs::copy(file(&runs.whole, "gold", "trajectory.jsonl"), &path).unwrap();
+        let report = runs.report(&run);
+        assert_eq!(arm(&report, "gold")["resolved"], 1, "{what}: {report:#}");
+    }
+}
+
+#[test]
+fn a_patch_that_is_nowhere_else_is_never_graded_as_an_empty_one() {
+    let mut runs = Runs::new();
+    for (what, harm) in HARMS {
+        let run = runs.copy();
+        let path = file(&run, "gold", "patch.diff");
+        fs::remove_file(file(&run, "gold", "blobs.pack")).unwrap();
+        harm(&path, &file(&run, "noop", "patch.diff"));
+        fs::remove_file(file(&run, "gold", "verdict.json")).unwrap();
+        let report = runs.report(&run);
+        assert_eq!(arm(&report, "gold")["complete"], false, "{what}: {report:#}");
+        for command in [["resume", "RUN"], ["grade", "RUN"]] {
+            let (output, said) = runs.ran(&command, &run);
+            assert_eq!(output.status.code(), Some(3), "{what}: {said}");
+            assert!(said.contains(&path.display().to_string()), "{what}: {said}");
+        }
+        assert_eq!(arm(&runs.report(&run), "gold")["graded"], 0, "{what}");
+    }
+}
+
+#[test]
+fn a_verdict_written_by_hand_counts_for_nothing() {
+    let mut runs = Runs::new();
+    let run = runs.copy();
+    let path = file(&run, "noop", "verdict.json");
+    let forged =
+        fs::read_to_string(&path).unwrap().replace("\"resolved\": false", "\"resolved\": true");
+    fs::write(&path, &forged).unwrap();
+    let (output, said) = runs.ran(&["report", "RUN"], &run);
+    let all = said + &String::from_utf8_lossy(&output.stdout);
+    assert!(all.contains(&path.display().to_string()), "{all}");
+    is_whole(&runs.report(&run));
+    // Without the grading that it could be held to, it is graded again.
+    fs::remove_dir_all(file(&run, "noop", "grade")).unwrap();
+    assert_eq!(arm(&runs.report(&run), "noop")["complete"], false);
+    assert_eq!(runs.ran(&["resume", "RUN"], &run).0.status.code(), Some(0));
+    is_whole(&runs.report(&run));
+}
+
+#[test]
+fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
+    let mut runs = Runs::new();
+    let run = runs.copy();
+    let plan = run.join("run.json");
+    let whole = fs::read_to_string(&plan).unwrap();
+    let changes: [fn(&Path); 5] = [
+        |plan| {
+            let text = fs::read_to_string(plan).unwrap();
+            fs::write(plan, text.replacen("\"attempts\": 1", "\"attempts\": 3", 1)).unwrap();
+        },
+        |plan| {
+            let text = fs::read_to_string(plan).unwrap();
+            fs::write(plan, text.replacen("\"cpus\": 1.0", "\"cpus\": 2.0", 1)).unwrap();
+        },
+        |plan| {
+            let text = fs::read_to_string(plan).unwrap();
+            let mut plan_as_json: Value = serde_json::from_str(&text).unwrap();
+            plan_as_json["tasks"][0]["task"]["fail_to_pass"] = serde_json::json!([]);
+            fs::write(plan, serde_json::to_string_pretty(&plan_as_json).unwrap()).unwrap();
+        },
+        |plan| fs::write(plan, "").unwrap(),
+        |plan| fs::remove_file(plan).unwrap(),
+    ];
+    for change in changes {
+        change(&plan);
+        let (output, said) = runs.ran(&["report", "RUN", "--format", "json"], &run);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        is_whole(&report);
+        let told = said + &report["remarks"].to_string();
+        assert!(told.contains("run.json"), "{told}");
+        let (output, said) = runs.ran(&["resume", "RUN"], &run);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(fs::read_to_string(&plan).unwrap(), whole, "restored");
+    }
+    // Without a copy nothing is guessed, and nothing is to be moved away.
+    fs::write(&plan, whole.replacen("\"attempts\": 1", "\"attempts\": 3", 1)).unwrap();
+    fs::remove_file(run.join("run.json.gz")).unwrap();
+    for command in [["report", "RUN"], ["resume", "RUN"], ["grade", "RUN"]] {
+        let (output, said) = runs.ran(&command, &run);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("run.json") && said.contains("from a copy"), "{said}");
+        assert!(!said.contains("move"), "{said}");
+    }
+}
+
+#[test]
+fn a_lost_blob_is_found_where_it_is_read() {
+    let mut runs = Runs::new();
+    let verify = ["report", "RUN", "--verify"];
+    let run = runs.copy();
+    assert_eq!(runs.ran(&verify, &run).0.status.code(), Some(0));
+    // The first snapshot's manifest is among the shared blobs, and both trials name it.
+    let journal = file(&run, "gold", "trajectory.jsonl");
+    let first = events(&journal, "snapshot_taken").remove(0);
+    let hash = first["snapshot"].as_str().unwrap();
+    fs::remove_file(run.join("blobs").join(&hash[..2]).join(&hash[2..])).unwrap();
+    let (output, said) = runs.ran(&verify, &run);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(&hash[2..]) && text.contains("incomplete"), "{text}");
+    // A report of what is known does not read it; grading does.
+    is_whole(&runs.report(&run));
+    let (output, said) = runs.ran(&["grade", "RUN"], &run);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains(&hash[2..]), "{said}");
+    // Damage that no score depends on is told, too.
+    let run = runs.copy();
+    flip(&file(&run, "gold", "grade/log.txt"));
+    let (output, said) = runs.ran(&verify, &run);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("grade/log.txt"));
+}
+
+const TALKING: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "seq 1 400; echo é > new.txt" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "seq 400 900" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "rm new.txt; seq 1 400" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+#[test]
+fn every_request_is_given_back_byte_for_byte_and_kept_once() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let fake =
+        runtime.block_on(FakeLlm::start(toml::from_str::<Script>(TALKING).unwrap())).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\nscaffold = \"tools\"\n\
+             model = \"fake\"\n[models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let journal = find(&out.join("trials"), "trajectory.jsonl").remove(0);
+    let started = events(&journal, "trial_started").remove(0);
+    let id = TrialId {
+        task: TaskId::new(started["task"].as_str().unwrap()),
+        arm: ArmId::new(started["arm"].as_str().unwrap()),
+        attempt: 1,
+    };
+    let run = RunDir::view(&out).unwrap();
+    let blobs = run.blobs_of(&run.trial_path(&id));
+    let kept: Vec<_> = events(&journal, "model_attempted")
+        .iter()
+        .map(|event| blobs.get(event["request"].as_str().unwrap()).unwrap())
+        .collect();
+    let received: Vec<_> = fake.requests().into_iter().map(|seen| seen.bytes).collect();
+    assert_eq!(kept.len(), 4);
+    assert!(kept == received, "not the bytes that were sent");
+    let all: usize = kept.iter().map(Vec::len).sum();
+    let pack = fs::metadata(journal.with_file_name("blobs.pack")).unwrap().len();
+    assert!((pack as usize) < all / 2, "{pack} of {all}");
+    stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
+}
