@@ -80,12 +80,6 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-fn lines(path: &Path, change: impl Fn(&mut Vec<String>)) {
-    let mut lines: Vec<_> = fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect();
-    change(&mut lines);
-    fs::write(path, lines.join("\n") + "\n").unwrap();
-}
-
 type Harm = fn(path: &Path, other: &Path);
 
 const HARMS: [(&str, Harm); 7] = [

@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_grade::{GRADER, Graded, TIMED_OUT};
-use proctor_types::{Fault, SandboxSpec, Task, Verdict, canonical, sha256_hex};
+use proctor_types::{Fault, SandboxSpec, Task, canonical, sha256_hex};
 use serde_json::json;
 
 use crate::recorder::record_fault;
@@ -47,14 +47,16 @@ impl Verdicts {
         Ok(sha256_hex(canonical(&all).as_bytes()))
     }
 
-    /// The grading under a key, whole: verdict, log and raw results.
+    /// The grading under a key, whole: verdict, log and raw results. One that is not what was kept is as
+    /// good as none.
     pub(crate) fn find(&self, key: &str) -> Option<Graded> {
         let folder = self.folder.join(key);
-        let verdict: Verdict =
-            serde_json::from_slice(&fs::read(folder.join("verdict.json")).ok()?).ok()?;
-        let log = fs::read(folder.join("log.txt")).ok()?;
-        let raw = fs::read(folder.join("results.jsonl")).ok()?;
-        Some(Graded { verdict, log, raw })
+        let read = |name: &str| fs::read(folder.join(name)).ok();
+        let (text, log, raw) = (read("verdict.json")?, read("log.txt")?, read("results.jsonl")?);
+        if read("sum")? != sum(&text, &log, &raw).into_bytes() {
+            return None;
+        }
+        Some(Graded { verdict: serde_json::from_slice(&text).ok()?, log, raw })
     }
 
     pub(crate) fn keep(&self, key: &str, graded: &Graded) {
@@ -68,12 +70,18 @@ impl Verdicts {
     fn write(&self, folder: &Path, graded: &Graded) -> std::io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let beside = tempfile::tempdir_in(&self.folder)?;
-        fs::write(beside.path().join("verdict.json"), serde_json::to_vec(&graded.verdict)?)?;
+        let text = serde_json::to_vec(&graded.verdict)?;
+        fs::write(beside.path().join("verdict.json"), &text)?;
+        fs::write(beside.path().join("sum"), sum(&text, &graded.log, &graded.raw))?;
         fs::write(beside.path().join("log.txt"), &graded.log)?;
         fs::write(beside.path().join("results.jsonl"), &graded.raw)?;
         // What is there already says the same; the folder beside then goes with its guard.
         fs::rename(beside.path(), folder)
     }
+}
+
+fn sum(verdict: &[u8], log: &[u8], raw: &[u8]) -> String {
+    sha256_hex([verdict, log, raw].map(sha256_hex).concat().as_bytes())
 }
 
 #[cfg(test)]
@@ -142,7 +150,11 @@ mod tests {
         assert!(verdicts.find("late").is_none());
         assert_eq!(fs::read_dir(folder.path().join("verdicts")).unwrap().count(), 1);
 
-        fs::write(folder.path().join("verdicts/k/verdict.json"), "{").unwrap();
+        let kept = folder.path().join("verdicts/k/verdict.json");
+        let text = fs::read_to_string(&kept).unwrap();
+        fs::write(&kept, text.replace("true", "false")).unwrap();
+        assert!(verdicts.find("k").is_none(), "what was changed is not there");
+        fs::write(&kept, "{").unwrap();
         assert!(verdicts.find("k").is_none(), "what cannot be read is not there");
     }
 }

@@ -224,7 +224,7 @@ fn walk<T>(
 /// changed.
 pub(crate) fn last_field(bytes: &[u8], field: &str) -> Option<String> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-    let line = lines.filter_map(|line| line.strip_suffix(b"\n")).last()?;
+    let line = lines.filter_map(|line| line.strip_suffix(b"\n")).next_back()?;
     let whole = without_sum(line).ok()?;
     let fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(&whole).ok()?;
     fields.get(field).map(|text| text.get().to_owned())

@@ -284,6 +284,32 @@ fn a_damaged_journal_of_gradings_means_grading_again() {
     }
 }
 
+/// A try that did not finish is tried again; the journal of another trial is no such try.
+#[test]
+fn the_journal_of_a_trial_that_is_not_finished_elsewhere_does_not_unfinish_this_one() {
+    let made = Made::new();
+    let id = made.id(3);
+    let run = RunDir::open(made.path()).unwrap();
+    let dir = run.trial(&id).unwrap();
+    let mut journal = Journal::create(dir.trajectory(), 1).unwrap();
+    let (task, arm) = (id.task.clone(), id.arm.to_string());
+    journal.append(0, Event::TrialStarted { task, arm, attempt: 3 }).unwrap();
+    drop((journal, run));
+    let checked = made.check(3);
+    assert!(!checked.finished && checked.damage.is_empty());
+    flip(&dir.trajectory());
+    let checked = made.check(3);
+    assert!(!checked.finished && !checked.is_lost() && checked.damage.len() == 1);
+    // In the place of a finished trial's.
+    fs::copy(dir.trajectory(), made.file(1, "trajectory.jsonl")).unwrap();
+    assert!(made.check(1).finished && made.check(1).is_lost());
+    flip(&dir.trajectory());
+    fs::copy(dir.trajectory(), made.file(2, "trajectory.jsonl")).unwrap();
+    let checked = made.check(2);
+    assert!(checked.finished && checked.is_lost());
+    assert!(checked.damage[0].why.contains("another trial, t/"), "{:?}", checked.damage);
+}
+
 #[test]
 fn a_line_said_twice_is_read_once() {
     let made = Made::new();

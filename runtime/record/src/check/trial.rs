@@ -85,27 +85,33 @@ impl Check<'_> {
             Some(Err(_)) => true,
             None => claimed || graded,
         };
-        match &ended {
-            Some(Err(error)) => {
-                self.lost(&mut found, &format!("its outcome cannot be read: {error}"));
+        let stranger = facts.named.as_ref().filter(|named| !named.is(self.id));
+        let why = match (&ended, stranger) {
+            (_, Some(named)) => Some(format!("it is the journal of another trial, {named}")),
+            (Some(Err(error)), _) => Some(format!("its outcome cannot be read: {error}")),
+            (Some(Ok(outcome)), _) if graded && outcome.ending.is_unfinished() => {
+                Some("it does not end with what was graded".to_owned())
             }
-            None if found.finished => {
-                let why = "it ends before the trial does, and its outcome is there";
-                self.lost(&mut found, why);
+            (None, _) if found.finished => {
+                Some("it ends before the trial does, and its outcome is there".to_owned())
             }
-            _ => {}
+            (Some(_), _) if facts.named.is_none() => {
+                Some("it does not begin with the start of a trial".to_owned())
+            }
+            _ => None,
+        };
+        if let Some(why) = why {
+            found.finished = true;
+            self.lost(&mut found, &why);
         }
         let ended = ended.and_then(Result::ok);
         self.outcome(&facts, ended, written, &mut found);
         if !found.finished {
-            return Ok(found);
-        }
-        match &facts.named {
-            Some(named) if named.is(self.id) => {}
-            Some(named) => {
-                self.lost(&mut found, &format!("it is the journal of another trial, {named}"));
+            // The trial is tried again, and what was lost of this try decides nothing.
+            for damage in found.damage.iter_mut().filter(|one| one.remedy == Remedy::Copy) {
+                damage.remedy = Remedy::Evidence;
             }
-            None => self.lost(&mut found, "it does not begin with the start of a trial"),
+            return Ok(found);
         }
         let patch = self.patch(&facts, stamp, &mut found)?;
         if patch.is_some() && found.damage.is_empty() {
