@@ -9,9 +9,7 @@ use std::{
 use proctor_core::earlier_tries;
 use proctor_record::{Checked, RecordError, RunDir};
 use proctor_report::{Groups, Report, TaskFacts, TrialResult};
-use proctor_types::{
-    Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, Task, TrialId, plural,
-};
+use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, Task, TrialId, plural};
 
 use crate::{
     args::Format,
