@@ -82,13 +82,12 @@ def where(plugin):
 
 
 class Recorder:
-    def __init__(self, emit, order, origin):
+    def __init__(self, emit, order, origin, canaries):
         self._emit = emit
         self._origin = origin
+        self._canaries = canaries
         ids = order["ids"]
         self._wanted = None if ids is None else frozenset(ids)
-        self._canaries = frozenset(c["file"] + "::" + c["function"] for c in order["canaries"])
-        self._canary_files = frozenset(c["file"] for c in order["canaries"])
         self._watched = [(name, os.path.abspath(name)) for name in order["watch"]]
         self._raised = {}
         self._count = 0
@@ -99,8 +98,6 @@ class Recorder:
         self._manager = config.pluginmanager
 
     def _keeps(self, nodeid):
-        if nodeid.split("::", 1)[0] in self._canary_files:
-            return nodeid.split("[", 1)[0] in self._canaries
         return self._wanted is None or nodeid in self._wanted
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -110,6 +107,7 @@ class Recorder:
         if dropped:
             items[:] = [item for item in items if self._keeps(item.nodeid)]
             config.hook.pytest_deselected(items=dropped)
+        self._canaries.lay(config, items)
 
     def pytest_collectreport(self, report):
         if report.failed:
@@ -132,9 +130,16 @@ class Recorder:
         )
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item):
+        self._canaries.begin(item)
+        yield
+        self._canaries.end(item)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item, call):
         yield  # Other plugins may replace call.excinfo (unittest does), so look afterwards.
         self._raised[item.nodeid, call.when] = call.excinfo is not None
+        self._canaries.saw(item, call.excinfo)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report):
@@ -148,6 +153,9 @@ class Recorder:
             "raised": None if sub else self._raised.pop((report.nodeid, report.when), None),
             "seconds": round(float(getattr(report, "duration", 0) or 0), 4),
         }
+        if self._canaries.current is not None:
+            self._canaries.report(record)
+            return
         self._count += 1
         self._emit(record)
 

@@ -38,6 +38,10 @@ def start():
     recorder = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(recorder)
     emit = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
+    spec = importlib.util.spec_from_file_location(order["module"] + "c", here + "/canaries.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    canaries = module.Canaries(emit, order["canaries"], order["canary_seconds"])
 
     # From here on the process looks as `python -m pytest` makes it.
     main = importlib.util.find_spec("pytest.__main__") or importlib.util.find_spec("pytest")
@@ -66,7 +70,7 @@ def start():
             origin = module.Origin(emit, order["submitted"])
             origin.install()
 
-    plugin = recorder.Recorder(emit, order, origin)
+    plugin = recorder.Recorder(emit, order, origin, canaries)
     leave, flush = os._exit, (sys.stdout, sys.stderr)
     try:
         code = int(pytest.main(arguments, plugins=[plugin]))

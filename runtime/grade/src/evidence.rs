@@ -23,6 +23,8 @@ pub(crate) const READ_FROM_LOG: &str = "read_from_log";
 pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
 pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
 pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
+/// Tests that failed after a canary were run again without one.
+pub(crate) const RUN_AGAIN: &str = "run_again";
 pub(crate) const SELF_LOADING_REMOVED: &str = "self_loading_removed";
 pub(crate) const SHADOWING_REMOVED: &str = "shadowing_removed";
 pub(crate) const STRICT_NOT_RUN: &str = "strict_not_run";
@@ -33,7 +35,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 26] = [
+pub(crate) const KINDS: [&str; 27] = [
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,
@@ -54,6 +56,7 @@ pub(crate) const KINDS: [&str; 26] = [
     REPORT_MISMATCH,
     REPORT_WITHOUT_RUN,
     RESULTS_PIPE_GARBAGE,
+    RUN_AGAIN,
     SELF_LOADING_REMOVED,
     SHADOWING_REMOVED,
     STRICT_NOT_RUN,

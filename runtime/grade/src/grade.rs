@@ -14,7 +14,7 @@ use proctor_types::{Evidence, Fault, Layer, Task, Verdict, sha256_hex};
 
 use crate::{
     Defences, Frozen, TestPlan,
-    canary::{self, Canary},
+    canary::{self, Canaries, Judged},
     evidence::{self, note},
     examine,
     files::whole_files,
@@ -22,7 +22,7 @@ use crate::{
     launch::Launch,
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
-    pristine::{Pristine, at, paths_of, read_all},
+    pristine::{Pristine, paths_of, read_all},
     probe::Probe,
     records::Records,
     restore::{remove, restore},
@@ -127,9 +127,10 @@ impl<'a> Grading<'a> {
             Paths::new(self.policy, task, &self.probe, self.masked.clone(), &self.test_patch);
         let pristine = self.pristine(&paths, &touched).await?;
         let canaries = if self.options.defences.canaries {
-            canary::make(handle, &self.launch, task, &pristine).await?
+            let apart = &self.options.quarantine;
+            canary::make(handle, &self.launch, task, &pristine, apart).await?
         } else {
-            Vec::new()
+            Canaries::default()
         };
 
         let absent = self.set_up(&pristine, &paths).await?;
@@ -158,16 +159,7 @@ impl<'a> Grading<'a> {
         }
         let found = restore(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
         evidence.extend(found.await?);
-        for canary in &canaries {
-            self.lay(canary).await?;
-        }
         self.run(&pristine, &paths, &canaries, None, evidence).await
-    }
-
-    async fn lay(&self, canary: &Canary) -> Result<(), Fault> {
-        let path = at(&self.task.workdir, &escaped(&canary.file));
-        let laid = self.handle.write(&path, canary.text.as_bytes(), None).await;
-        laid.map_err(|error| error.fault("laying a canary"))
     }
 
     /// The pristine tree, with the test patch laid over what is kept of it.
@@ -232,13 +224,13 @@ impl<'a> Grading<'a> {
         &self,
         pristine: &Pristine,
         paths: &Paths<'_>,
-        canaries: &[Canary],
+        canaries: &Canaries,
         submitted: Option<Submitted>,
         mut evidence: Vec<Evidence>,
     ) -> Result<Graded, Fault> {
         let task = self.task;
         let plan = self.plan();
-        let mut expected: BTreeMap<String, String> = pristine
+        let expected: BTreeMap<String, String> = pristine
             .files
             .iter()
             .filter(|(path, _)| path.ends_with(".py"))
@@ -247,11 +239,6 @@ impl<'a> Grading<'a> {
                 Current::Link { .. } => None,
             })
             .collect();
-        expected.extend(
-            canaries
-                .iter()
-                .map(|canary| (escaped(&canary.file), sha256_hex(canary.text.as_bytes()))),
-        );
         let defences = self.options.defences;
         let folder = submitted.as_ref().map(|submitted| submitted.folder.clone());
         let session = Session {
@@ -264,25 +251,41 @@ impl<'a> Grading<'a> {
             submitted,
         };
         let (mut run, records) = session.run(self.handle).await?;
+        let judged = defences.canaries.then(|| Judged::of(canaries, &records, &run));
+        let again = Judged::disturbed(canaries, &records, &run, task);
+        let mut runs = vec![records];
+        if !again.is_empty() {
+            let (none, part) = (Canaries::default(), plan.only(&again));
+            let second = Session { canaries: &none, plan: &part, ..session.clone() };
+            let (second, records) = second.run(self.handle).await?;
+            runs.push(records);
+            let passed = run.take_again(second);
+            if !passed.is_empty() {
+                evidence.push(note(evidence::RUN_AGAIN, passed.join(", ")));
+            }
+        }
         if needs_freezing(task) {
             whole_files(task, self.options.frozen.as_ref(), pristine, &mut run.tests);
         }
         evidence.extend(run.evidence.iter().cloned());
-        if defences.fingerprints {
-            let trusted = |path: &str| paths.guard(path).is_some();
-            evidence.extend(examine::interpreter(
-                &records,
-                &plan,
-                &self.probe,
-                folder.as_deref(),
-                &trusted,
-            ));
+        for records in &runs {
+            if defences.fingerprints {
+                let trusted = |path: &str| paths.guard(path).is_some();
+                evidence.extend(examine::interpreter(
+                    records,
+                    &plan,
+                    &self.probe,
+                    folder.as_deref(),
+                    &trusted,
+                ));
+            }
+            if defences.restore_tests && defences.restore_config {
+                evidence.extend(self.rehash(records, &expected).await?);
+            }
         }
-        if defences.restore_tests && defences.restore_config {
-            evidence.extend(self.rehash(&records, &expected).await?);
-        }
-        if defences.canaries {
-            evidence.extend(canary::judge(canaries, &run));
+        if let Some(judged) = judged {
+            evidence.extend(judged.verified(canaries, task, &run.tests));
+            evidence.extend(judged.evidence);
         }
         // Without the end's agreement (in the attack tests only) any run counts as complete.
         let complete = run.complete || !defences.require_end;

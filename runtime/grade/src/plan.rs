@@ -1,9 +1,14 @@
 //! What is to be run, and what came of it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proctor_sandbox_api::wire::Exited;
 use proctor_types::{Evidence, TestStatus};
+
+use crate::paths::file_of;
 
 /// One start of the test interpreter.
 #[derive(Debug, Clone)]
@@ -21,6 +26,17 @@ pub struct TestPlan {
     /// For the whole run. At the limit everything is killed.
     pub time_limit: Duration,
     pub user: Option<String>,
+}
+
+impl TestPlan {
+    /// The part of it that is in these files.
+    pub(crate) fn only(&self, files: &BTreeSet<String>) -> Self {
+        let ids = self
+            .ids
+            .as_ref()
+            .map(|ids| ids.iter().filter(|id| files.contains(file_of(id))).cloned().collect());
+        Self { files: files.iter().cloned().collect(), ids, ..self.clone() }
+    }
 }
 
 /// What a test run reported.
@@ -45,5 +61,25 @@ impl TestRun {
     /// The status of a test; [`TestStatus::Missing`] where nothing was reported.
     pub fn status(&self, id: &str) -> TestStatus {
         self.tests.get(id).copied().unwrap_or(TestStatus::Missing)
+    }
+
+    /// Takes the later word on tests that failed, and all else that a second run of them showed.
+    /// Returns the tests that pass by it.
+    pub(crate) fn take_again(&mut self, again: Self) -> Vec<String> {
+        let bad = [TestStatus::Failed, TestStatus::Error];
+        let mut passed = Vec::new();
+        for (id, status) in again.tests {
+            let now = self.tests.get_mut(&id).filter(|now| bad.contains(now));
+            if let Some(now) = now.filter(|_| status == TestStatus::Passed) {
+                *now = status;
+                passed.push(id);
+            }
+        }
+        self.complete &= again.complete;
+        self.log.extend_from_slice(b"\n===== again, without canaries =====\n");
+        self.log.extend_from_slice(&again.log);
+        self.raw.extend_from_slice(&again.raw);
+        self.evidence.extend(again.evidence);
+        passed
     }
 }

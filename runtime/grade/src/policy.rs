@@ -44,14 +44,17 @@ pub(crate) struct Pytest {
     pub plugin_arguments: BTreeMap<String, Vec<String>>,
 }
 
-/// Canaries a run, at most, by what they are made of.
+/// Canaries a run, at most, by what they are copies of.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CanaryLimits {
     pub files: usize,
-    pub fail_to_pass_raise: usize,
-    pub fail_to_pass_literal: usize,
-    pub pass_to_pass_raise: usize,
+    pub enough: usize,
+    pub fail_to_pass: usize,
+    pub pass_to_pass: usize,
+    pub seconds: f64,
+    /// Names that the maker of canaries knows, by what they are.
+    pub words: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -20,6 +20,18 @@ pub(crate) enum Record {
     },
     Begin(Begin),
     Test(TestRecord),
+    /// A canary stands beside the test that it copies.
+    CanaryLaid {
+        number: usize,
+        /// The id of the very test.
+        what: String,
+    },
+    /// A canary could not be made of the collected test, or would have cost too much time.
+    CanaryLeftOut {
+        number: usize,
+        what: String,
+    },
+    Canary(CanaryRecord),
     /// What a submission took from the library that it was to write again.
     Origin {
         what: String,
@@ -47,6 +59,27 @@ pub(crate) struct TestRecord {
     pub xfail: bool,
     /// Whether the phase raised, as the recorder itself saw it; absent where no phase was seen.
     pub raised: Option<bool>,
+}
+
+impl CanaryRecord {
+    pub(crate) fn as_test(&self, id: &str) -> TestRecord {
+        let (when, outcome) = (self.when.clone(), self.outcome.clone());
+        TestRecord { id: id.to_owned(), when, outcome, xfail: self.xfail, raised: self.raised }
+    }
+}
+
+/// One phase of one canary.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct CanaryRecord {
+    pub number: usize,
+    pub when: String,
+    pub outcome: String,
+    pub xfail: bool,
+    pub raised: Option<bool>,
+    /// The line of the test at which it raised.
+    pub line: Option<usize>,
+    /// Whether what it raised is what a failed expectation raises.
+    pub expectation: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -3,7 +3,10 @@
 use proctor_sandbox_api::SandboxHandle;
 use proctor_types::Fault;
 
-use crate::{Defences, TestPlan, TestRun, examine, launch::Launch, probe::Probe, session::Session};
+use crate::{
+    Defences, TestPlan, TestRun, canary::Canaries, examine, launch::Launch, probe::Probe,
+    session::Session,
+};
 
 /// Runs the tests of `plan` in one start of the interpreter and reports the status of each.
 ///
@@ -22,7 +25,7 @@ pub async fn run_tests(handle: &SandboxHandle, plan: &TestPlan) -> Result<TestRu
         plan,
         launch: &launch,
         probe: &probe,
-        canaries: &[],
+        canaries: &Canaries::default(),
         watch: Vec::new(),
         defences: Defences::default(),
         submitted: None,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     Defences, TestPlan, TestRun,
-    canary::Canary,
+    canary::{Canaries, Canary},
     evidence::{self, note},
     launch::Launch,
     policy::Policy,
@@ -20,13 +20,15 @@ use crate::{
 const START: &str = include_str!("../python/start.py");
 const RECORDER: &str = include_str!("../python/recorder.py");
 const ORIGIN: &str = include_str!("../python/origin.py");
+const CANARIES: &str = include_str!("../python/canaries.py");
 
 /// All that one start needs.
+#[derive(Clone)]
 pub(crate) struct Session<'a> {
     pub plan: &'a TestPlan,
     pub launch: &'a Launch,
     pub probe: &'a Probe,
-    pub canaries: &'a [Canary],
+    pub canaries: &'a Canaries,
     /// Files whose hashes the recorder takes, relative to the work directory.
     pub watch: Vec<String>,
     pub defences: Defences,
@@ -60,6 +62,8 @@ struct Order<'a> {
     files: Vec<&'a str>,
     ids: Option<&'a [String]>,
     canaries: &'a [Canary],
+    /// Of canaries' runs, after which no further one is begun.
+    canary_seconds: f64,
     watch: &'a [String],
     submitted: Option<&'a Submitted>,
 }
@@ -70,8 +74,12 @@ impl Session<'_> {
         let policy = Policy::get()?;
         let key = random::<32>()?;
         let folder = secret_folder()?;
-        for (name, text) in [("start.py", START), ("recorder.py", RECORDER), ("origin.py", ORIGIN)]
-        {
+        for (name, text) in [
+            ("start.py", START),
+            ("recorder.py", RECORDER),
+            ("canaries.py", CANARIES),
+            ("origin.py", ORIGIN),
+        ] {
             handle
                 .write(&format!("{folder}/{name}").into(), text.as_bytes(), Some(0o644))
                 .await
@@ -113,13 +121,7 @@ impl Session<'_> {
                 );
             }
         }
-        let files: BTreeSet<&str> = self
-            .plan
-            .files
-            .iter()
-            .map(String::as_str)
-            .chain(self.canaries.iter().map(|canary| canary.file.as_str()))
-            .collect();
+        let files: BTreeSet<&str> = self.plan.files.iter().map(String::as_str).collect();
         let order = Order {
             key: proctor_types::hex(key),
             module: format!("_{}", proctor_types::hex(&random::<8>()?)),
@@ -127,7 +129,8 @@ impl Session<'_> {
             arguments,
             files: files.into_iter().collect(),
             ids: self.plan.ids.as_deref(),
-            canaries: self.canaries,
+            canaries: &self.canaries.list,
+            canary_seconds: policy.canaries.seconds,
             watch: &self.watch,
             submitted: self.submitted.as_ref(),
         };

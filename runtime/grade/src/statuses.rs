@@ -26,10 +26,18 @@ pub(crate) fn statuses(
     for test in records.tests() {
         phases.entry(&test.id).or_default().push(test);
     }
-    phases.into_iter().map(|(id, phases)| (id.to_owned(), status(id, &phases, evidence))).collect()
+    phases
+        .into_iter()
+        .map(|(id, phases)| (id.to_owned(), of_phases(id, &phases, evidence)))
+        .collect()
 }
 
-fn status(id: &str, phases: &[&TestRecord], evidence: &mut Vec<Evidence>) -> TestStatus {
+/// The status that a test's phases amount to.
+pub(crate) fn of_phases(
+    id: &str,
+    phases: &[&TestRecord],
+    evidence: &mut Vec<Evidence>,
+) -> TestStatus {
     // A phase that raised and is reported as passed was not reported by pytest as it was.
     let falsified = |phase: &&&TestRecord| phase.outcome == "passed" && phase.raised == Some(true);
     for phase in phases.iter().filter(falsified) {
@@ -94,7 +102,7 @@ mod tests {
 
     fn of(phases: &[TestRecord]) -> (TestStatus, Vec<String>) {
         let mut evidence = Vec::new();
-        let status = status("t", &phases.iter().collect::<Vec<_>>(), &mut evidence);
+        let status = of_phases("t", &phases.iter().collect::<Vec<_>>(), &mut evidence);
         (status, evidence.into_iter().map(|evidence| evidence.kind).collect())
     }
 

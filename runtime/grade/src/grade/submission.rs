@@ -7,7 +7,7 @@ use proctor_types::{Fault, FromScratch, Task};
 
 use super::{Graded, Grading};
 use crate::{
-    canary,
+    canary::{self, Canaries},
     paths::{Paths, file_of},
     probe::secret_folder,
     restore::restore,
@@ -29,9 +29,10 @@ impl Grading<'_> {
         let pristine = self.pristine(&paths, &nothing).await?;
         let original = Original::find(&task.workdir, &pristine, &self.probe, self.policy);
         let canaries = if self.options.defences.canaries {
-            canary::make(handle, &self.launch, &self.with_functions(), &pristine).await?
+            let apart = &self.options.quarantine;
+            canary::make(handle, &self.launch, &self.with_functions(), &pristine, apart).await?
         } else {
-            Vec::new()
+            Canaries::default()
         };
         let absent = self.set_up(&pristine, &paths).await?;
         let defences = self.options.defences;
@@ -46,9 +47,6 @@ impl Grading<'_> {
                 return Err(error.fault("laying the submission"));
             }
         };
-        for canary in &canaries {
-            self.lay(canary).await?;
-        }
         let submitted = Submitted {
             folder: submission.folder,
             import_root: submission.import_root,

@@ -1,0 +1,203 @@
+"""Runs canaries: a test once more, in its own place, with one mistaken expectation in its code.
+
+A canary is the item that it copies: the same name, module, file, lines and globals, next to it before or
+after. Only the function's code object is exchanged for the one run, and before the tests begin it is
+that of whichever comes first, so that no look at a function tells which of the two is the test.
+Runs on Python 3.6 and later.
+"""
+
+import __future__
+import ast
+import copy
+import inspect
+import types
+
+FUTURE = 0
+for feature in __future__.all_feature_names:
+    FUTURE |= getattr(__future__, feature).compiler_flag
+
+
+class Canaries:
+    def __init__(self, emit, order, seconds):
+        self._emit = emit
+        self._order = order
+        self._seconds = seconds
+        self._spent = 0.0
+        self._runs = {}
+        self._raised = None, False
+        # Bound before anything of the graded code is loaded.
+        self._parse, self._compile = ast.parse, compile
+        self.current = None
+
+    def lay(self, config, items):
+        """Puts a copy beside each item that has a canary. Called when the wanted items are known."""
+        by_name = {}
+        for item in items:
+            by_name.setdefault(item.nodeid.split("[", 1)[0], []).append(item)
+        beside, laid = {}, {}
+        for number, canary in enumerate(self._order):
+            try:
+                item, function, code = self._make(config, canary, by_name.get(canary["id"], []))
+                twin = duplicate(item)
+            except Exception as error:  # Such a test has no canary; nothing else depends on it.
+                self._tell(number, "left_out", type(error).__name__)
+                continue
+            self._tell(number, "laid", item.nodeid)
+            laid.setdefault(function, function.__code__)
+            self._runs[id(twin)] = (twin, function, code, number)
+            beside.setdefault(id(item), []).append((canary["place"], twin))
+        if not laid:
+            return
+        names = {function.__name__ for function in laid}
+        for item in items:
+            # Another item of the same function, a parameter's or a subclass's, runs its own code.
+            if original_name(item) in names:
+                function = function_of(item)
+                if function in laid:
+                    self._runs[id(item)] = (item, function, laid[function], None)
+        ordered = []
+        for item in items:
+            runs = beside.get(id(item), []) + [(0.5, item)]
+            ordered += [run for _, run in sorted(runs, key=lambda pair: pair[0])]
+        items[:] = ordered
+        for item in reversed(items):
+            if id(item) in self._runs:
+                _, function, code, _ = self._runs[id(item)]
+                function.__code__ = code
+
+    def _make(self, config, canary, items):
+        if canary["parameter"] is not None:
+            name, written = canary["parameter"]
+            items = [item for item in items if self._parameter(item, name) == written]
+        if not items:
+            raise LookupError(canary["id"])
+        item = items[int(canary["pick"] * len(items)) % len(items)]
+        function = function_of(item)
+        if function is None or not hasattr(item, "_initrequest"):
+            raise TypeError(canary["id"])
+        return item, function, self._code(config, canary, function)
+
+    @staticmethod
+    def _parameter(item, name):
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        return repr(parameters[name]) if name in parameters else None
+
+    def _code(self, config, canary, function):
+        """The code of one function of a text, compiled as pytest compiles it."""
+        tree = self._parse(canary["text"])
+        path = canary["path"]
+        wanted, node = [], tree
+        for name in path:
+            node = [inner for inner in node.body if getattr(inner, "name", None) == name][-1]
+            wanted.append(node)
+        for outer, inner in zip(wanted, wanted[1:]):
+            outer.body, outer.decorator_list = [inner], []
+        tree.body = [wanted[0]]
+        if "@pytest_ar" in function.__globals__:
+            rewrite(tree, canary["text"].encode("utf-8"), function.__code__.co_filename, config)
+        was = function.__code__
+        code = self._compile(tree, was.co_filename, "exec", was.co_flags & FUTURE, True)
+        for name in path:
+            code = [part for part in code.co_consts if getattr(part, "co_name", None) == name][-1]
+        for same in ("co_freevars", "co_argcount", "co_kwonlyargcount", "co_firstlineno", "co_name"):
+            if getattr(code, same) != getattr(was, same):
+                raise ValueError(same)
+        if code == was:
+            raise ValueError("no change")
+        return code
+
+    # While the tests run.
+
+    def begin(self, item):
+        run = self._runs.get(id(item))
+        self.current = None
+        if run is not None:
+            _, function, code, self.current = run
+            if function.__code__ is not code:
+                function.__code__ = code
+
+    def end(self, item):
+        if self.current is not None and self._spent > self._seconds:
+            self._leave_out_the_rest(item)
+        self.current = None
+
+    def saw(self, item, excinfo):
+        """What a phase raised: the line of the test, and whether it is a failed expectation's."""
+        self._raised = None, False
+        if self.current is None or excinfo is None:
+            return
+        line, code = None, self._runs[id(item)][2]
+        traceback = excinfo.value.__traceback__
+        while traceback is not None:
+            if traceback.tb_frame.f_code is code:
+                line = traceback.tb_lineno
+            traceback = traceback.tb_next
+        expectation = issubclass(excinfo.type, AssertionError) or excinfo.type.__name__ == "Failed"
+        self._raised = line, expectation
+
+    def report(self, record):
+        self._spent += record.pop("seconds", 0)
+        line, expectation = self._raised
+        record.update(t="canary", number=self.current, line=line, expectation=expectation)
+        del record["id"]
+        self._emit(record)
+
+    def _leave_out_the_rest(self, item):
+        """Takes later canaries away, but for the very next item: pytest has been told of it."""
+        items = item.session.items
+        at = next((at for at, one in enumerate(items) if one is item), len(items))
+        for later in items[at + 2 :]:
+            _, _, _, number = self._runs.get(id(later), (None, None, None, None))
+            if number is not None:
+                items.remove(later)
+                self._tell(number, "left_out", "slow")
+
+    def _tell(self, number, when, what):
+        self._emit({"t": "canary_" + when, "number": number, "what": str(what)})
+
+
+def rewrite(tree, source, file, config):
+    from _pytest.assertion.rewrite import rewrite_asserts
+
+    takes = inspect.signature(rewrite_asserts).parameters
+    if "source" in takes:
+        rewrite_asserts(tree, source, file, config)
+    else:
+        rewrite_asserts(tree, file, config)
+
+
+def original_name(item):
+    return getattr(item, "originalname", None) or item.name.split("[", 1)[0]
+
+
+def function_of(item):
+    """The function that is written in the test's file, behind what decorates it."""
+    holder = getattr(item, "cls", None) or getattr(item, "module", None)
+    name = original_name(item)
+    found = getattr(holder, name, None)
+    for _ in range(20):
+        found = getattr(found, "__func__", found)
+        inner = getattr(found, "__wrapped__", None)
+        if inner is None:
+            break
+        found = inner
+    if isinstance(found, types.FunctionType) and found.__code__.co_name == name:
+        return found
+    return None
+
+
+def duplicate(item):
+    twin = copy.copy(item)
+    for held in ("_obj", "_instance"):
+        twin.__dict__.pop(held, None)
+    for held in ("own_markers", "_report_sections"):
+        if isinstance(getattr(twin, held, None), list):
+            setattr(twin, held, list(getattr(twin, held)))
+    for held in ("stash", "_store"):
+        kept = getattr(item, held, None)
+        if kept is not None and hasattr(kept, "_storage"):
+            own = type(kept)()
+            own._storage.update(kept._storage)
+            setattr(twin, held, own)
+    twin._initrequest()
+    return twin

@@ -1,0 +1,170 @@
+//! What canaries did, judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_types::{Evidence, Task, TestStatus};
+
+use super::{Canaries, Canary, make::Kind};
+use crate::{
+    TestRun,
+    evidence::{self, note},
+    paths::file_of,
+    records::{CanaryRecord, Record, Records, TestRecord},
+    statuses,
+};
+
+/// The canaries of one run, where the tests that they copy passed.
+#[derive(Debug, Default)]
+pub(crate) struct Judged {
+    pub evidence: Vec<Evidence>,
+    /// Those that failed by their mistake, as they must.
+    failed: Vec<usize>,
+    /// Why others say nothing.
+    silent: Vec<&'static str>,
+}
+
+impl Judged {
+    /// Judges what the recorder told. A canary counts where the test that it copies passed: there it
+    /// must have failed, in the call, at its own mistake. One that failed otherwise shows nothing.
+    pub(crate) fn of(canaries: &Canaries, records: &Records, run: &TestRun) -> Self {
+        let mut judged = Self::default();
+        for (number, canary) in canaries.list.iter().enumerate() {
+            let laid = records.list.iter().find_map(|record| match record {
+                Record::CanaryLaid { number: of, what } if *of == number => Some(what),
+                _ => None,
+            });
+            let left_out = records.list.iter().any(|record| {
+                matches!(record, Record::CanaryLeftOut { number: of, .. } if *of == number)
+            });
+            if left_out || !run.complete && laid.is_none() {
+                judged.silent.push("left out");
+            } else if let Some(id) = laid {
+                judged.add(number, canary, id, records, run);
+            } else {
+                judged.evidence.push(note(evidence::CANARY_MISSING, &*canary.what));
+            }
+        }
+        judged
+    }
+
+    fn add(&mut self, number: usize, canary: &Canary, id: &str, records: &Records, run: &TestRun) {
+        if run.tests.get(id) != Some(&TestStatus::Passed) {
+            self.silent.push("its test did not pass");
+            return;
+        }
+        let phases: Vec<&CanaryRecord> = phases(records, number).collect();
+        let seen: Vec<TestRecord> = phases.iter().map(|phase| phase.as_test(id)).collect();
+        let status = statuses::of_phases(
+            &format!("the canary of {id}"),
+            &seen.iter().collect::<Vec<_>>(),
+            &mut self.evidence,
+        );
+        match status {
+            TestStatus::Failed if failed_by(canary, &phases) => self.failed.push(number),
+            TestStatus::Failed | TestStatus::Error => self.silent.push("it failed otherwise"),
+            TestStatus::Missing if run.complete => {
+                self.evidence.push(note(evidence::CANARY_MISSING, &*canary.what));
+            }
+            TestStatus::Missing => self.silent.push("it did not run"),
+            status => {
+                let status = format!("{status:?}").to_lowercase();
+                let what = format!("{}: {status}", canary.what);
+                self.evidence.push(note(evidence::CANARY_PASSED, what));
+            }
+        }
+    }
+
+    /// Says so where a pass stands that no canary tried.
+    ///
+    /// Where all fail-to-pass tests passed, a canary of one of these must have failed; and where they
+    /// compare, one that an object that agrees with everything would have passed. Where not all passed,
+    /// any canary will do, and where none did there is nothing to try.
+    pub(crate) fn verified(
+        &self,
+        canaries: &Canaries,
+        task: &Task,
+        tests: &BTreeMap<String, TestStatus>,
+    ) -> Option<Evidence> {
+        let passed = |id: &String| tests.get(id) == Some(&TestStatus::Passed);
+        let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+        if !ids.any(passed) {
+            return None;
+        }
+        let failed = || self.failed.iter().filter_map(|number| canaries.list.get(*number));
+        let what = if canaries.list.is_empty() {
+            "no test lends itself to one".to_owned()
+        } else if failed().next().is_none() {
+            let why: BTreeSet<&str> = self.silent.iter().copied().collect();
+            let why: Vec<&str> = why.into_iter().collect();
+            format!("none of {} was judged: {}", canaries.list.len(), why.join(", "))
+        } else if !task.fail_to_pass.iter().all(passed) {
+            return None;
+        } else {
+            let tries = |kind: Kind| !canaries.compares || kind.tries_agreement();
+            if failed().any(|canary| canary.is_fail_to_pass && tries(canary.kind)) {
+                return None;
+            }
+            "none of a comparison in a fail-to-pass test was judged".to_owned()
+        };
+        Some(note(evidence::NO_CANARY, what))
+    }
+
+    /// The files whose failed tests are to be run again without canaries: where each test that failed
+    /// stands after a canary that failed honestly in the same file, the canary may have been the cause.
+    pub(crate) fn disturbed(
+        canaries: &Canaries,
+        records: &Records,
+        run: &TestRun,
+        task: &Task,
+    ) -> BTreeSet<String> {
+        let mut honest: BTreeSet<&str> = BTreeSet::new();
+        let mut after: BTreeSet<&str> = BTreeSet::new();
+        for record in &records.list {
+            match record {
+                Record::Canary(phase) if phase.when == "call" => {
+                    let canary = canaries.list.get(phase.number);
+                    if let Some(canary) = canary.filter(|canary| failed_by(canary, &[phase])) {
+                        honest.insert(file_of(&canary.id));
+                    }
+                }
+                Record::Test(test) if honest.contains(file_of(&test.id)) => {
+                    after.insert(&test.id);
+                }
+                // Reported before as well: its set-up came first.
+                _ => {}
+            }
+        }
+        let wanted: BTreeSet<&str> =
+            task.fail_to_pass.iter().chain(&task.pass_to_pass).map(|id| &**id).collect();
+        let bad = [TestStatus::Failed, TestStatus::Error];
+        let is_wanted = |id: &str| wanted.contains(id) || wanted.contains(file_of(id));
+        let failed: Vec<&str> = run
+            .tests
+            .iter()
+            .filter(|(id, status)| bad.contains(status) && is_wanted(id))
+            .map(|(id, _)| &**id)
+            .collect();
+        if !run.complete || failed.iter().any(|id| !after.contains(id)) {
+            return BTreeSet::new();
+        }
+        failed.into_iter().map(|id| file_of(id).to_owned()).collect()
+    }
+}
+
+fn phases(records: &Records, number: usize) -> impl Iterator<Item = &CanaryRecord> {
+    records.list.iter().filter_map(move |record| match record {
+        Record::Canary(phase) if phase.number == number => Some(phase),
+        _ => None,
+    })
+}
+
+/// Whether a canary failed by its own mistake. What is expected to be raised is raised as it is.
+fn failed_by(canary: &Canary, phases: &[&CanaryRecord]) -> bool {
+    let (first, last) = canary.fails;
+    phases.iter().any(|phase| {
+        phase.when == "call"
+            && phase.outcome == "failed"
+            && phase.line.is_some_and(|line| (first..=last).contains(&line))
+            && (phase.expectation || canary.kind == Kind::Raises)
+    })
+}

@@ -1,0 +1,276 @@
+//! Makes canaries, before anything of the model's is in the sandbox.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_record::patch::Current;
+use proctor_sandbox_api::SandboxHandle;
+use proctor_types::{Fault, Layer, Task, sha256_hex};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    launch::Launch,
+    paths::{escaped, file_of},
+    policy::Policy,
+    pristine::Pristine,
+    probe::{isolated, random},
+};
+
+const SCRIPT: &str = include_str!("../../python/canary.py");
+
+/// This run's canaries.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Canaries {
+    pub list: Vec<Canary>,
+    /// Whether a fail-to-pass test compares at all: where none does, any canary of one will do.
+    pub compares: bool,
+}
+
+/// A test that must not pass. It is the item that it copies, with other code for one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Canary {
+    /// The id that it copies, without parameters.
+    pub id: String,
+    /// An argument of the test, and the value whose run it copies.
+    parameter: Option<(String, String)>,
+    /// The function within the file, a class at a time.
+    path: Vec<String>,
+    /// The file with the mistake.
+    text: String,
+    /// Its place beside the test, which stands at a half.
+    place: f64,
+    /// Which of the items with this id it copies.
+    pick: f64,
+    #[serde(skip)]
+    pub kind: Kind,
+    #[serde(skip)]
+    pub is_fail_to_pass: bool,
+    /// The first and the last line of the statement that fails by it.
+    #[serde(skip)]
+    pub fails: (usize, usize),
+    /// What was written where, and what is.
+    #[serde(skip)]
+    pub what: String,
+}
+
+/// What is mistaken. Of those that compare the first is the best: another value of the same kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Value,
+    /// Another exception is expected.
+    Raises,
+    /// A value that nothing tells before the run, in something that nothing honest equals.
+    Wrapped,
+    /// Another comparison.
+    Operator,
+    /// A condition the other way round.
+    Negated,
+    /// A statement that fails.
+    Fail,
+}
+
+impl Kind {
+    /// Whether an object that agrees with everything would pass it.
+    pub(crate) fn tries_agreement(self) -> bool {
+        self <= Self::Operator
+    }
+}
+
+#[derive(Serialize)]
+struct Order<'a> {
+    seed: String,
+    enough: usize,
+    words: &'a BTreeMap<String, Vec<String>>,
+    groups: BTreeMap<&'a str, Vec<File<'a>>>,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    name: &'a str,
+    text: &'a str,
+    functions: Vec<&'a str>,
+    conftests: Vec<&'a str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Made {
+    canaries: Vec<Candidate>,
+    compares: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Candidate {
+    file: String,
+    function: String,
+    path: Vec<String>,
+    kind: Kind,
+    parameter: Option<(String, String)>,
+    line: usize,
+    fails: (usize, usize),
+    start: usize,
+    end: usize,
+    was: String,
+    now: String,
+}
+
+/// Makes this run's canaries from the pristine test files, in a sandbox that holds nothing of the
+/// model's yet. Which tests they copy, where they stand and what is mistaken differs from run to run.
+pub(crate) async fn make(
+    handle: &SandboxHandle,
+    launch: &Launch,
+    task: &Task,
+    pristine: &Pristine,
+    apart: &BTreeSet<String>,
+) -> Result<Canaries, Fault> {
+    let limits = &Policy::get()?.canaries;
+    let groups = [
+        ("fail_to_pass", &task.fail_to_pass, limits.fail_to_pass),
+        ("pass_to_pass", &task.pass_to_pass, limits.pass_to_pass),
+    ];
+    let seed = proctor_types::hex(&random::<16>()?);
+    let mut order =
+        Order { seed, enough: limits.enough, words: &limits.words, groups: BTreeMap::new() };
+    for (name, ids, _) in groups {
+        let ids = ids.iter().filter(|id| !apart.contains(*id));
+        let files = shuffled(ids.map(String::as_str), pristine, limits.files)?;
+        if !files.is_empty() {
+            order.groups.insert(name, files);
+        }
+    }
+    if order.groups.is_empty() {
+        return Ok(Canaries::default());
+    }
+    let order = serde_json::to_string(&order).map_err(|error| broken(&error))?;
+    let stdin = crate::session::ascii(&order).into_bytes();
+    let user = task.user.as_deref();
+    let out = isolated(handle, launch, &task.workdir, &task.env, user, SCRIPT, &stdin).await?;
+    let mut made: BTreeMap<String, Made> =
+        serde_json::from_slice(&out).map_err(|error| broken(&error))?;
+    let mut canaries = Canaries::default();
+    for (name, _, limit) in groups {
+        let made = made.remove(name).unwrap_or_default();
+        let is_fail_to_pass = name == "fail_to_pass";
+        canaries.compares |= is_fail_to_pass && made.compares > 0;
+        for candidate in chosen(made.canaries, limit)? {
+            canaries.list.extend(candidate.laid(pristine, is_fail_to_pass)?);
+        }
+    }
+    Ok(canaries)
+}
+
+/// As many as may be, of as many tests as there are, the best kinds first, and among equals by chance.
+fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
+    let seed = random::<16>()?;
+    let rank = |one: &Candidate| {
+        let name = format!("{}:{}:{}:{}", one.file, one.start, one.end, one.now);
+        (one.kind, sha256_hex(&[&seed[..], name.as_bytes()].concat()))
+    };
+    candidates.sort_by_cached_key(rank);
+    let mut chosen: Vec<Candidate> = Vec::new();
+    while chosen.len() < limit && !candidates.is_empty() {
+        let taken = |one: &Candidate| {
+            let same = |other: &&Candidate| (&other.file, &other.path) == (&one.file, &one.path);
+            chosen.iter().filter(same).count()
+        };
+        // A kind that was not tried yet comes before another of the same.
+        let tried = |one: &Candidate| chosen.iter().any(|other| other.kind == one.kind);
+        let worth =
+            |one: &Candidate| (!one.kind.tries_agreement(), taken(one), tried(one), one.kind);
+        let best = (0..candidates.len()).min_by_key(|at| worth(&candidates[*at]));
+        let best = candidates.remove(best.unwrap_or(0));
+        candidates.retain(|one| {
+            (&one.file, one.start, one.end) != (&best.file, best.start, best.end)
+                || one.now != best.now
+        });
+        chosen.push(best);
+    }
+    Ok(chosen)
+}
+
+impl Candidate {
+    fn laid(self, pristine: &Pristine, is_fail_to_pass: bool) -> Result<Option<Canary>, Fault> {
+        let Some(text) = text_of(pristine, &self.file) else { return Ok(None) };
+        let (Some(head), Some(tail)) = (text.get(..self.start), text.get(self.end..)) else {
+            return Ok(None);
+        };
+        let id = format!("{}::{}", self.file, self.function);
+        let what = format!("{id}, line {}: {:?} as {:?}", self.line, self.was, self.now);
+        Ok(Some(Canary {
+            id,
+            parameter: self.parameter,
+            path: self.path,
+            text: format!("{head}{}{tail}", self.now),
+            place: fraction()?,
+            pick: fraction()?,
+            kind: self.kind,
+            is_fail_to_pass,
+            fails: self.fails,
+            what,
+        }))
+    }
+}
+
+/// Test files and their functions, in an order that nobody can know.
+fn shuffled<'a>(
+    ids: impl Iterator<Item = &'a str>,
+    pristine: &'a Pristine,
+    limit: usize,
+) -> Result<Vec<File<'a>>, Fault> {
+    let mut functions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for id in ids {
+        let function = function_of(id);
+        let of_file = functions.entry(file_of(id)).or_default();
+        if !function.is_empty() {
+            of_file.insert(function);
+        }
+    }
+    let seed = random::<16>()?;
+    let rank = |name: &str| sha256_hex(&[&seed[..], name.as_bytes()].concat());
+    let mut files: Vec<File<'_>> = functions
+        .into_iter()
+        .filter_map(|(name, functions)| {
+            let mut functions: Vec<&str> = functions.into_iter().collect();
+            functions.sort_by_cached_key(|function| rank(function));
+            let text = text_of(pristine, name)?;
+            Some(File { name, text, functions, conftests: conftests(pristine, name) })
+        })
+        .collect();
+    files.sort_by_cached_key(|file| rank(file.name));
+    files.truncate(limit);
+    Ok(files)
+}
+
+fn text_of<'a>(pristine: &'a Pristine, name: &str) -> Option<&'a str> {
+    match pristine.files.get(&escaped(name)) {
+        Some(Current::File { bytes, .. }) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
+/// The `conftest.py` of the folders above a file, the nearest first.
+fn conftests<'a>(pristine: &'a Pristine, name: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let mut folder = name;
+    while !folder.is_empty() {
+        folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
+        let path =
+            if folder.is_empty() { "conftest.py".into() } else { format!("{folder}/conftest.py") };
+        found.extend(text_of(pristine, &path));
+    }
+    found
+}
+
+/// The function of an id, without its parameters.
+fn function_of(id: &str) -> &str {
+    let rest = id.split_once("::").map_or("", |(_, rest)| rest);
+    rest.split('[').next().unwrap_or(rest)
+}
+
+/// At least 0 and less than 1.
+fn fraction() -> Result<f64, Fault> {
+    Ok(f64::from(u32::from_le_bytes(random::<4>()?)) / (f64::from(u32::MAX) + 1.0))
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Fault {
+    Fault::new(Layer::Grade, format!("making canaries: {error}"))
+}
