@@ -29,7 +29,7 @@ class Canaries:
         self._parse, self._compile = ast.parse, compile
         self.current = None
 
-    def lay(self, config, items):
+    def lay(self, items):
         """Puts a copy beside each item that has a canary. Called when the wanted items are known."""
         by_name = {}
         for item in items:
@@ -37,7 +37,7 @@ class Canaries:
         beside, laid = {}, {}
         for number, canary in enumerate(self._order):
             try:
-                item, function, code = self._make(config, canary, by_name.get(canary["id"], []))
+                item, function, code = self._make(canary, by_name.get(canary["id"], []))
                 twin = duplicate(item)
             except Exception as error:  # Such a test has no canary; nothing else depends on it.
                 self._tell(number, "left_out", type(error).__name__)
@@ -65,7 +65,7 @@ class Canaries:
                 _, function, code, _ = self._runs[id(item)]
                 function.__code__ = code
 
-    def _make(self, config, canary, items):
+    def _make(self, canary, items):
         if canary["parameter"] is not None:
             name, written = canary["parameter"]
             items = [item for item in items if self._parameter(item, name) == written]
@@ -75,14 +75,14 @@ class Canaries:
         function = function_of(item)
         if function is None or not hasattr(item, "_initrequest"):
             raise TypeError(canary["id"])
-        return item, function, self._code(config, canary, function)
+        return item, function, self._code(item, canary, function)
 
     @staticmethod
     def _parameter(item, name):
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         return repr(parameters[name]) if name in parameters else None
 
-    def _code(self, config, canary, function):
+    def _code(self, item, canary, function):
         """The code of one function of a text, compiled as pytest compiles it."""
         tree = self._parse(canary["text"])
         path = canary["path"]
@@ -94,7 +94,7 @@ class Canaries:
             outer.body, outer.decorator_list = [inner], []
         tree.body = [wanted[0]]
         if "@pytest_ar" in function.__globals__:
-            rewrite(tree, canary["text"].encode("utf-8"), function.__code__.co_filename, config)
+            rewrite(tree, canary["text"].encode("utf-8"), function.__code__.co_filename, item)
         was = function.__code__
         code = self._compile(tree, was.co_filename, "exec", was.co_flags & FUTURE, True)
         for name in path:
@@ -156,14 +156,14 @@ class Canaries:
         self._emit({"t": "canary_" + when, "number": number, "what": str(what)})
 
 
-def rewrite(tree, source, file, config):
+def rewrite(tree, source, file, item):
     from _pytest.assertion.rewrite import rewrite_asserts
 
     takes = inspect.signature(rewrite_asserts).parameters
     if "source" in takes:
-        rewrite_asserts(tree, source, file, config)
+        rewrite_asserts(tree, source, file, item.config)
     else:
-        rewrite_asserts(tree, file, config)
+        rewrite_asserts(tree, item.fspath, item.config)
 
 
 def original_name(item):

@@ -107,7 +107,7 @@ class Recorder:
         if dropped:
             items[:] = [item for item in items if self._keeps(item.nodeid)]
             config.hook.pytest_deselected(items=dropped)
-        self._canaries.lay(config, items)
+        self._canaries.lay(items)
 
     def pytest_collectreport(self, report):
         if report.failed:

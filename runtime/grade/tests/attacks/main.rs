@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test program: what fails here fails the test")]
 
+mod agreement;
 mod bench;
 mod honest;
 mod inside;
