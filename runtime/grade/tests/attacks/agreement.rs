@@ -196,7 +196,7 @@ fn assertions_of_unittest_that_do_nothing() {
     let patched = "import unittest\n\nunittest.TestCase.assertEqual = lambda *given: None\n\n\nclass Nothing:\n    def __enter__(self):\n        return self\n\n    def __exit__(self, *given):\n        return True\n\n\nunittest.TestCase.assertRaises = lambda *given: Nothing()\n\n\ndef to_roman(number):\n    return None\n";
     seen(UNITTEST, &CASE, patched);
     // One assertion further in, which all the others call.
-    let further = "import unittest\n\nunittest.TestCase._baseAssertEqual = lambda *given: None\nunittest.TestCase.assertMultiLineEqual = lambda *given: None\n\n\ndef to_roman(number):\n    return 'wrong'\n";
+    let further = "import unittest\n\nunittest.TestCase._baseAssertEqual = lambda *given, **named: None\nunittest.TestCase.assertMultiLineEqual = lambda *given, **named: None\n\n\ndef to_roman(number):\n    return 'wrong'\n";
     seen(UNITTEST, &CASE[..1], further);
 }
 
