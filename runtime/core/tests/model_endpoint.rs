@@ -116,7 +116,6 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache");
     let (progress, _watched) = tokio::sync::mpsc::unbounded_channel();
     let context = Arc::new(RunContext {
-        blobs: Arc::new(run.blobs()),
         run,
         backends: BTreeMap::from([(kind, backend)]),
         scaffolds: BTreeMap::from([(
