@@ -3,6 +3,7 @@
 //! The same client asks the same scripted model directly, through the HTTP server in the same format, and
 //! through the HTTP server with translation, in turn (A B C A B C), so that the ratios hold when the
 //! machine's speed drifts. The scripted model and the client of the load are processes of their own.
+//! With `-- steps` it measures instead what a step of a built-in loop costs early and late.
 //! Nothing is written to a disk, as the record's cost is not the HTTP server's. Nothing here asserts a time.
 
 #![expect(
@@ -22,13 +23,12 @@ use std::{
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
 use figures::Figures;
-use proctor_gateway::{
-    Attempt, ExchangeSink, Gateway, GatewayServer, Listening, PriceTable, RequestRules,
-};
-use proctor_types::{Budget, Fault, ModelSpec};
+use proctor_gateway::{ExchangeSink, Gateway, GatewayServer, Listening, PriceTable, RequestRules};
+use proctor_types::{Ask, Budget, Event, Fault, Message, ModelSpec};
 use serde_json::json;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpListener,
     process::{Child, Command},
     task::JoinSet,
 };
@@ -56,7 +56,11 @@ struct Forgets;
 
 #[async_trait]
 impl ExchangeSink for Forgets {
-    async fn attempt(&self, _: Attempt) -> Result<(), Fault> {
+    async fn body(&self, _: &[u8]) -> Result<String, Fault> {
+        Ok(String::new())
+    }
+
+    async fn event(&self, _: u64, _: Event) -> Result<(), Fault> {
         Ok(())
     }
 }
@@ -134,6 +138,7 @@ fn main() {
                 server.served().await;
             }
             ["hold", url, key] => hold(url, key).await,
+            ["steps"] => steps(&gateway).await,
             _ => measure(&gateway).await,
         }
     });
@@ -246,6 +251,68 @@ async fn throughput(ways: &[Way], http: &reqwest::Client) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
     }
+}
+
+/// What a step costs at the length that its conversation has: a loop within the process, 2 KB of a
+/// tool's output a step, against an endpoint that answers at once and reads nothing.
+async fn steps(gateway: &Gateway) {
+    let model: ModelSpec =
+        serde_json::from_value(json!({"base_url": at_once().await, "name": "m"})).expect("a model");
+    let trial = gateway.open(&model, &Budget::default(), Arc::new(Forgets)).expect("a trial");
+    let mut ask = Ask { messages: vec![user("begin")], tools: Vec::new() };
+    let mut took = Vec::new();
+    for _ in 0..2050 {
+        let begun = Instant::now();
+        let answer = trial.ask(&ask).await.expect("an answer");
+        took.push(begun.elapsed().as_secs_f64() * 1e3);
+        ask.messages.push(answer.message());
+        ask.messages.push(user(&"output ".repeat(293)));
+    }
+    for at in [50, 500, 2000] {
+        // The median of the steps around: one step is at the scheduler's mercy.
+        let mut near = took[at - 25..at + 25].to_vec();
+        near.sort_by(f64::total_cmp);
+        println!("step {at:<5} {:>8.2} ms", near[25]);
+    }
+}
+
+fn user(text: &str) -> Message {
+    Message::User { content: text.to_owned() }
+}
+
+/// An endpoint that gives one answer to whatever it is sent.
+async fn at_once() -> String {
+    const ANSWER: &str = "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"x\"},\
+        \"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}";
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                loop {
+                    let (mut line, mut length) = (String::new(), 0);
+                    while stream.read_line(&mut line).await.unwrap_or(0) > 2 {
+                        let lower = line.to_ascii_lowercase();
+                        if let Some(value) = lower.strip_prefix("content-length:") {
+                            length = value.trim().parse().unwrap_or(0);
+                        }
+                        line.clear();
+                    }
+                    let mut body = vec![0; length];
+                    if length == 0 || stream.read_exact(&mut body).await.is_err() {
+                        return;
+                    }
+                    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+                    let said = format!("{head}content-length: {}\r\n\r\n{ANSWER}", ANSWER.len());
+                    if stream.get_mut().write_all(said.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    url
 }
 
 /// Resident memory of this process, which is the gateway's, in bytes.

@@ -23,6 +23,7 @@ use crate::{
     network::SandboxNetwork,
     recorder::{Recorder, Wait, record_fault},
     session::TrialSession,
+    steps::Steps,
 };
 
 /// What one try needs to know.
@@ -119,10 +120,13 @@ impl Try<'_> {
         // The agent's clock starts here: what setup took is not its doing.
         let shared = self.context.shared.of_arm(&self.arm.id);
         let meter = Arc::new(Meter::new(self.arm.budget.clone()).sharing(shared));
+        recorder.count_by(Arc::clone(&meter));
+        let place = (Arc::clone(handle), workdir);
+        let steps = Steps::new(Arc::clone(recorder), place, Arc::clone(&meter), self.on_step());
         let gateway = match &self.arm.model {
             None => None,
             Some(model) => {
-                let sink = Arc::clone(recorder) as Arc<dyn proctor_gateway::ExchangeSink>;
+                let sink = Arc::clone(&steps) as Arc<dyn proctor_gateway::ExchangeSink>;
                 let opened = self.context.gateway.open_metered(model, Arc::clone(&meter), sink)?;
                 Some(Arc::new(opened))
             }
@@ -135,10 +139,8 @@ impl Try<'_> {
         let mut session = TrialSession::new(
             self.brief(&network)?,
             Arc::clone(handle),
-            Arc::clone(recorder),
+            (Arc::clone(recorder), steps),
             (Arc::clone(&meter), gateway.clone()),
-            base.clone(),
-            self.on_step(),
         );
         // Time is watched here as well as before each request: a command that runs past a limit is
         // cut, by dropping it.

@@ -21,6 +21,7 @@ mod run_context;
 mod session;
 mod shared;
 mod spending;
+mod steps;
 mod trial;
 mod verdicts;
 

@@ -169,7 +169,7 @@ fn setup_fault(why: String) -> Fault {
 #[async_trait]
 impl Ledger for Recorder {
     async fn step(&self) -> u64 {
-        Recorder::step(self).await
+        Recorder::step(self)
     }
 
     async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault> {

@@ -1,15 +1,17 @@
 //! The one writer of a try: journal, blobs and snapshots behind one lock.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
-use async_trait::async_trait;
-use proctor_gateway::{Attempt, ExchangeSink, Served, Waiting};
+use proctor_gateway::{Meter, Waiting};
 use proctor_record::{Blobs, Journal, Tree};
 use proctor_sandbox_api::{
     SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
-use proctor_types::{Ask, AskRecord, Event, Fault, Layer, Message, RequestClass};
+use proctor_types::{Event, Fault, Layer};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -21,21 +23,20 @@ pub(crate) enum Wait {
     Was(f64),
 }
 
-/// Shared by the session and the gateway's sink, which both write to the same journal.
+/// Shared by the session, the gateway's sink and the egress ledger, which write to the same journal.
 pub(crate) struct Recorder {
     /// The trial's.
     blobs: Blobs,
     on_wait: Box<dyn Fn(Wait) + Send + Sync>,
+    meter: OnceLock<Arc<Meter>>,
     state: Mutex<State>,
 }
 
 struct State {
     journal: Journal,
-    step: u64,
     tree: Tree,
     /// Of `tree`.
     digest: String,
-    last_messages: Vec<Message>,
 }
 
 impl Recorder {
@@ -44,49 +45,47 @@ impl Recorder {
         blobs: Blobs,
         on_wait: Box<dyn Fn(Wait) + Send + Sync>,
     ) -> Arc<Self> {
-        let state = State {
-            journal,
-            step: 0,
-            tree: Tree::default(),
-            digest: String::new(),
-            last_messages: Vec::new(),
-        };
-        Arc::new(Self { blobs, on_wait, state: Mutex::new(state) })
+        let state = State { journal, tree: Tree::default(), digest: String::new() };
+        Arc::new(Self { blobs, on_wait, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
-    /// Appends one event and flushes it. Answers and endings are also synced to the disk: they
-    /// are what a crash must not cost twice.
+    /// Appends one event under the step that goes on.
     pub(crate) async fn append(&self, event: Event) -> Result<(), Fault> {
+        self.append_at(self.step(), event).await
+    }
+
+    /// Appends an event under the step that it belongs to, which may be over, and flushes it. Answers
+    /// and endings are also synced to the disk: they are what a crash must not cost twice.
+    pub(crate) async fn append_at(&self, step: u64, event: Event) -> Result<(), Fault> {
         let durable = matches!(
             event,
             Event::ModelAnswered { .. } | Event::GraceAnswered { .. } | Event::TrialEnded { .. }
         );
-        let mut state = self.state.lock().await;
-        let step = state.step;
+        let journal = &mut self.state.lock().await.journal;
         if matches!(event, Event::TrialEnded { .. }) {
             // What the journal names is on the disk before the journal is finished.
             self.blobs.sync().map_err(record_fault)?;
         }
-        if durable {
-            state.journal.append_durable(step, event).map_err(record_fault)?;
-        } else {
-            state.journal.append(step, event).map_err(record_fault)?;
-        }
-        Ok(())
+        let appended = match durable {
+            true => journal.append_durable(step, event),
+            false => journal.append(step, event),
+        };
+        appended.map(drop).map_err(record_fault)
     }
 
-    /// Appends an event under the step that it belongs to, which may be over.
-    pub(crate) async fn append_at(&self, step: u64, event: Event) -> Result<(), Fault> {
-        self.state.lock().await.journal.append(step, event).map_err(record_fault)?;
-        Ok(())
+    /// The steps that the meter of the trial has settled.
+    pub(crate) fn step(&self) -> u64 {
+        self.meter.get().map_or(0, |meter| meter.steps())
     }
 
-    pub(crate) async fn step(&self) -> u64 {
-        self.state.lock().await.step
+    /// The agent's clock starts: from now on the meter says the step.
+    pub(crate) fn count_by(&self, meter: Arc<Meter>) {
+        // A try has one meter.
+        let _ = self.meter.set(meter);
     }
 
-    pub(crate) async fn set_step(&self, step: u64) {
-        self.state.lock().await.step = step;
+    pub(crate) fn wait(&self, wait: Wait) {
+        (self.on_wait)(wait);
     }
 
     pub(crate) fn blob(&self, bytes: &[u8]) -> Result<String, Fault> {
@@ -100,25 +99,6 @@ impl Recorder {
 
     pub(crate) fn blobs(&self) -> &Blobs {
         &self.blobs
-    }
-
-    /// Records a request; messages that the request before it held at its head are not repeated.
-    pub(crate) async fn asked(&self, ask: &Ask) -> Result<(), Fault> {
-        let record = {
-            let mut state = self.state.lock().await;
-            let kept = state
-                .last_messages
-                .iter()
-                .zip(&ask.messages)
-                .take_while(|(old, new)| old == new)
-                .count();
-            let new = ask.messages.get(kept..).unwrap_or_default().to_vec();
-            let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
-            state.last_messages.truncate(kept);
-            state.last_messages.extend_from_slice(&new);
-            AskRecord { kept, new: Ask { messages: new, tools } }
-        };
-        self.append(Event::ModelAsked { ask: record }).await
     }
 
     /// Takes a snapshot of the work directory and records it; returns the tree.
@@ -175,71 +155,6 @@ impl Recorder {
         let ms = begun.elapsed().as_secs_f64() * 1e3;
         self.append(Event::SnapshotTaken { snapshot, changed, removed, bytes, ms }).await?;
         Ok(tree)
-    }
-}
-
-#[async_trait]
-impl ExchangeSink for Recorder {
-    async fn attempt(&self, attempt: Attempt) -> Result<(), Fault> {
-        // A back-off was told with its length when it began.
-        (self.on_wait)(Wait::Was(attempt.queued_seconds));
-        let body = if attempt.response_body.is_empty() {
-            None
-        } else {
-            Some(self.body(&attempt.response_body)?)
-        };
-        let request = self.body(&attempt.request_body)?;
-        self.append(Event::ModelAttempted {
-            attempt: attempt.number,
-            status: attempt.status,
-            error: attempt.error,
-            wait_seconds: attempt.wait_seconds,
-            queued_seconds: attempt.queued_seconds,
-            usage: attempt.usage,
-            cost_usd: attempt.cost_usd,
-            request: Some(request),
-            body,
-        })
-        .await
-    }
-
-    fn waiting(&self, waiting: Waiting) {
-        (self.on_wait)(Wait::Is(waiting));
-    }
-
-    async fn served(&self, served: Served) -> Result<(), Fault> {
-        let request = self.body(&served.request)?;
-        let response = match served.response.is_empty() {
-            true => None,
-            false => Some(self.body(&served.response)?),
-        };
-        let step = served.delivered && served.class == RequestClass::Main;
-        if step {
-            self.state.lock().await.step += 1;
-        }
-        self.append(Event::RequestServed {
-            number: served.number,
-            client: served.client,
-            upstream: served.upstream,
-            path: served.path,
-            class: served.class,
-            streamed: served.streamed,
-            status: served.status,
-            error: served.error,
-            delivered: served.delivered,
-            request,
-            response,
-            losses: served.losses,
-            usage: served.usage,
-            cost_usd: served.cost_usd,
-            seconds: served.seconds,
-            first_byte_seconds: served.first_byte_seconds,
-        })
-        .await?;
-        match served.answer.filter(|_| step) {
-            Some(answer) => self.append(Event::ModelAnswered { answer }).await,
-            None => Ok(()),
-        }
     }
 }
 

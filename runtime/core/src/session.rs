@@ -1,6 +1,6 @@
 //! The session: one trial as its scaffold sees it. Budgets, recording and snapshots happen here.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_gateway::{AskError, Meter, TrialGateway};
@@ -16,58 +16,37 @@ use serde_json::{Map, Value};
 use crate::{
     notices::{self, TimeLeft},
     recorder::Recorder,
+    steps::Steps,
 };
 
 pub(crate) struct TrialSession {
     brief: Brief,
     handle: Arc<SandboxHandle>,
     recorder: Arc<Recorder>,
+    steps: Arc<Steps>,
     meter: Arc<Meter>,
     /// Absent for scaffolds that ask no model.
     gateway: Option<Arc<TrialGateway>>,
     workdir: RawPath,
-    tree: Tree,
-    /// Answers delivered, or steps replayed.
-    steps: u64,
-    /// The last step's snapshot has not been taken yet.
-    open_step: bool,
     malformed: u64,
     /// The limit that ended the trial is in the record.
     told: bool,
-    stepped: Box<dyn Fn(u64) + Send + Sync>,
 }
 
 impl TrialSession {
     pub(crate) fn new(
         brief: Brief,
         handle: Arc<SandboxHandle>,
-        recorder: Arc<Recorder>,
+        (recorder, steps): (Arc<Recorder>, Arc<Steps>),
         (meter, gateway): (Arc<Meter>, Option<Arc<TrialGateway>>),
-        base: Tree,
-        stepped: Box<dyn Fn(u64) + Send + Sync>,
     ) -> Self {
         let workdir = RawPath::from(brief.workdir.as_str());
-        Self {
-            brief,
-            handle,
-            recorder,
-            meter,
-            gateway,
-            workdir,
-            tree: base,
-            steps: 0,
-            open_step: false,
-            malformed: 0,
-            told: false,
-            stepped,
-        }
+        Self { brief, handle, recorder, steps, meter, gateway, workdir, malformed: 0, told: false }
     }
 
     /// Takes the last snapshot, whatever ended the loop, and returns the final tree.
     pub(crate) async fn finish(&mut self) -> Result<Tree, Fault> {
-        self.tree = self.recorder.snapshot(&self.handle, &self.workdir, false).await?;
-        self.open_step = false;
-        Ok(self.tree.clone())
+        self.steps.finish().await
     }
 
     pub(crate) fn malformed(&self) -> u64 {
@@ -109,22 +88,16 @@ impl TrialSession {
         kind: BudgetKind,
     ) -> Result<(), Fault> {
         let ask = notices::last_words(ask, kind)?;
-        self.recorder.asked(&ask).await?;
-        let event = match gateway.grace(&ask).await {
-            Ok(answer) => Event::GraceAnswered { answer },
-            Err(error) => {
-                let why = ("no_grace_answer".to_owned(), error.to_string().into());
-                Event::Noted { note: [why].into_iter().collect() }
-            }
-        };
-        self.recorder.append(event).await
+        let Err(error) = gateway.grace(&ask).await else { return Ok(()) };
+        let why = ("no_grace_answer".to_owned(), error.to_string().into());
+        self.recorder.append(Event::Noted { note: [why].into_iter().collect() }).await
     }
 
     /// The request as it is sent: with what is left, where the arm counts down.
-    fn disclosed(&self, ask: Ask) -> Result<Ask, Fault> {
+    fn disclosed<'a>(&self, ask: &'a Ask) -> Result<Cow<'a, Ask>, Fault> {
         let budget = self.meter.budget();
         if budget.disclosure != Disclosure::Countdown {
-            return Ok(ask);
+            return Ok(Cow::Borrowed(ask));
         }
         let left = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
         let time = TimeLeft {
@@ -132,22 +105,7 @@ impl TrialSession {
             working: left(self.meter.working_left()),
             tools: left(self.meter.tools_left()),
         };
-        notices::count_down(ask, budget, &self.meter.spent(), time)
-    }
-
-    async fn close_step(&mut self) -> Result<(), Stop> {
-        if self.open_step {
-            self.tree = self.recorder.snapshot(&self.handle, &self.workdir, false).await?;
-            self.open_step = false;
-        }
-        Ok(())
-    }
-
-    async fn open_next_step(&mut self) {
-        self.steps += 1;
-        self.open_step = true;
-        self.recorder.set_step(self.steps).await;
-        (self.stepped)(self.steps);
+        notices::count_down(ask.clone(), budget, &self.meter.spent(), time).map(Cow::Owned)
     }
 }
 
@@ -162,7 +120,7 @@ impl Session for TrialSession {
     }
 
     async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop> {
-        self.close_step().await?;
+        self.steps.end().await?;
         let Some(gateway) = self.gateway.clone() else {
             return Err(Stop::Refused("this arm names no model".into()));
         };
@@ -170,17 +128,14 @@ impl Session for TrialSession {
         if let Some(kind) = gateway.reached() {
             return Err(self.out_of_budget(&gateway, ask, kind).await);
         }
-        let told = self.disclosed(ask.clone())?;
-        self.recorder.asked(&told).await?;
-        let answer = match gateway.ask(&told).await {
+        let asked = gateway.ask(&*self.disclosed(&ask)?).await;
+        let answer = match asked {
             Ok(answer) => answer,
             Err(AskError::Budget(kind)) => {
                 return Err(self.out_of_budget(&gateway, ask, kind).await);
             }
             Err(error) => return Err(stop(error, &gateway)),
         };
-        self.open_next_step().await;
-        self.recorder.append(Event::ModelAnswered { answer: answer.clone() }).await?;
         if answer.refused {
             let said = answer.extra.get("refusal").and_then(Value::as_str);
             return Err(Stop::Refused(head(said.unwrap_or(&answer.content)).to_owned()));
@@ -224,9 +179,8 @@ impl Session for TrialSession {
     }
 
     async fn end_step(&mut self) -> Result<(), Stop> {
-        self.meter.count_step();
-        self.open_next_step().await;
-        self.close_step().await?;
+        self.steps.count();
+        self.steps.end().await?;
         // As for a model's answers: step N is whole, and the limit is checked after it.
         self.meter.reached().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
     }

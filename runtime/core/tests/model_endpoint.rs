@@ -88,7 +88,8 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         ask("-H 'authorization: Bearer guessed'", 100),
         format!("curl -sS -i {token} $ENDPOINT/v1/models"),
         ask(token, 8),
-        ask(token, 100),
+        // What the client does after an answer is that step's work.
+        format!("{}; echo one > /testbed/one.txt", ask(token, 100)),
         ask(token, 100),
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'".into(),
         "printf 'sk-plan%s' ted-a91e0b77c2 > /tmp/control; grep -rlsa --devices=skip \
@@ -166,6 +167,14 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     let answers =
         events.iter().filter(|line| matches!(line.event, Event::ModelAnswered { .. })).count();
     assert_eq!(answers, 2);
+    // Each step has its tree, taken when the next main request came, as a built-in loop's has.
+    let snapshots = events.iter().filter_map(|line| match &line.event {
+        Event::SnapshotTaken { changed, .. } if line.step > 0 => Some((line.step, *changed)),
+        _ => None,
+    });
+    let snapshots: Vec<_> = snapshots.collect();
+    assert_eq!(snapshots[0], (1, 1), "{snapshots:?}");
+    assert!(snapshots[1..].iter().all(|one| *one == (2, 0)), "{snapshots:?}");
     for file in files(dir.path()) {
         let content = std::fs::read(&file).unwrap();
         let held = content.windows(key().len()).any(|window| window == key().as_bytes());

@@ -47,16 +47,24 @@ impl Admission {
 
     /// Charges what the endpoint billed. `delivered`: the answer went to the scaffold, so a main
     /// request was a step. Answers that cannot be parsed or were cut are charged with `false`.
-    pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
+    ///
+    /// Settling hands out the step: the number of the answer, where it was one.
+    pub fn settle(mut self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) -> Option<u64> {
         if self.grace {
             self.meter.grace(usage, cost_usd, delivered);
         }
-        for hold in self.holds.drain(..) {
-            hold.settle(usage, cost_usd, delivered);
+        let mut step = None;
+        for (place, hold) in self.holds.drain(..).enumerate() {
+            let counted = hold.settle(usage, cost_usd, delivered);
+            // The trial's own limits are held first.
+            if place == 0 && !self.grace {
+                step = counted;
+            }
         }
         for slot in self.slots.drain(..) {
             slot.answered(usage.input.saturating_add(usage.output));
         }
+        step
     }
 
     /// The endpoint turned the request away because it has too many (429, 529), and names a pause

@@ -176,6 +176,23 @@ impl Endpoint {
         redacted(&bytes, key).map_or(bytes, Into::into)
     }
 
+    /// The same, where the first bytes are known to be without the key.
+    pub(crate) fn redact_after(&self, clean: usize, bytes: Bytes) -> Bytes {
+        // The longest spelling of one character that is looked for, and the runs before it, may begin in
+        // what is clean: a key in it would have been found.
+        const SPELLING: usize = 16;
+        let key = self.key.expose_secret().len();
+        let from = clean.saturating_sub(key * SPELLING);
+        let rest = bytes.slice(from..);
+        let without = self.redact(rest.clone());
+        if without == rest {
+            return bytes;
+        }
+        let mut whole = bytes.slice(..from).to_vec();
+        whole.extend_from_slice(&without);
+        whole.into()
+    }
+
     /// The same headers without those whose value holds the key.
     pub(crate) fn redact_headers(&self, headers: HeaderMap) -> HeaderMap {
         let clean = |value: &HeaderValue| {
@@ -187,6 +204,14 @@ impl Endpoint {
             .filter(|(_, value)| clean(value))
             .map(|(n, v)| (n.clone(), v.clone()))
             .collect()
+    }
+
+    /// Whether an answer holds the key, of which a stream gave a piece with each event.
+    pub(crate) fn is_in(&self, answer: &Answer) -> bool {
+        serde_json::to_vec(answer).is_ok_and(|bytes| {
+            let bytes = Bytes::from(bytes);
+            self.redact(bytes.clone()) != bytes
+        })
     }
 
     /// An answer whose key a stream gave in pieces, for the record: no single event held it.

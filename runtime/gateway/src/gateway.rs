@@ -4,7 +4,7 @@ use proctor_types::{Budget, Fault, Layer, ModelSpec, Price};
 
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, TrialGateway,
-    endpoint::Endpoint, exchange::causes, halts::Halts, rates::Rates, request, retry::seconds,
+    endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds, send::causes,
     trial::Line,
 };
 
@@ -64,7 +64,7 @@ impl Gateway {
 
     /// `None`: the table does not list the model, and its answers have no cost.
     pub fn price(&self, model: &ModelSpec) -> Option<Price> {
-        model.price.or_else(|| self.prices.price(&model.name))
+        model.price.clone().or_else(|| self.prices.price(&model.name))
     }
 
     /// The model's own statement of its context window, or the table's.

@@ -75,6 +75,8 @@ struct Heard {
     last: Option<Instant>,
     /// It has answered a request that offered tools.
     with_tools: bool,
+    /// It turned a stream away and answered without one.
+    no_streams: bool,
     /// The most answers that one trial has had.
     deepest: u64,
     /// What was turned away, by its words, until a trial comes past it.
@@ -117,6 +119,17 @@ impl Halts {
     pub(crate) fn takes_tools(&self, model: &ModelSpec) -> bool {
         let key = (Halt::model(model), Halt::key(model));
         self.lock().heard.get(&key).is_some_and(|heard| heard.with_tools)
+    }
+
+    /// Whether the model is asked for streams.
+    pub(crate) fn streams(&self, model: &ModelSpec) -> bool {
+        let key = (Halt::model(model), Halt::key(model));
+        self.lock().heard.get(&key).is_none_or(|heard| !heard.no_streams)
+    }
+
+    pub(crate) fn no_streams(&self, model: &ModelSpec) {
+        let key = (Halt::model(model), Halt::key(model));
+        self.lock().heard.entry(key).or_default().no_streams = true;
     }
 
     /// Whether some trial of the model has had more answers.

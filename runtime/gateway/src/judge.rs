@@ -2,26 +2,25 @@
 
 use std::time::Duration;
 
-use proctor_types::{Answer, Fault, Layer, Usage};
+use proctor_types::{Fault, Layer};
 use serde_json::Value;
 
 use crate::{
-    answer,
     endpoint::Endpoint,
-    exchange::Exchanged,
     halts::Asker,
     rejections::{Subject, Subjects},
+    send::{Came, Ended},
+    trial::Cut,
     words::{first_words, quoted, said},
 };
 
 #[derive(Debug)]
 pub(crate) enum Judgement {
-    Answered(Box<Answer>),
-    /// Worth another attempt. `billed`: what it cost for nothing.
-    Again {
-        trouble: Trouble,
-        billed: Option<Usage>,
-    },
+    Answered,
+    /// Worth another attempt.
+    Again(Trouble),
+    /// The trial's own end.
+    Cut(Cut),
     /// The request itself is refused.
     Rejected {
         status: u16,
@@ -68,31 +67,26 @@ impl Trouble {
     }
 }
 
-impl Judgement {
-    /// The endpoint has too many requests: a lesson for all that go to it. An empty account says 429
-    /// too, and teaches nothing.
-    pub(crate) fn is_throttled(&self, status: Option<u16>) -> bool {
-        matches!((self, status), (Self::Again { .. }, Some(429 | 529)))
+/// Judges by the status and the bytes.
+pub(crate) fn judge(came: &Came, endpoint: &Endpoint, asker: &Asker<'_>) -> Judgement {
+    match &came.ended {
+        Some(Ended::Cut(cut)) => return Judgement::Cut(*cut),
+        Some(Ended::Broken(broken)) => {
+            return Judgement::Again(broken.after(came.status, came.wish));
+        }
+        None => {}
     }
-}
-
-/// Judges by the status and the bytes that our own service saw.
-pub(crate) fn judge(seen: &Exchanged, endpoint: &Endpoint, asker: &Asker<'_>) -> Judgement {
-    if let Some(broken) = &seen.broken {
-        return Judgement::Again { trouble: broken.after(seen.status, seen.wish), billed: None };
-    }
-    let Some(status) = seen.status else {
-        let trouble = Trouble::new(TroubleKind::Endpoint, "no response").wish(seen.wish);
-        return Judgement::Again { trouble, billed: None };
-    };
-    match status {
-        200..=299 => answered(seen, asker.answers + 1),
-        _ => refused(status, &seen.response, seen.wish, (endpoint, asker)),
+    match (came.status.unwrap_or_default(), &came.unread) {
+        (200..=299, None) => Judgement::Answered,
+        (200..=299, Some((why, _))) => {
+            Judgement::Again(malformed(why, &came.raw, came.status).wish(came.wish))
+        }
+        (status, _) => refused(status, &came.raw, came.wish, (endpoint, asker)),
     }
 }
 
 /// What a status that is no success means.
-pub(crate) fn refused(
+fn refused(
     status: u16,
     body: &[u8],
     wish: Option<Duration>,
@@ -105,8 +99,7 @@ pub(crate) fn refused(
         429 if is_out_of_quota(&body) => unusable(endpoint, told, status),
         408 | 409 | 425 | 429 | 500..=599 => {
             let brief = format!("{status} {}", first_words(&said(&body)));
-            let trouble = Trouble { kind: TroubleKind::Endpoint, why: told, brief, wish };
-            Judgement::Again { trouble, billed: None }
+            Judgement::Again(Trouble { kind: TroubleKind::Endpoint, why: told, brief, wish })
         }
         // A router says so of a model without tools.
         404 | 405 if asker.tools && speaks_of_tools(status, &body) => {
@@ -117,23 +110,8 @@ pub(crate) fn refused(
     }
 }
 
-fn answered(seen: &Exchanged, step: u64) -> Judgement {
-    let parsed = match &seen.body {
-        Some(Ok(body)) => answer::parse(body, step).map_err(|why| (why, answer::usage(body))),
-        Some(Err(why)) => Err((format!("not JSON: {why}"), None)),
-        None => Err(("no body".into(), None)),
-    };
-    match parsed {
-        Ok(answer) => Judgement::Answered(Box::new(answer)),
-        Err((why, billed)) => {
-            let trouble = malformed(&why, &seen.response, seen.status).wish(seen.wish);
-            Judgement::Again { trouble, billed }
-        }
-    }
-}
-
 /// A success without an answer.
-pub(crate) fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
+fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
     let status = status.map_or_else(String::new, |status| format!("{status} "));
     if is_foreign(body) {
         let body = String::from_utf8_lossy(body);

@@ -94,6 +94,11 @@ impl Meter {
         self.own.spent()
     }
 
+    /// Steps so far: answers of the main conversation that were settled as delivered.
+    pub fn steps(&self) -> u64 {
+        self.own.spent().steps
+    }
+
     /// Time in waits for the endpoint and for shared limits, a wait that goes on included.
     pub fn waited(&self) -> Duration {
         self.clock.waited()

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use proctor_types::{Fault, Layer, Price};
+use proctor_types::{Fault, Layer, Price, PriceTier};
 use serde::Deserialize;
 
 /// Prices and context windows by model name.
@@ -17,11 +17,20 @@ pub struct PriceTable {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listed {
-    /// US dollars per million tokens, like the two below.
+    /// US dollars per million tokens, like those below.
     pub input: f64,
     pub output: f64,
     #[serde(default)]
     pub cached: Option<f64>,
+    /// Of tokens written to a cache. Absent: what input costs.
+    #[serde(default)]
+    pub cache_write: Option<f64>,
+    /// Of tokens of reasoning. Absent: what output costs.
+    #[serde(default)]
+    pub reasoning: Option<f64>,
+    /// What requests with more input than `above` cost instead.
+    #[serde(default)]
+    pub tiers: Vec<PriceTier>,
     /// Tokens.
     #[serde(default)]
     pub context_window: Option<u64>,
@@ -58,8 +67,15 @@ impl PriceTable {
                 ("input", Some(listed.input)),
                 ("output", Some(listed.output)),
                 ("cached", listed.cached),
+                ("cache_write", listed.cache_write),
+                ("reasoning", listed.reasoning),
             ];
-            for (key, price) in prices {
+            let tiers = listed.tiers.iter().flat_map(|tier| {
+                let prices =
+                    [tier.input, tier.output, tier.cached, tier.cache_write, tier.reasoning];
+                prices.map(|price| ("tiers", price))
+            });
+            for (key, price) in prices.into_iter().chain(tiers) {
                 if price.is_some_and(|price| !price.is_finite() || price < 0.0) {
                     return Err(fault(format!("models.{name}.{key}: not a price")));
                 }
@@ -76,7 +92,12 @@ impl PriceTable {
 
     pub fn price(&self, name: &str) -> Option<Price> {
         let found = self.find(name)?;
-        Some(Price { input: found.input, output: found.output, cached: found.cached })
+        Some(Price {
+            cache_write: found.cache_write,
+            reasoning: found.reasoning,
+            tiers: found.tiers.clone(),
+            ..Price::flat(found.input, found.output, found.cached)
+        })
     }
 }
 

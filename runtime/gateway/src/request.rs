@@ -1,9 +1,12 @@
-//! An [`Ask`] as the body of a chat completion request.
+//! What a request holds that is made of an [`Ask`] and a model's parameters.
 
-use proctor_types::{Api, Ask, Fault, Layer, Message, ModelSpec, ToolCall};
+use proctor_types::{Ask, Fault, Layer, Message, ModelSpec, ToolSpec};
 use serde_json::{Map, Value, json};
 
-use crate::codec;
+use crate::codec::{
+    Part, Request, Role, chat,
+    neutral::{Tool, Turn},
+};
 
 /// Fields that `extra_body` may not take over: the gateway could not keep its promises.
 const OURS: [&str; 7] = ["model", "messages", "tools", "stream", "n", "input", "contents"];
@@ -24,21 +27,16 @@ pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
     }
 }
 
-/// The whole body. `extra_body` is laid over it last, field by field.
-pub(crate) fn body(model: &ModelSpec, output_limit_field: &str, ask: &Ask) -> Value {
+/// All of a chat request but its model and messages. `extra_body` is laid over it last, field by field.
+pub(crate) fn chat_fields(
+    model: &ModelSpec,
+    output_limit_field: &str,
+    tools: &[ToolSpec],
+    stream: bool,
+) -> Map<String, Value> {
     let mut body = Map::new();
-    body.insert("model".into(), model.name.as_str().into());
-    body.insert("messages".into(), ask.messages.iter().map(message).collect());
-    if !ask.tools.is_empty() {
-        let tools = ask.tools.iter().map(|tool| {
-            let function = json!({
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.parameters,
-            });
-            json!({"type": "function", "function": function})
-        });
-        body.insert("tools".into(), tools.collect());
+    if !tools.is_empty() {
+        body.insert("tools".into(), tools.iter().map(chat::tool).collect());
     }
     let limited = ["max_tokens", "max_completion_tokens"]
         .iter()
@@ -56,46 +54,53 @@ pub(crate) fn body(model: &ModelSpec, output_limit_field: &str, ask: &Ask) -> Va
             body.insert(field.into(), value);
         }
     }
-    body.extend(model.extra_body.clone());
-    Value::Object(body)
-}
-
-/// The body in the endpoint's own format. A built-in scaffold's request is written as a chat
-/// completion first, like any other client's, so that there is one way of translation.
-pub(crate) fn body_for(
-    model: &ModelSpec,
-    output_limit_field: &'static str,
-    ask: &Ask,
-) -> Result<Value, Fault> {
-    if model.api == Api::Chat {
-        return Ok(body(model, output_limit_field, ask));
+    if stream {
+        body.insert("stream".into(), true.into());
+        body.insert("stream_options".into(), json!({"include_usage": true}));
     }
-    let bare = ModelSpec {
-        temperature: None,
-        top_p: None,
-        max_output_tokens: None,
-        reasoning_effort: None,
-        seed: None,
-        extra_body: Map::new(),
-        ..model.clone()
+    body.extend(model.extra_body.clone());
+    body
+}
+
+/// A request for an endpoint of another format than chat, without the arm's parameters.
+pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
+    let tool = |tool: &ToolSpec| Tool {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+        strict: None,
     };
-    let chat = body(&bare, output_limit_field, ask);
-    let fault = |why: String| Fault::new(Layer::Model, format!("model {}: {why}", model.name));
-    let mut losses = codec::Losses::default();
-    let chat = chat.as_object().cloned().unwrap_or_default();
-    let mut request = codec::read_request(Api::Chat, &chat, &mut losses).map_err(fault)?;
-    request.max_output = model.max_output_tokens;
-    let mut body = codec::request_for(model.api, &request, &mut losses).map_err(fault)?;
-    codec::overlay::lay(model.api, model, output_limit_field, &mut body);
-    Ok(body.into())
+    Request {
+        model: model.name.clone(),
+        turns: ask.messages.iter().map(turn).collect(),
+        tools: ask.tools.iter().map(tool).collect(),
+        max_output: model.max_output_tokens,
+        ..Request::default()
+    }
 }
 
-/// The output limit that a body names, in tokens.
-pub(crate) fn output_limit(api: Api, body: &Value) -> Option<u64> {
-    codec::output_limit(api, body.as_object()?)
+fn turn(message: &Message) -> Turn {
+    let text = |content: &String| vec![Part::Text(content.clone())];
+    match message {
+        Message::System { content } => Turn { role: Role::System, parts: text(content) },
+        Message::User { content } => Turn { role: Role::User, parts: text(content) },
+        Message::Tool { call_id, content } => {
+            let (id, content) = (call_id.clone(), content.clone());
+            Turn { role: Role::User, parts: vec![Part::Result { id, content, failed: false }] }
+        }
+        Message::Assistant { content, tool_calls, extra } => {
+            let mut parts = chat::thoughts(&Value::Object(extra.clone()));
+            if !content.is_empty() {
+                parts.extend(text(content));
+            }
+            parts.extend(tool_calls.iter().cloned().map(Part::Call));
+            Turn { role: Role::Assistant, parts }
+        }
+    }
 }
 
-fn message(message: &Message) -> Value {
+/// A message of a chat request.
+pub(crate) fn message(message: &Message) -> Value {
     match message {
         Message::System { content } => json!({"role": "system", "content": content}),
         Message::User { content } => json!({"role": "user", "content": content}),
@@ -109,7 +114,7 @@ fn message(message: &Message) -> Value {
             let content = if silent { Value::Null } else { content.as_str().into() };
             out.insert("content".into(), content);
             if !tool_calls.is_empty() {
-                out.insert("tool_calls".into(), tool_calls.iter().map(call).collect());
+                out.insert("tool_calls".into(), tool_calls.iter().map(chat::call).collect());
             }
             for (field, value) in extra {
                 out.entry(field.as_str()).or_insert_with(|| value.clone());
@@ -121,18 +126,22 @@ fn message(message: &Message) -> Value {
 
 /// The arguments go back as the model wrote them, malformed ones too: the conversation that the
 /// model sees must be the one that it had.
-fn call(call: &ToolCall) -> Value {
-    let function = json!({"name": call.name, "arguments": call.arguments});
-    json!({"id": call.id, "type": "function", "function": function})
-}
-
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
     use proctor_types::{Ask, Message, ModelSpec, ToolCall, ToolSpec};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::{body, check};
+    use super::{chat_fields, check};
+    use crate::ask::Written;
+
+    /// The whole body that is sent.
+    fn body(model: &ModelSpec, limit_field: &str, ask: &Ask) -> Value {
+        let mut written = Written::default();
+        written.follow(ask);
+        let body = written.body(&model.name, &chat_fields(model, limit_field, &ask.tools, false));
+        serde_json::from_slice(&body).expect("JSON")
+    }
 
     fn model(extra_body: serde_json::Value) -> ModelSpec {
         serde_json::from_value(json!({

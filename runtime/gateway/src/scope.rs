@@ -239,12 +239,19 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Counts what the request took, and only then lets go of what was held for it.
-    pub(crate) fn settle(self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
+    /// Counts what the request took, and only then lets go of what was held for it. Returns the number
+    /// of the step that it was, if it was one.
+    pub(crate) fn settle(
+        self,
+        usage: &Usage,
+        cost_usd: Option<f64>,
+        delivered: bool,
+    ) -> Option<u64> {
         let mut state = self.scope.lock();
         state.spent.add(self.need.class, usage, cost_usd, delivered);
         let output = self.need.output.unwrap_or(u64::MAX);
         state.spent.outgrown |= usage.input > self.need.input || usage.output > output;
+        (delivered && self.need.class == RequestClass::Main).then_some(state.spent.steps)
     }
 }
 

@@ -11,6 +11,12 @@ pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let (mut at, mut kept) = (0, 0);
     while at < bytes.len() {
+        // A spelling begins with the first character or with an escape.
+        let begins = |byte: &u8| key.first() == Some(byte) || matches!(byte, b'\\' | b'%');
+        match bytes[at..].iter().position(begins) {
+            Some(skipped) => at += skipped,
+            None => break,
+        }
         match spelled(&bytes[at..], key) {
             Some(length) if length > 0 => {
                 let out = out.get_or_insert_default();

@@ -1,7 +1,9 @@
 //! Local token counts (o200k). For checks before a request and for estimates that are labelled so;
 //! the endpoint's usage is the truth.
 
-use proctor_types::{Answer, Ask, Message};
+use proctor_types::{Answer, Message};
+
+use crate::codec::{Part, Request};
 
 /// Tokens that the chat form puts around each message and ahead of the answer, as OpenAI counts.
 const AROUND_MESSAGE: u64 = 4;
@@ -50,17 +52,22 @@ fn count_message(message: &Message) -> u64 {
     body + AROUND_MESSAGE
 }
 
-/// Input tokens of a request, tools included.
-pub(crate) fn count_ask(ask: &Ask) -> u64 {
-    let tools: u64 = ask
-        .tools
-        .iter()
-        .map(|tool| {
-            let text = count(&tool.name) + count(&tool.description);
-            text + count(&tool.parameters.to_string()) + AROUND_MESSAGE
-        })
-        .sum();
-    count_messages(&ask.messages) + tools
+/// Input tokens of a request of any format, tools included.
+pub(crate) fn count_request(request: &Request) -> u64 {
+    let part = |part: &Part| match part {
+        Part::Text(text) => count(text),
+        Part::Reasoning(thought) => count(&thought.text),
+        Part::Call(call) => count(&call.name) + count(&call.arguments) + AROUND_MESSAGE,
+        Part::Result { id, content, .. } => count(id) + count(content),
+        Part::Media(_) => 0,
+    };
+    let turns = request.turns.iter();
+    let turns = turns.map(|turn| turn.parts.iter().map(part).sum::<u64>() + AROUND_MESSAGE);
+    let tools = request.tools.iter().map(|tool| {
+        let text = count(&tool.name) + count(&tool.description);
+        text + count(&tool.parameters.to_string()) + AROUND_MESSAGE
+    });
+    turns.sum::<u64>() + tools.sum::<u64>() + AHEAD_OF_ANSWER
 }
 
 /// Output tokens of an answer, reasoning that was shown included.

@@ -3,29 +3,27 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use proctor_types::{Answer, Ask, BudgetKind, ModelSpec, Price, RequestClass, Spent, Usage};
-use serde_json::Value;
+use bytes::Bytes;
+use proctor_types::{BudgetKind, ModelSpec, Price, Spent, Usage};
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    Admission, AskError, Attempt, ExchangeSink, Reserve, RetryPolicy, Waiting,
+    Admission, AskError, ExchangeSink, Reserve, RetryPolicy, Waiting,
+    ask::Written,
     endpoint::Endpoint,
-    exchange::Exchange,
     halts::{Asker, Halts},
-    judge::{Judgement, Trouble, TroubleKind, judge},
+    judge::{Trouble, TroubleKind},
     limiter::Limiter,
     lost::Lost,
     meter::{FIRST_NOTICE, Meter, Wanted, after},
-    request,
     retry::seconds,
     scope::Need,
-    tokens,
 };
 
 /// Where a trial's requests go, and how.
@@ -53,6 +51,9 @@ pub struct TrialGateway {
     /// The endpoint has responded in this trial.
     responsive: AtomicBool,
     lost: Lost,
+    written: Mutex<Written>,
+    /// The request before, without the key: what the next one repeats of it is not searched again.
+    searched: Mutex<Bytes>,
     cancelled: watch::Sender<bool>,
 }
 
@@ -64,13 +65,6 @@ impl fmt::Debug for TrialGateway {
             .field("meter", &self.meter)
             .finish_non_exhaustive()
     }
-}
-
-/// What an ask is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    Step,
-    Grace,
 }
 
 /// The attempts of one request so far.
@@ -97,6 +91,7 @@ impl Attempts {
 }
 
 /// Why something was cut in the middle.
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Cut {
     Budget(BudgetKind),
     Cancelled,
@@ -128,6 +123,8 @@ impl TrialGateway {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             responsive: AtomicBool::new(false),
             lost: Lost::default(),
+            written: Mutex::default(),
+            searched: Mutex::default(),
             cancelled: watch::Sender::new(false),
         }
     }
@@ -164,7 +161,7 @@ impl TrialGateway {
 
     /// US dollars of an answer; `None` where no price is known.
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
-        self.line.price.map(|price| price.of(usage))
+        self.line.price.as_ref().map(|price| price.of(usage))
     }
 
     /// The one choke point: comes when the request may leave, beside those in flight.
@@ -175,72 +172,32 @@ impl TrialGateway {
     /// answer is larger than what was held for it; after the first that is, requests run alone.
     /// The time limits and a cancellation end the wait.
     pub async fn admit(&self, reserve: Reserve) -> Result<Admission, AskError> {
-        self.admit_as(reserve, Purpose::Step).await
+        self.admit_as(reserve, false).await
     }
 
-    async fn admit_as(&self, reserve: Reserve, purpose: Purpose) -> Result<Admission, AskError> {
+    pub(crate) async fn admit_as(
+        &self,
+        reserve: Reserve,
+        grace: bool,
+    ) -> Result<Admission, AskError> {
         if *self.cancelled.borrow() {
             return Err(AskError::Cancelled);
         }
         let Reserve { class, input_estimate: input, max_output: output } = reserve;
         let held = |output: Option<u64>| {
             let usage = Usage { input, output: output.unwrap_or_default(), ..Usage::default() };
-            let cost_usd = self.line.price.map_or(0.0, |price| price.most(&usage));
+            let cost_usd = self.line.price.as_ref().map_or(0.0, |price| price.most(&usage));
             Need { class, input, output, cost_usd }
         };
         // In a scope of many trials a request that names no output limit would stop them all; what
         // its model can put out at all bounds it there.
         let shared = held(output.or(self.line.window));
-        let wanted = Wanted { need: held(output), shared, grace: purpose == Purpose::Grace };
+        let wanted = Wanted { need: held(output), shared, grace };
         let notice = |so_far| self.sink.waiting(Waiting::Queued(so_far));
         tokio::select! {
             biased;
             admitted = self.meter.admit(wanted, &self.line.limiters, &notice) => admitted,
             cut = self.cut(false) => Err(cut.error()),
-        }
-    }
-
-    /// Asks, again where the policy says so. Each `Ok` is one step.
-    ///
-    /// Limits on steps, tokens and cost are checked before each attempt, never during one: the first
-    /// answer that reaches a limit is delivered. The time limits cut what is in flight.
-    pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
-        self.ask_as(ask, Purpose::Step).await
-    }
-
-    /// One answer after a limit of the trial on counts: no step, counted apart. Limits on time and
-    /// limits that trials share hold as ever.
-    pub async fn grace(&self, ask: &Ask) -> Result<Answer, AskError> {
-        self.ask_as(ask, Purpose::Grace).await
-    }
-
-    async fn ask_as(&self, ask: &Ask, purpose: Purpose) -> Result<Answer, AskError> {
-        let field = self.line.endpoint.output_limit_field();
-        let body = request::body_for(&self.line.model, field, ask)?;
-        let reserve = Reserve {
-            class: match purpose {
-                Purpose::Step => RequestClass::Main,
-                Purpose::Grace => RequestClass::Side,
-            },
-            input_estimate: tokens::ceiling(body.to_string().len()),
-            max_output: request::output_limit(self.line.model.api, &body),
-        };
-        let tools = !ask.tools.is_empty();
-        let mut attempts = Attempts::default();
-        loop {
-            // Each attempt by itself: what waits before another one holds nothing.
-            self.check_halts(tools)?;
-            let admission = self.admit_as(reserve, purpose).await?;
-            // It may have waited for long.
-            self.check_halts(tools)?;
-            match self.send(admission, &attempts, ask, &body).await? {
-                Judgement::Answered(answer) => return Ok(*answer),
-                Judgement::Rejected { status, body } => {
-                    return Err(self.rejected(status, body, tools));
-                }
-                Judgement::Unusable(fault) => return Err(fault.into()),
-                Judgement::Again { trouble, .. } => self.again(&mut attempts, &trouble).await?,
-            }
         }
     }
 
@@ -294,6 +251,21 @@ impl TrialGateway {
         Asker { model, trial, answers, tools }
     }
 
+    /// The conversation of the caller within the process.
+    pub(crate) fn written(&self) -> &Mutex<Written> {
+        &self.written
+    }
+
+    /// A request without the key, for the record. A conversation grows at its end, so only what is new
+    /// is searched.
+    pub(crate) fn without_key(&self, body: &Bytes) -> Bytes {
+        let mut before = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = common_prefix(&before, body);
+        let clean = self.line.endpoint.redact_after(same, body.clone());
+        *before = if clean == *body { clean.clone() } else { Bytes::new() };
+        clean
+    }
+
     pub(crate) fn lost(&self) -> &Lost {
         &self.lost
     }
@@ -310,108 +282,6 @@ impl TrialGateway {
     pub(crate) fn responded(&self, asker: &Asker<'_>) {
         self.responsive.store(true, Ordering::Relaxed);
         self.line.halts.answered(asker);
-    }
-
-    /// One attempt: sent, judged, charged and recorded.
-    async fn send(
-        &self,
-        admission: Admission,
-        attempts: &Attempts,
-        ask: &Ask,
-        body: &Value,
-    ) -> Result<Judgement, AskError> {
-        let asker = self.asker(!ask.tools.is_empty());
-        let exchange = Exchange::default();
-        let heard = exchange.clone();
-        let flight = self.lost.flight(move || heard.is_heard());
-        let begun = Instant::now();
-        let sent = exchange.send(&self.line, body);
-        let cut = tokio::select! {
-            () = sent => None,
-            cut = self.cut(true) => Some(cut),
-        };
-        let seconds = begun.elapsed().as_secs_f64();
-        let mut judgement = match &cut {
-            // Its silence was lost time, if it was silent: the guard knows.
-            Some(cut) => {
-                drop(flight);
-                let trouble = Trouble::new(TroubleKind::Endpoint, cut.why());
-                Judgement::Again { trouble, billed: None }
-            }
-            None => {
-                let judgement = exchange.with(|seen| judge(seen, &self.line.endpoint, &asker));
-                match &judgement {
-                    Judgement::Again { trouble, .. } => flight.failed(&trouble.brief),
-                    _ => flight.landed(),
-                }
-                judgement
-            }
-        };
-        let seen = exchange.take();
-        let queued = admission.queued();
-        let usage = match &judgement {
-            Judgement::Again { trouble, .. } if judgement.is_throttled(seen.status) => {
-                admission.throttled(trouble.wish);
-                None
-            }
-            _ => self.charge(admission, &mut judgement, ask).await,
-        };
-        let error = match &judgement {
-            Judgement::Answered(_) => {
-                self.responded(&asker);
-                None
-            }
-            Judgement::Again { trouble, .. } => Some(trouble.why.clone()),
-            Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
-            Judgement::Unusable(fault) => {
-                self.unusable(seen.status, &asker, fault);
-                Some(fault.what.clone())
-            }
-        };
-        let endpoint = &self.line.endpoint;
-        let attempt = Attempt {
-            number: attempts.number(),
-            status: seen.status,
-            error: error.map(|error| endpoint.redact_text(&error)),
-            wait_seconds: attempts.pause.as_secs_f64(),
-            queued_seconds: queued.as_secs_f64(),
-            seconds,
-            request_body: endpoint.redact(seen.request),
-            response_body: endpoint.redact(seen.response.freeze()),
-            usage,
-            cost_usd: usage.and_then(|usage| self.cost(&usage)),
-        };
-        self.sink.attempt(attempt).await?;
-        match cut {
-            Some(cut) => Err(cut.error()),
-            None => Ok(judgement),
-        }
-    }
-
-    /// Charges what the attempt cost. A delivered answer gets its usage, estimated where the endpoint
-    /// gave none, and its cost.
-    async fn charge(
-        &self,
-        admission: Admission,
-        judgement: &mut Judgement,
-        ask: &Ask,
-    ) -> Option<Usage> {
-        match judgement {
-            Judgement::Answered(answer) => {
-                // A usage of nothing at all is one that was not given.
-                if answer.usage == Usage::default() {
-                    answer.usage = estimate(ask, answer).await;
-                }
-                answer.cost_usd = self.cost(&answer.usage);
-                admission.settle(&answer.usage, answer.cost_usd, true);
-                Some(answer.usage)
-            }
-            Judgement::Again { billed: Some(usage), .. } => {
-                admission.settle(usage, self.cost(usage), false);
-                Some(*usage)
-            }
-            _ => None,
-        }
     }
 
     /// Waits before the next attempt, which the wall limit and a cancellation cut.
@@ -441,12 +311,11 @@ impl TrialGateway {
     }
 }
 
-/// Local counts, off the async threads: a long conversation takes many milliseconds.
-async fn estimate(ask: &Ask, answer: &Answer) -> Usage {
-    let (ask, answer) = (ask.clone(), answer.clone());
-    let counted = tokio::task::spawn_blocking(move || {
-        (tokens::count_ask(&ask), tokens::count_answer(&answer))
-    });
-    let (input, output) = counted.await.unwrap_or_default();
-    Usage { input, output, estimated: true, ..Usage::default() }
+/// How many bytes two texts have in common at their heads.
+fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+    const PIECE: usize = 4096;
+    // Whole pieces are compared by `memcmp`, the last one byte by byte.
+    let pieces = one.chunks(PIECE).zip(other.chunks(PIECE)).take_while(|(one, other)| one == other);
+    let same = (pieces.count() * PIECE).min(one.len()).min(other.len());
+    same + one[same..].iter().zip(&other[same..]).take_while(|(one, other)| one == other).count()
 }

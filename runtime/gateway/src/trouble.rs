@@ -9,6 +9,7 @@ use crate::{
     judge::{Trouble, TroubleKind},
     rejections::{Subject, Subjects},
     trial::Attempts,
+    way::Outgoing,
     words::{quoted, said},
 };
 
@@ -87,13 +88,16 @@ impl TrialGateway {
     }
 
     /// What is made of a rejected request: the client's to deal with, or what every trial would meet.
-    pub(crate) fn rejected(&self, status: u16, body: String, tools: bool) -> AskError {
-        let asker = self.asker(tools);
+    pub(crate) fn rejected(&self, status: u16, body: String, request: &Outgoing) -> AskError {
+        let asker = self.asker(request.tools);
         let (halts, policy) = (&self.line().halts, &self.line().policy);
         let subject = match Subjects::shipped() {
-            Ok(subjects) => subjects.of(status, &body, tools, false),
+            Ok(subjects) => subjects.of(status, &body, request.tools, request.stream),
             Err(fault) => return fault.into(),
         };
+        if subject == Subject::Stream {
+            return AskError::Rejected { status, body };
+        }
         if subject == Subject::Tools && !halts.takes_tools(asker.model) {
             let fault = self.no_tools(status, &body);
             halts.halt_tools(asker.model, &fault);

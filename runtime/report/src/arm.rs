@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{ArmId, Integrity, Outcome, Spent, Verdict};
+use proctor_types::{ArmId, Integrity, Outcome, Spent, TokenClasses, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -115,6 +115,9 @@ pub struct Tokens {
     /// Input that no cache served.
     #[serde(default)]
     pub uncached_input: Count,
+    /// Totals of the five disjoint classes; null where no endpoint tells the class apart.
+    #[serde(default)]
+    pub classes: TokenClasses,
 }
 
 /// Requests beside the main conversation. Their tokens and cost are in the arm's own counts too.
@@ -233,6 +236,10 @@ impl ArmReport {
                 output: count(|spent| spent.output_tokens),
                 cached: count(|spent| spent.cached_tokens),
                 uncached_input: count(Spent::uncached_input_tokens),
+                classes: ended.iter().fold(TokenClasses::default(), |mut sum, outcome| {
+                    sum.add(&outcome.spent.classes);
+                    sum
+                }),
             },
             usage_estimated: ended.iter().any(|outcome| outcome.spent.estimated)
                 || trials.iter().any(|trial| trial.earlier.spent.estimated),

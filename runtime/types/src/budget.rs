@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Usage;
+use crate::{TokenClasses, Usage};
 
 /// Limits of one trial. `None` means unlimited. Tokens are those of the provider's usage, or an
 /// estimate labelled so; money is US dollars; times are seconds of the host's clock.
@@ -199,6 +199,9 @@ pub struct Spent {
     pub output_tokens: u64,
     pub cached_tokens: u64,
     pub cost_usd: f64,
+    /// The same tokens by class, where endpoints tell them apart.
+    #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
+    pub classes: TokenClasses,
     /// Some of the tokens are local counts: an endpoint gave no usage.
     #[serde(default)]
     pub estimated: bool,
@@ -239,6 +242,7 @@ impl Spent {
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
         self.cached_tokens += other.cached_tokens;
+        self.classes.add(&other.classes);
         self.cost_usd += other.cost_usd;
         self.estimated |= other.estimated;
         self.side_requests += other.side_requests;
@@ -274,6 +278,7 @@ impl Spent {
         self.input_tokens += usage.input;
         self.output_tokens += usage.output;
         self.cached_tokens += usage.cached;
+        self.classes.add(&usage.classes);
         self.estimated |= usage.estimated;
         self.cost_usd += cost_usd.unwrap_or_default();
         self.unpriced |= cost_usd.is_none();

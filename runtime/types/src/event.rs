@@ -64,6 +64,12 @@ pub enum Event {
         /// Then in the queue for the endpoint's rate limits and for limits that trials share.
         #[serde(default)]
         queued_seconds: f64,
+        /// From the request to the last byte of the response.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seconds: Option<f64>,
+        /// From the request to the first byte of the response's body. Absent: none came.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first_byte_seconds: Option<f64>,
         /// What it was charged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<crate::Usage>,
@@ -98,6 +104,9 @@ pub enum Event {
         /// What translation could not carry over, and what policy withheld.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         losses: Vec<Loss>,
+        /// A whole answer that is no step: of a side request, or one that nobody took.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Box<Answer>>,
         usage: Option<Usage>,
         cost_usd: Option<f64>,
         seconds: f64,

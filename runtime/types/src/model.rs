@@ -95,7 +95,8 @@ pub enum LossKind {
     Withheld,
 }
 
-/// Tokens of one answer. `cached` is a part of `input`, `reasoning` a part of `output`.
+/// Tokens of one answer. `cached` is a part of `input`, `reasoning` a part of `output`: sums of the
+/// classes below, which are disjoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub input: u64,
@@ -107,33 +108,213 @@ pub struct Usage {
     /// The endpoint gave no usage; these are local counts.
     #[serde(default)]
     pub estimated: bool,
+    #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
+    pub classes: TokenClasses,
 }
 
-/// Prices of one model in US dollars per million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Tokens by what they cost, each counted once. Absent: the endpoint does not tell the class apart, and
+/// its tokens are in `fresh_input` or `output_visible`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TokenClasses {
+    pub fresh_input: Option<u64>,
+    pub cache_read: Option<u64>,
+    pub cache_write: Option<u64>,
+    pub output_visible: Option<u64>,
+    pub reasoning: Option<u64>,
+}
+
+impl TokenClasses {
+    pub fn is_untold(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds another answer's. A class that no answer told stays absent.
+    pub fn add(&mut self, other: &Self) {
+        let sum = |one: &mut Option<u64>, other: Option<u64>| {
+            if let Some(more) = other {
+                *one = Some(one.unwrap_or_default() + more);
+            }
+        };
+        sum(&mut self.fresh_input, other.fresh_input);
+        sum(&mut self.cache_read, other.cache_read);
+        sum(&mut self.cache_write, other.cache_write);
+        sum(&mut self.output_visible, other.output_visible);
+        sum(&mut self.reasoning, other.reasoning);
+    }
+}
+
+impl Usage {
+    /// What an endpoint tells: all input and all output, and the parts of them that it tells apart.
+    pub fn told(
+        (input, output): (u64, u64),
+        (cache_read, cache_write): (Option<u64>, Option<u64>),
+        reasoning: Option<u64>,
+    ) -> Self {
+        // A part is never more than the whole, whatever an endpoint says.
+        let cache_read = cache_read.map(|read| read.min(input));
+        let cached = cache_read.unwrap_or_default();
+        let cache_write = cache_write.map(|written| written.min(input - cached));
+        let reasoning = reasoning.map(|thought| thought.min(output));
+        let classes = TokenClasses {
+            fresh_input: Some(input - cached - cache_write.unwrap_or_default()),
+            cache_read,
+            cache_write,
+            output_visible: Some(output - reasoning.unwrap_or_default()),
+            reasoning,
+        };
+        let reasoning = reasoning.unwrap_or_default();
+        Self { input, output, cached, reasoning, estimated: false, classes }
+    }
+
+    /// Nothing at all: an endpoint that says so has not counted.
+    pub fn is_nothing(&self) -> bool {
+        (self.input, self.output) == (0, 0)
+    }
+}
+
+/// Prices of one model in US dollars per million tokens, one for each class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     pub input: f64,
     pub output: f64,
-    /// Absent: cached tokens cost what input costs.
+    /// Of tokens read from a cache. Absent: what input costs, as for the one below.
     #[serde(default)]
     pub cached: Option<f64>,
+    /// Of tokens written to a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
+    /// Of tokens of reasoning. Absent: what output costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<f64>,
+    /// What a large request costs instead: the tier with the highest `above` that its input exceeds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<PriceTier>,
+}
+
+/// Prices of requests with more input than this. What is absent costs what it does below the tier.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceTier {
+    /// Tokens of input, cached ones included.
+    pub above: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<f64>,
+}
+
+/// The five prices that hold for one request.
+struct Rates {
+    input: f64,
+    cache_read: f64,
+    cache_write: f64,
+    output: f64,
+    reasoning: f64,
 }
 
 impl Price {
-    /// US dollars.
+    /// A model that tells no classes apart.
+    pub fn flat(input: f64, output: f64, cached: Option<f64>) -> Self {
+        Self { input, output, cached, cache_write: None, reasoning: None, tiers: Vec::new() }
+    }
+
+    fn rates(&self, tier: Option<&PriceTier>) -> Rates {
+        let of =
+            |above: Option<f64>, below: Option<f64>, else_: f64| above.or(below).unwrap_or(else_);
+        let input = of(tier.and_then(|tier| tier.input), None, self.input);
+        let output = of(tier.and_then(|tier| tier.output), None, self.output);
+        Rates {
+            input,
+            cache_read: of(tier.and_then(|tier| tier.cached), self.cached, input),
+            cache_write: of(tier.and_then(|tier| tier.cache_write), self.cache_write, input),
+            output,
+            reasoning: of(tier.and_then(|tier| tier.reasoning), self.reasoning, output),
+        }
+    }
+
+    /// US dollars of one request. Tiers are of a request: a sum of several has no price.
     pub fn of(&self, usage: &Usage) -> f64 {
-        let fresh = usage.input.saturating_sub(usage.cached) as f64;
-        let cached = usage.cached as f64;
-        (fresh * self.input
-            + cached * self.cached.unwrap_or(self.input)
-            + usage.output as f64 * self.output)
+        let tier = self.tiers.iter().filter(|tier| usage.input > tier.above);
+        let rates = self.rates(tier.max_by_key(|tier| tier.above));
+        let written = usage.classes.cache_write.unwrap_or_default();
+        let fresh = usage.input.saturating_sub(usage.cached).saturating_sub(written);
+        let visible = usage.output.saturating_sub(usage.reasoning);
+        (fresh as f64 * rates.input
+            + usage.cached as f64 * rates.cache_read
+            + written as f64 * rates.cache_write
+            + visible as f64 * rates.output
+            + usage.reasoning as f64 * rates.reasoning)
             / 1e6
     }
 
-    /// US dollars, should none or all of the input come from a cache, whichever is dearer.
+    /// US dollars, should every token be of the dearest class of the dearest tier that so many reach.
     pub fn most(&self, usage: &Usage) -> f64 {
-        let cached = Usage { cached: usage.input, ..*usage };
-        self.of(&Usage { cached: 0, ..*usage }).max(self.of(&cached))
+        let tiers = self.tiers.iter().filter(|tier| usage.input > tier.above).map(Some);
+        let dearest = tiers.chain([None]).map(|tier| {
+            let rates = self.rates(tier);
+            let input = rates.input.max(rates.cache_read).max(rates.cache_write);
+            let output = rates.output.max(rates.reasoning);
+            (usage.input as f64 * input + usage.output as f64 * output) / 1e6
+        });
+        dearest.fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Price, PriceTier, TokenClasses, Usage};
+
+    #[test]
+    fn classes_are_disjoint_and_add_up_to_the_sums() {
+        let usage = Usage::told((100, 50), (Some(60), Some(30)), Some(20));
+        let classes = TokenClasses {
+            fresh_input: Some(10),
+            cache_read: Some(60),
+            cache_write: Some(30),
+            output_visible: Some(30),
+            reasoning: Some(20),
+        };
+        assert_eq!((usage.classes, usage.cached, usage.reasoning), (classes, 60, 20));
+        // Parts that are larger than their whole are cut, and what is not told is not zero.
+        let odd = Usage::told((10, 5), (Some(99), None), Some(9)).classes;
+        assert_eq!((odd.fresh_input, odd.cache_read, odd.cache_write), (Some(0), Some(10), None));
+        assert_eq!((odd.output_visible, odd.reasoning), (Some(0), Some(5)));
+    }
+
+    #[test]
+    fn each_class_has_its_price_and_each_request_its_tier() {
+        let tier = PriceTier {
+            above: 200,
+            input: Some(4.0),
+            output: None,
+            cached: Some(0.4),
+            cache_write: None,
+            reasoning: None,
+        };
+        let price = Price {
+            cached: Some(0.1),
+            cache_write: Some(1.25),
+            reasoning: Some(3.0),
+            tiers: vec![tier],
+            ..Price::flat(1.0, 2.0, None)
+        };
+        let small = Usage::told((100, 50), (Some(60), Some(30)), Some(20));
+        let cost = 10.0 * 1.0 + 60.0 * 0.1 + 30.0 * 1.25 + 30.0 * 2.0 + 20.0 * 3.0;
+        assert!((price.of(&small) * 1e6 - cost).abs() < 1e-9);
+        let large = Usage::told((201, 50), (Some(60), None), None);
+        let cost = 141.0 * 4.0 + 60.0 * 0.4 + 50.0 * 2.0;
+        assert!((price.of(&large) * 1e6 - cost).abs() < 1e-9);
+        // Two small requests never reach the tier of their sum.
+        let twice = Usage::told((200, 0), (None, None), None);
+        assert!((price.of(&twice) * 1e6 - 200.0).abs() < 1e-9);
+        assert!(price.most(&large) >= price.of(&large));
     }
 }

@@ -20,7 +20,7 @@ pub(crate) trait Reader: Send {
 }
 
 /// Writes a stream of one format, event by event.
-pub(crate) trait Writer: Send {
+pub(crate) trait Writer: Send + Sync {
     fn write(&mut self, delta: &Delta, out: &mut String);
 
     /// The events that close an answer. `usage` is the truth, or our own count.
@@ -56,9 +56,10 @@ pub(crate) fn request_for(
 }
 
 /// Reads an answer that was not streamed.
-pub(crate) fn read_whole(api: Api, body: &Value) -> Result<Vec<Delta>, String> {
+/// `step` names calls that came without an id.
+pub(crate) fn read_whole(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     match api {
-        Api::Chat => chat::read_whole(body),
+        Api::Chat => chat::read_whole(body, step),
         Api::Responses => responses::read_whole(body),
         Api::Messages => messages::read_whole(body),
         Api::Gemini => gemini::read_whole(body),
@@ -118,4 +119,72 @@ pub(crate) fn output_limit(api: Api, body: &Map<String, Value>) -> Option<u64> {
         Api::Gemini => return body.get("generationConfig")?["maxOutputTokens"].as_u64(),
     };
     names.iter().find_map(|name| body.get(*name)?.as_u64())
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Api, TokenClasses};
+    use serde_json::{Value, json};
+
+    use super::usage;
+
+    /// Fresh input, cache read, cache write, visible output, reasoning; then the sums of today.
+    fn told(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
+        let usage = usage(api, &body).expect("a usage");
+        let TokenClasses { fresh_input, cache_read, cache_write, output_visible, reasoning } =
+            usage.classes;
+        (
+            [fresh_input, cache_read, cache_write, output_visible, reasoning],
+            [usage.input, usage.output, usage.cached, usage.reasoning],
+        )
+    }
+
+    #[test]
+    fn chat_tells_five_classes() {
+        let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
+            "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+            "completion_tokens_details": {"reasoning_tokens": 20}}});
+        let classes = [Some(10), Some(60), Some(30), Some(30), Some(20)];
+        assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 60, 20]));
+        // Other vendors' names, and an endpoint that tells the sums alone.
+        let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
+            "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
+        let classes = [Some(10), Some(60), Some(30), Some(50), None];
+        assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 60, 0]));
+        let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50}});
+        let classes = [Some(100), None, None, Some(50), None];
+        assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 0, 0]));
+        // Reasoning beside the completion, as the total shows.
+        let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
+            "total_tokens": 170, "completion_tokens_details": {"reasoning_tokens": 20}}});
+        let classes = [Some(100), None, None, Some(50), Some(20)];
+        assert_eq!(told(Api::Chat, usage), (classes, [100, 70, 0, 20]));
+    }
+
+    #[test]
+    fn responses_tell_four_classes_and_a_write_where_it_is_told() {
+        let mut usage = json!({"usage": {"input_tokens": 100, "output_tokens": 50,
+            "input_tokens_details": {"cached_tokens": 60},
+            "output_tokens_details": {"reasoning_tokens": 20}}});
+        let classes = [Some(40), Some(60), None, Some(30), Some(20)];
+        assert_eq!(told(Api::Responses, usage.clone()), (classes, [100, 50, 60, 20]));
+        usage["usage"]["input_tokens_details"]["cache_write_tokens"] = 30.into();
+        assert_eq!(told(Api::Responses, usage).0[2], Some(30));
+    }
+
+    #[test]
+    fn messages_tell_what_a_cache_took_beside_the_input_and_no_reasoning() {
+        let usage = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
+            "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
+        let classes = [Some(10), Some(60), Some(30), Some(50), None];
+        assert_eq!(told(Api::Messages, usage), (classes, [100, 50, 60, 0]));
+    }
+
+    #[test]
+    fn gemini_tells_thoughts_beside_the_answer_and_no_write() {
+        let usage = json!({"usageMetadata": {"promptTokenCount": 90, "toolUsePromptTokenCount": 10,
+            "cachedContentTokenCount": 60, "candidatesTokenCount": 30, "thoughtsTokenCount": 20}});
+        let classes = [Some(40), Some(60), None, Some(30), Some(20)];
+        assert_eq!(told(Api::Gemini, usage), (classes, [100, 50, 60, 20]));
+    }
 }

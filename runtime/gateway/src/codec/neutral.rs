@@ -107,6 +107,11 @@ pub enum Delta {
         index: usize,
         text: String,
     },
+    /// A field of the vendor's own, or a piece of one.
+    Extra {
+        field: String,
+        value: Value,
+    },
     Stopped(Stop),
     /// The last one counts: some endpoints count up as they go.
     Usage(Usage),
@@ -142,6 +147,8 @@ pub struct Whole {
     pub id: String,
     pub model: String,
     pub items: Vec<Item>,
+    /// The vendor's own fields, to be sent back as they came.
+    pub extra: Map<String, Value>,
     /// Absent: the answer has not ended.
     pub stop: Option<Stop>,
     pub usage: Option<Usage>,
@@ -197,6 +204,12 @@ impl Whole {
                     call.arguments.push_str(&text);
                 }
             }
+            Delta::Extra { field, value } => match (self.extra.get_mut(&field), value) {
+                // A field that comes in pieces: texts and lists go on, all else is said anew.
+                (Some(Value::String(before)), Value::String(more)) => before.push_str(&more),
+                (Some(Value::Array(before)), Value::Array(more)) => before.extend(more),
+                (_, value) => drop(self.extra.insert(field, value)),
+            },
             Delta::Stopped(stop) => self.stop = Some(stop),
             Delta::Usage(usage) => self.usage = Some(usage),
         }
@@ -215,23 +228,36 @@ impl Whole {
         if stop == Stop::End && self.calls().next().is_some() { Stop::Calls } else { stop }
     }
 
-    /// The answer as the record keeps it, with a usage of nothing where none came.
+    /// The answer as the record keeps it and a scaffold is given it, with a usage of nothing where none
+    /// came. What other formats say in items of their own goes into the fields that chat endpoints use.
     pub(crate) fn answer(&self) -> Answer {
-        let (mut content, mut reasoning, mut refused) = (String::new(), String::new(), false);
+        let (mut content, mut reasoning, mut refusal) =
+            (String::new(), String::new(), String::new());
+        let mut details = Vec::new();
         for item in &self.items {
             match item {
                 Item::Text(text) => content.push_str(text),
-                Item::Reasoning(thought) => reasoning.push_str(&thought.text),
-                Item::Refusal(text) => {
-                    refused = true;
-                    content.push_str(text);
+                Item::Reasoning(thought) => {
+                    reasoning.push_str(&thought.text);
+                    let signature = thought.signature.as_deref();
+                    let text = Some(thought.text.as_str());
+                    details.extend(signature.map(|one| super::chat::detail(text, one)));
                 }
+                Item::Refusal(text) => refusal.push_str(text),
                 Item::Call(_) => {}
             }
         }
-        let mut extra = Map::new();
-        if !reasoning.is_empty() {
+        let mut extra = self.extra.clone();
+        let named = ["reasoning_content", "reasoning"].iter().any(|name| extra.contains_key(*name));
+        if !reasoning.is_empty() && !named {
             extra.insert("reasoning_content".into(), reasoning.into());
+        }
+        if !details.is_empty() && !extra.contains_key("reasoning_details") {
+            extra.insert("reasoning_details".into(), details.into());
+        }
+        let mut refused = !refusal.is_empty();
+        if refused {
+            extra.insert("refusal".into(), refusal.into());
         }
         let ending = self.ending();
         refused |= matches!(ending, Stop::Filter | Stop::Refusal);

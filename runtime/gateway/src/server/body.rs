@@ -11,18 +11,18 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum Payload {
     Whole(Option<Bytes>),
     Stream(mpsc::Receiver<Bytes>),
 }
 
-impl Reply {
+impl Payload {
     pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::Whole(Some(bytes.into()))
     }
 }
 
-impl Body for Reply {
+impl Body for Payload {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,22 +1,20 @@
-//! One request of a client, from its bytes to its end.
+//! One request of a client, from its bytes to a request that leaves.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use proctor_types::{Answer, Api, RequestClass, Usage};
+use proctor_types::{Answer, Api, RequestClass};
 use serde_json::{Map, Value};
 
-use super::{client::Client, listen::Shared, refusal::Refusal, route::Named, send::Sent, withhold};
-use crate::{
-    AskError, RequestFacts, Reserve, Served,
-    codec::{self, Losses, Part, Role},
-    tokens,
-    trial::Attempts,
+use super::{
+    client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::Named, withhold,
 };
-
-/// No status of HTTP's: what the record says where nobody was there to be told one.
-pub(super) const GONE: u16 = 499;
+use crate::{
+    AskError, RequestFacts,
+    codec::{self, Losses, Part, Role},
+    way::{End, Failure, Outgoing},
+};
 
 pub(super) struct Call {
     pub shared: Arc<Shared>,
@@ -28,91 +26,83 @@ pub(super) struct Call {
     pub named: Option<Named>,
     pub stream: bool,
     pub body: Bytes,
-    pub client: Client,
-}
-
-/// A request as it leaves.
-#[derive(Default)]
-pub(super) struct Outgoing {
     pub class: RequestClass,
-    /// The client's request, without what is withheld.
-    pub asked: Map<String, Value>,
-    pub body: Bytes,
-    /// The client did not ask for usage, and the endpoint was.
-    pub hides_usage: bool,
-    pub max_output: Option<u64>,
-    /// It offers tools.
-    pub tools: bool,
     pub losses: Losses,
-}
-
-/// How a request came to its end, for the record.
-#[derive(Default)]
-pub(super) struct End {
-    pub status: u16,
-    pub error: Option<String>,
-    pub response: Bytes,
-    pub answer: Option<Answer>,
-    pub delivered: bool,
-    pub usage: Option<Usage>,
-    pub cost_usd: Option<f64>,
+    pub connection: Connection,
+    pub reply: Reply,
 }
 
 impl Call {
     pub(super) async fn run(mut self) {
-        let mut outgoing = match self.prepare() {
+        let outgoing = match self.prepare() {
             Ok(outgoing) => outgoing,
-            Err(refusal) => return self.refuse(&Outgoing::default(), &refusal).await,
+            Err(refusal) => return self.refuse(&refusal).await,
         };
-        if let Err(error) = self.drive(&mut outgoing).await {
-            let ends = !matches!(error, AskError::Rejected { .. });
-            // A side request may be refused before the trial is over, but never at a limit that the
-            // main conversation has not met too.
-            if ends {
-                self.shared.stop(&error);
-            }
-            let mut refusal = Refusal::of(&error);
-            if let AskError::Rejected { body, .. } = &error
-                && self.api == self.shared.trial.line().model.api
-            {
-                refusal = refusal.exactly(body);
-            }
-            self.refuse(&outgoing, &refusal).await;
-        }
-    }
-
-    /// Asks the model until an attempt brings an answer.
-    async fn drive(&mut self, outgoing: &mut Outgoing) -> Result<(), AskError> {
+        self.class = outgoing.class;
         let trial = Arc::clone(&self.shared.trial);
-        let reserve = Reserve {
-            class: outgoing.class,
-            input_estimate: tokens::ceiling(outgoing.body.len()),
-            max_output: outgoing.max_output,
+        let failure = match trial.serve(&outgoing, &mut self).await {
+            Ok(Answer { .. }) => return,
+            Err(failure) => failure,
         };
-        let mut attempts = Attempts::default();
-        loop {
-            trial.check_halts(outgoing.tools)?;
-            let admission = self.client.wait_for(trial.admit(reserve)).await?;
-            trial.check_halts(outgoing.tools)?;
-            match self.send(outgoing, admission, &attempts).await? {
-                Sent::Served => return Ok(()),
-                Sent::Again(trouble) => {
-                    // Nobody waits for another attempt, and none is paid for.
-                    if self.client.gone() {
-                        let why = trouble.why;
-                        let error = Some(format!("the client went away; before that: {why}"));
-                        let end = End { status: GONE, error, ..End::default() };
-                        return self.record(outgoing, end).await;
-                    }
-                    let again = trial.again(&mut attempts, &trouble);
-                    self.client.wait_for(again).await?;
+        match failure {
+            Failure::Refused(error) => {
+                self.ends_with(&error);
+                let mut refusal = Refusal::of(&error);
+                if let AskError::Rejected { body, .. } = &error
+                    && self.api == trial.line().model.api
+                {
+                    refusal = refusal.exactly(body);
                 }
+                self.refuse(&refusal).await;
+            }
+            Failure::Gone { why } => {
+                let error = Some(format!("the client went away; before that: {why}"));
+                self.keep(End { error, ..End::default() }).await;
+            }
+            Failure::BrokenOff { why, cut, charged } => {
+                let refusal = match &cut {
+                    Some(cut) => {
+                        self.ends_with(cut);
+                        Refusal::of(cut)
+                    }
+                    None => Refusal::bad(why.clone()),
+                };
+                let (usage, cost_usd, spread) = (charged.usage, charged.cost_usd, charged.spread);
+                let end = End { error: Some(why), usage, cost_usd, spread, ..End::default() };
+                self.keep(end).await;
+                self.connection.refuse(&refusal).await;
+                self.connection.close();
             }
         }
     }
 
-    fn prepare(&self) -> Result<Outgoing, Refusal> {
-        let shared = &self.shared;
+    /// A side request may be refused before the trial is over, but never at a limit that the main
+    /// conversation has not met too.
+    fn ends_with(&self, error: &AskError) {
+        if !matches!(error, AskError::Rejected { .. }) {
+            self.shared.stop(error);
+        }
+    }
+
+    /// Records the end. No record, no result: an error ends the trial.
+    async fn keep(&mut self, end: End<'_>) -> Option<Refusal> {
+        let trial = Arc::clone(&self.shared.trial);
+        let fault = self.record_end(&trial, end).await.err()?;
+        let error = AskError::Fault(fault);
+        self.shared.stop(&error);
+        Some(Refusal::of(&error))
+    }
+
+    /// Refuses, for the record first.
+    async fn refuse(&mut self, refusal: &Refusal) {
+        self.reply.refused(refusal.status.as_u16(), refusal.text(self.api));
+        let end = End { error: Some(refusal.message.clone()), ..End::default() };
+        let worse = self.keep(end).await;
+        self.connection.refuse(worse.as_ref().unwrap_or(refusal)).await;
+    }
+
+    fn prepare(&mut self) -> Result<Outgoing, Refusal> {
+        let shared = Arc::clone(&self.shared);
         let (model, endpoint) = {
             let line = shared.trial.line();
             (&line.model, &line.endpoint)
@@ -174,7 +164,12 @@ impl Call {
         asked.retain(|field, _| {
             !["messages", "input", "contents", "system"].contains(&field.as_str())
         });
-        Ok(Outgoing { class, asked, body, hides_usage, max_output, tools, losses })
+        self.reply.answers(asked, hides_usage);
+        self.losses = losses;
+        let headers =
+            if translated { HeaderMap::new() } else { shared.policy.to_endpoint(&self.headers) };
+        let stream = self.stream;
+        Ok(Outgoing { class, grace: false, body, stream, headers, max_output, tools })
     }
 
     fn classify(&self, request: &codec::Request) -> RequestClass {
@@ -190,50 +185,6 @@ impl Call {
             system: &system.collect::<Vec<_>>().join("\n"),
             tools: !request.tools.is_empty(),
             max_tokens: request.max_output,
-        })
-    }
-
-    /// Refuses, for the record first.
-    async fn refuse(&mut self, outgoing: &Outgoing, refusal: &Refusal) {
-        let end = End {
-            status: refusal.status.as_u16(),
-            error: Some(refusal.message.clone()),
-            response: refusal.text(self.api).into(),
-            ..End::default()
-        };
-        let refusal = match self.record(outgoing, end).await {
-            Ok(()) => refusal.clone(),
-            Err(error) => Refusal::of(&error),
-        };
-        self.client.refuse(&refusal).await;
-    }
-
-    /// Keeps the request with its end. No record, no result: an error ends the trial.
-    pub(super) async fn record(&self, outgoing: &Outgoing, end: End) -> Result<(), AskError> {
-        let line = self.shared.trial.line();
-        let served = Served {
-            number: self.number,
-            client: self.api,
-            upstream: line.model.api,
-            path: self.path.clone(),
-            class: outgoing.class,
-            streamed: self.stream,
-            status: end.status,
-            error: end.error.map(|error| line.endpoint.redact_text(&error)),
-            request: line.endpoint.redact(self.body.clone()),
-            response: end.response,
-            losses: outgoing.losses.clone().into_vec(),
-            answer: end.answer,
-            delivered: end.delivered,
-            usage: end.usage,
-            cost_usd: end.cost_usd,
-            seconds: self.client.seconds(),
-            first_byte_seconds: self.client.first_byte,
-        };
-        self.shared.trial.sink().served(served).await.map_err(|fault| {
-            let error = AskError::Fault(fault);
-            self.shared.stop(&error);
-            error
         })
     }
 }

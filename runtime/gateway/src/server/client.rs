@@ -10,15 +10,15 @@ use tokio::{
     time::Instant,
 };
 
-use super::{body::Reply, refusal::Refusal};
+use super::{body::Payload, refusal::Refusal};
 
 /// Pieces that wait for a slow client before the endpoint is slowed down too.
 const PIECES: usize = 32;
 
-pub(super) struct Client {
+pub(super) struct Connection {
     api: Api,
     stream: bool,
-    head: Option<oneshot::Sender<Response<Reply>>>,
+    head: Option<oneshot::Sender<Response<Payload>>>,
     pieces: Option<mpsc::Sender<Bytes>>,
     /// When a stream's head goes out whatever comes.
     deadline: Instant,
@@ -27,11 +27,11 @@ pub(super) struct Client {
     pub first_byte: Option<f64>,
 }
 
-impl Client {
+impl Connection {
     pub(super) fn new(
         api: Api,
         stream: bool,
-        head: oneshot::Sender<Response<Reply>>,
+        head: oneshot::Sender<Response<Payload>>,
         patience: Duration,
     ) -> Self {
         let begun = Instant::now();
@@ -75,7 +75,7 @@ impl Client {
     pub(super) fn open(&mut self, headers: &HeaderMap) {
         let Some(head) = self.head.take() else { return };
         let (pieces, body) = mpsc::channel(PIECES);
-        let mut response = Response::new(Reply::Stream(body));
+        let mut response = Response::new(Payload::Stream(body));
         response.headers_mut().extend(headers.clone());
         response.headers_mut().insert(header::CONTENT_TYPE, EVENTS);
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -101,7 +101,7 @@ impl Client {
 
     /// A whole answer. `false`: nobody was there to take it.
     pub(super) fn whole(&mut self, status: StatusCode, headers: &HeaderMap, body: Bytes) -> bool {
-        let mut response = Response::new(Reply::whole(body));
+        let mut response = Response::new(Payload::whole(body));
         *response.status_mut() = status;
         response.headers_mut().extend(headers.clone());
         response.headers_mut().entry(header::CONTENT_TYPE).or_insert(JSON);

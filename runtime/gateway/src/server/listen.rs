@@ -14,7 +14,7 @@ use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use proctor_types::{Api, Fault};
+use proctor_types::{Api, Fault, RequestClass};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -23,9 +23,9 @@ use tokio::{
 };
 
 use super::{
-    body::Reply,
+    body::Payload,
     call::Call,
-    client::Client,
+    client::Connection,
     local,
     policy::ServerPolicy,
     refusal::Refusal,
@@ -198,7 +198,7 @@ impl Drop for OnItsWay {
 async fn respond(
     shared: Arc<Shared>,
     request: Request<Incoming>,
-) -> Result<Response<Reply>, AskError> {
+) -> Result<Response<Payload>, AskError> {
     let (head, body) = request.into_parts();
     let anthropic =
         head.headers.contains_key("anthropic-version") || head.headers.contains_key("x-api-key");
@@ -248,7 +248,7 @@ async fn respond(
         None => asks_for_stream(&body),
     };
     let (answer, answered) = oneshot::channel();
-    let client = Client::new(api, stream, answer, shared.policy.patience());
+    let connection = Connection::new(api, stream, answer, shared.policy.patience());
     let call = Call {
         number: shared.numbers.fetch_add(1, Ordering::Relaxed) + 1,
         shared,
@@ -258,7 +258,10 @@ async fn respond(
         named,
         stream,
         body,
-        client,
+        class: RequestClass::default(),
+        losses: crate::codec::Losses::default(),
+        connection,
+        reply: super::reply::Reply::default(),
     };
     // A task of its own: where the client goes away, what was asked is still to be paid and kept.
     tokio::spawn(async move {
@@ -278,12 +281,12 @@ fn asks_for_stream(body: &[u8]) -> bool {
     serde_json::from_slice::<Asked>(body).is_ok_and(|asked| asked.stream == Some(true))
 }
 
-fn refused(api: Api, refusal: &Refusal) -> Response<Reply> {
+fn refused(api: Api, refusal: &Refusal) -> Response<Payload> {
     json(refusal.status, &refusal.body(api))
 }
 
-fn json(status: StatusCode, body: &serde_json::Value) -> Response<Reply> {
-    let mut response = Response::new(Reply::whole(body.to_string()));
+fn json(status: StatusCode, body: &serde_json::Value) -> Response<Payload> {
+    let mut response = Response::new(Payload::whole(body.to_string()));
     *response.status_mut() = status;
     let json = http::HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);

@@ -1,12 +1,12 @@
 //! The gateway over HTTP: what a scaffold inside a sandbox, or a client on the host, talks to.
 //!
 //! ```text
-//! connection ─ server ─ route ─ token ─┬─ local answers: model lists, token counts
-//!                                      └─ call ─ withhold ─ codec ─ admit ─ go ─ relay ─ client
+//! connection ─ listen ─ route ─ token ─┬─ local answers: model lists, token counts
+//!                                      └─ call ─ withhold ─ codec ─ TrialGateway::serve ─ reply
 //! ```
 //!
-//! A [`GatewayServer`] serves one trial. Every request that reaches a model is admitted by the trial's meter
-//! before it leaves and settled after; nothing else sends requests.
+//! A [`GatewayServer`] serves one trial. Every request that reaches a model goes the one way of `TrialGateway::serve`;
+//! nothing here sends requests.
 
 mod body;
 mod call;
@@ -14,13 +14,10 @@ mod client;
 mod listen;
 mod local;
 mod policy;
-mod record;
 mod refusal;
-mod relay;
+mod reply;
 mod route;
-mod send;
 mod token;
 mod withhold;
 
 pub use listen::{GatewayServer, Listening};
-pub use record::Served;

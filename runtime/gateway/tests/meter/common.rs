@@ -4,16 +4,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use proctor_gateway::{
-    AskError, Attempt, ExchangeSink, Gateway, Meter, PriceTable, Reserve, SharedMeter, TrialGateway,
+    AskError, ExchangeSink, Gateway, Meter, PriceTable, Reserve, SharedMeter, TrialGateway,
 };
-use proctor_types::{Budget, Fault, ModelSpec, RequestClass, Usage};
+use proctor_types::{Budget, Event, Fault, ModelSpec, RequestClass, Usage};
 use serde_json::json;
 
 struct Nowhere;
 
 #[async_trait]
 impl ExchangeSink for Nowhere {
-    async fn attempt(&self, _: Attempt) -> Result<(), Fault> {
+    async fn body(&self, _: &[u8]) -> Result<String, Fault> {
+        Ok(String::new())
+    }
+
+    async fn event(&self, _: u64, _: Event) -> Result<(), Fault> {
         Ok(())
     }
 }
@@ -94,8 +98,12 @@ pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Op
         log.seen(|seen| seen.flying -= 1);
         let cost = trial.cost(&request.usage);
         match request.end {
-            End::Delivered => admission.settle(&request.usage, cost, true),
-            End::Billed => admission.settle(&request.usage, cost, false),
+            End::Delivered => {
+                admission.settle(&request.usage, cost, true);
+            }
+            End::Billed => {
+                admission.settle(&request.usage, cost, false);
+            }
             End::Dropped => drop(admission),
         }
     }

@@ -81,7 +81,9 @@ async fn parameters_and_vendor_fields_reach_the_endpoint() {
     let sent = &bench.server.requests()[0].body;
     assert_eq!((&sent["max_tokens"], &sent["temperature"]), (&json!(64), &json!(0.7)));
     assert_eq!(sent["provider"], json!({"order": ["a"]}));
-    assert_eq!(sent.get("stream"), None);
+    // A stream shows its progress, and its usage has to be asked for.
+    assert_eq!(sent["stream"], true);
+    assert_eq!(sent["stream_options"], json!({"include_usage": true}));
 }
 
 #[tokio::test]

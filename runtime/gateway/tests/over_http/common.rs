@@ -5,11 +5,10 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use fake_llm::{FakeLlm, Script};
-use proctor_gateway::{
-    Attempt, ExchangeSink, Gateway, PriceTable, RetryPolicy, Served, TrialGateway,
-};
-use proctor_types::{Ask, Budget, Fault, Message, ModelSpec};
+use proctor_gateway::{ExchangeSink, Gateway, PriceTable, RetryPolicy, TrialGateway};
+use proctor_types::{Answer, Api, Ask, Budget, Event, Fault, Loss, Message, ModelSpec, Usage};
 
 pub const KEY: &str = "sk-test-0123456789";
 /// In the variable SHORT_KEY: it goes into one piece of a scripted stream.
@@ -17,25 +16,137 @@ pub const SHORT_KEY: &str = "k3y-4711";
 
 const PRICES: &str = "[models.priced]\ninput = 1000.0\noutput = 2000.0\ncached = 500.0\n";
 
+/// One attempt, as events and bodies tell it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    pub number: u32,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub wait_seconds: f64,
+    pub queued_seconds: f64,
+    pub seconds: f64,
+    pub first_byte_seconds: Option<f64>,
+    pub request_body: Bytes,
+    pub response_body: Bytes,
+    pub usage: Option<Usage>,
+    pub cost_usd: Option<f64>,
+}
+
+/// One request of a client of the HTTP server, as events and bodies tell it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Served {
+    pub client: Api,
+    pub upstream: Api,
+    pub status: u16,
+    pub request: Bytes,
+    pub response: Bytes,
+    pub losses: Vec<Loss>,
+    pub answer: Option<Answer>,
+    pub delivered: bool,
+    pub cost_usd: Option<f64>,
+}
+
+/// Keeps what the gateway records. A body's hash is its place.
 #[derive(Default)]
-pub struct Kept(Mutex<Vec<Attempt>>, Mutex<Vec<Served>>);
+pub struct Kept {
+    bodies: Mutex<Vec<Bytes>>,
+    events: Mutex<Vec<(u64, Event)>>,
+}
 
 #[async_trait]
 impl ExchangeSink for Kept {
-    async fn attempt(&self, attempt: Attempt) -> Result<(), Fault> {
-        self.0.lock().expect("no panic in a sink").push(attempt);
-        Ok(())
+    async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+        let mut bodies = self.bodies.lock().expect("no panic in a sink");
+        bodies.push(Bytes::copy_from_slice(bytes));
+        Ok((bodies.len() - 1).to_string())
     }
 
-    async fn served(&self, served: Served) -> Result<(), Fault> {
-        self.1.lock().expect("no panic in a sink").push(served);
+    async fn event(&self, step: u64, event: Event) -> Result<(), Fault> {
+        self.events.lock().expect("no panic in a sink").push((step, event));
         Ok(())
     }
 }
 
 impl Kept {
+    fn bytes(&self, hash: Option<&String>) -> Bytes {
+        let bodies = self.bodies.lock().expect("no panic in a sink");
+        hash.map(|place| bodies[place.parse::<usize>().expect("a place")].clone())
+            .unwrap_or_default()
+    }
+
+    pub fn events(&self) -> Vec<(u64, Event)> {
+        self.events.lock().expect("no panic in a sink").clone()
+    }
+
     pub fn attempts(&self) -> Vec<Attempt> {
-        self.0.lock().expect("no panic in a sink").clone()
+        let attempt = |(_, event)| match event {
+            Event::ModelAttempted {
+                attempt,
+                status,
+                error,
+                wait_seconds,
+                queued_seconds,
+                seconds,
+                first_byte_seconds,
+                usage,
+                cost_usd,
+                request,
+                body,
+            } => Some(Attempt {
+                number: attempt,
+                status,
+                error,
+                wait_seconds,
+                queued_seconds,
+                seconds: seconds.expect("always timed"),
+                first_byte_seconds,
+                request_body: self.bytes(request.as_ref()),
+                response_body: self.bytes(body.as_ref()),
+                usage,
+                cost_usd,
+            }),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(attempt).collect()
+    }
+
+    pub fn served(&self) -> Vec<Served> {
+        let events = self.events();
+        let mut all = Vec::new();
+        for (place, (_, event)) in events.iter().enumerate() {
+            if let Event::RequestServed {
+                client,
+                upstream,
+                status,
+                request,
+                response,
+                losses,
+                answer,
+                delivered,
+                cost_usd,
+                ..
+            } = event
+            {
+                // A step's answer has an event of its own, which follows.
+                let next = events.get(place + 1).map(|(_, event)| event);
+                let of_step = match next {
+                    Some(Event::ModelAnswered { answer }) => Some(answer.clone()),
+                    _ => None,
+                };
+                all.push(Served {
+                    client: *client,
+                    upstream: *upstream,
+                    status: *status,
+                    request: self.bytes(Some(request)),
+                    response: self.bytes(response.as_ref()),
+                    losses: losses.clone(),
+                    answer: answer.as_deref().cloned().or(of_step),
+                    delivered: *delivered,
+                    cost_usd: *cost_usd,
+                });
+            }
+        }
+        all
     }
 }
 
@@ -65,7 +176,7 @@ impl Bench {
     }
 
     pub fn served(&self) -> Vec<Served> {
-        self.kept.1.lock().expect("no panic in a sink").clone()
+        self.kept.served()
     }
 
     /// Statuses and whether there was an error, go by go.

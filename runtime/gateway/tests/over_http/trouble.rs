@@ -13,9 +13,9 @@ use std::{
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
 use proctor_gateway::{
-    AskError, Attempt, ExchangeSink, Gateway, GatewayServer, RequestRules, TrialGateway, Waiting,
+    AskError, ExchangeSink, Gateway, GatewayServer, RequestRules, TrialGateway, Waiting,
 };
-use proctor_types::{Ask, Budget, BudgetKind, Fault, Layer, Message, ModelSpec, ToolSpec};
+use proctor_types::{Ask, Budget, BudgetKind, Event, Fault, Layer, Message, ModelSpec, ToolSpec};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -30,7 +30,11 @@ struct Watched(Mutex<Vec<Waiting>>);
 
 #[async_trait]
 impl ExchangeSink for Watched {
-    async fn attempt(&self, _: Attempt) -> Result<(), Fault> {
+    async fn body(&self, _: &[u8]) -> Result<String, Fault> {
+        Ok(String::new())
+    }
+
+    async fn event(&self, _: u64, _: Event) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -399,4 +403,113 @@ async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
         assert!(gateway.halted(&spec, true).is_some() && gateway.halted(&spec, false).is_none());
         open(&gateway, &spec).ask(&ask("plain")).await.expect("an answer without tools");
     }
+}
+
+/// An endpoint that turns streams away is asked without one, and from then on never with one.
+#[tokio::test]
+async fn an_endpoint_without_streams_is_asked_for_whole_answers() {
+    const NO_STREAM: &str = "HTTP/1.1 422 No\r\nconnection: close\r\n\r\n\
+        {\"detail\":\"stream_options: extra fields not permitted\"}";
+    let (url, count) = bytes(&[NO_STREAM, ANSWER]).await;
+    let gateway = gateway();
+    let kept = Arc::new(Kept::default());
+    let spec = model(&url);
+    let trial = gateway.open(&spec, &Budget::default(), kept.clone()).expect("usable");
+    for _ in 0..2 {
+        trial.ask(&ask("hi")).await.expect("an answer");
+    }
+    assert_eq!((count.load(Ordering::Relaxed), trial.spent().steps), (3, 2));
+    let streams: Vec<_> = kept
+        .attempts()
+        .iter()
+        .map(|attempt| {
+            let body: serde_json::Value =
+                serde_json::from_slice(&attempt.request_body).expect("JSON");
+            body["stream"] == true
+        })
+        .collect();
+    assert_eq!(streams, [true, false, false]);
+    assert!(gateway.halts().is_empty());
+}
+
+/// What is recorded of a request, in its order: under the step that goes on, and then under its own.
+#[tokio::test]
+async fn settling_hands_out_the_step_and_each_attempt_has_its_times() {
+    let script = "[default]\ncontent = 'one piece after another'\nchunk_delay_seconds = 0.05\n\
+        fault = [{ kind = 'status', status = 503 }]";
+    let bench = Bench::new(script, Budget::default()).await;
+    for _ in 0..2 {
+        bench.trial.ask(&ask("hi")).await.expect("an answer");
+    }
+    let kinds: Vec<_> = bench
+        .kept
+        .events()
+        .into_iter()
+        .map(|(step, event)| {
+            let kind = serde_json::to_value(event).expect("JSON")["kind"].clone();
+            (step, kind.as_str().unwrap_or_default().to_owned())
+        })
+        .collect();
+    let kinds: Vec<_> = kinds.iter().map(|(step, kind)| (*step, kind.as_str())).collect();
+    let wanted = [
+        (0, "model_asked"),
+        (0, "model_attempted"),
+        (0, "model_attempted"),
+        (1, "model_answered"),
+        (1, "model_asked"),
+        (1, "model_attempted"),
+        (2, "model_answered"),
+    ];
+    assert_eq!(kinds, wanted);
+    let answered = &bench.attempts()[1];
+    let first = answered.first_byte_seconds.expect("bytes came");
+    assert!(first + 0.1 < answered.seconds, "{first} of {}", answered.seconds);
+}
+
+/// The step before is over when the next main request comes, over HTTP as in process; a side request
+/// ends none.
+#[tokio::test]
+async fn every_main_request_ends_the_step_before() {
+    #[derive(Default)]
+    struct Ends(Mutex<Vec<&'static str>>);
+    #[async_trait]
+    impl ExchangeSink for Ends {
+        async fn body(&self, _: &[u8]) -> Result<String, Fault> {
+            Ok(String::new())
+        }
+
+        async fn event(&self, _: u64, event: Event) -> Result<(), Fault> {
+            if matches!(event, Event::ModelAnswered { .. }) {
+                self.0.lock().expect("no panic").push("answered");
+            }
+            Ok(())
+        }
+
+        async fn step_ends(&self) -> Result<(), Fault> {
+            self.0.lock().expect("no panic").push("ends");
+            Ok(())
+        }
+    }
+    let fake = script("[default]\ncontent = 'x'").await;
+    let ends = Arc::new(Ends::default());
+    let spec = model(&fake.base_url());
+    let trial = gateway().open(&spec, &Budget::default(), ends.clone()).expect("usable");
+    let trial = Arc::new(trial);
+    let rules: RequestRules =
+        serde_json::from_value(json!({"rules": [{"class": "side", "max_tokens_up_to": 16}]}))
+            .expect("rules");
+    let server = GatewayServer::new(trial.clone(), rules).expect("a server");
+    let listening = server.listen().await.expect("a port");
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    for most in [100, 8, 100] {
+        let body = json!({"model": "m", "max_tokens": most,
+            "messages": [{"role": "user", "content": "x"}]});
+        let url = format!("{}/v1/chat/completions", listening.url());
+        let sent = http.post(url).bearer_auth(server.token()).body(body.to_string()).send().await;
+        assert_eq!(sent.expect("a response").status(), 200);
+    }
+    trial.ask(&ask("hi")).await.expect("an answer");
+    server.close().await;
+    let seen = ends.0.lock().expect("no panic").clone();
+    assert_eq!(seen, ["ends", "answered", "ends", "answered", "ends", "answered"]);
 }

@@ -3,32 +3,97 @@ use serde_json::{Value, json};
 
 use crate::codec::neutral::{Delta, Item, Stop, Whole};
 
-/// The first choice of an answer that was not streamed.
-pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
-    let answer = crate::answer::parse(body, 0)?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut deltas = vec![Delta::Started { id: text(&body["id"]), model: text(&body["model"]) }];
-    let thought = ["reasoning_content", "reasoning"];
-    let thought = thought.iter().find_map(|name| answer.extra.get(*name)?.as_str());
+/// The first choice of an answer that was not streamed, leniently: the endpoints that call themselves
+/// compatible differ in what they leave out. `step` names calls that came without an id.
+pub(crate) fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
+    // Some gateways in front of models wrap an upstream failure into status 200.
+    if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+        return Err(format!("an error within status 200: {error}"));
+    }
+    let choice = body["choices"].get(0).ok_or("no choices")?;
+    let message = choice["message"].as_object().ok_or("choices[0].message is not an object")?;
+    let owned = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let full = |name: &str| message.get(name)?.as_str().filter(|text| !text.is_empty());
+    let mut deltas = vec![Delta::Started { id: owned(&body["id"]), model: owned(&body["model"]) }];
+    let thought = full("reasoning_content").or_else(|| full("reasoning"));
     deltas.extend(thought.map(|text| Delta::Reasoning(text.to_owned())));
-    if !answer.content.is_empty() {
-        deltas.push(Delta::Text(answer.content));
+    let content = text(message.get("content"))?;
+    deltas.extend((!content.is_empty()).then_some(Delta::Text(content)));
+    deltas.extend(full("refusal").map(|text| Delta::Refusal(text.to_owned())));
+    for (field, value) in message {
+        let ours = ["role", "content", "tool_calls", "refusal"].contains(&field.as_str());
+        // Empty fields are left out: some endpoints refuse what they themselves sent.
+        if !ours && !value.is_null() && *value != json!([]) {
+            deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
+        }
     }
-    if let Some(refusal) = body["choices"][0]["message"]["refusal"].as_str() {
-        deltas.push(Delta::Refusal(refusal.to_owned()));
+    for (index, call) in calls(message.get("tool_calls"))?.iter().enumerate() {
+        let function = &call["function"];
+        let name = function["name"].as_str();
+        let name = name.ok_or(format!("tool_calls[{index}] names no function"))?.to_owned();
+        let id = match call["id"].as_str() {
+            Some(id) if !id.is_empty() => id.to_owned(),
+            _ => format!("call_{step}_{index}"),
+        };
+        let text = match &function["arguments"] {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            // Some servers send the object itself.
+            other => other.to_string(),
+        };
+        deltas.push(Delta::Call { index, id, name });
+        deltas.push(Delta::Arguments { index, text });
     }
-    for (index, call) in answer.tool_calls.into_iter().enumerate() {
-        deltas.push(Delta::Call { index, id: call.id, name: call.name });
-        deltas.push(Delta::Arguments { index, text: call.arguments });
-    }
-    deltas.push(Delta::Stopped(read_stop(answer.finish_reason.as_deref().unwrap_or("stop"))));
+    deltas.push(Delta::Stopped(read_stop(choice["finish_reason"].as_str().unwrap_or("stop"))));
     deltas.extend(usage(body).map(Delta::Usage));
     Ok(deltas)
 }
 
+/// Content is text, null, absent, or an array of parts of which the text counts.
+fn text(content: Option<&Value>) -> Result<String, String> {
+    match content {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(Value::Array(parts)) => {
+            Ok(parts.iter().filter_map(|part| part["text"].as_str()).collect())
+        }
+        Some(_) => Err("choices[0].message.content is not text".into()),
+    }
+}
+
+fn calls(calls: Option<&Value>) -> Result<&[Value], String> {
+    match calls {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(calls)) => Ok(calls),
+        Some(_) => Err("choices[0].message.tool_calls is not an array".into()),
+    }
+}
+
+/// The endpoint's own count, where it gave input and output. A usage of nothing at all is one that was
+/// not given.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
-    // A usage of nothing at all is one that was not given.
-    crate::answer::usage(body).filter(|usage| *usage != Usage::default())
+    let usage = body.get("usage")?;
+    let input = usage["prompt_tokens"].as_u64()?;
+    let mut output = usage["completion_tokens"].as_u64()?;
+    let details = &usage["prompt_tokens_details"];
+    // DeepSeek and routers to Anthropic have names of their own.
+    let read = [
+        &details["cached_tokens"],
+        &usage["prompt_cache_hit_tokens"],
+        &usage["cache_read_input_tokens"],
+    ];
+    let written = [&details["cache_write_tokens"], &usage["cache_creation_input_tokens"]];
+    let first = |names: &[&Value]| names.iter().find_map(|value| value.as_u64());
+    let reasoning = usage["completion_tokens_details"]["reasoning_tokens"].as_u64();
+    // xAI counts reasoning beside the completion, and says so by the total alone.
+    if let (Some(thought), Some(total)) = (reasoning, usage["total_tokens"].as_u64())
+        && thought > 0
+        && total == input + output + thought
+    {
+        output += thought;
+    }
+    let told = Usage::told((input, output), (first(&read), first(&written)), reasoning);
+    (!told.is_nothing()).then_some(told)
 }
 
 pub(super) fn read_stop(reason: &str) -> Stop {
@@ -66,10 +131,7 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
                     .extend(thought.signature.as_deref().map(|signature| detail(text, signature)));
             }
             Item::Refusal(text) => refusal = Some(text.as_str()),
-            Item::Call(call) => {
-                let function = json!({"name": call.name, "arguments": call.arguments});
-                calls.push(json!({"id": call.id, "type": "function", "function": function}));
-            }
+            Item::Call(call) => calls.push(super::call(call)),
         }
     }
     let silent = content.is_empty() && (!calls.is_empty() || refusal.is_some());
@@ -105,7 +167,7 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
 
 /// A signed thought, in the form that OpenRouter made for it. A client that sends its assistant
 /// messages back as they came sends the signature back too.
-pub(super) fn detail(text: Option<&str>, signature: &str) -> Value {
+pub(crate) fn detail(text: Option<&str>, signature: &str) -> Value {
     let mut detail = json!({"type": "reasoning.text", "signature": signature});
     if let Some(text) = text {
         detail["text"] = text.into();
@@ -121,4 +183,76 @@ pub(super) fn write_usage(usage: &Usage) -> Value {
         "prompt_tokens_details": {"cached_tokens": usage.cached},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Answer;
+    use serde_json::{Value, json};
+
+    use super::{read_whole, usage};
+    use crate::codec::neutral::Whole;
+
+    fn parse(body: &Value, step: u64) -> Result<Answer, String> {
+        Ok(Whole::of(read_whole(body, step)?).answer())
+    }
+
+    fn message(message: Value) -> Value {
+        json!({"choices": [{"message": message, "finish_reason": "stop"}]})
+    }
+
+    #[test]
+    fn what_servers_leave_out_or_add_is_read() {
+        let body = message(json!({
+            "role": "assistant", "content": [{"type": "text", "text": "a"}, {"text": "b"}],
+            "tool_calls": [
+                {"function": {"name": "f", "arguments": {"x": 1}}},
+                {"id": "", "type": "function", "function": {"name": "g"}},
+            ],
+            "reasoning_content": "hm", "refusal": null, "annotations": [], "audio": null,
+        }));
+        let answer = parse(&body, 4).expect("an answer");
+        assert_eq!(answer.content, "ab");
+        assert_eq!(answer.tool_calls[0].arguments, r#"{"x":1}"#);
+        assert_eq!(answer.tool_calls[0].id, "call_4_0");
+        assert_eq!(
+            (answer.tool_calls[1].id.as_str(), answer.tool_calls[1].arguments.as_str()),
+            ("call_4_1", "")
+        );
+        assert_eq!(Value::Object(answer.extra), json!({"reasoning_content": "hm"}));
+        assert!(!answer.refused);
+    }
+
+    #[test]
+    fn refusals_come_in_two_forms() {
+        let declined = message(json!({"content": null, "refusal": "I will not."}));
+        assert!(parse(&declined, 0).expect("an answer").refused);
+        let mut filtered = message(json!({"content": ""}));
+        filtered["choices"][0]["finish_reason"] = "content_filter".into();
+        assert!(parse(&filtered, 0).expect("an answer").refused);
+    }
+
+    #[test]
+    fn what_is_no_completion_says_why() {
+        for (body, why) in [
+            (json!({"choices": []}), "no choices"),
+            (json!({"error": {"message": "upstream"}}), "upstream"),
+            (json!({"choices": [{"text": "old"}]}), "message"),
+            (message(json!({"content": 3})), "content"),
+            (message(json!({"tool_calls": [{"function": {}}]})), "names no function"),
+            (json!([]), "no choices"),
+        ] {
+            let error = parse(&body, 0).expect_err(why);
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn usage_needs_both_counts() {
+        let half = json!({"usage": {"prompt_tokens": 3}});
+        assert_eq!(usage(&half), None);
+        let deepseek = json!({"usage": {
+            "prompt_tokens": 3, "completion_tokens": 2, "prompt_cache_hit_tokens": 9}});
+        assert_eq!(usage(&deepseek).expect("a usage").cached, 3, "never more than the input");
+    }
 }

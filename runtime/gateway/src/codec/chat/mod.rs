@@ -6,7 +6,7 @@ mod read;
 mod stream;
 mod write;
 
-pub(crate) use answer::{finish_reason, read_whole, usage, write_whole};
-pub(crate) use read::{plain, read_request};
+pub(crate) use answer::{detail, finish_reason, read_whole, usage, write_whole};
+pub(crate) use read::{plain, read_request, thoughts};
 pub(crate) use stream::{ChatReader, ChatWriter};
-pub(crate) use write::write_request;
+pub(crate) use write::{call, tool, write_request};

@@ -133,7 +133,7 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
 }
 
 /// Encrypted thoughts where there are any, else plain ones.
-fn thoughts(message: &Value) -> Vec<Part> {
+pub(crate) fn thoughts(message: &Value) -> Vec<Part> {
     let plain = ["reasoning_content", "reasoning"];
     let plain = plain.iter().find_map(|name| message[*name].as_str()).unwrap_or_default();
     let details = message["reasoning_details"].as_array().into_iter().flatten();

@@ -66,6 +66,14 @@ impl ChatReader {
         }
         let refusal = delta["refusal"].as_str().filter(full);
         deltas.extend(refusal.map(|text| Delta::Refusal(text.to_owned())));
+        // What no format but the vendor's knows is kept and sent back: their names are theirs, too.
+        let known = ["role", "content", "refusal", "tool_calls"];
+        for (field, value) in delta.as_object().into_iter().flatten() {
+            let empty = value.is_null() || value.as_str() == Some("") || *value == json!([]);
+            if !known.contains(&field.as_str()) && !empty {
+                deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
+            }
+        }
         for (place, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
             let key = call["index"].as_u64().unwrap_or(place as u64);
             let name = call["function"]["name"].as_str().filter(full);
@@ -161,7 +169,7 @@ impl Writer for ChatWriter {
                 self.delta(out, json!({"tool_calls": [call]}));
             }
             Delta::Stopped(stop) => self.stop = Some(stop.clone()),
-            Delta::Usage(_) => {}
+            Delta::Extra { .. } | Delta::Usage(_) => {}
         }
     }
 

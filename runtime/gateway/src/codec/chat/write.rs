@@ -1,3 +1,8 @@
+use async_openai::types::chat::{
+    ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls, ChatCompletionTool,
+    ChatCompletionTools, FunctionCall, FunctionObject,
+};
+use proctor_types::{ToolCall, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use crate::codec::{
@@ -17,7 +22,7 @@ pub(crate) fn write_request(
     }
     body.insert("messages".into(), messages.into());
     if !request.tools.is_empty() {
-        body.insert("tools".into(), request.tools.iter().map(tool).collect());
+        body.insert("tools".into(), request.tools.iter().map(neutral_tool).collect());
         if let Some(choice) = &request.choice {
             body.insert("tool_choice".into(), write_choice(choice));
         }
@@ -67,10 +72,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
                     losses.dropped("the signature of a reasoning block");
                 }
             }
-            Part::Call(call) => {
-                let function = json!({"name": call.name, "arguments": call.arguments});
-                calls.push(json!({"id": call.id, "type": "function", "function": function}));
-            }
+            Part::Call(one) => calls.push(call(one)),
             Part::Result { id, content, failed } => {
                 if *failed {
                     losses.approximated("is_error of a tool result");
@@ -130,16 +132,31 @@ fn join(last: &mut Value, mut next: Value) {
     }
 }
 
-fn tool(tool: &Tool) -> Value {
-    let mut function = json!({
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-    });
-    if let Some(strict) = tool.strict {
-        function["strict"] = strict.into();
-    }
-    json!({"type": "function", "function": function})
+fn neutral_tool(tool: &Tool) -> Value {
+    function(&tool.name, &tool.description, &tool.parameters, tool.strict)
+}
+
+/// A tool in async-openai's types.
+fn function(name: &str, description: &str, parameters: &Value, strict: Option<bool>) -> Value {
+    let function = FunctionObject {
+        name: name.to_owned(),
+        description: Some(description.to_owned()),
+        parameters: Some(parameters.clone()),
+        strict,
+    };
+    json!(ChatCompletionTools::Function(ChatCompletionTool { function }))
+}
+
+pub(crate) fn tool(tool: &ToolSpec) -> Value {
+    function(&tool.name, &tool.description, &tool.parameters, None)
+}
+
+/// A call, its arguments as the model wrote them.
+pub(crate) fn call(call: &ToolCall) -> Value {
+    let (name, arguments) = (call.name.clone(), call.arguments.clone());
+    let function = FunctionCall { name, arguments };
+    let call = ChatCompletionMessageToolCall { id: call.id.clone(), function };
+    json!(ChatCompletionMessageToolCalls::Function(call))
 }
 
 fn write_choice(choice: &Choice) -> Value {

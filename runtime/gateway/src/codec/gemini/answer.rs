@@ -64,17 +64,13 @@ pub(super) fn read_stop(body: &Value) -> Option<Stop> {
 /// Thoughts are counted beside the answer, and what tools put into the prompt beside the prompt.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usageMetadata")?;
-    let count = |name: &str| usage[name].as_u64().unwrap_or_default();
-    let input = usage["promptTokenCount"].as_u64()? + count("toolUsePromptTokenCount");
+    let count = |name: &str| usage[name].as_u64();
+    let input = count("promptTokenCount")? + count("toolUsePromptTokenCount").unwrap_or_default();
     let reasoning = count("thoughtsTokenCount");
-    let read = Usage {
-        input,
-        output: count("candidatesTokenCount") + reasoning,
-        cached: count("cachedContentTokenCount").min(input),
-        reasoning,
-        estimated: false,
-    };
-    (read != Usage::default()).then_some(read)
+    let visible = count("candidatesTokenCount").unwrap_or_default();
+    let sums = (input, visible + reasoning.unwrap_or_default());
+    let told = Usage::told(sums, (count("cachedContentTokenCount"), None), reasoning);
+    (!told.is_nothing()).then_some(told)
 }
 
 pub(super) fn write_usage(usage: &Usage) -> Value {

@@ -85,7 +85,7 @@ impl Writer for GeminiWriter {
                 }
             }
             Delta::Stopped(stop) => self.stop = Some(stop.clone()),
-            Delta::Signature(_) | Delta::Usage(_) => {}
+            Delta::Signature(_) | Delta::Extra { .. } | Delta::Usage(_) => {}
         }
     }
 

@@ -39,15 +39,12 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
     let count = |name: &str| usage[name].as_u64();
-    let cached = count("cache_read_input_tokens").unwrap_or_default();
-    let written = count("cache_creation_input_tokens").unwrap_or_default();
-    let read = Usage {
-        input: count("input_tokens")? + cached + written,
-        output: count("output_tokens")?,
-        cached,
-        ..Usage::default()
-    };
-    (read != Usage::default()).then_some(read)
+    let (cached, written) =
+        (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+    let input = count("input_tokens")? + cached.unwrap_or_default() + written.unwrap_or_default();
+    // Thoughts are in the output, and not told apart.
+    let told = Usage::told((input, count("output_tokens")?), (cached, written), None);
+    (!told.is_nothing()).then_some(told)
 }
 
 /// The reason in `stop_reason`, beside which a stop sequence may stand.
@@ -76,9 +73,10 @@ pub(super) fn write_stop(stop: &Stop) -> (&str, Option<&str>) {
 }
 
 pub(super) fn write_usage(usage: &Usage) -> Value {
+    let written = usage.classes.cache_write.unwrap_or_default();
     json!({
-        "input_tokens": usage.input.saturating_sub(usage.cached),
-        "cache_creation_input_tokens": 0,
+        "input_tokens": usage.input.saturating_sub(usage.cached).saturating_sub(written),
+        "cache_creation_input_tokens": written,
         "cache_read_input_tokens": usage.cached,
         "output_tokens": usage.output,
     })

@@ -210,7 +210,7 @@ impl Writer for MessagesWriter {
                 Self::event(out, "content_block_delta", data);
             }
             Delta::Stopped(stop) => self.stop = Some(stop.clone()),
-            Delta::Usage(_) => {}
+            Delta::Extra { .. } | Delta::Usage(_) => {}
         }
     }
 

@@ -56,16 +56,13 @@ pub(super) fn read_item(item: &Value, calls: &mut usize, deltas: &mut Vec<Delta>
 
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
-    let detail = |of: &str, name: &str| usage[of][name].as_u64().unwrap_or_default();
-    let input = usage["input_tokens"].as_u64()?;
-    let read = Usage {
-        input,
-        output: usage["output_tokens"].as_u64()?,
-        cached: detail("input_tokens_details", "cached_tokens").min(input),
-        reasoning: detail("output_tokens_details", "reasoning_tokens"),
-        estimated: false,
-    };
-    (read != Usage::default()).then_some(read)
+    let detail = |of: &str, name: &str| usage[of][name].as_u64();
+    let sums = (usage["input_tokens"].as_u64()?, usage["output_tokens"].as_u64()?);
+    let cached = detail("input_tokens_details", "cached_tokens");
+    let written = detail("input_tokens_details", "cache_write_tokens");
+    let reasoning = detail("output_tokens_details", "reasoning_tokens");
+    let told = Usage::told(sums, (cached, written), reasoning);
+    (!told.is_nothing()).then_some(told)
 }
 
 pub(super) fn read_stop(response: &Value) -> Stop {

@@ -226,7 +226,7 @@ impl Writer for ResponsesWriter {
                 self.event(out, "response.function_call_arguments.delta", data);
             }
             Delta::Stopped(stop) => self.stop = Some(stop.clone()),
-            Delta::Usage(_) => {}
+            Delta::Extra { .. } | Delta::Usage(_) => {}
         }
     }
 

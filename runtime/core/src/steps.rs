@@ -1,0 +1,88 @@
+//! The end of each step: its tree is kept, whoever made it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use proctor_gateway::{ExchangeSink, Meter, Waiting};
+use proctor_record::Tree;
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_types::{Event, Fault};
+use tokio::sync::Mutex;
+
+use crate::recorder::{Recorder, Wait};
+
+/// Takes the snapshot of a step when it is over: before the next request of the main conversation, be
+/// it a built-in loop's or that of a client inside the sandbox, which waits for its answer meanwhile.
+/// The meter, which settles each answer, says which step it is.
+pub(crate) struct Steps {
+    recorder: Arc<Recorder>,
+    handle: Arc<SandboxHandle>,
+    workdir: RawPath,
+    meter: Arc<Meter>,
+    stepped: Box<dyn Fn(u64) + Send + Sync>,
+    /// The last step whose tree was kept.
+    kept: Mutex<u64>,
+}
+
+impl Steps {
+    pub(crate) fn new(
+        recorder: Arc<Recorder>,
+        (handle, workdir): (Arc<SandboxHandle>, RawPath),
+        meter: Arc<Meter>,
+        stepped: Box<dyn Fn(u64) + Send + Sync>,
+    ) -> Arc<Self> {
+        Arc::new(Self { recorder, handle, workdir, meter, stepped, kept: Mutex::new(0) })
+    }
+
+    /// Keeps the tree of the last step, unless it is kept.
+    pub(crate) async fn end(&self) -> Result<(), Fault> {
+        let mut kept = self.kept.lock().await;
+        let step = self.meter.steps();
+        if step > *kept {
+            self.recorder.snapshot(&self.handle, &self.workdir, false).await?;
+            *kept = step;
+        }
+        Ok(())
+    }
+
+    /// Keeps the last tree, whatever ended the trial, and returns it.
+    pub(crate) async fn finish(&self) -> Result<Tree, Fault> {
+        let mut kept = self.kept.lock().await;
+        *kept = self.meter.steps();
+        self.recorder.snapshot(&self.handle, &self.workdir, false).await
+    }
+
+    /// A step of a scaffold that asks no model.
+    pub(crate) fn count(&self) {
+        self.meter.count_step();
+        (self.stepped)(self.meter.steps());
+    }
+}
+
+#[async_trait]
+impl ExchangeSink for Steps {
+    async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+        self.recorder.body(bytes)
+    }
+
+    async fn event(&self, step: u64, event: Event) -> Result<(), Fault> {
+        if let Event::ModelAttempted { queued_seconds, .. } = &event {
+            // A back-off was told with its length when it began.
+            self.recorder.wait(Wait::Was(*queued_seconds));
+        }
+        let answered = matches!(event, Event::ModelAnswered { .. });
+        self.recorder.append_at(step, event).await?;
+        if answered {
+            (self.stepped)(step);
+        }
+        Ok(())
+    }
+
+    async fn step_ends(&self) -> Result<(), Fault> {
+        self.end().await
+    }
+
+    fn waiting(&self, waiting: Waiting) {
+        self.recorder.wait(Wait::Is(waiting));
+    }
+}

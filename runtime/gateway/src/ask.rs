@@ -1,0 +1,189 @@
+//! The call within the process: an [`Ask`] becomes a request, and its answer an [`Answer`].
+
+use std::sync::PoisonError;
+
+use bytes::Bytes;
+use proctor_types::{Answer, Api, Ask, AskRecord, Event, Fault, Layer, Message, RequestClass};
+use serde_json::{Map, Value};
+
+use crate::{
+    AskError, TrialGateway,
+    codec::{self, Losses},
+    rejections::{Subject, Subjects},
+    request,
+    way::{Client, Failure, Outgoing},
+};
+
+/// A caller within the process is given the answer and nothing on its way.
+struct Caller;
+
+impl Client for Caller {}
+
+impl TrialGateway {
+    /// Asks, again where the policy says so. Each `Ok` is one step.
+    ///
+    /// Limits on steps, tokens and cost are checked before each attempt, never during one: the first
+    /// answer that reaches a limit is delivered. The time limits cut what is in flight.
+    pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
+        self.ask_as(ask, false).await
+    }
+
+    /// One answer after a limit of the trial on counts: no step, counted apart. Limits on time and
+    /// limits that trials share hold as ever.
+    pub async fn grace(&self, ask: &Ask) -> Result<Answer, AskError> {
+        self.ask_as(ask, true).await
+    }
+
+    /// Streamed, so that its progress can be seen, unless the endpoint turns streams away.
+    async fn ask_as(&self, ask: &Ask, grace: bool) -> Result<Answer, AskError> {
+        let kept = self.written().lock().unwrap_or_else(PoisonError::into_inner).follow(ask);
+        self.record_ask(ask, kept).await?;
+        let halts = &self.line().halts;
+        let streams = halts.streams(&self.line().model);
+        match self.ask_once(ask, grace, streams).await {
+            Err(AskError::Rejected { status, body })
+                if streams && is_of_streams(status, &body)? =>
+            {
+                let answer = self.ask_once(ask, grace, false).await?;
+                halts.no_streams(&self.line().model);
+                Ok(answer)
+            }
+            answered => answered,
+        }
+    }
+
+    async fn ask_once(&self, ask: &Ask, grace: bool, stream: bool) -> Result<Answer, AskError> {
+        let request = self.outgoing(ask, grace, stream)?;
+        self.serve(&request, &mut Caller).await.map_err(|failure| match failure {
+            Failure::Refused(error) => error,
+            // A caller within the process is always there, and is given no part.
+            Failure::BrokenOff { .. } | Failure::Gone { .. } => AskError::Cancelled,
+        })
+    }
+
+    /// What was asked, without the messages that the request before held as well.
+    async fn record_ask(&self, ask: &Ask, kept: usize) -> Result<(), Fault> {
+        let messages = ask.messages.get(kept..).unwrap_or_default().to_vec();
+        let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
+        let ask = AskRecord { kept, new: Ask { messages, tools } };
+        self.sink().event(self.meter().steps(), Event::ModelAsked { ask }).await
+    }
+
+    fn outgoing(&self, ask: &Ask, grace: bool, stream: bool) -> Result<Outgoing, Fault> {
+        let (model, endpoint) = (&self.line().model, &self.line().endpoint);
+        let limit_field = endpoint.output_limit_field();
+        let (body, max_output) = if model.api == Api::Chat {
+            let rest = request::chat_fields(model, limit_field, &ask.tools, stream);
+            let written = self.written().lock().unwrap_or_else(PoisonError::into_inner);
+            (written.body(&model.name, &rest), codec::output_limit(Api::Chat, &rest))
+        } else {
+            let fault =
+                |why: String| Fault::new(Layer::Model, format!("model {}: {why}", model.name));
+            let mut neutral = request::neutral(model, ask);
+            neutral.stream = stream;
+            let mut losses = Losses::default();
+            let mut body = codec::request_for(model.api, &neutral, &mut losses).map_err(fault)?;
+            codec::overlay::lay(model.api, model, limit_field, &mut body);
+            (Value::Object(body.clone()).to_string().into(), codec::output_limit(model.api, &body))
+        };
+        Ok(Outgoing {
+            class: if grace { RequestClass::Side } else { RequestClass::Main },
+            grace,
+            body,
+            stream,
+            max_output,
+            tools: !ask.tools.is_empty(),
+            ..Outgoing::default()
+        })
+    }
+}
+
+fn is_of_streams(status: u16, body: &str) -> Result<bool, Fault> {
+    Ok(Subjects::shipped()?.of(status, body, false, true) == Subject::Stream)
+}
+
+/// The conversation as it was asked last, in the bytes of a chat request: what a request repeats of the
+/// one before it is neither written nor recorded again.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    messages: Vec<Message>,
+    json: Vec<u8>,
+    /// Where each message ends in `json`.
+    ends: Vec<usize>,
+}
+
+impl Written {
+    /// Goes on with this request and returns how many messages it repeats.
+    pub(crate) fn follow(&mut self, ask: &Ask) -> usize {
+        let same = self.messages.iter().zip(&ask.messages).take_while(|(old, new)| old == new);
+        let kept = same.count();
+        self.messages.truncate(kept);
+        self.ends.truncate(kept);
+        self.json.truncate(self.ends.last().copied().unwrap_or_default());
+        for message in ask.messages.get(kept..).unwrap_or_default() {
+            if !self.json.is_empty() {
+                self.json.push(b',');
+            }
+            self.json.extend_from_slice(request::message(message).to_string().as_bytes());
+            self.ends.push(self.json.len());
+            self.messages.push(message.clone());
+        }
+        kept
+    }
+
+    /// The whole body of a request: `rest` follows the messages.
+    pub(crate) fn body(&self, model: &str, rest: &Map<String, Value>) -> Bytes {
+        let model = Value::from(model).to_string();
+        let rest = Value::Object(rest.clone()).to_string();
+        let mut body = Vec::with_capacity(self.json.len() + model.len() + rest.len() + 32);
+        body.extend_from_slice(b"{\"model\":");
+        body.extend_from_slice(model.as_bytes());
+        body.extend_from_slice(b",\"messages\":[");
+        body.extend_from_slice(&self.json);
+        body.push(b']');
+        let fields = rest.strip_prefix('{').unwrap_or_default();
+        if fields != "}" {
+            body.push(b',');
+        }
+        body.extend_from_slice(fields.as_bytes());
+        body.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Ask, Message};
+    use serde_json::{Map, Value, json};
+
+    use super::Written;
+
+    fn ask(texts: &[&str]) -> Ask {
+        let user = |text: &&str| Message::User { content: (*text).to_owned() };
+        Ask { messages: texts.iter().map(user).collect(), tools: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_repeated_is_not_written_again_and_the_body_is_whole() {
+        let mut written = Written::default();
+        let said = |written: &Written, rest: Value| {
+            let rest: Map<String, Value> = rest.as_object().cloned().expect("an object");
+            serde_json::from_slice::<Value>(&written.body("m", &rest)).expect("JSON")
+        };
+        let user = |text: &str| json!({"role": "user", "content": text});
+        assert_eq!(said(&written, json!({})), json!({"model": "m", "messages": []}));
+        for (texts, kept) in [
+            (&["a", "b"][..], 0),
+            (&["a", "b", "c"], 2),
+            // A notice at the end of the last message is in no later request.
+            (&["a", "b", "c and so on"], 2),
+            (&["a", "b", "c", "d"], 2),
+            (&["a"], 1),
+            (&["z", "b"], 0),
+        ] {
+            assert_eq!(written.follow(&ask(texts)), kept, "{texts:?}");
+            let messages: Vec<_> = texts.iter().map(|text| user(text)).collect();
+            let wanted = json!({"model": "m", "messages": messages, "x": 1});
+            assert_eq!(said(&written, json!({"x": 1})), wanted);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The answer on its way to the client: as it came, or written anew in the client's format.
+//!
+//! What closes an answer is held back until the answer is charged and recorded, so that the client's
+//! next request finds both done.
+
+use std::future::Future;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+use proctor_types::{Event, Fault, Usage};
+use serde_json::{Map, Value};
+
+use super::call::Call;
+use crate::{
+    TrialGateway,
+    codec::{
+        self, Writer,
+        neutral::{Delta, Whole},
+        sse,
+    },
+    way::{Client, End, SPREAD},
+};
+
+/// No status of HTTP's: what the record says where nobody was there to be told one.
+const GONE: u16 = 499;
+
+#[derive(Default)]
+pub(super) struct Reply {
+    /// The client's request without its conversation: an answer repeats some of it.
+    asked: Map<String, Value>,
+    /// The client did not ask for usage, and the endpoint was.
+    hides_usage: bool,
+    /// Of the endpoint, those that the client is shown.
+    headers: HeaderMap,
+    /// Absent: bytes pass as they are.
+    writer: Option<Box<dyn Writer>>,
+    /// An answer that came in one piece, and what it says.
+    whole: Option<(Bytes, Vec<Delta>)>,
+    /// What may be the end of the answer.
+    held: BytesMut,
+    /// All that was or will be given.
+    given: BytesMut,
+    /// The status of a refusal.
+    refused: Option<u16>,
+}
+
+impl Reply {
+    pub(super) fn answers(&mut self, asked: Map<String, Value>, hides_usage: bool) {
+        (self.asked, self.hides_usage) = (asked, hides_usage);
+    }
+
+    pub(super) fn refused(&mut self, status: u16, text: String) {
+        self.refused = Some(status);
+        self.given = text.as_bytes().into();
+    }
+
+    /// Takes one event and returns what can be given at once.
+    fn pass(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) -> Bytes {
+        let mut ready = BytesMut::new();
+        let (mut says, mut stops) = (false, ended);
+        for delta in deltas {
+            stops |= matches!(delta, Delta::Stopped(_));
+            says |= !matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
+        }
+        match &mut self.writer {
+            Some(writer) => {
+                let mut out = String::new();
+                deltas.iter().for_each(|delta| writer.write(delta, &mut out));
+                ready.extend_from_slice(out.as_bytes());
+            }
+            None => {
+                // Some endpoints say with every piece that it is the last.
+                if says {
+                    ready.extend_from_slice(&self.held.split());
+                }
+                let hidden = self.hides_usage && !says && !stops && is_usage(event, deltas);
+                if !hidden {
+                    let held = stops || !self.held.is_empty();
+                    if held { &mut self.held } else { &mut ready }.extend_from_slice(&event.raw);
+                }
+            }
+        }
+        self.given.extend_from_slice(&ready);
+        ready.freeze()
+    }
+}
+
+/// The chunk that `stream_options.include_usage` adds: usage, and no choice.
+fn is_usage(event: &sse::Event, deltas: &[Delta]) -> bool {
+    let usage = deltas.iter().any(|delta| matches!(delta, Delta::Usage(_)));
+    let parsed: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    let none = parsed["choices"].as_array().is_some_and(Vec::is_empty);
+    none && (usage || parsed["usage"].is_object())
+}
+
+impl Client for Call {
+    fn is_gone(&self) -> bool {
+        self.connection.gone()
+    }
+
+    fn has_begun(&self) -> bool {
+        self.connection.has_begun()
+    }
+
+    fn wait_for<T: Send>(
+        &mut self,
+        work: impl Future<Output = T> + Send,
+    ) -> impl Future<Output = T> + Send {
+        self.connection.wait_for(work)
+    }
+
+    fn head(&mut self, headers: &HeaderMap) {
+        let line = self.shared.trial.line();
+        let translated = self.api != line.model.api;
+        let reply = &mut self.reply;
+        reply.headers = match translated {
+            true => HeaderMap::new(),
+            false => line.endpoint.redact_headers(self.shared.policy.to_client(headers)),
+        };
+        reply.writer = translated.then(|| codec::writer(self.api, &reply.asked));
+        (reply.held, reply.given, reply.whole) = Default::default();
+    }
+
+    async fn event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) {
+        let ready = self.reply.pass(event, deltas, ended);
+        // Dropped by `send` where the client has gone: the rest is read all the same, because its usage
+        // is billed.
+        if !ready.is_empty() {
+            self.connection.open(&self.reply.headers);
+            self.connection.send(ready).await;
+        }
+    }
+
+    fn whole(&mut self, raw: &[u8], deltas: &[Delta]) {
+        self.reply.whole = Some((Bytes::copy_from_slice(raw), deltas.to_vec()));
+    }
+
+    fn settled(&mut self, whole: &Whole, usage: &Usage) {
+        let reply = &mut self.reply;
+        let mut out = String::new();
+        match reply.whole.take() {
+            // The endpoint gave a stream's answer in one piece; the client wants events.
+            Some((_, deltas)) if self.stream => {
+                let mut writer = codec::writer(self.api, &reply.asked);
+                deltas.iter().for_each(|delta| writer.write(delta, &mut out));
+                writer.end(usage, &mut out);
+            }
+            Some((raw, _)) if reply.writer.is_none() => reply.held.extend_from_slice(&raw),
+            Some(_) => out = codec::write_whole(self.api, &reply.asked, whole, usage).to_string(),
+            None => {
+                if let Some(writer) = &mut reply.writer {
+                    writer.end(usage, &mut out);
+                }
+            }
+        }
+        reply.held.extend_from_slice(out.as_bytes());
+        reply.given.extend_from_slice(&reply.held);
+    }
+
+    async fn record(&mut self, trial: &TrialGateway, end: End<'_>) -> Result<(), Fault> {
+        self.record_end(trial, end).await
+    }
+
+    async fn finish(&mut self) {
+        let held = self.reply.held.split().freeze();
+        if self.stream {
+            self.connection.open(&self.reply.headers);
+            self.connection.send(held).await;
+            self.connection.close();
+        } else {
+            self.connection.whole(StatusCode::OK, &self.reply.headers, held);
+        }
+    }
+}
+
+impl Call {
+    /// The request with its end, by the client's own bytes.
+    pub(super) async fn record_end(
+        &mut self,
+        trial: &TrialGateway,
+        end: End<'_>,
+    ) -> Result<(), Fault> {
+        let (line, sink) = (trial.line(), trial.sink());
+        let status = match self.reply.refused {
+            Some(status) => status,
+            // A stream that broke off had its head.
+            None if end.delivered || self.connection.has_begun() && end.answer.is_none() => 200,
+            None => GONE,
+        };
+        let given = match end.spread {
+            true => Bytes::from_static(SPREAD),
+            false => self.reply.given.split().freeze(),
+        };
+        let response = match given.is_empty() {
+            true => None,
+            false => Some(sink.body(&given).await?),
+        };
+        let event = Event::RequestServed {
+            number: self.number,
+            client: self.api,
+            upstream: line.model.api,
+            path: self.path.clone(),
+            class: self.class,
+            streamed: self.stream,
+            status,
+            error: end.error.map(|error| line.endpoint.redact_text(&error)),
+            delivered: end.delivered,
+            request: sink.body(&line.endpoint.redact(self.body.clone())).await?,
+            response,
+            losses: self.losses.clone().into_vec(),
+            // A step's answer has an event of its own.
+            answer: end.answer.filter(|_| end.step.is_none()).cloned().map(Box::new),
+            usage: end.usage,
+            cost_usd: end.cost_usd,
+            seconds: self.connection.seconds(),
+            first_byte_seconds: self.connection.first_byte,
+        };
+        sink.event(end.step.unwrap_or_else(|| trial.meter().steps()), event).await
+    }
+}

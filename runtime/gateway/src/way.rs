@@ -1,0 +1,357 @@
+//! The way of every request: admitted, sent, judged, settled, recorded, delivered. The in-process call
+//! (`ask.rs`) and the HTTP server (`server/call.rs`) are its two ends.
+
+use std::{
+    future::{Future, ready},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use proctor_types::{Answer, Api, Event, Fault, RequestClass, Usage};
+use serde_json::Value;
+
+use crate::{
+    Admission, AskError, Reserve, TrialGateway,
+    codec::{self, Losses, neutral::Delta, neutral::Whole, sse},
+    judge::{Judgement, judge},
+    send::Came,
+    tokens,
+    trial::Attempts,
+};
+
+/// A request as it leaves.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    pub class: RequestClass,
+    /// After the limit: no step, and counted apart.
+    pub grace: bool,
+    /// In the endpoint's format: the exact bytes.
+    pub body: Bytes,
+    pub stream: bool,
+    /// Of the client, where both sides speak one format.
+    pub headers: HeaderMap,
+    /// The output limit that it names, in tokens.
+    pub max_output: Option<u64>,
+    /// It offers tools.
+    pub tools: bool,
+}
+
+impl Outgoing {
+    fn reserve(&self) -> Reserve {
+        Reserve {
+            class: self.class,
+            input_estimate: tokens::ceiling(self.body.len()),
+            max_output: self.max_output,
+        }
+    }
+}
+
+/// Who asked: the other end of the way. What is here by default fits a caller within the process.
+pub(crate) trait Client: Send {
+    /// Nobody waits for the answer any more.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    /// A piece of an answer was given, so that no other answer can be.
+    fn has_begun(&self) -> bool {
+        false
+    }
+
+    /// Waits for `work`, with whatever the client needs to be told meanwhile.
+    fn wait_for<T: Send>(
+        &mut self,
+        work: impl Future<Output = T> + Send,
+    ) -> impl Future<Output = T> + Send {
+        work
+    }
+
+    /// The head of a success has come.
+    fn head(&mut self, _: &HeaderMap) {}
+
+    /// An event of a stream has come, and says this. `ended`: nothing that matters follows.
+    fn event(
+        &mut self,
+        _: &sse::Event,
+        _: &[Delta],
+        _ended: bool,
+    ) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+
+    /// The answer has come in one piece.
+    fn whole(&mut self, _raw: &[u8], _: &[Delta]) {}
+
+    /// The answer is charged: what is left of it may be made, and is not given yet.
+    fn settled(&mut self, _: &Whole, _: &Usage) {}
+
+    /// To be recorded before the end is given.
+    fn record(
+        &mut self,
+        _: &TrialGateway,
+        _: End<'_>,
+    ) -> impl Future<Output = Result<(), Fault>> + Send {
+        ready(Ok(()))
+    }
+
+    /// Gives what is left.
+    fn finish(&mut self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+}
+
+/// How a request came to its end.
+#[derive(Debug, Default)]
+pub(crate) struct End<'a> {
+    pub step: Option<u64>,
+    /// A whole answer, with its usage and cost.
+    pub answer: Option<&'a Answer>,
+    pub error: Option<String>,
+    pub usage: Option<Usage>,
+    pub cost_usd: Option<f64>,
+    pub delivered: bool,
+    /// What was given holds the key in pieces.
+    pub spread: bool,
+}
+
+/// What the record has in the place of a stream that spread the key over its events.
+pub(crate) const SPREAD: &[u8] =
+    b"[key] was spread over the events of this stream: see the answer, which has [key] in its place";
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused(AskError),
+    /// The client has a part of it. `cut`: by a limit of the trial.
+    BrokenOff {
+        why: String,
+        cut: Option<AskError>,
+        charged: Charged,
+    },
+    /// Nobody waits for another attempt, and none is paid for.
+    Gone {
+        why: String,
+    },
+}
+
+impl<E: Into<AskError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+/// What an attempt was charged.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Charged {
+    pub usage: Option<Usage>,
+    pub cost_usd: Option<f64>,
+    /// Its number, where its answer was a step.
+    pub step: Option<u64>,
+    pub delivered: bool,
+    pub spread: bool,
+}
+
+impl TrialGateway {
+    /// One request, from its first attempt to the end of its answer.
+    pub(crate) async fn serve<C: Client>(
+        &self,
+        request: &Outgoing,
+        client: &mut C,
+    ) -> Result<Answer, Failure> {
+        if request.class == RequestClass::Main {
+            self.sink().step_ends().await?;
+        }
+        let mut attempts = Attempts::default();
+        loop {
+            // Each attempt by itself: what waits before another one holds nothing.
+            self.check_halts(request.tools)?;
+            let admitted = self.admit_as(request.reserve(), request.grace);
+            let admission = client.wait_for(admitted).await?;
+            // It may have waited for long.
+            self.check_halts(request.tools)?;
+            let queued = admission.queued();
+            let asker = self.asker(request.tools);
+            let heard = AtomicBool::new(false);
+            let flight = self.lost().flight(|| heard.load(Ordering::Relaxed));
+            let came = self.send(request, client, &heard).await;
+            let judged = judge(&came, &self.line().endpoint, &asker);
+            match &judged {
+                Judgement::Again(trouble) => flight.failed(&trouble.brief),
+                // Its silence was lost time, if it was silent: the guard knows.
+                Judgement::Cut(_) => drop(flight),
+                _ => flight.landed(),
+            }
+            match &judged {
+                Judgement::Answered => self.responded(&asker),
+                Judgement::Unusable(fault) => self.unusable(came.status, &asker, fault),
+                _ => {}
+            }
+            let charged = self.settle(request, admission, &came, &judged, client).await;
+            let times = (attempts.pause, queued);
+            self.record_attempt(
+                request,
+                (attempts.number(), times),
+                &came,
+                &judged,
+                &charged,
+                asker.answers,
+            )
+            .await?;
+            let (trouble, cut) = match judged {
+                Judgement::Answered => {
+                    return self.deliver(request, came.whole, charged, client).await;
+                }
+                Judgement::Unusable(fault) => return Err(fault.into()),
+                Judgement::Rejected { status, body } => {
+                    return Err(self.rejected(status, body, request).into());
+                }
+                Judgement::Again(trouble) => (Some(trouble), None),
+                Judgement::Cut(cut) => (None, Some(cut)),
+            };
+            if client.has_begun() {
+                let why = match (&trouble, &cut) {
+                    (Some(trouble), _) => trouble.why.clone(),
+                    (None, cut) => cut.as_ref().map(crate::trial::Cut::why).unwrap_or_default(),
+                };
+                let why = self.line().endpoint.redact_text(&format!("broken off: {why}"));
+                return Err(Failure::BrokenOff { why, cut: cut.map(|cut| cut.error()), charged });
+            }
+            match (trouble, cut) {
+                (_, Some(cut)) => return Err(cut.error().into()),
+                (Some(trouble), None) if client.is_gone() => {
+                    return Err(Failure::Gone { why: trouble.why });
+                }
+                (Some(trouble), None) => {
+                    client.wait_for(self.again(&mut attempts, &trouble)).await?;
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Charges what the attempt cost, of use or not: the endpoint's own count, or ours of what was sent
+    /// and of what came. An answer of the main conversation that is delivered is given its step.
+    async fn settle<C: Client>(
+        &self,
+        request: &Outgoing,
+        admission: Admission,
+        came: &Came,
+        judged: &Judgement,
+        client: &C,
+    ) -> Charged {
+        let answered = matches!(judged, Judgement::Answered);
+        let usage = if answered || came.has_begun() {
+            Some(match came.whole.usage {
+                Some(usage) => usage,
+                None => estimate(self.line().model.api, &request.body, &came.whole).await,
+            })
+        } else {
+            came.unread.as_ref().and_then(|(_, billed)| *billed)
+        };
+        match (usage, judged) {
+            (Some(usage), _) => {
+                let cost_usd = self.cost(&usage);
+                let delivered = answered && !client.is_gone();
+                let step = admission.settle(&usage, cost_usd, delivered);
+                Charged { usage: Some(usage), cost_usd, step, delivered, spread: came.spread }
+            }
+            (None, Judgement::Again(trouble)) if matches!(came.status, Some(429 | 529)) => {
+                admission.throttled(trouble.wish);
+                Charged::default()
+            }
+            _ => Charged::default(),
+        }
+    }
+
+    async fn record_attempt(
+        &self,
+        request: &Outgoing,
+        (number, (pause, queued)): (u32, (std::time::Duration, std::time::Duration)),
+        came: &Came,
+        judged: &Judgement,
+        charged: &Charged,
+        step: u64,
+    ) -> Result<(), Fault> {
+        let endpoint = &self.line().endpoint;
+        let error = match judged {
+            Judgement::Answered => None,
+            Judgement::Again(trouble) => Some(trouble.why.clone()),
+            Judgement::Cut(cut) => Some(cut.why()),
+            Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
+            Judgement::Unusable(fault) => Some(fault.what.clone()),
+        };
+        let response = match came.spread {
+            true => Bytes::from_static(SPREAD),
+            false => endpoint.redact(Bytes::copy_from_slice(&came.raw)),
+        };
+        let body = match response.is_empty() {
+            true => None,
+            false => Some(self.sink().body(&response).await?),
+        };
+        let event = Event::ModelAttempted {
+            attempt: number,
+            status: came.status,
+            error: error.map(|error| endpoint.redact_text(&error)),
+            wait_seconds: pause.as_secs_f64(),
+            queued_seconds: queued.as_secs_f64(),
+            seconds: Some(came.took.as_secs_f64()),
+            first_byte_seconds: came.first_byte.map(|time| time.as_secs_f64()),
+            usage: charged.usage,
+            cost_usd: charged.cost_usd,
+            request: Some(self.sink().body(&self.without_key(&request.body)).await?),
+            body,
+        };
+        self.sink().event(step, event).await
+    }
+
+    /// Records the answer, and only then gives its end: the next request finds it charged and kept.
+    async fn deliver<C: Client>(
+        &self,
+        request: &Outgoing,
+        whole: Whole,
+        charged: Charged,
+        client: &mut C,
+    ) -> Result<Answer, Failure> {
+        let Charged { usage, cost_usd, step, delivered, spread } = charged;
+        let usage = usage.unwrap_or_default();
+        client.settled(&whole, &usage);
+        let answer = Answer { usage, cost_usd, ..whole.answer() };
+        let answer = self.line().endpoint.redact_answer(answer);
+        let error = (!delivered).then(|| "the client went away".to_owned());
+        let answered = Some(&answer);
+        let usage = Some(usage);
+        let end = End { step, answer: answered, error, usage, cost_usd, delivered, spread };
+        client.record(self, end).await?;
+        if request.grace {
+            let event = Event::GraceAnswered { answer: answer.clone() };
+            self.sink().event(self.meter().steps(), event).await?;
+        } else if let Some(step) = step {
+            self.sink().event(step, Event::ModelAnswered { answer: answer.clone() }).await?;
+        }
+        client.finish().await;
+        Ok(answer)
+    }
+}
+
+/// Our own count where the endpoint gave none: of the request and of what came of the answer.
+async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
+    let (request, answer) = (request.clone(), whole.answer());
+    // Off the async threads: a long conversation takes many milliseconds.
+    let counted = tokio::task::spawn_blocking(move || {
+        let body = serde_json::from_slice(&request).ok().and_then(|body| match body {
+            Value::Object(body) => Some(body),
+            _ => None,
+        });
+        let read =
+            body.and_then(|body| codec::read_request(api, &body, &mut Losses::default()).ok());
+        let input = match read {
+            Some(request) => tokens::count_request(&request),
+            // JSON's own marks are in the count, as are a chat template's in an endpoint's.
+            None => tokens::count(&String::from_utf8_lossy(&request)),
+        };
+        (input, tokens::count_answer(&answer))
+    });
+    let (input, output) = counted.await.unwrap_or_default();
+    Usage { input, output, estimated: true, ..Usage::default() }
+}
