@@ -45,6 +45,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "proctor-grade",
         ],
     ),
+    (
+        "proctor-config",
+        &[
+            "proctor-types",
+            "proctor-gateway",
+            "proctor-egress",
+            "proctor-core",
+            "proctor-scaffold-api",
+        ],
+    ),
     ("fake-llm", &[]),
 ];
 

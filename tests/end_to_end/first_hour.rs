@@ -453,3 +453,30 @@ fn cleaning_removes_what_can_be_made_again_and_no_run() {
     let (status, said) = proctor(&["clean", "--older-than", "soon"]);
     assert!(status == Some(2) && said.contains("30d"), "{said}");
 }
+
+#[test]
+fn a_run_of_another_version_is_refused_by_name() {
+    let stage = Stage::new();
+    let tasks = rows(&stage, "rows.jsonl", &[row()]);
+    for (name, record, parts) in [
+        (
+            "old",
+            json!({"schema_version": 1, "proctor": "0.1.0"}),
+            ["before Proctor 0.1.0", "0.1.0"],
+        ),
+        (
+            "new",
+            json!({"schema_version": 9, "proctor": "3.2.1"}),
+            ["proctor 3.2.1", "run format 9"],
+        ),
+    ] {
+        let run = stage.path(name);
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join("run.json"), record.to_string()).unwrap();
+        let run = run.to_str().unwrap();
+        for args in [&["resume", run][..], &["report", run], &["grade", run, "--tasks", &tasks]] {
+            let error = said(&stage, args, 2);
+            assert!(parts.iter().all(|part| error.contains(part)), "{args:?}: {error}");
+        }
+    }
+}

@@ -3,7 +3,9 @@
 
 use std::process::Output;
 
-use crate::stage::Stage;
+use serde_json::Value;
+
+use crate::stage::{Stage, root};
 
 /// What a key takes, for the choice of values that it does not.
 #[derive(Clone, Copy)]
@@ -22,134 +24,59 @@ enum Takes {
 }
 use Takes::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
 
-type Keys = &'static [(&'static str, Takes)];
+/// A table of a configuration: its head in a file, its path, and every key.
+type Head = (String, String, Vec<(String, Takes)>);
 
-/// Every table, by its head in a file and its path, with every key.
-const TABLES: &[(&str, &str, Keys)] = &[
-    (
-        "",
-        "",
-        &[
-            ("tasks", Texts),
-            ("attempts", Count),
-            ("jobs", Count),
-            ("sandbox", Table),
-            ("network", Table),
-            ("leak_check", Table),
-            ("budget", Table),
-            ("arms", Table),
-            ("models", Table),
-            ("grading", Table),
-            ("endpoints", Table),
-        ],
-    ),
-    ("[sandbox]", "sandbox", SANDBOX),
-    ("[network]", "network", NETWORK),
-    ("[leak_check]", "leak_check", LEAK_CHECK),
-    ("[budget]", "budget", BUDGET),
-    ("[budget.arm]", "budget.arm", SHARED),
-    ("[budget.run]", "budget.run", SHARED),
-    (
-        "[[arms]]",
-        "arms.0",
-        &[
-            ("name", Text),
-            ("scaffold", Text),
-            ("model", Text),
-            ("sandbox", Table),
-            ("network", Table),
-            ("leak_check", Table),
-            ("budget", Table),
-            ("replay", Text),
-        ],
-    ),
-    ("[arms.sandbox]", "arms.0.sandbox", SANDBOX),
-    ("[arms.network]", "arms.0.network", NETWORK),
-    ("[arms.leak_check]", "arms.0.leak_check", LEAK_CHECK),
-    ("[arms.budget]", "arms.0.budget", BUDGET),
-    (
-        "[models.\"m-1.5\"]",
-        "models.\"m-1.5\"",
-        &[
-            ("base_url", Formed),
-            ("name", Text),
-            ("api", Choice),
-            ("key_env", Formed),
-            ("context_window", Count),
-            ("price", Table),
-            ("temperature", Number),
-            ("top_p", Number),
-            ("max_output_tokens", Count),
-            ("reasoning_effort", Text),
-            ("seed", Whole),
-            ("extra_body", Table),
-        ],
-    ),
-    (
-        "[models.\"m-1.5\".price]",
-        "models.\"m-1.5\".price",
-        &[("input", Number), ("output", Number), ("cached", Number)],
-    ),
-    (
-        "[grading]",
-        "grading",
-        &[("certificate", Text), ("flaky", Choice), ("cpus", Number), ("memory_mb", Count)],
-    ),
-    (
-        "[endpoints.mine]",
-        "endpoints.mine",
-        &[
-            ("base_url", Formed),
-            ("model", Text),
-            ("max_concurrent", Count),
-            ("requests_per_minute", Count),
-            ("tokens_per_minute", Count),
-        ],
-    ),
-];
+/// Every table, as the schema that is committed for editors has it.
+fn tables() -> Vec<Head> {
+    let text = std::fs::read_to_string(root().join("configs/schema.json")).unwrap();
+    let mut found = Vec::new();
+    table(&serde_json::from_str(&text).unwrap(), "", "", &mut found);
+    found
+}
 
-const SANDBOX: Keys = &[
-    ("kind", Choice),
-    ("cpus", Number),
-    ("memory_mb", Count),
-    ("processes", Count),
-    ("disk_mb", Count),
-];
-const NETWORK: Keys = &[
-    ("mode", Choice),
-    ("allow", Texts),
-    ("deny", Texts),
-    ("private", Texts),
-    ("audit", Flag),
-    ("ca_file", Text),
-];
-const LEAK_CHECK: Keys = &[("on_finding", Choice)];
-const SHARED: Keys = &[
-    ("steps", Count),
-    ("input_tokens", Count),
-    ("output_tokens", Count),
-    ("total_tokens", Count),
-    ("uncached_input_tokens", Count),
-    ("cost_usd", Number),
-];
-const BUDGET: Keys = &[
-    ("steps", Count),
-    ("input_tokens", Count),
-    ("output_tokens", Count),
-    ("total_tokens", Count),
-    ("uncached_input_tokens", Count),
-    ("cost_usd", Number),
-    ("wall_seconds", Number),
-    ("working_seconds", Number),
-    ("tool_seconds", Number),
-    ("command_seconds", Number),
-    ("disclosure", Choice),
-    ("ending", Choice),
-    ("arm", Table),
-    ("run", Table),
-];
+/// `name` is the table's in a head, `path` with the arm's number in it.
+fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<Head>) {
+    let head = match (name, path.ends_with(".0")) {
+        ("", _) => String::new(),
+        (_, true) => format!("[[{name}]]"),
+        (_, false) => format!("[{name}]"),
+    };
+    let properties = schema["properties"].as_object().unwrap();
+    let keys = properties.iter().map(|(key, value)| (key.clone(), Takes::of(value)));
+    found.push((head, path.to_owned(), keys.collect()));
+    for (key, inner) in properties {
+        let below =
+            |place: &str| if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+        let (name, path) = (below(name), below(path));
+        if inner["items"]["type"] == "object" {
+            table(&inner["items"], &name, &format!("{path}.0"), found);
+        } else if inner["additionalProperties"]["properties"].is_object() {
+            // As `with` has them below.
+            let own = if key == "models" { "\"m-1.5\"" } else { "mine" };
+            let (name, path) = (format!("{name}.{own}"), format!("{path}.{own}"));
+            table(&inner["additionalProperties"], &name, &path, found);
+        } else if inner["properties"].is_object() {
+            table(inner, &name, &path, found);
+        }
+    }
+}
 
 impl Takes {
+    fn of(schema: &Value) -> Self {
+        match schema["type"].as_str() {
+            _ if schema["enum"].is_array() || schema["oneOf"].is_array() => Choice,
+            Some("integer") if schema["minimum"].is_null() => Whole,
+            Some("integer") => Count,
+            Some("number") => Number,
+            Some("boolean") => Flag,
+            Some("string") if schema["x-form"].is_string() => Formed,
+            Some("string") => Text,
+            Some("array") if schema["items"]["type"] == "string" => Texts,
+            _ => Table,
+        }
+    }
+
     fn wrong(self) -> &'static [&'static str] {
         match self {
             Count => &[
@@ -259,14 +186,14 @@ fn every_key_refuses_what_it_cannot_be_and_says_so_in_the_user_s_words() {
     let done = run(&stage, &with("", ""), &[]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     let mut cases = 0;
-    for (head, path, keys) in TABLES {
-        for (key, takes) in *keys {
+    for (head, path, keys) in &tables() {
+        for (key, takes) in keys {
             for value in takes.wrong() {
                 let line = format!("{key} = {value}");
                 let text = with(head, &line);
                 let said = told(&stage, &text, &[]);
                 let number = text.lines().position(|one| one == line).unwrap() + 1;
-                let whole = if path.is_empty() { (*key).into() } else { format!("{path}.{key}") };
+                let whole = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 let place = format!("run.toml:{number}: key `{whole}`");
                 assert!(said.contains(&place), "{place:?} is missing in {said}\n{text}");
                 cases += 1;
@@ -276,13 +203,13 @@ fn every_key_refuses_what_it_cannot_be_and_says_so_in_the_user_s_words() {
     assert!(cases > 500, "{cases}");
 }
 
-/// The table above is whole: what the program lists as known is what it has.
+/// What the program lists as known is what the schema has.
 #[test]
 fn an_unknown_key_is_told_with_all_that_are_known() {
     let stage = Stage::new();
-    for (head, path, keys) in TABLES {
+    for (head, path, keys) in &tables() {
         let said = told(&stage, &with(head, "zzz = 1"), &[]);
-        let names: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
+        let names: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
         let known = format!("known here: {}\n", names.join(", "));
         assert!(said.contains(&known), "{known} is missing in {said}");
         let dot = if path.is_empty() { "" } else { "." };
@@ -501,4 +428,15 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
     stage.run([&demo[..], &scripted].concat(), 0);
     let done = run(&stage, &with("", ""), &["--model", "openai/gpt-5.1"]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// What an editor is given is what is committed, and the demo is good by it.
+#[test]
+fn the_schema_is_printed_as_it_is_committed() {
+    let stage = Stage::new();
+    for (of, file) in [("config", "configs/schema.json"), ("task", "configs/task-schema.json")] {
+        let printed = String::from_utf8(stage.run(["schema", of], 0).stdout).unwrap();
+        assert_eq!(printed, std::fs::read_to_string(root().join(file)).unwrap(), "{file}");
+    }
+    stage.run(["schema", "nothing"], 2);
 }

@@ -56,6 +56,11 @@ pub enum Command {
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Option<Duration>,
     },
+    /// Prints a JSON Schema, for editors.
+    Schema {
+        #[arg(value_enum)]
+        of: SchemaOf,
+    },
     /// Checks this machine: the quick part of the conformance kit on every back end.
     Doctor {
         /// Run the whole kit.
@@ -230,6 +235,15 @@ pub struct Dataset {
     /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
     #[arg(long, required = true, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
+}
+
+/// What a schema describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// A run configuration.
+    Config,
+    /// A task in Proctor's own format.
+    Task,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    config::{GradingFile, REPLAY, SCRIPT},
+    config::{GradingFile, Known, REPLAY, SCRIPT},
     error::{CommandError, UserError},
     home,
 };
@@ -33,6 +33,15 @@ pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
         SandboxKind::Native => Arc::new(proctor_native::Native::new(cache.join("native"))?),
         SandboxKind::Docker => Arc::new(proctor_docker::Docker::connect().await?),
     })
+}
+
+/// What a configuration may name.
+pub fn known() -> Known<'static> {
+    fn script(file: &Path) -> Result<(), String> {
+        Script::load(file).map(drop).map_err(|error| error.to_string())
+    }
+    let scaffolds = proctor_scaffolds::names();
+    Known { scaffold: &proctor_scaffolds::builtin, scaffolds, script: &script }
 }
 
 /// Starts one back end and removes what dead runtimes left behind on it.

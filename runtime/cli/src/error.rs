@@ -2,6 +2,7 @@
 
 use std::{fmt, process::ExitCode};
 
+pub use proctor_config::UserError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
 
@@ -14,30 +15,13 @@ pub enum CommandError {
     Other(anyhow::Error),
 }
 
-#[derive(Debug)]
-pub struct UserError {
-    pub what: String,
-    pub hint: Option<String>,
-}
-
-impl UserError {
-    pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None }
-    }
-
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-}
-
 impl CommandError {
     /// An error of a run directory that the user named. Which of them the user can hint by naming
     /// another is the record's to know; each message says the hint.
     pub fn of_run(error: RecordError) -> Self {
         match error {
             RecordError::NotARun { .. }
+            | RecordError::OtherVersion { .. }
             | RecordError::RunExists { .. }
             | RecordError::Locked { .. } => Self::User(UserError::new(error.to_string())),
             other => Self::Other(other.into()),
@@ -52,18 +36,19 @@ impl CommandError {
     }
 }
 
-impl From<UserError> for CommandError {
-    fn from(error: UserError) -> Self {
-        Self::User(error)
-    }
-}
-
 impl<E> From<E> for CommandError
 where
     anyhow::Error: From<E>,
 {
     fn from(error: E) -> Self {
-        Self::Other(error.into())
+        let error = match anyhow::Error::from(error).downcast::<UserError>() {
+            Ok(user) => return Self::User(user),
+            Err(other) => other,
+        };
+        match error.downcast::<RecordError>() {
+            Ok(record) => Self::of_run(record),
+            Err(other) => Self::Other(other),
+        }
     }
 }
 

@@ -4,7 +4,6 @@ mod args;
 mod assemble;
 mod checks;
 mod commands;
-mod config;
 mod error;
 mod home;
 mod print;
@@ -15,6 +14,7 @@ mod tasks;
 use std::process::ExitCode;
 
 use clap::Parser;
+use proctor_config as config;
 use proctor_report::Groups;
 use tracing_subscriber::EnvFilter;
 
@@ -55,6 +55,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
             let groups = if groups { Groups::All } else { Groups::Telling };
             commands::report(&runs, format, groups, verify)
         }
+        Command::Schema { of } => commands::schema(of),
         Command::Clean { dry_run, older_than } => commands::clean(dry_run, older_than).await,
         Command::Doctor { full } => commands::doctor(full).await,
     }

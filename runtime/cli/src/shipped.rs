@@ -82,7 +82,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let config = find(Path::new(DEMO), cache.path()).unwrap();
         assert_eq!(find(Path::new(DEMO), cache.path()).unwrap(), config);
-        let (file, _) = crate::config::read(&config, &[]).unwrap();
+        let (file, _) = proctor_config::read(&config, &[]).unwrap();
         let folder = config.parent().unwrap();
         for pattern in &file.tasks {
             assert!(Path::new(pattern).starts_with(folder), "{pattern}");

@@ -13,13 +13,17 @@ pub fn documentation() -> String {
 }
 
 fn tables(place: &str, keys: &[Key], out: &mut String) {
-    let head = if place.is_empty() { "The top of the file".to_owned() } else { format!("`{place}`") };
-    out.push_str(&format!("**{head}**\n\n| key | meaning | values | default |\n| --- | --- | --- | --- |\n"));
+    let head =
+        if place.is_empty() { "The top of the file".to_owned() } else { format!("`{place}`") };
+    out.push_str(&format!(
+        "**{head}**\n\n| key | meaning | values | default |\n| --- | --- | --- | --- |\n"
+    ));
     for key in keys {
-        let default = match (&key.default, key.required) {
-            (_, true) => "required".to_owned(),
-            (Some(default), false) => format!("`{default}`"),
-            (None, false) => String::new(),
+        let is_table = matches!(key.kind, Kind::Table(_) | Kind::Named(_) | Kind::Rows(_));
+        let default = match &key.default {
+            _ if key.required => "required".to_owned(),
+            Some(default) if !is_table => format!("`{default}`"),
+            _ => String::new(),
         };
         let (name, says) = (&key.name, escaped(&key.says));
         out.push_str(&format!("| `{name}` | {says} | {} | {default} |\n", values(key)));
@@ -49,7 +53,9 @@ fn values(key: &Key) -> String {
         Kind::Address => "address, or `script:FILE`".to_owned(),
         Kind::Variable => "name of a variable".to_owned(),
         Kind::Flag => "`true`, `false`".to_owned(),
-        Kind::Choice(known) => known.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", "),
+        Kind::Choice(known) => {
+            known.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ")
+        }
         Kind::Count(i64::MIN, _) => "whole number".to_owned(),
         Kind::Count(least, most) => format!("{least} to {most}"),
         Kind::Number(least, most) => format!("{least} to {most}"),

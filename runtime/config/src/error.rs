@@ -22,6 +22,8 @@ impl UserError {
     }
 }
 
+impl std::error::Error for UserError {}
+
 impl fmt::Display for UserError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;

@@ -45,7 +45,9 @@ impl Key {
                 let keys = required(keys);
                 format!("write one table for each, as in [{name}.NAME] with {keys} below it")
             }
-            Kind::Rows(keys) => format!("write each as [[{name}]] with {} below it", required(keys)),
+            Kind::Rows(keys) => {
+                format!("write each as [[{name}]] with {} below it", required(keys))
+            }
             Kind::Flag => format!("write `{name} = true` or `{name} = false`"),
             _ => match &self.example {
                 Some(example) => format!("write `{name} = {example}`"),
@@ -90,10 +92,9 @@ fn kind_of(schema: &Value) -> Kind {
             _ => Kind::Text,
         },
         Some("boolean") => Kind::Flag,
-        Some("integer") => Kind::Count(
-            whole("minimum").unwrap_or(i64::MIN),
-            whole("maximum").unwrap_or(i64::MAX),
-        ),
+        Some("integer") => {
+            Kind::Count(whole("minimum").unwrap_or(i64::MIN), whole("maximum").unwrap_or(i64::MAX))
+        }
         Some("number") if schema.get("exclusiveMinimum").is_some() => {
             Kind::Above(number("maximum").unwrap_or(f64::MAX))
         }
@@ -101,7 +102,9 @@ fn kind_of(schema: &Value) -> Kind {
             number("minimum").unwrap_or(f64::MIN),
             number("maximum").unwrap_or(f64::MAX),
         ),
-        Some("array") if schema["items"]["type"] == "object" => Kind::Rows(keys_of(&schema["items"])),
+        Some("array") if schema["items"]["type"] == "object" => {
+            Kind::Rows(keys_of(&schema["items"]))
+        }
         Some("array") => Kind::Texts(match schema["x-form"].as_str() {
             Some("allow") => Form::Allow,
             Some("deny") => Form::Deny,

@@ -54,7 +54,11 @@ fn the_schema_is_closed_and_without_null() {
         match schema {
             Value::Object(map) => {
                 if map.contains_key("properties") {
-                    assert_eq!(map.get("additionalProperties"), Some(&Value::Bool(false)), "{place}");
+                    assert_eq!(
+                        map.get("additionalProperties"),
+                        Some(&Value::Bool(false)),
+                        "{place}"
+                    );
                 }
                 for (key, value) in map {
                     look(value, &format!("{place}/{key}"));

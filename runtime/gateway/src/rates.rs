@@ -7,26 +7,41 @@ use std::{
 };
 
 use proctor_types::{Fault, Layer, ModelSpec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limiter::Limiter;
 
+/// More than this (a trillion) is a mistyped number.
+const MOST: u64 = 1_000_000_000_000;
+
 /// One table of `[endpoints]`: limits that all trials of a run keep together. Not a factor.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointRates {
-    /// As the models name it.
+    /// Whose limits they are: the address, as the models name it.
+    #[schemars(extend("x-form" = "address"))]
+    #[schemars(example = &"https://HOST/v1")]
     pub base_url: String,
     /// The endpoint's name of one model. Absent: all models at this address together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    #[schemars(example = &"my-model")]
     pub model: Option<String>,
     /// Requests in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 8)]
     pub max_concurrent: Option<u64>,
+    /// Requests begun in any minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 60)]
     pub requests_per_minute: Option<u64>,
-    /// Input and output. A request in flight counts with what it reserves.
+    /// Tokens in and out. A request in flight counts with what it reserves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 100_000)]
     pub tokens_per_minute: Option<u64>,
 }
 

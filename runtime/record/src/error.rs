@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, Layer, RUN_SCHEMA};
 
 /// The hint for what the record holds nowhere else.
 pub(crate) const FROM_A_COPY: &str = "restore it from a copy of the run directory";
@@ -24,10 +24,24 @@ pub enum RecordError {
     RunExists { path: PathBuf },
     #[error("{}: not a run directory: it has no run.json", path.display())]
     NotARun { path: PathBuf },
+    #[error("{}: {}", path.display(), made_by(*schema, proctor))]
+    OtherVersion { path: PathBuf, schema: u64, proctor: String },
     #[error("{}: {why}; {hint}", path.display())]
     Corrupt { path: PathBuf, why: String, hint: &'static str },
     #[error("{}: {why}", path.display())]
     Misuse { path: PathBuf, why: String },
+}
+
+/// Who made a run that this version does not read, and who reads it.
+fn made_by(schema: u64, proctor: &str) -> String {
+    let forms = format!("run format {schema}, and this version reads {RUN_SCHEMA}");
+    if schema < 2 {
+        return format!(
+            "was made before Proctor 0.1.0 ({forms}): arms and events had another meaning; read it with \
+             the build that made it, from before 0.1.0"
+        );
+    }
+    format!("was made by proctor {proctor} ({forms}); read it with proctor {proctor}")
 }
 
 impl RecordError {

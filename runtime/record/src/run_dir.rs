@@ -117,6 +117,9 @@ impl RunDir {
     }
 
     /// The plan as it was written.
+    ///
+    /// # Errors
+    /// Also where another version of Proctor made the run: its arms and events mean something else.
     pub fn read_run(&self) -> Result<RunRecord, RecordError> {
         self.check_run().map(|(run, _)| run)
     }
@@ -225,14 +228,14 @@ fn hold(root: &Path) -> Result<File, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::TaskId;
+    use proctor_types::{RUN_SCHEMA, TaskId};
     use serde_json::json;
 
     use super::*;
 
     fn plan() -> RunRecord {
         RunRecord {
-            schema_version: 1,
+            schema_version: RUN_SCHEMA,
             proctor: "0.1.0".into(),
             created: 1,
             attempts: 1,
@@ -260,6 +263,21 @@ mod tests {
         let run = RunDir::open(&path).unwrap();
         drop(run);
         assert!(matches!(RunDir::create(&path), Err(RecordError::RunExists { .. })));
+    }
+
+    #[test]
+    fn a_run_of_another_version_is_named_with_the_version_that_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path()).unwrap();
+        for (schema, proctor, said) in
+            [(1, "0.1.0", "made before Proctor 0.1.0"), (7, "0.9.0", "read it with proctor 0.9.0")]
+        {
+            // What else it holds need not be readable.
+            let old = json!({"schema_version": schema, "proctor": proctor, "arms": "other"});
+            fs::write(folder.path().join("run.json"), old.to_string()).unwrap();
+            let error = run.read_run().unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 
     #[test]

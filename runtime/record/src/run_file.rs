@@ -6,7 +6,8 @@ use std::{
 };
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use proctor_types::{RunRecord, Task};
+use proctor_types::{RUN_SCHEMA, RunRecord, Task};
+use serde_json::Value;
 
 use crate::{Damage, RecordError, Remedy, disk};
 
@@ -32,7 +33,11 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
 /// The plan as it was written, from the copy where `run.json` is not that any more; the damage says so.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
     let path = root.join(NAME);
-    let why = match disk::read_if_there(&path)? {
+    let written = disk::read_if_there(&path)?;
+    if let Some((schema, proctor)) = written.as_deref().and_then(other_version) {
+        return Err(RecordError::OtherVersion { path: root.to_owned(), schema, proctor });
+    }
+    let why = match written {
         Some(bytes) => match parsed(&bytes) {
             Ok(run) => return identified(&path, run).map(|run| (run, None)),
             Err(why) => why,
@@ -94,6 +99,23 @@ fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
 const END: &str = "\n}";
 
 fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
+    let text = checked(bytes)?;
+    serde_json::from_slice(&text).map_err(|error| format!("it cannot be read: {error}"))
+}
+
+/// The form and the maker of a plan of another version. What has a checksum that does not match is
+/// damaged, whatever its version seems to be; the first version had none.
+fn other_version(bytes: &[u8]) -> Option<(u64, String)> {
+    let text = checked(bytes);
+    let plan: Value = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
+    let schema = plan.get("schema_version")?.as_u64()?;
+    let whole = text.is_ok() || plan.get("sum").is_none();
+    let proctor = plan.get("proctor").and_then(Value::as_str).unwrap_or_default().to_owned();
+    (whole && schema != u64::from(RUN_SCHEMA)).then_some((schema, proctor))
+}
+
+/// The text without its checksum, which it matches.
+fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
     if bytes.is_empty() {
         return Err("it is empty".into());
@@ -108,7 +130,7 @@ fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
     if blake3::hash(&text).to_hex().as_bytes() != claimed {
         return Err("it does not match its checksum".into());
     }
-    serde_json::from_slice(&text).map_err(|error| format!("it cannot be read: {error}"))
+    Ok(text)
 }
 
 /// The plan, where arms and tasks are those that their ids and digests are of.

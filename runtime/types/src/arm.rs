@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{ArmId, Budget, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, sha256_hex};
 
 /// Raised whenever the set of factors or their meaning changes, so that old and new arms stay apart.
-pub const FACTOR_SCHEMA: u32 = 1;
+pub const FACTOR_SCHEMA: u32 = 2;
 
 /// scaffold x model x settings x budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,67 +2,122 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{TokenClasses, Usage};
 
+/// More than this (a trillion) is a mistyped number, and near where sums overflow.
+const MOST: u64 = 1_000_000_000_000;
+/// A hundred years: more are no limit, and overflow clocks.
+const MOST_SECONDS: f64 = 3.2e9;
+const MOST_DOLLARS: f64 = 1e9;
+
 /// Limits of one trial. `None` means unlimited. Tokens are those of the provider's usage, or an
 /// estimate labelled so; money is US dollars; times are seconds of the host's clock.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
+    /// Answers delivered; exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 50)]
     pub steps: Option<u64>,
+    /// Tokens in; passed by no more than the last answer, like all below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 1000000)]
     pub input_tokens: Option<u64>,
+    /// Tokens out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 100000)]
     pub output_tokens: Option<u64>,
+    /// Tokens in and out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 1000000)]
     pub total_tokens: Option<u64>,
-    /// Input tokens that no cache served.
+    /// Tokens in that no cache served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 100000)]
     pub uncached_input_tokens: Option<u64>,
+    /// US dollars; needs a price of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_DOLLARS))]
+    #[schemars(example = 2.5)]
     pub cost_usd: Option<f64>,
+    /// Seconds from the moment the agent starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(example = 3600)]
     pub wall_seconds: Option<f64>,
-    /// Wall time less the time spent waiting for a model endpoint's rate limit or back-off.
+    /// Wall time less the time spent waiting for a model endpoint's rate limit or back-off, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(example = 3600)]
     pub working_seconds: Option<f64>,
-    /// The sum of the time in tools.
+    /// Seconds in tools, all calls together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(example = 600)]
     pub tool_seconds: Option<f64>,
-    /// The longest that one command of a tool may run.
+    /// The longest that one command of a tool may run, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
+    #[schemars(example = 120)]
     pub command_seconds: Option<f64>,
+    /// What the model is told of its budget.
     #[serde(default)]
+    #[schemars(example = Disclosure::Announced)]
     pub disclosure: Disclosure,
+    /// What happens at a limit; `hard` where nothing is written.
     #[serde(default, skip_serializing_if = "BudgetEnding::is_hard")]
+    #[schemars(example = BudgetEnding::Grace)]
     pub ending: BudgetEnding,
-    /// What all trials of an arm may spend together. Not a factor, like the one below: it says when
-    /// an arm stops, not how it works.
+    /// What all trials of an arm may spend together; no factor, since it says when an arm stops and not how it
+    /// works (`docs/budgets.md`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<SharedLimits>,
-    /// What all trials of the run may spend together.
+    /// What all trials of the run may spend together; no factor. At the top of the file only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<SharedLimits>,
 }
 
 /// Limits that trials share. A trial that meets one ends without a verdict and can be resumed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedLimits {
+    /// Answers delivered; exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 5000)]
     pub steps: Option<u64>,
+    /// Tokens in; passed by no more than the last answer, like all below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 100000000)]
     pub input_tokens: Option<u64>,
+    /// Tokens out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 10000000)]
     pub output_tokens: Option<u64>,
+    /// Tokens in and out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 100000000)]
     pub total_tokens: Option<u64>,
+    /// Tokens in that no cache served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 10000000)]
     pub uncached_input_tokens: Option<u64>,
+    /// US dollars; needs a price of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_DOLLARS))]
+    #[schemars(example = 50.0)]
     pub cost_usd: Option<f64>,
 }
 
@@ -83,7 +138,7 @@ impl SharedLimits {
 }
 
 /// What happens at a limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetEnding {
     /// Nothing more is asked.
@@ -101,9 +156,10 @@ impl BudgetEnding {
 }
 
 /// What the model is told of its budget.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Disclosure {
+    /// Nothing.
     #[default]
     Hidden,
     /// The limits are named in the first message.

@@ -1,46 +1,75 @@
 //! A model: an endpoint with its sampling parameters, and what an answer of it cost.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// More than this (a trillion) is a mistyped number.
+const MOST: u64 = 1_000_000_000_000;
+
 /// `[models."..."]` of a run configuration. All of it but the endpoint's address, the key's
 /// variable and the price is a factor of the arm.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
-    /// Anything OpenAI-compatible; `script:FILE` starts the bundled scripted model on loopback.
+    /// The endpoint's address, anything OpenAI-compatible; `script:FILE` starts the bundled scripted model on
+    /// loopback. No factor.
+    #[schemars(extend("x-form" = "address"))]
+    #[schemars(example = &"https://HOST/v1")]
     pub base_url: String,
     /// What the endpoint calls it.
+    #[schemars(length(min = 1))]
+    #[schemars(example = &"my-model")]
     pub name: String,
-    /// The wire format that the endpoint speaks.
+    /// The wire format that the endpoint speaks; `chat` where nothing is written.
     #[serde(default, skip_serializing_if = "Api::is_chat")]
+    #[schemars(example = Api::Chat)]
     pub api: Api,
-    /// The environment variable that holds the key, never the key.
+    /// The environment variable that holds the key, never the key. No factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-form" = "variable"))]
+    #[schemars(example = &"MY_KEY")]
     pub key_env: Option<String>,
-    /// Tokens.
+    /// Tokens of the context window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 128_000)]
     pub context_window: Option<u64>,
-    /// In the place of the one in `configs/models.toml`. Recorded, no factor.
+    /// In the place of the price in `configs/models.toml`. No factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// Sent as it is, like all below; each is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 10.0))]
+    #[schemars(example = 0.7)]
     pub temperature: Option<f64>,
+    /// Nucleus sampling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    #[schemars(example = 0.95)]
     pub top_p: Option<f64>,
+    /// Tokens of one answer at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 16_000)]
     pub max_output_tokens: Option<u64>,
+    /// As the endpoint names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    #[schemars(example = &"high")]
     pub reasoning_effort: Option<String>,
+    /// For endpoints that take one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = 7)]
     pub seed: Option<i64>,
     /// Vendor fields, laid over the request body as they are.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schemars(example = serde_json::json!({ "top_k": 20 }))]
     pub extra_body: Map<String, Value>,
 }
 
 /// The wire formats of models. Each is one vendor's first, and spoken by many.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Api {
     /// OpenAI Chat Completions, which nearly every endpoint speaks.
@@ -174,19 +203,31 @@ impl Usage {
 }
 
 /// Prices of one model in US dollars per million tokens, one for each class.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
+    /// Tokens in.
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 1.25)]
     pub input: f64,
+    /// Tokens out.
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 10.0)]
     pub output: f64,
-    /// Of tokens read from a cache. Absent: what input costs, as for the one below.
+    /// Tokens in that a cache served. Absent: they cost what input costs.
     #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 0.125)]
     pub cached: Option<f64>,
-    /// Of tokens written to a cache.
+    /// Tokens in that are written to a cache. Absent: they cost what input costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 1.5)]
     pub cache_write: Option<f64>,
-    /// Of tokens of reasoning. Absent: what output costs.
+    /// Tokens of reasoning. Absent: they cost what output costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 10.0)]
     pub reasoning: Option<f64>,
     /// What a large request costs instead: the tier with the highest `above` that its input exceeds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -194,20 +235,37 @@ pub struct Price {
 }
 
 /// Prices of requests with more input than this. What is absent costs what it does below the tier.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTier {
-    /// Tokens of input, cached ones included.
+    /// Tokens of input, cached ones included, above which these prices hold.
+    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(example = 200_000)]
     pub above: u64,
+    /// Tokens in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 2.5)]
     pub input: Option<f64>,
+    /// Tokens out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 15.0)]
     pub output: Option<f64>,
+    /// Tokens in that a cache served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 0.25)]
     pub cached: Option<f64>,
+    /// Tokens in that are written to a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 3.0)]
     pub cache_write: Option<f64>,
+    /// Tokens of reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    #[schemars(example = 15.0)]
     pub reasoning: Option<f64>,
 }
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::{Arm, Certificate, FlakePolicy, Task};
 
-pub const RUN_SCHEMA: u32 = 1;
+/// The form of a run directory: raised with the version of its events or of its arms' factors, too.
+pub const RUN_SCHEMA: u32 = 2;
 
 /// `run.json`: all that `resume`, `grade` and `report` need, and what a reader wants to know of
 /// where the numbers come from. Prices, jobs, paths and the host are recorded, not compared.

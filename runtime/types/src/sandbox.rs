@@ -1,11 +1,16 @@
 //! What is asked of a sandbox, and what of it was enforced.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxKind {
+    /// Namespaces and control groups of this machine, without a daemon.
     Native,
+    /// Containers of a Docker engine.
     Docker,
 }
 
@@ -19,17 +24,31 @@ impl std::fmt::Display for SandboxKind {
     }
 }
 
+/// A pebibyte in MiB.
+const MOST_MB: u64 = 1 << 30;
+
 /// `[sandbox]`: a factor of the arm.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSpec {
+    /// The back end.
+    #[schemars(example = SandboxKind::Native)]
     pub kind: SandboxKind,
     /// CPUs, as a quota.
+    #[schemars(range(min = 0.01, max = 4096.0))]
+    #[schemars(example = 1.0)]
     pub cpus: f64,
-    /// MiB.
+    /// Memory in MiB; fewer than 32 do not start an interpreter.
+    #[schemars(range(min = 32, max = MOST_MB))]
+    #[schemars(example = 2048)]
     pub memory_mb: u64,
+    /// Processes and threads at once; the sandbox agent is one of them.
+    #[schemars(range(min = 2, max = 4_194_304))]
+    #[schemars(example = 512)]
     pub processes: u64,
     /// MiB that the sandbox may write.
+    #[schemars(range(min = 1, max = MOST_MB))]
+    #[schemars(example = 1024)]
     pub disk_mb: u64,
 }
 
@@ -46,15 +65,17 @@ impl Default for SandboxSpec {
 }
 
 /// `[leak_check]`: a factor of the arm, since what it removes the agent does not have.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LeakCheckSpec {
+    /// What happens to copies of the hidden code in a sandbox.
+    #[schemars(example = OnFinding::Remove)]
     pub on_finding: OnFinding,
 }
 
 /// What happens where a setup is found to hold what its task hides. The work directory's own
 /// history, caches and bytecode are removed in any case.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFinding {
     /// The trial is not run: an infrastructure fault that names the place.
@@ -65,34 +86,45 @@ pub enum OnFinding {
 }
 
 /// `[network]`: a factor of the arm.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkPolicy {
+    /// What may be reached (`docs/egress.md`).
+    #[schemars(example = NetworkMode::Allow)]
     pub mode: NetworkMode,
     /// URL patterns of what may be reached in mode `allow`.
+    #[schemars(extend("x-form" = "allow"))]
+    #[schemars(example = ["https://pypi.org/**"])]
     pub allow: Vec<String>,
-    /// URL patterns of what may not be reached in any mode.
+    /// URL patterns of what may not be reached in any mode; what the task blocks is always denied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-form" = "deny"))]
+    #[schemars(example = ["https://pypi.org/**"])]
     pub deny: Vec<String>,
-    /// `ADDRESS:PORT` or `NAME=ADDRESS:PORT`: what may be dialled though it is not of the public
-    /// internet (an own mirror). With a name, only under that name, which is not looked up.
+    /// `ADDRESS:PORT` or `NAME=ADDRESS:PORT`: what may be dialled though it is not of the public internet (an
+    /// own mirror). With a name, only under that name, which is not looked up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-form" = "private"))]
+    #[schemars(example = ["mirror.test=127.0.0.1:8443"])]
     pub private: Vec<String>,
-    /// Let through, and record, what no pattern allows or a pattern of `deny` refuses. What the
+    /// Let through, and record as `audited`, what no pattern allows or a pattern of `deny` refuses. What the
     /// task blocks and private addresses stay denied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub audit: bool,
-    /// Certificates (PEM) that are trusted beside the host's own, of an own mirror. A path, so no
-    /// factor.
+    /// Certificates (PEM) that are trusted beside the host's own, of an own mirror. The path is no factor.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"mirror.pem")]
     pub ca_file: Option<std::path::PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkMode {
+    /// Nothing: there is no proxy.
     #[default]
     Closed,
+    /// What a pattern of `allow` names.
     Allow,
+    /// All but what a pattern of `deny` names.
     OpenExcept,
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{TaskId, canonical, sha256_hex};
 
 pub const TASK_SCHEMA: u32 = 1;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     pub schema_version: u32,
@@ -62,7 +63,7 @@ pub struct Task {
 }
 
 /// The benchmark that a task was loaded from, which names the official grading policy.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Benchmark {
     /// Of `configs/benchmarks/`: `featurebench`, `fea-bench`, `swe-bench`, ...
@@ -83,7 +84,7 @@ pub struct Benchmark {
 /// A start without source, as FeatureBench's level 2 has it: the environment holds the whole source,
 /// the agent gets an empty `workdir` and writes a package of its own, and for grading that package
 /// is installed and the source put back around it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FromScratch {
     /// All that `workdir` holds when the agent starts, by path.
@@ -106,7 +107,7 @@ fn default_workdir() -> String {
 }
 
 /// What a sandbox starts from: exactly one of `image` and `base`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
     /// A Docker image reference, or the path of an OCI or `docker save` archive.
@@ -121,7 +122,7 @@ pub struct Environment {
 }
 
 /// Where the code comes from; placed at `workdir` before the set-up lines run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Source {
     Pypi {
@@ -144,7 +145,7 @@ pub enum Source {
 }
 
 /// Seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
     pub command_seconds: f64,
@@ -157,7 +158,7 @@ impl Default for Timeouts {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resources {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -124,12 +124,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];
         let config = ConfigFile { arms, ..config };
-        let resolved = config::resolve(
-            config,
-            &config::Written::default(),
-            &proctor_scaffolds::builtin,
-            proctor_scaffolds::names(),
-        )?;
+        let resolved = config::resolve(config, &config::Written::default(), &assemble::known())?;
         let (run, flakes) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
         let plan = Plan { tasks: planned, arms, attempts: 1 };

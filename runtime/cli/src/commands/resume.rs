@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode, sync::Arc};
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::RunDir;
-use proctor_types::{RUN_SCHEMA, RunRecord};
+use proctor_types::RunRecord;
 
 use crate::{
     assemble::{self, Flakes, Grading},
@@ -26,10 +26,6 @@ pub async fn resume(
     if let Some(damage) = damage {
         run.restore_run()?;
         eprintln!("restored: {damage}");
-    }
-    if record.schema_version != RUN_SCHEMA {
-        let what = format!("{} was made by another version of Proctor", path.display());
-        return Err(UserError::new(what).hint(format!("use proctor {}", record.proctor)).into());
     }
     if !sets.is_empty() {
         raise(&mut record, sets)?;

@@ -28,12 +28,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     if let Some(model) = &args.model {
         config::put_model(&mut file, model)?;
     }
-    let resolved = config::resolve(
-        file,
-        &written,
-        &|name| proctor_scaffolds::builtin(name),
-        proctor_scaffolds::names(),
-    )?;
+    let resolved = config::resolve(file, &written, &assemble::known())?;
     if args.dry_run {
         // Recipes are named, not built: a look at a plan starts nothing.
         let loaded = tasks::whole(&resolved.file.tasks, &cache)

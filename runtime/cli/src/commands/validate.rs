@@ -46,12 +46,8 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = home::cache()?;
     let loaded = tasks::whole(&asked.dataset.tasks, &cache).await?;
-    let resolved = config::resolve(
-        config_of(&asked),
-        &config::Written::default(),
-        &|name| proctor_scaffolds::builtin(name),
-        proctor_scaffolds::names(),
-    )?;
+    let resolved =
+        config::resolve(config_of(&asked), &config::Written::default(), &assemble::known())?;
     let check = |planned: &[PlannedTask]| {
         checks::plan(&resolved.arms, planned, "use --sandbox docker", &|_, _, error| error)
     };

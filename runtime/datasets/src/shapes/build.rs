@@ -232,7 +232,7 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     }
     let task = &mut draft.task;
     let tests = test_files.iter().chain(&task.fail_to_pass).chain(&task.pass_to_pass);
-    task.test_command = pytest_words::without_tests(words, tests);
+    task.test_command = pytest_words::without_tests(words, tests).map_err(Complaint::whole)?;
     draft.details.insert("test_cmd".into(), line);
     let parser = match draft.fields.take("log_parser") {
         Some(Found { value: Value::String(name), .. }) if !name.is_empty() => name,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 /// Which word is an option's value cannot be read off the words; pytest itself must be told too.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {
     with_value: Vec<String>,
@@ -15,7 +15,9 @@ struct Options {
 
 const DATA: &str = include_str!("../../../../configs/pytest-options.toml");
 
-static OPTIONS: LazyLock<Options> = LazyLock::new(|| toml::from_str(DATA).unwrap_or_default());
+static OPTIONS: LazyLock<Result<Options, String>> = LazyLock::new(|| {
+    toml::from_str(DATA).map_err(|error| format!("configs/pytest-options.toml: {error}"))
+});
 
 /// What an option does with the word behind it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,11 +30,15 @@ enum Next {
 /// The words without test files, folders and ids. A command that does not start pytest stays whole.
 ///
 /// `tests` are files and ids of the row; they decide only behind an option that nobody knows.
+///
+/// # Errors
+/// The shipped list of options cannot be read: without it a value would be taken for a test.
 pub(crate) fn without_tests<'a>(
     words: Vec<String>,
     tests: impl Iterator<Item = &'a String> + Clone,
-) -> Vec<String> {
-    let Some(start) = arguments_at(&words) else { return words };
+) -> Result<Vec<String>, String> {
+    let options = OPTIONS.as_ref().map_err(Clone::clone)?;
+    let Some(start) = arguments_at(&words) else { return Ok(words) };
     let mut next = Next::Free;
     let mut only_tests = false;
     let mut kept = Vec::with_capacity(words.len());
@@ -50,14 +56,14 @@ pub(crate) fn without_tests<'a>(
             };
         next = match next {
             Next::Value => Next::Free,
-            _ if word.starts_with('-') => behind(&word),
+            _ if word.starts_with('-') => behind(&word, options),
             _ => Next::Free,
         };
         if !names_tests {
             kept.push(word);
         }
     }
-    kept
+    Ok(kept)
 }
 
 /// Where pytest's arguments begin.
@@ -71,19 +77,19 @@ fn arguments_at(words: &[String]) -> Option<usize> {
     (name.starts_with("python") || name.starts_with("pypy")).then_some(module + 2)
 }
 
-fn behind(option: &str) -> Next {
+fn behind(option: &str, options: &Options) -> Next {
     let known = |list: &[String], option: &str| list.iter().any(|known| known == option);
     if option.starts_with("--") {
-        return if option.contains('=') || known(&OPTIONS.switches, option) {
+        return if option.contains('=') || known(&options.switches, option) {
             Next::Free
-        } else if known(&OPTIONS.with_value, option) {
+        } else if known(&options.with_value, option) {
             Next::Value
         } else {
             Next::Unknown
         };
     }
     // Of letters in one word, the first that takes a value takes the rest of the word, if any.
-    let takes = |letter: char| known(&OPTIONS.with_value, &format!("-{letter}"));
+    let takes = |letter: char| known(&options.with_value, &format!("-{letter}"));
     match option.char_indices().skip(1).find(|(_, letter)| takes(*letter)) {
         Some((at, letter)) if at + letter.len_utf8() == option.len() => Next::Value,
         _ => Next::Free,
@@ -105,7 +111,7 @@ mod tests {
 
     fn left(line: &str) -> String {
         let tests = ["tests/test_new.py".to_owned(), "tests/test_mul.py::test_stack".to_owned()];
-        without_tests(shlex::split(line).unwrap(), tests.iter()).join(" ")
+        without_tests(shlex::split(line).unwrap(), tests.iter()).unwrap().join(" ")
     }
 
     #[test]
@@ -166,6 +172,6 @@ mod tests {
         {
             assert_eq!(left(line), line);
         }
-        assert!(without_tests(Vec::new(), [].iter()).is_empty());
+        assert!(without_tests(Vec::new(), [].iter()).unwrap().is_empty());
     }
 }

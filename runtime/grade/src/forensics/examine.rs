@@ -32,7 +32,7 @@ pub struct Examiner<'a> {
 pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
     let policy = Policy::get()?;
     let file = RuleFile::get()?;
-    let subject = Subject::of(look_at.task, policy);
+    let subject = Subject::of(look_at.task, policy)?;
     let rules = Rules::of(&subject)?;
     let mut found = Vec::new();
     let mut written = Written::new();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use proctor_record::patch;
-use proctor_types::{Source, Task, package_name};
+use proctor_types::{Fault, Layer, Source, Task, package_name};
 use serde::Deserialize;
 
 use crate::{
@@ -19,9 +19,10 @@ struct Hosts {
     index_words: Vec<String>,
 }
 
-/// A list that cannot be read names no host; the proxy, which needs all of it, refuses to start.
-static HOSTS: LazyLock<Hosts> = LazyLock::new(|| {
-    toml::from_str(include_str!("../../../../configs/mirrors.toml")).unwrap_or_default()
+/// A list that cannot be read is an error: without it the rules would look for nothing.
+static HOSTS: LazyLock<Result<Hosts, String>> = LazyLock::new(|| {
+    let text = include_str!("../../../../configs/mirrors.toml");
+    toml::from_str(text).map_err(|error| format!("configs/mirrors.toml: {error}"))
 });
 
 #[derive(Debug, Default)]
@@ -40,7 +41,8 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    pub(crate) fn of(task: &Task, policy: &Policy) -> Self {
+    pub(crate) fn of(task: &Task, policy: &Policy) -> Result<Self, Fault> {
+        let hosts = HOSTS.as_ref().map_err(|why| Fault::new(Layer::Grade, why.as_str()))?;
         let mut subject =
             Self { workdir: task.workdir.trim_end_matches('/').to_owned(), ..Self::default() };
         match task.repo.as_deref().map(|repo| repo.split_once('/').ok_or(repo)) {
@@ -59,7 +61,7 @@ impl Subject {
             Some(Source::Path { .. } | Source::Archive { .. }) | None => {}
         }
         for url in &task.blocked_urls {
-            subject.url(url);
+            subject.url(url, hosts);
         }
         subject.modules(task, policy);
         let ids = task.fail_to_pass.iter().map(|id| file_of(id));
@@ -67,7 +69,7 @@ impl Subject {
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
         // A folder's name, such as `tests`, is everywhere and tells nothing.
         subject.hidden = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
-        subject
+        Ok(subject)
     }
 
     fn package(&mut self, name: &str) {
@@ -85,23 +87,23 @@ impl Subject {
         }
     }
 
-    fn url(&mut self, written: &str) {
+    fn url(&mut self, written: &str, hosts: &Hosts) {
         let bare = written.trim();
         let bare = bare.split_once("://").map_or(bare, |(_, rest)| rest);
         let bare = bare.split(['?', '#']).next().unwrap_or(bare);
         let mut parts = bare.split('/').filter(|part| !part.is_empty());
         let host = parts.next().unwrap_or_default().trim_start_matches("www.").to_lowercase();
         let segments: Vec<_> = parts.collect();
-        if HOSTS.forges.contains(&host)
+        if hosts.forges.contains(&host)
             && let [owner, repo, ..] = segments[..]
             && !owner.contains('*')
             && !repo.contains('*')
         {
             self.repository(owner, repo);
         }
-        if HOSTS.indexes.contains(&host) {
+        if hosts.indexes.contains(&host) {
             let named = segments.iter().find(|part| {
-                !part.contains('*') && !HOSTS.index_words.contains(&part.to_lowercase())
+                !part.contains('*') && !hosts.index_words.contains(&part.to_lowercase())
             });
             if let Some(name) = named {
                 self.package(name);

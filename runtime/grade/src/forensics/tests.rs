@@ -463,7 +463,7 @@ fn the_rules_give_every_kind_a_meaning_and_hold_for_a_task_without_names() {
     let mut bare = task();
     (bare.repo, bare.source, bare.mask) = (None, None, None);
     (bare.blocked_urls, bare.hidden, bare.fail_to_pass) = (vec![], vec![], vec![]);
-    let subject = Subject::of(&bare, Policy::get().unwrap());
+    let subject = Subject::of(&bare, Policy::get().unwrap()).unwrap();
     assert!(Rules::of(&subject).unwrap().install_succeeded.is_empty());
     let events = ran(1, "pip install x; cat /usr/lib/python3/dist-packages/x.py; git reflog", "");
     let found =

@@ -8,8 +8,8 @@ use toml::{
 };
 
 use crate::{
-    config::{set, walk::Problem},
-    error::UserError,
+    UserError,
+    {set, walk::Problem},
 };
 
 /// What was read, before any arm inherits. The default is a configuration that no file has.

@@ -1,11 +1,12 @@
 //! What a key of a configuration may hold, and what is said of a value that it may not.
 
+use proctor_egress::{Exception, Pattern};
 use toml::Value;
 
-use crate::config::keys::Key;
+use crate::keys::Key;
 
 /// The values of a key.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Kind {
     /// Any text but an empty one.
     Text,
@@ -14,22 +15,46 @@ pub enum Kind {
     /// The name of an environment variable. What is none may be a key: it is never shown.
     Variable,
     Flag,
-    Choice(&'static [&'static str]),
+    Choice(Vec<String>),
     /// A whole number within these bounds.
     Count(i64, i64),
     /// A number within these bounds.
     Number(f64, f64),
     /// A number above 0, and no more than this.
     Above(f64),
-    /// A list of text, each item as the function demands.
-    Texts(fn(&str) -> Result<(), String>),
-    Table(&'static [Key]),
+    /// A list of text, each item of this form.
+    Texts(Form),
+    Table(Vec<Key>),
     /// Tables under names of the user's choice.
-    Named(&'static [Key]),
+    Named(Vec<Key>),
     /// `[[KEY]]`.
-    Rows(&'static [Key]),
+    Rows(Vec<Key>),
     /// A vendor's own fields.
     Free,
+}
+
+/// The grammar of an item of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Any,
+    /// A URL pattern of what may be reached.
+    Allow,
+    /// A URL pattern of what may not.
+    Deny,
+    /// An address that may be dialled.
+    Private,
+}
+
+impl Form {
+    fn check(self, text: &str) -> Result<(), String> {
+        let checked = match self {
+            Self::Any => return Ok(()),
+            Self::Allow => Pattern::allow(text).map(drop).map_err(|error| error.to_string()),
+            Self::Deny => Pattern::deny(text).map(drop).map_err(|error| error.to_string()),
+            Self::Private => Exception::parse(text).map(drop).map_err(|error| error.to_string()),
+        };
+        checked.map_err(|error| format!("{error} (docs/egress.md)"))
+    }
 }
 
 /// What is wrong with a value, and the hint.
@@ -66,13 +91,13 @@ impl Kind {
                 self.bounds(key, *number as f64)
             }
             (Self::Number(..) | Self::Above(_), Value::Float(number)) => self.bounds(key, *number),
-            (Self::Texts(check), Value::Array(items)) => {
+            (Self::Texts(form), Value::Array(items)) => {
                 for item in items {
                     let Value::String(text) = item else {
                         let what = format!("holds {}, where text belongs", shape(item));
                         return Err(Wrong::new(what, key.write()));
                     };
-                    check(text).map_err(|why| Wrong::new(why, key.write()))?;
+                    form.check(text).map_err(|why| Wrong::new(why, key.write()))?;
                 }
                 Ok(())
             }
@@ -146,15 +171,15 @@ fn shape(value: &Value) -> &'static str {
     }
 }
 
-fn one_of(known: &[&str]) -> String {
+fn one_of(known: &[String]) -> String {
     format!("one of `{}`", known.join("`, `"))
 }
 
-fn choice(known: &[&str], text: &str) -> Result<(), Wrong> {
-    if known.contains(&text) {
+fn choice(known: &[String], text: &str) -> Result<(), Wrong> {
+    if known.iter().any(|one| one == text) {
         return Ok(());
     }
-    let hint = match nearest(text, known.iter().copied()) {
+    let hint = match nearest(text, known.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`? It is {}", one_of(known)),
         None => one_of(known),
     };

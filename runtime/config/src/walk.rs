@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use crate::config::{
+use crate::{
     keys::{FILE, Key},
     kind::{Kind, Wrong, nearest},
 };
@@ -24,7 +24,7 @@ pub enum Extent {
 
 /// Checks every key and value, in the order of the file's own tables.
 pub fn walk(table: &Table, extent: Extent) -> Result<(), Problem> {
-    table_of(table, FILE, &mut Vec::new(), extent)
+    table_of(table, &FILE, &mut Vec::new(), extent)
 }
 
 fn table_of(
@@ -35,7 +35,7 @@ fn table_of(
 ) -> Result<(), Problem> {
     for (name, value) in table {
         path.push(name.clone());
-        let Some(key) = keys.iter().find(|key| key.name == name) else {
+        let Some(key) = keys.iter().find(|key| key.name == *name) else {
             return Err(Problem { wrong: unknown(name, keys), path: path.clone() });
         };
         key.kind.check(key, value).map_err(|wrong| Problem { path: path.clone(), wrong })?;
@@ -45,9 +45,9 @@ fn table_of(
     if extent == Extent::Part {
         return Ok(());
     }
-    match keys.iter().find(|key| key.required && !table.contains_key(key.name)) {
+    match keys.iter().find(|key| key.required && !table.contains_key(&key.name)) {
         Some(missing) => {
-            path.push(missing.name.to_owned());
+            path.push(missing.name.clone());
             let wrong = Wrong::new("is missing", missing.write());
             Err(Problem { path: path.clone(), wrong })
         }
@@ -90,10 +90,22 @@ fn inner(
     }
 }
 
-/// A key of another table is told by that table; one that is only mistyped by its neighbour.
+/// Keys that had another name, and what they are called now.
+const RENAMED: [(&str, &str); 1] = [("seal", "leak_check")];
+
+/// If the key has a new name, or another table has it, the error says so; otherwise it suggests the
+/// closest key of this table.
 fn unknown(name: &str, keys: &[Key]) -> Wrong {
     let what = "is not known here";
-    let names = || keys.iter().map(|key| key.name);
+    let names = || keys.iter().map(|key| key.name.as_str());
+    if let Some((_, now)) =
+        RENAMED.iter().find(|(old, now)| *old == name && names().any(|key| key == *now))
+    {
+        return Wrong::new(
+            format!("is called `{now}` now"),
+            format!("write `{now}` in its place; what it holds stays as it is"),
+        );
+    }
     let known: Vec<_> = names().collect();
     let known = format!("known here: {}", known.join(", "));
     let homes = homes(name);
@@ -114,7 +126,7 @@ fn homes(name: &str) -> Vec<String> {
         }
         for key in keys {
             let dot = if place.is_empty() { "" } else { "." };
-            match key.kind {
+            match &key.kind {
                 Kind::Table(keys) => find(name, keys, &format!("{place}{dot}{}", key.name), found),
                 Kind::Named(keys) => {
                     find(name, keys, &format!("{place}{dot}{}.NAME", key.name), found);
@@ -125,6 +137,6 @@ fn homes(name: &str) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    find(name, FILE, "", &mut found);
+    find(name, &FILE, "", &mut found);
     found
 }

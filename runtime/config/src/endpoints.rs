@@ -3,8 +3,8 @@
 use proctor_types::ModelSpec;
 
 use crate::{
-    config::{ConfigFile, kind::nearest, written::Written},
-    error::UserError,
+    UserError,
+    {ConfigFile, kind::nearest, written::Written},
 };
 
 /// Refuses a table that holds for no model of the configuration, or sets no limit. One for a model
@@ -37,9 +37,8 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
             return Err(written.error(&path("model"), what).hint(hint));
         }
         let used = |model: &ModelSpec| {
-            let of = |arm: &crate::config::ArmFile| {
-                arm.model.as_ref().and_then(|name| file.models.get(name))
-            };
+            let of =
+                |arm: &crate::ArmFile| arm.model.as_ref().and_then(|name| file.models.get(name));
             file.arms.iter().filter_map(of).any(|used| used == model)
         };
         if !there.iter().any(|model| table.holds_for(model) && used(model)) {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use proctor_types::{NetworkMode, NetworkPolicy};
 
 use crate::{
-    config::{ConfigFile, written::Written},
-    error::UserError,
+    UserError,
+    {ConfigFile, written::Written},
 };
 
 /// Refuses keys that stand beside what they would need.

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{ConfigFile, Written};
+use crate::{ConfigFile, Written};
 
 /// The prefix of a base URL that names a script instead of an endpoint.
 pub const SCRIPT: &str = "script:";

@@ -1,81 +1,116 @@
 //! The configuration as it is written.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use proctor_gateway::EndpointRates;
 use proctor_types::{Budget, FlakePolicy, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{Extent, Written, paths, walk},
-    error::UserError,
+    UserError, {Extent, Written, paths, walk},
 };
 
 /// The keys of a run configuration. Unknown keys are errors that name the nearest known one.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    /// Files or globs, relative to the configuration's folder or else to the current one.
+    /// Files or globs of tasks and recipes, or datasets of the hub (`docs/datasets.md`).
+    #[schemars(example = ["tasks.jsonl"])]
     pub tasks: Vec<String>,
+    /// How often each arm meets each task.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 10_000), example = 1)]
     pub attempts: u32,
-    /// Trials at once.
+    /// Trials at once. No factor.
     #[serde(default = "two")]
+    #[schemars(range(min = 1, max = 10_000), example = 2)]
     pub jobs: usize,
+    /// Limits of each sandbox.
     #[serde(default)]
     pub sandbox: SandboxSpec,
+    /// What a sandbox may reach.
     #[serde(default)]
     pub network: NetworkPolicy,
+    /// Looking for copies of the hidden solution before an agent starts.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
+    /// What a trial may spend. A limit that is not written is none.
     #[serde(default)]
     pub budget: Budget,
+    /// What is compared.
     pub arms: Vec<ArmFile>,
+    /// Models, under names of your choice.
     #[serde(default)]
     pub models: BTreeMap<String, ModelSpec>,
+    /// How patches are graded. No factor.
     #[serde(default)]
     pub grading: GradingFile,
-    /// Rate limits that all trials keep together, under names of the user's choice. Not a factor.
+    /// Rate limits that all trials keep together, under names of your choice; learnt from refusals where
+    /// none are given. No factor.
     #[serde(default)]
     pub endpoints: BTreeMap<String, EndpointRates>,
 }
 
 /// `[grading]`.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GradingFile {
-    /// A flake certificate, as `proctor tasks validate --certificate` writes it.
+    /// A flake certificate, as `proctor tasks validate --certificate` writes it (`docs/grading.md`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub certificate: Option<std::path::PathBuf>,
+    #[schemars(length(min = 1), example = &"certificate.json")]
+    pub certificate: Option<PathBuf>,
     /// What to do about the tests that it calls unreliable.
+    #[schemars(example = FlakePolicy::Vote)]
     pub flaky: FlakePolicy,
-    /// What all gradings at once may use; absent: what the machine has.
+    /// CPUs that all gradings at once may use; each holds its sandbox's limits. Absent: what the machine
+    /// has.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.01, max = 4096.0), example = 4.0)]
     pub cpus: Option<f64>,
+    /// MiB that all gradings at once may use. Absent: what the machine has.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_MB), example = 8192)]
     pub memory_mb: Option<u64>,
 }
 
+/// A pebibyte in MiB.
+const MOST_MB: u64 = 1 << 30;
+
 /// One arm. Its `[sandbox]`, `[network]`, `[leak_check]` and `[budget]` inherit every key that
 /// they do not name.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArmFile {
+    /// For people; no factor.
+    #[schemars(length(min = 1), example = &"tools/my-model")]
     pub name: String,
+    /// `tools`, `bash`, `gold`, `noop` or `replay` (`docs/scaffolds.md`).
+    #[schemars(length(min = 1), example = &"tools")]
     pub scaffold: String,
+    /// The name of a table of `[models]`.
     #[serde(default)]
+    #[schemars(length(min = 1), example = &"NAME")]
     pub model: Option<String>,
+    /// Overrides single keys of the table at the top, like the three below.
     #[serde(default)]
     pub sandbox: SandboxSpec,
+    /// As `sandbox`.
     #[serde(default)]
     pub network: NetworkPolicy,
+    /// As `sandbox`.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
+    /// As `sandbox`.
     #[serde(default)]
     pub budget: Budget,
-    /// For the scaffold `replay`: the `trajectory.jsonl` to re-run.
+    /// The `trajectory.jsonl` that the scaffold `replay` re-runs; a factor by its content.
     #[serde(default)]
-    pub replay: Option<std::path::PathBuf>,
+    #[schemars(length(min = 1), example = &"RUN/trials/.../trajectory.jsonl")]
+    pub replay: Option<PathBuf>,
 }
 
 /// An arm that is only a scaffold, in the sandbox given.
@@ -110,8 +145,7 @@ pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserE
     let mut table = written.table().clone();
     inherit(&mut table);
     let read: Result<ConfigFile, _> = serde_path_to_error::deserialize(toml::Value::Table(table));
-    // Every key was checked above; what is left is a gap between the table of keys and the
-    // structures, which a test looks for.
+    // Every key was checked above, by the schema of the same types; what is left is a gap in that check.
     let mut file = read.map_err(|error| {
         let (key, why) = (error.path().to_string(), error.inner().message().to_owned());
         UserError::new(format!("{}: key `{key}`: {why}", path.display()))
@@ -186,6 +220,23 @@ mod tests {
         assert_eq!(config.arms[0].name, "b");
         assert_eq!(config.arms[0].budget.cost_usd, Some(3.0));
         assert_eq!(config.arms[0].sandbox.kind, proctor_types::SandboxKind::Docker);
+    }
+
+    #[test]
+    fn an_old_name_is_told_with_the_new_one() {
+        let lines = "[seal]\non_finding = 'remove'\n";
+        for text in [
+            format!("{SMALL}[arms.seal]\n"),
+            SMALL.replace("[budget]", &format!("{lines}[budget]")),
+        ] {
+            let error = read_text(&text, &[]).unwrap_err();
+            assert!(
+                error.what.contains("seal") && error.what.contains("is called `leak_check` now")
+            );
+            assert!(error.hint.unwrap().contains("stays as it is"));
+        }
+        let error = read_text(SMALL, &["seal.on_finding=remove"]).unwrap_err();
+        assert!(error.what.starts_with("--set: key `seal`: is called `leak_check` now"), "{error}");
     }
 
     #[test]

@@ -7,9 +7,9 @@ use proctor_types::ModelSpec;
 use serde::Deserialize;
 use serde_json::Map;
 
-use crate::{config::ConfigFile, error::UserError};
+use crate::{ConfigFile, UserError};
 
-const ENDPOINTS: &str = include_str!("../../../../configs/endpoints.toml");
+const ENDPOINTS: &str = include_str!("../../../configs/endpoints.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

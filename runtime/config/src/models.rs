@@ -2,18 +2,21 @@
 
 use std::path::Path;
 
-use fake_llm::Script;
 use proctor_gateway::{PriceTable, check_settings};
 use proctor_types::{Budget, ModelSpec};
 
 use crate::{
-    config::{ConfigFile, SCRIPT, written::Written},
-    error::UserError,
+    UserError,
+    {ConfigFile, SCRIPT, written::Written},
 };
 
 /// Refuses settings that a model's wire format cannot say or that are not free to set; of the models
 /// that arms use also a script that cannot be read, and a limit on cost without a price.
-pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
+pub fn check(
+    file: &ConfigFile,
+    written: &Written,
+    script: &dyn Fn(&Path) -> Result<(), String>,
+) -> Result<(), UserError> {
     for (name, model) in &file.models {
         check_settings(model).map_err(|wrong| {
             let path = [&["models", name.as_str()], &wrong.key[..]].concat();
@@ -24,7 +27,7 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     for (index, arm) in file.arms.iter().enumerate() {
         let used = arm.model.as_ref().and_then(|name| file.models.get_key_value(name));
         let Some((name, model)) = used else { continue };
-        check_script(name, model, written)?;
+        check_script(name, model, written, script)?;
         if model.price.is_none() && prices.price(&model.name).is_none() {
             check_unpriced(name, &arm.budget, &index.to_string(), written)?;
         }
@@ -32,10 +35,15 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     Ok(())
 }
 
-fn check_script(name: &str, model: &ModelSpec, written: &Written) -> Result<(), UserError> {
-    let Some(script) = model.base_url.strip_prefix(SCRIPT) else { return Ok(()) };
-    Script::load(Path::new(script)).map(drop).map_err(|error| {
-        written.error(&["models", name, "base_url"], format!("script {script}: {error}")).hint(
+fn check_script(
+    name: &str,
+    model: &ModelSpec,
+    written: &Written,
+    script: &dyn Fn(&Path) -> Result<(), String>,
+) -> Result<(), UserError> {
+    let Some(file) = model.base_url.strip_prefix(SCRIPT) else { return Ok(()) };
+    script(Path::new(file)).map_err(|error| {
+        written.error(&["models", name, "base_url"], format!("script {file}: {error}")).hint(
             "name a script of docs/fake-llm.md, from the configuration's or the current folder",
         )
     })

@@ -1,16 +1,18 @@
 //! The configuration as it is meant: arms with their ids, every name looked up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
 
 use proctor_scaffold_api::Scaffold;
 use proctor_types::{Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, sha256_hex};
 use serde_json::{Value, json};
 
 use crate::{
-    config::{
-        ArmFile, ConfigFile, Extent, Written, effect, endpoints, kind::nearest, models, walk,
-    },
-    error::UserError,
+    UserError,
+    {ArmFile, ConfigFile, Extent, Written, effect, endpoints, kind::nearest, models, walk},
 };
 
 /// A resolved configuration.
@@ -19,15 +21,20 @@ pub struct RunConfig {
     pub arms: Vec<Arm>,
 }
 
-type Lookup<'a> = &'a dyn Fn(&str) -> Option<std::sync::Arc<dyn Scaffold>>;
+/// What a configuration may name, and whoever assembles the parts knows.
+pub struct Known<'a> {
+    pub scaffold: &'a dyn Fn(&str) -> Option<Arc<dyn Scaffold>>,
+    pub scaffolds: &'a [&'a str],
+    /// Why a scripted model's file cannot be read.
+    pub script: &'a dyn Fn(&Path) -> Result<(), String>,
+}
 
 /// Looks up every scaffold and model, and names each arm by its factors. Errors name keys as they
 /// were written.
 pub fn resolve(
     file: ConfigFile,
     written: &Written,
-    scaffold: Lookup<'_>,
-    known: &[&str],
+    known: &Known<'_>,
 ) -> Result<RunConfig, UserError> {
     if file.arms.is_empty() {
         return Err(written
@@ -42,7 +49,7 @@ pub fn resolve(
     }
     effect::check_lonely(&file, written)?;
     endpoints::check(&file, written)?;
-    models::check(&file, written)?;
+    models::check(&file, written, known.script)?;
     if let Some(certificate) = &file.grading.certificate
         && let Err(error) = std::fs::File::open(certificate)
     {
@@ -62,9 +69,9 @@ pub fn resolve(
                 .error(&own("name"), format!("two arms are called `{}`", arm.name))
                 .hint("give each arm a name of its own"));
         }
-        let Some(found) = scaffold(&arm.scaffold) else {
+        let Some(found) = (known.scaffold)(&arm.scaffold) else {
             let what = format!("no scaffold is called `{}`", arm.scaffold);
-            let hint = format!("known: {}", known.join(", "));
+            let hint = format!("known: {}", known.scaffolds.join(", "));
             return Err(written.error(&own("scaffold"), what).hint(hint));
         };
         let model = match (&arm.model, found.needs_model()) {
@@ -210,8 +217,8 @@ mod tests {
     use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
     use serde_json::{Value, json};
 
-    use super::resolve;
-    use crate::{config::read, error::UserError};
+    use super::{Known, resolve};
+    use crate::{UserError, read};
 
     /// A command line client in the sandbox, which speaks to the model through its proxy.
     struct Client;
@@ -255,7 +262,9 @@ mod tests {
             "client" => Some(Arc::new(Client) as Arc<dyn Scaffold>),
             other => proctor_scaffolds::builtin(other),
         };
-        let resolved = resolve(config, &written, &lookup, &["client", "tools"])?;
+        let known =
+            Known { scaffold: &lookup, scaffolds: &["client", "tools"], script: &|_| Ok(()) };
+        let resolved = resolve(config, &written, &known)?;
         Ok(resolved.arms.into_iter().map(|arm| arm.name).collect())
     }
 

@@ -1,6 +1,6 @@
 //! `--set KEY=VALUE`.
 
-use crate::error::UserError;
+use crate::UserError;
 
 /// Lays one `KEY=VALUE` over a table, and returns the parts of the key. They are divided by dots, a
 /// part with dots of its own stands in double quotes; a number picks an element of a list.

@@ -1,0 +1,15 @@
+//! `proctor schema`: what an editor needs to know of a file.
+
+use std::process::ExitCode;
+
+use crate::{args::SchemaOf, config, error::CommandError, print};
+
+/// Prints a schema as the repository has it below `configs/`.
+pub fn schema(of: SchemaOf) -> Result<ExitCode, CommandError> {
+    let schema = match of {
+        SchemaOf::Config => config::config_schema(),
+        SchemaOf::Task => config::task_schema(),
+    };
+    print::result(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
+    Ok(ExitCode::SUCCESS)
+}
