@@ -110,6 +110,14 @@ impl Written {
         }
         match DeTable::parse(&self.text).ok().and_then(|tree| offset(tree.get_ref(), path)) {
             Some(at) => Source::Line(line(&self.text, at)),
+            // A table that only a `--set` below it made.
+            None if self
+                .sets
+                .iter()
+                .any(|set| path.iter().zip(set).all(|(part, set)| set == part)) =>
+            {
+                Source::Set
+            }
             None => Source::File,
         }
     }

@@ -303,3 +303,27 @@ async fn docker_sandboxs_need_nothing_in_their_base() {
         let _ = Process::new("docker").args(["rmi", &image]).output();
     }
 }
+
+/// What cleaning removes: the images made here and no others, and none that a container stands on.
+#[tokio::test]
+async fn docker_an_environment_is_listed_and_given_back() {
+    let test = "docker_an_environment_is_listed_and_given_back";
+    let Some(docker) = engine(test).await else { return };
+    // Another than any other test's.
+    let line = format!("echo {} > /testbed/own.txt", std::process::id());
+    let spec = spec(Base::Host, &[&line]);
+    let prepared = docker.prepare(&spec).await.unwrap();
+    let kept = docker.kept().await.unwrap();
+    assert!(kept.iter().all(|kept| kept.handle.starts_with("proctor-")), "{kept:?}");
+    let own = kept.iter().find(|kept| kept.handle == prepared.handle).unwrap();
+    assert!(own.bytes > 0 && own.made.is_some());
+    let mut sandbox = docker.open(&handle(&prepared)).await.unwrap();
+    assert!(!docker.discard(own).await.unwrap(), "a container stands on it");
+    assert!(docker.prepare(&spec).await.is_ok_and(|again| !again.built));
+    sandbox.close().await.unwrap();
+    assert!(docker.discard(own).await.unwrap());
+    assert!(docker.kept().await.unwrap().iter().all(|kept| kept.handle != prepared.handle));
+    let again = docker.prepare(&spec).await.unwrap();
+    assert!(again.built, "made anew");
+    docker.discard(own).await.unwrap();
+}
