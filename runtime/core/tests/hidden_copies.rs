@@ -245,10 +245,11 @@ impl<'a> Stage<'a> {
     }
 }
 
+/// With copies of the subjects' own versions: another one may not fit the rest of the package.
 fn on_host() -> serde_json::Value {
-    let lines =
-        ["python3 -m venv /venv", "/venv/bin/pip install -q pytest==8.4.2 setuptools==80.9.0"];
-    json!({"base": "host", "setup": lines})
+    let install = "/venv/bin/pip install -q pytest==8.4.2 setuptools==80.9.0 packaging==25.0 \
+                   iniconfig==2.1.0";
+    json!({"base": "host", "setup": ["python3 -m venv /venv", install]})
 }
 
 #[tokio::test(flavor = "multi_thread")]
