@@ -8,17 +8,19 @@ class Lender:
     """Finds and loads modules out of `[{"root": folder, "files": {path below it: text}}]`."""
 
     def __init__(self, lent):
-        self._lent = lent
-
-    def find_spec(self, name, path=None, target=None):
+        # Not while something is looked for: an import would look for it here first.
         from importlib.machinery import ModuleSpec
 
+        self._lent = lent
+        self._spec = ModuleSpec
+
+    def find_spec(self, name, path=None, target=None):
         inner = name.replace(".", "/")
         for one in self._lent:
             for file, is_package in ((inner + "/__init__.py", True), (inner + ".py", False)):
                 if file in one["files"]:
                     place = one["root"] + "/" + file
-                    spec = ModuleSpec(name, self, origin=place, is_package=is_package)
+                    spec = self._spec(name, self, origin=place, is_package=is_package)
                     spec.has_location = True
                     spec.loader_state = one["files"][file]
                     if is_package:

@@ -23,7 +23,7 @@ use crate::{
     launch::Launch,
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
-    pristine::{Pristine, paths_of, read_all},
+    pristine::{Pristine, at, paths_of, read_all},
     probe::Probe,
     records::Records,
     restore::{remove, restore},
