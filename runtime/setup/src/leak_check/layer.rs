@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 
 use proctor_sandbox_api::{
-    SandboxError, SandboxHandle, host_base,
+    SandboxError, SandboxHandle, agent_digest, host_base,
     wire::{Absent, EntryKind, RawPath, ScanReply, ScanRequest},
 };
 use proctor_types::{Fault, Layer, Task, sha256_hex};
@@ -14,7 +14,7 @@ use super::{
     policy::LeakPolicy,
     secrets::{Labelled, digest, secrets},
 };
-use crate::{Hidden, Stays, apply::join, take_away, workdir::copies};
+use crate::{Hidden, PREPARATION, Stays, apply::join, take_away, workdir::copies};
 
 /// Hidden files larger than this are not fingerprinted, in bytes.
 const HIDDEN_FILE: u64 = 4 << 20;
@@ -99,7 +99,11 @@ impl LayerFindings {
     /// # Errors
     /// The shipped policy cannot be read.
     pub fn key(task: &Task, environment: &str) -> Result<String, Fault> {
-        let text = format!("{} {environment} {}", LeakPolicy::get()?.digest(), digest(task));
+        let policy = LeakPolicy::get()?.digest();
+        let makers = format!("{PREPARATION} {}", agent_digest());
+        // The tools are those of the test command.
+        let tools = serde_json::json!([task.test_command, task.env, task.user]);
+        let text = format!("{policy} {makers} {environment} {tools} {}", digest(task));
         Ok(sha256_hex(text.as_bytes()))
     }
 
