@@ -25,7 +25,7 @@ use std::{
 };
 
 use proctor_core::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
-use proctor_grade::GradeOptions;
+use proctor_grade::{GradeOptions, find_leaks};
 use proctor_sandbox_api::{Backend, Command, Machine, Prepared, SandboxRequest};
 use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
@@ -121,9 +121,11 @@ async fn grading(
 ) -> Duration {
     let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
     let capacity = Capacity::of(&Machine::here());
+    let findings = find_leaks(backend, environment, task, &limits).await.expect("a look");
     let handle = GradingSandbox {
         backend,
         environment,
+        findings: &findings,
         limits: &limits,
         purpose: "bench".into(),
         cancel: &cancel,

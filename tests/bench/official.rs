@@ -8,7 +8,7 @@ use std::{
 use futures_util::future::join_all;
 use proctor_core::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
 use proctor_docker::Docker;
-use proctor_grade::{GradeOptions, official::run_official};
+use proctor_grade::{GradeOptions, find_leaks, official::run_official};
 use proctor_sandbox_api::{Backend as _, Machine, Prepared, SandboxRequest};
 use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
@@ -126,9 +126,12 @@ impl Place {
 
     async fn grade(&self, task: &Task, patch: &str, capacity: &Capacity) -> Duration {
         let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
+        let findings =
+            find_leaks(&self.docker, &self.environment, task, &limits).await.expect("a look");
         let handle = GradingSandbox {
             backend: &self.docker,
             environment: &self.environment,
+            findings: &findings,
             limits: &limits,
             purpose: "bench".into(),
             cancel: &cancel,
@@ -151,7 +154,9 @@ impl Place {
         };
         let begun = Instant::now();
         let mut sandbox = self.docker.open(&spec).await.expect("a sandbox");
-        let run = run_official(sandbox.handle(), &self.task, patch.as_bytes(), None).await;
+        let run =
+            run_official(sandbox.handle(), &self.task, patch.as_bytes(), &GradeOptions::default())
+                .await;
         let run = run.expect("a run").expect("an official run");
         assert!(run.official.resolved, "{}", String::from_utf8_lossy(&run.log));
         sandbox.close().await.expect("a closed sandbox");

@@ -31,7 +31,10 @@ use crate::{
 pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>, CommandError> {
     Ok(match kind {
         SandboxKind::Native => Arc::new(proctor_native::Native::new(cache.join("native"))?),
-        SandboxKind::Docker => Arc::new(proctor_docker::Docker::connect().await?),
+        SandboxKind::Docker => {
+            let docker = proctor_docker::Docker::connect().await?;
+            Arc::new(docker.keeping(cache.join("docker")))
+        }
     })
 }
 

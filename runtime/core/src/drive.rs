@@ -10,9 +10,9 @@ use proctor_record::{
     Journal, Tree, TrialDir,
     patch::{self, PatchPolicy},
 };
-use proctor_sandbox_api::{Prepared, Sandbox, SandboxRequest, wire::RawPath};
+use proctor_sandbox_api::{Prepared, Sandbox, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
-use proctor_setup::LayerFindings;
+use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{
     Arm, BudgetScope, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
 };
@@ -54,9 +54,9 @@ impl Try<'_> {
                 attempt: self.id.attempt,
             })
             .await?;
-        let mut sandbox = self.open().await?;
+        let Ready { mut sandbox, hidden } = self.open().await?;
         let driven = tokio::select! {
-            driven = self.drive(sandbox.as_ref(), &recorder, begun) => driven,
+            driven = self.drive(sandbox.as_ref(), &hidden, &recorder, begun) => driven,
             () = self.context.cancel.told() => Err(Cancel::fault()),
         };
         // The sandbox is closed before its fault is passed on: a try never leaves one behind.
@@ -68,13 +68,16 @@ impl Try<'_> {
         Ok(outcome)
     }
 
-    async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
-        let backend = self.context.backend(self.arm.sandbox.kind)?;
-        let mut environment = self.environment.clone();
-        environment.covers = self.leak_check.covers(self.task);
-        let spec =
-            SandboxRequest { environment, limits: self.limits(), purpose: self.id.to_string() };
-        backend.open(&spec).await
+    async fn open(&self) -> Result<Ready, Fault> {
+        let preparation = Preparation {
+            backend: self.context.backend(self.arm.sandbox.kind)?.as_ref(),
+            environment: self.environment,
+            task: self.task,
+            findings: self.leak_check,
+            limits: &self.limits(),
+            label: self.id.to_string(),
+        };
+        preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await
     }
 
     /// The arm's limits; a task that needs more memory or CPUs than the arm gives gets them.
@@ -91,17 +94,14 @@ impl Try<'_> {
     async fn drive(
         &self,
         sandbox: &dyn Sandbox,
+        hidden: &Hidden,
         recorder: &Arc<Recorder>,
         begun: Instant,
     ) -> Result<Outcome, Fault> {
         let handle = sandbox.handle();
-        let leaks = proctor_setup::prepare_for_driving(
-            handle,
-            self.task,
-            self.leak_check,
-            self.arm.leak_check.on_finding,
-        )
-        .await?;
+        let on_finding = self.arm.leak_check.on_finding;
+        let leaks =
+            prepare_for_driving(handle, self.task, self.leak_check, hidden, on_finding).await?;
         let note = Map::from_iter([("checked for leaks".to_owned(), json!(leaks))]);
         recorder.append(Event::Noted { note }).await?;
         let workdir = RawPath::from(self.task.workdir.as_str());

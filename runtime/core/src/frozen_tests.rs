@@ -7,7 +7,7 @@ use proctor_types::{Fault, Task, canonical, sha256_hex};
 use serde_json::json;
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::{GradingSandbox, recorder::record_fault};
+use crate::{GradingSandbox, grading::prepared_place, recorder::record_fault};
 
 /// A fault is not kept: whatever asks next tries again, as after any other fault.
 type Cell = Arc<OnceCell<Arc<Frozen>>>;
@@ -41,8 +41,7 @@ impl FrozenTests {
         }
         let all = json!({
             "grader": GRADER,
-            "backend": handle.backend.name(),
-            "environment": handle.environment.digest,
+            "place": prepared_place(handle.backend, handle.environment, handle.findings),
             "limits": handle.limits,
             "task": serde_json::to_value(task).map_err(record_fault)?,
         });

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 
 use proctor_grade::{
     Frozen, GradeOptions, Graded, freeze,
-    official::{OfficialRun, has_official_run, only_official, run_official},
+    official::{OfficialRun, has_official_run, only_official, procedure, run_official},
 };
-use proctor_sandbox_api::{Backend, Prepared, Sandbox, SandboxRequest};
-use proctor_types::{Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict};
+use proctor_sandbox_api::{Backend, Prepared, Sandbox, agent_digest};
+use proctor_setup::{LayerFindings, PREPARATION, Preparation, Purpose, Ready};
+use proctor_types::{
+    Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict, sha256_hex,
+};
 
 use crate::{Cancel, Capacity, PlannedTask, RunContext, Verdicts};
 
@@ -15,6 +18,8 @@ use crate::{Cancel, Capacity, PlannedTask, RunContext, Verdicts};
 pub struct GradingSandbox<'a> {
     pub backend: &'a dyn Backend,
     pub environment: &'a Prepared,
+    /// What the environment holds of the task's secrets: hidden here as it is from the agent.
+    pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
     pub purpose: String,
     pub cancel: &'a Cancel,
@@ -73,9 +78,9 @@ impl GradingSandbox<'_> {
             share = self.capacity.take(self.limits) => share?,
             () = self.cancel.told() => return Err(Cancel::fault()),
         };
-        let sandbox = self.open().await?;
+        let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let frozen = tokio::select! {
-            frozen = freeze(sandbox.handle(), task, None) => frozen,
+            frozen = freeze(sandbox.handle(), task, &hidden, None) => frozen,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, frozen).await
@@ -93,9 +98,10 @@ impl GradingSandbox<'_> {
         patch: &[u8],
         options: &GradeOptions,
     ) -> Result<Graded, Fault> {
-        let sandbox = self.open().await?;
+        let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let options = GradeOptions { hidden, ..options.clone() };
         let graded = tokio::select! {
-            graded = proctor_grade::grade(sandbox.handle(), task, patch, options) => graded,
+            graded = proctor_grade::grade(sandbox.handle(), task, patch, &options) => graded,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, graded).await
@@ -107,21 +113,27 @@ impl GradingSandbox<'_> {
         patch: &[u8],
         options: &GradeOptions,
     ) -> Result<Option<OfficialRun>, Fault> {
-        let sandbox = self.open().await?;
+        let Some(commands) = procedure(task)? else { return Ok(None) };
+        let purpose = Purpose::Procedure { commands: &commands };
+        let Ready { sandbox, hidden } = self.open(task, purpose).await?;
+        let options = GradeOptions { hidden, ..options.clone() };
         let run = tokio::select! {
-            run = run_official(sandbox.handle(), task, patch, options.time_limit) => run,
+            run = run_official(sandbox.handle(), task, patch, &options) => run,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, run).await
     }
 
-    async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
-        let spec = SandboxRequest {
-            environment: self.environment.clone(),
-            limits: self.limits.clone(),
-            purpose: self.purpose.clone(),
+    async fn open(&self, task: &Task, purpose: Purpose<'_>) -> Result<Ready, Fault> {
+        let preparation = Preparation {
+            backend: self.backend,
+            environment: self.environment,
+            task,
+            findings: self.findings,
+            limits: self.limits,
+            label: self.purpose.clone(),
         };
-        self.backend.open(&spec).await
+        preparation.open(purpose).await
     }
 }
 
@@ -145,20 +157,23 @@ pub(crate) async fn grade_trial(
     let (backend, task) = (context.backend(arm.sandbox.kind)?, planned.task.as_ref());
     let (environment, _) =
         context.environments.get(backend.as_ref(), task, &planned.base_dir).await?;
+    let findings =
+        context.leak_checks.get(backend.as_ref(), &environment, task, &arm.sandbox).await?;
     let nothing = BTreeSet::new();
     let unreliable = context.unreliable.get(&task.digest()).unwrap_or(&nothing);
     let mut options = context.grading.clone();
     if context.flaky == FlakePolicy::Quarantine {
         options.quarantine.clone_from(unreliable);
     }
-    let (name, digest) = (backend.name(), environment.digest.as_str());
-    let key = Verdicts::key(name, digest, &arm.sandbox, task, patch, &options.quarantine)?;
+    let place = prepared_place(backend.as_ref(), &environment, &findings);
+    let key = Verdicts::key(&place, &arm.sandbox, task, patch, &options.quarantine)?;
     if let Some(graded) = context.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
         return Ok(graded);
     }
     let handle = || GradingSandbox {
         backend: backend.as_ref(),
         environment: &environment,
+        findings: &findings,
         limits: &arm.sandbox,
         purpose: format!("grading {id}"),
         cancel: &context.cancel,
@@ -177,6 +192,18 @@ pub(crate) async fn grade_trial(
         verdicts.keep(&key, &graded);
     }
     Ok(graded)
+}
+
+/// Names all of a sandbox that a result in it depends on, besides its limits: what it stands on, how it
+/// is made ready, and what is hidden in it.
+pub(crate) fn prepared_place(
+    backend: &dyn Backend,
+    environment: &Prepared,
+    findings: &LayerFindings,
+) -> String {
+    let parts =
+        [backend.name(), &environment.digest, PREPARATION, &agent_digest(), &findings.digest()];
+    sha256_hex(parts.join("\n").as_bytes())
 }
 
 /// Whether every test that failed is one of these, and one did.

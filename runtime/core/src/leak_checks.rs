@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use proctor_sandbox_api::{Backend, Prepared, SandboxRequest};
+use proctor_grade::{GRADER, find_leaks};
+use proctor_sandbox_api::{Backend, Prepared};
 use proctor_setup::LayerFindings;
 use proctor_types::{Fault, SandboxSpec, Task};
 use tokio::sync::{Mutex, OnceCell};
@@ -29,7 +30,8 @@ impl LeakChecks {
         task: &Task,
         limits: &SandboxSpec,
     ) -> Result<Arc<LayerFindings>, Fault> {
-        let key = LayerFindings::key(task, &environment.digest)?;
+        // How the tools are looked at is the grader's.
+        let key = LayerFindings::key(task, &format!("{} {GRADER}", environment.digest))?;
         let cell = {
             let mut cells = self.cells.lock().await;
             Arc::clone(cells.entry((backend.name(), key.clone())).or_default())
@@ -39,16 +41,7 @@ impl LeakChecks {
             if let Some(kept) = LayerFindings::read(&folder, &key) {
                 return Ok(Arc::new(kept));
             }
-            let spec = SandboxRequest {
-                environment: environment.clone(),
-                limits: limits.clone(),
-                purpose: format!("the leak check of {}", task.id),
-            };
-            let mut sandbox = backend.open(&spec).await?;
-            let taken = LayerFindings::take(sandbox.handle(), task).await;
-            let closed = sandbox.close().await;
-            let leak_check = taken?;
-            closed?;
+            let leak_check = find_leaks(backend, environment, task, limits).await?;
             leak_check.write(&folder, &key)?;
             Ok(Arc::new(leak_check))
         });

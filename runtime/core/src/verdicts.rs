@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::recorder::record_fault;
 
-/// A folder of verdicts, each under the SHA-256 of task, patch, environment, sandbox and grader.
+/// A folder of verdicts, each under the SHA-256 of task, patch, sandbox, its preparation and the grader.
 ///
 /// What cannot be read counts as not there, and what cannot be written is only lost: a cache must
 /// not be able to end a run.
@@ -27,8 +27,7 @@ impl Verdicts {
     }
 
     pub(crate) fn key(
-        backend: &str,
-        environment: &str,
+        place: &str,
         limits: &SandboxSpec,
         task: &Task,
         patch: &[u8],
@@ -37,8 +36,7 @@ impl Verdicts {
         let task = serde_json::to_value(task).map_err(record_fault)?;
         let all = json!({
             "grader": GRADER,
-            "backend": backend,
-            "environment": environment,
+            "place": place,
             "limits": limits,
             "task": task,
             "patch": sha256_hex(patch),
@@ -118,20 +116,19 @@ mod tests {
     fn a_key_names_all_that_a_verdict_depends_on() {
         let limits = SandboxSpec::default();
         let small = SandboxSpec { memory_mb: 64, ..limits.clone() };
-        let key = |backend, environment, limits, statement, patch| {
+        let key = |place, limits, statement, patch| {
             let apart = BTreeSet::new();
-            Verdicts::key(backend, environment, limits, &task(statement), patch, &apart).unwrap()
+            Verdicts::key(place, limits, &task(statement), patch, &apart).unwrap()
         };
         let keys = [
-            key("native", "e", &limits, "s", b"p"),
-            key("docker", "e", &limits, "s", b"p"),
-            key("native", "f", &limits, "s", b"p"),
-            key("native", "e", &small, "s", b"p"),
-            key("native", "e", &limits, "r", b"p"),
-            key("native", "e", &limits, "s", b"q"),
+            key("e", &limits, "s", b"p"),
+            key("f", &limits, "s", b"p"),
+            key("e", &small, "s", b"p"),
+            key("e", &limits, "r", b"p"),
+            key("e", &limits, "s", b"q"),
         ];
         assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
-        assert_eq!(keys[0], key("native", "e", &limits, "s", b"p"));
+        assert_eq!(keys[0], key("e", &limits, "s", b"p"));
     }
 
     #[test]

@@ -25,6 +25,13 @@ def start():
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda close=os.close: close(pipe))
 
+    lender = None
+    if order["lent"]:
+        spec = importlib.util.spec_from_file_location(order["module"] + "l", here + "/lend.py")
+        lending = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(lending)
+        lender = lending.lend(order.pop("lent"))
+
     import _pytest
     import pytest
 
@@ -33,6 +40,8 @@ def start():
             importlib.import_module("_pytest." + module.name)
         except ImportError:
             pass  # An optional module whose own dependency is absent.
+    if lender is not None:
+        lending.take_back(lender)
 
     spec = importlib.util.spec_from_file_location(order["module"], here + "/recorder.py")
     recorder = importlib.util.module_from_spec(spec)

@@ -12,7 +12,11 @@ pub(crate) const ENDED_EARLY: &str = "ended_early";
 pub(crate) const EXIT_MISMATCH: &str = "exit_mismatch";
 pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
 pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
+/// A copy of what is hidden that stayed, since a benchmark's own procedure needs it.
+pub(crate) const KEPT_FOR_TOOL: &str = "kept_for_tool";
 pub(crate) const LEFT_BEHIND: &str = "left_behind";
+/// A copy of what is hidden that the test tool was handed, out of reach of the code under test.
+pub(crate) const LENT_TO_TOOL: &str = "lent_to_tool";
 pub(crate) const LOG_DOUBTED: &str = "log_doubted";
 pub(crate) const ORIGINAL_USED: &str = "original_used";
 pub(crate) const NO_CANARY: &str = "no_canary";
@@ -35,7 +39,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 27] = [
+pub(crate) const KINDS: [&str; 29] = [
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,
@@ -46,7 +50,9 @@ pub(crate) const KINDS: [&str; 27] = [
     EXIT_MISMATCH,
     EXIT_WITHOUT_END,
     INTERPRETER_PATCHED,
+    KEPT_FOR_TOOL,
     LEFT_BEHIND,
+    LENT_TO_TOOL,
     LOG_DOUBTED,
     NO_CANARY,
     ORIGINAL_USED,

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use proctor_sandbox_api::SandboxHandle;
+use proctor_setup::Hidden;
 use proctor_types::{Fault, Layer, Task, TestStatus};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,7 @@ pub fn needs_freezing(task: &Task) -> bool {
 pub async fn freeze(
     handle: &SandboxHandle,
     task: &Task,
+    hidden: &Hidden,
     time_limit: Option<Duration>,
 ) -> Result<Frozen, Fault> {
     let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
@@ -51,7 +53,7 @@ pub async fn freeze(
         time_limit: time_limit.map_or(own, |limit| limit.min(own)),
         user: task.user.clone(),
     };
-    let run = run_tests(handle, &plan).await?;
+    let run = run_tests(handle, &plan, hidden).await?;
     let frozen = Frozen {
         fail_to_pass: passed(&run, &task.fail_to_pass),
         pass_to_pass: passed(&run, &task.pass_to_pass),

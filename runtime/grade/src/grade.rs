@@ -9,7 +9,7 @@ use std::{
 
 use proctor_record::patch::Current;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_setup::{ApplyError, apply_patch};
+use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
 use proctor_types::{Evidence, Fault, Layer, Task, Verdict, sha256_hex};
 
 use crate::{
@@ -19,10 +19,11 @@ use crate::{
     examine,
     files::whole_files,
     frozen::needs_freezing,
+    hidden::{LentModules, exceptions},
     launch::Launch,
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
-    pristine::{Pristine, paths_of, read_all},
+    pristine::{Pristine, at, paths_of, read_all},
     probe::Probe,
     records::Records,
     restore::{remove, restore},
@@ -42,6 +43,8 @@ pub struct GradeOptions {
     /// The tests of the files that the task names. Without it, what a graded run itself finds in
     /// them is all that can be asked for.
     pub frozen: Option<Frozen>,
+    /// What the preparation of the sandbox hid, and hides in the work directory.
+    pub hidden: Hidden,
 }
 
 /// What a grading gives.
@@ -100,7 +103,8 @@ impl<'a> Grading<'a> {
     ) -> Result<Self, Fault> {
         let launch = Launch::read(handle, &task.test_command, &task.env).await?;
         let user = task.user.as_deref();
-        let probe = Probe::take(handle, &launch, &task.workdir, &task.env, user).await?;
+        let lent = LentModules::of(&options.hidden);
+        let probe = Probe::take(handle, &launch, &task.workdir, &task.env, user, &lent).await?;
         let of = |patch: &Option<String>, what: &str| {
             let patch = patch.as_deref().unwrap_or_default();
             if patch.trim().is_empty() {
@@ -170,7 +174,15 @@ impl<'a> Grading<'a> {
     ) -> Result<Pristine, Fault> {
         let (handle, task) = (self.handle, self.task);
         let mut pristine = Pristine::walk(handle, &task.workdir, self.policy).await?;
+        let named = |path: &str| {
+            let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+            ids.any(|id| escaped(file_of(id)) == path)
+        };
+        // A copy that lies among the tests stays hidden, unless it is a test itself.
+        let is_hidden =
+            |path: &str| self.options.hidden.is_leak(&at(&task.workdir, path)) && !named(path);
         let keep = |path: &str| match paths.guard(path) {
+            _ if is_hidden(path) => false,
             None | Some(Guard::Bytecode) => false,
             Some(Guard::Config | Guard::SelfLoading | Guard::Test) => {
                 paths.is_own(path)
@@ -196,20 +208,7 @@ impl<'a> Grading<'a> {
         paths: &Paths<'_>,
     ) -> Result<BTreeSet<String>, Fault> {
         let (handle, task) = (self.handle, self.task);
-        if let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) {
-            let root = RawPath::from(task.workdir.as_str());
-            apply_patch(handle, &root, mask.as_bytes()).await.map_err(|error| match error {
-                ApplyError::Patch(error) => Fault::new(
-                    Layer::Setup,
-                    format!("{}: the mask does not apply: {error}", task.id),
-                )
-                .hint("the mask must fit the source exactly; run `proctor tasks validate`"),
-                ApplyError::SandboxHandle(error) => error.fault("applying the mask"),
-            })?;
-        }
-        for hidden in &task.hidden {
-            remove(handle, &task.workdir, &escaped(hidden)).await?;
-        }
+        take_away(handle, task, &self.options.hidden, Stays::default()).await?;
         let compiled = pristine.names.keys().filter(|path| {
             paths.guard(path) == Some(Guard::Bytecode) && !paths.is_interpreter(path)
         });
@@ -240,6 +239,7 @@ impl<'a> Grading<'a> {
             })
             .collect();
         let defences = self.options.defences;
+        evidence.extend(exceptions(&self.options.hidden));
         let folder = submitted.as_ref().map(|submitted| submitted.folder.clone());
         let session = Session {
             plan: &plan,
@@ -248,6 +248,7 @@ impl<'a> Grading<'a> {
             canaries,
             watch: expected.keys().cloned().collect(),
             defences,
+            lent: LentModules::of(&self.options.hidden),
             submitted,
         };
         let (mut run, records) = session.run(self.handle).await?;

@@ -6,9 +6,22 @@ use proctor_sandbox_api::{Command, SandboxHandle, ending_of, wire::RawPath};
 use proctor_types::{Fault, Layer};
 use serde::Deserialize;
 
-use crate::{launch::Launch, policy::Policy};
+use crate::{hidden::LentModules, launch::Launch, policy::Policy, session::ascii};
 
 const PROBE: &str = include_str!("../python/probe.py");
+
+const LEND: &str = include_str!("../python/lend.py");
+
+/// A script that is lent modules before its first line, and its input.
+fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Fault> {
+    if lent.is_empty() {
+        return Ok((script.to_owned(), Vec::new()));
+    }
+    let text =
+        serde_json::to_string(lent).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
+    let first = "import json, sys\nlend(json.loads(sys.stdin.buffer.read().decode('ascii')))\n";
+    Ok((format!("{LEND}\n{first}\n{script}"), ascii(&text).into_bytes()))
+}
 
 /// What the pristine interpreter is and would load.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -29,8 +42,10 @@ impl Probe {
         workdir: &str,
         env: &BTreeMap<String, String>,
         user: Option<&str>,
+        lent: &LentModules,
     ) -> Result<Self, Fault> {
-        let out = isolated(handle, launch, workdir, env, user, PROBE, b"").await?;
+        let (text, stdin) = with_lent(PROBE, lent)?;
+        let out = isolated(handle, launch, workdir, env, user, &text, &stdin).await?;
         let probe: Self = serde_json::from_slice(&out)
             .map_err(|error| fault(launch, format!("its description cannot be read: {error}")))?;
         if probe.pytest.is_none() {

@@ -1,26 +1,33 @@
 //! Runs tests in a sandbox as it stands, without grading anything.
 
 use proctor_sandbox_api::SandboxHandle;
+use proctor_setup::Hidden;
 use proctor_types::Fault;
 
 use crate::{
-    Defences, TestPlan, TestRun, canary::Canaries, examine, launch::Launch, probe::Probe,
-    session::Session,
+    Defences, TestPlan, TestRun, canary::Canaries, examine, hidden::LentModules, launch::Launch,
+    probe::Probe, session::Session,
 };
 
 /// Runs the tests of `plan` in one start of the interpreter and reports the status of each.
 ///
-/// The sandbox is used as it stands: nothing is restored, no canary is laid. A test that fails, a file
+/// The sandbox is used as it stands: nothing is restored, no canary is laid. `hidden` is what its preparation
+/// hid. A test that fails, a file
 /// that cannot be collected, a time limit that is reached are results.
 ///
 /// # Errors
 ///
 /// A fault of the sandbox where the sandbox fails, and of the grade where the command does not start
 /// pytest or its interpreter has none.
-pub async fn run_tests(handle: &SandboxHandle, plan: &TestPlan) -> Result<TestRun, Fault> {
+pub async fn run_tests(
+    handle: &SandboxHandle,
+    plan: &TestPlan,
+    hidden: &Hidden,
+) -> Result<TestRun, Fault> {
     let launch = Launch::read(handle, &plan.command, &plan.env).await?;
     let user = plan.user.as_deref();
-    let probe = Probe::take(handle, &launch, &plan.workdir, &plan.env, user).await?;
+    let lent = LentModules::of(hidden);
+    let probe = Probe::take(handle, &launch, &plan.workdir, &plan.env, user, &lent).await?;
     let session = Session {
         plan,
         launch: &launch,
@@ -28,6 +35,7 @@ pub async fn run_tests(handle: &SandboxHandle, plan: &TestPlan) -> Result<TestRu
         canaries: &Canaries::default(),
         watch: Vec::new(),
         defences: Defences::default(),
+        lent,
         submitted: None,
     };
     let (mut run, records) = session.run(handle).await?;

@@ -10,6 +10,7 @@ use crate::{
     Defences, TestPlan, TestRun,
     canary::{Canaries, Canary},
     evidence::{self, note},
+    hidden::LentModules,
     launch::Launch,
     policy::Policy,
     probe::{Probe, random, secret_folder},
@@ -19,6 +20,7 @@ use crate::{
 
 const START: &str = include_str!("../python/start.py");
 const RECORDER: &str = include_str!("../python/recorder.py");
+const LEND: &str = include_str!("../python/lend.py");
 const ORIGIN: &str = include_str!("../python/origin.py");
 const CANARIES: &str = include_str!("../python/canaries.py");
 
@@ -32,6 +34,8 @@ pub(crate) struct Session<'a> {
     /// Files whose hashes the recorder takes, relative to the work directory.
     pub watch: Vec<String>,
     pub defences: Defences,
+    /// What the test tool cannot start without and the sandbox does not have.
+    pub lent: LentModules,
     /// Where what is tested was written from scratch.
     pub submitted: Option<Submitted>,
 }
@@ -65,6 +69,7 @@ struct Order<'a> {
     /// Of canaries' runs, after which no further one is begun.
     canary_seconds: f64,
     watch: &'a [String],
+    lent: &'a LentModules,
     submitted: Option<&'a Submitted>,
 }
 
@@ -74,12 +79,14 @@ impl Session<'_> {
         let policy = Policy::get()?;
         let key = random::<32>()?;
         let folder = secret_folder()?;
-        for (name, text) in [
+        let scripts = [
             ("start.py", START),
             ("recorder.py", RECORDER),
             ("canaries.py", CANARIES),
+            ("lend.py", LEND),
             ("origin.py", ORIGIN),
-        ] {
+        ];
+        for (name, text) in scripts {
             handle
                 .write(&format!("{folder}/{name}").into(), text.as_bytes(), Some(0o644))
                 .await
@@ -132,6 +139,7 @@ impl Session<'_> {
             canaries: &self.canaries.list,
             canary_seconds: policy.canaries.seconds,
             watch: &self.watch,
+            lent: &self.lent,
             submitted: self.submitted.as_ref(),
         };
         let text = serde_json::to_string(&order)

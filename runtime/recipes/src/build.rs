@@ -3,8 +3,8 @@
 use std::{fs, path::Path};
 
 use proctor_datasets::Recipe;
-use proctor_sandbox_api::{Backend, host_base};
-use proctor_setup::Sources;
+use proctor_sandbox_api::{Backend, agent_digest, host_base};
+use proctor_setup::{PREPARATION, Sources};
 use proctor_types::{Task, path_component, plural, sha256_hex};
 
 use crate::{Frozen, RecipeError, draft, freeze};
@@ -15,8 +15,8 @@ const BUILDER_VERSION: u32 = 1;
 /// The task that a recipe makes: out of the cache folder, or built now and kept there as JSON in
 /// the own task format.
 ///
-/// The key holds the recipe, the builder's version, the statement's template and the state of this
-/// host's programs: frozen ids on a host base hold for that host. `tell` hears what is being done,
+/// The key holds the recipe, the builder's version, the statement's template, how sandboxes are made
+/// ready and the state of this host's programs: frozen ids on a host base hold for that host. `tell` hears what is being done,
 /// for a person to read.
 ///
 /// # Errors
@@ -63,5 +63,7 @@ fn key(recipe: &Recipe) -> String {
     let template = include_str!("../../../prompts/recipes/statement.md.j2");
     let recipe = serde_json::to_string(recipe).unwrap_or_default();
     let host = host_base::host_digest();
-    sha256_hex(format!("{BUILDER_VERSION}\0{recipe}\0{template}\0{host}").as_bytes())
+    let preparation = format!("{PREPARATION}\0{}", agent_digest());
+    let all = format!("{BUILDER_VERSION}\0{recipe}\0{template}\0{host}\0{preparation}");
+    sha256_hex(all.as_bytes())
 }

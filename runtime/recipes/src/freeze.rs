@@ -5,10 +5,12 @@ use std::{
     time::Duration,
 };
 
-use proctor_grade::{TestPlan, TestRun, run_tests};
+use proctor_grade::{TestPlan, TestRun, find_leaks, run_tests};
 use proctor_record::patch;
-use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, ending_of, wire::RawPath};
-use proctor_setup::{ApplyError, Sources, apply_patch, layer_spec};
+use proctor_sandbox_api::{Backend, Prepared, ending_of, wire::RawPath};
+use proctor_setup::{
+    ApplyError, LayerFindings, Preparation, Purpose, Ready, Sources, apply_patch, layer_spec,
+};
 use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, plural};
 
 use crate::{Draft, RecipeError};
@@ -52,6 +54,9 @@ pub async fn freeze(
     let spec = layer_spec(&task, sources, std::path::Path::new(".")).await?;
     tell("building the environment");
     let environment = backend.prepare(&spec).await?;
+    // Ids are frozen in sandboxes like those that will grade: a test that needs what is hidden there
+    // passes in neither.
+    let findings = find_leaks(backend, &environment, &task, &SandboxSpec::default()).await?;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
     let gold = patch::reverse(&mask)
         .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?;
@@ -67,9 +72,10 @@ pub async fn freeze(
     let (mut masked, mut restored) = (Vec::new(), Vec::new());
     for round in 1..=RUNS {
         tell(&format!("running the tests without and with the gold, round {round} of {RUNS}"));
-        let without = run(backend, &environment, &task, &plan, &[&mask]).await?;
+        let place = (backend, &environment, &findings);
+        let without = run(place, &task, &plan, &[&mask]).await?;
         masked.push(ended(without, "masked")?);
-        let with = run(backend, &environment, &task, &plan, &[&mask, &gold]).await?;
+        let with = run(place, &task, &plan, &[&mask, &gold]).await?;
         restored.push(ended(with, "gold")?);
     }
     let sorted = sort(&masked, &restored, &leave_out);
@@ -95,19 +101,21 @@ pub async fn freeze(
 
 /// One run in a fresh sandbox, with some patches laid one over the other.
 async fn run(
-    backend: &dyn Backend,
-    environment: &Prepared,
+    (backend, environment, findings): (&dyn Backend, &Prepared, &LayerFindings),
     task: &Task,
     plan: &TestPlan,
     patches: &[&[u8]],
 ) -> Result<TestRun, RecipeError> {
-    let spec = SandboxRequest {
-        environment: environment.clone(),
-        limits: SandboxSpec::default(),
-        purpose: format!("freezing {}", task.id),
+    let preparation = Preparation {
+        backend,
+        environment,
+        task,
+        findings,
+        limits: &SandboxSpec::default(),
+        label: format!("freezing {}", task.id),
     };
     let workdir = RawPath::from(task.workdir.as_str());
-    let mut sandbox = backend.open(&spec).await?;
+    let Ready { mut sandbox, hidden } = preparation.open(Purpose::Testing).await?;
     let work = async {
         let handle = sandbox.handle();
         for patch in patches {
@@ -118,7 +126,7 @@ async fn run(
                 ApplyError::SandboxHandle(error) => error.fault("applying the recipe's patch"),
             })?;
         }
-        run_tests(handle, plan).await
+        run_tests(handle, plan, &hidden).await
     };
     let ran = work.await;
     let closed = sandbox.close().await;

@@ -7,6 +7,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, RawPath, RefusalKind},
 };
+use proctor_types::{Fault, Layer, Task};
 
 /// Files larger than this are not patched, in bytes.
 const FILE_LIMIT: u64 = 64 << 20;
@@ -68,6 +69,27 @@ pub async fn apply_patch(
         }
     }
     Ok(changed)
+}
+
+/// Takes the task's feature out of the unmasked source in a sandbox. A task without a mask has none to
+/// take out.
+///
+/// # Errors
+/// A setup fault where the mask does not fit, of the sandbox where the sandbox fails.
+pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
+    let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) else {
+        return Ok(());
+    };
+    let workdir = RawPath::from(task.workdir.as_str());
+    let applied = apply_patch(handle, &workdir, mask.as_bytes()).await;
+    applied.map(drop).map_err(|error| match error {
+        ApplyError::Patch(error) => {
+            Fault::new(Layer::Setup, format!("the mask does not apply: {error}"))
+                .context(&task.id)
+                .hint("the mask must fit the source exactly; run `proctor tasks validate`")
+        }
+        ApplyError::SandboxHandle(error) => error.fault("applying the mask"),
+    })
 }
 
 async fn read_current(

@@ -4,11 +4,19 @@ mod apply;
 mod environment;
 mod from_scratch;
 mod leak_check;
+mod preparation;
 mod source;
 mod workdir;
 
-pub use apply::{ApplyError, apply_patch};
+pub use apply::{ApplyError, apply_mask, apply_patch};
 pub use environment::{base_of, layer_spec};
-pub use leak_check::{LayerFindings, Leak, LeakKind, LeakReport, Unseen};
+pub use leak_check::{
+    LayerFindings, Leak, LeakKind, LeakReport, ToolFiles, Unseen, WorkdirFindings,
+};
+pub use preparation::{Hidden, Kept, Lent, Preparation, Purpose, Ready};
 pub use source::Sources;
-pub use workdir::{prepare_for_driving, snapshot_request};
+pub use workdir::{Stays, prepare_for_driving, snapshot_request, take_away};
+
+/// Names all that makes a sandbox out of an environment and a task: this code, its policy, and how
+/// patches are applied.
+pub const PREPARATION: &str = env!("PREPARATION");

@@ -1,4 +1,4 @@
-//! Prepares a work directory for driving, on the trusted side.
+//! The work directory of a prepared sandbox, on the trusted side.
 
 use proctor_sandbox_api::{
     SandboxHandle,
@@ -7,9 +7,9 @@ use proctor_sandbox_api::{
 use proctor_types::{Fault, Layer, OnFinding, Task};
 
 use crate::{
-    ApplyError,
+    Hidden,
     apply::join,
-    apply_patch, from_scratch,
+    apply_mask, from_scratch,
     leak_check::{LayerFindings, LeakPolicy, LeakReport, verify},
 };
 
@@ -30,9 +30,48 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     }
 }
 
-/// Takes the feature away: mask applied, hidden paths, copies, caches and history removed; then
-/// looks again, in the whole sandbox, and refuses to set up what is not checked for leaks. `layer` is what the
-/// environment was found to hold, `on_finding` what happens to findings.
+/// What of a work directory stays although it is hidden from the agent. Nothing, but for a
+/// benchmark's own procedure that cannot do without.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stays {
+    /// The files that the task names as hidden.
+    pub hidden_files: bool,
+    /// Repositories: the procedure's own commands ask them.
+    pub history: bool,
+}
+
+/// Takes away what a task hides: applies the mask, removes hidden paths, history, caches, bytecode and
+/// the copies that the leak check found. The same for the agent and for the code under test.
+///
+/// # Errors
+/// A setup fault where the mask does not fit, of the sandbox where the sandbox fails.
+pub async fn take_away(
+    handle: &SandboxHandle,
+    task: &Task,
+    hidden: &Hidden,
+    stays: Stays,
+) -> Result<(), Fault> {
+    let workdir = RawPath::from(task.workdir.as_str());
+    apply_mask(handle, task).await?;
+    if !stays.hidden_files {
+        for path in &task.hidden {
+            let full = join(&workdir, &RawPath::from(path.as_str()));
+            handle.remove(&full).await.map_err(|error| error.fault(format!("hiding {path}")))?;
+        }
+    }
+    for path in hidden.below_workdir() {
+        if stays.history && LeakPolicy::get()?.is_history(path) {
+            continue;
+        }
+        handle.remove(path).await.map_err(|error| error.fault(format!("removing {path}")))?;
+    }
+    Ok(())
+}
+
+/// Prepares the work directory for an agent; then looks again, in the whole sandbox, and refuses to
+/// hand over one in which something hidden can be found. `layer` is what the environment was found to
+/// hold, `hidden` what of it was hidden when the sandbox was opened, `on_finding` what happens to
+/// findings.
 ///
 /// # Errors
 /// Everything that goes wrong here is an infrastructure fault of setup, never a zero.
@@ -40,48 +79,61 @@ pub async fn prepare_for_driving(
     handle: &SandboxHandle,
     task: &Task,
     layer: &LayerFindings,
+    hidden: &Hidden,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
     let workdir = RawPath::from(task.workdir.as_str());
     if let Some(start) = &task.from_scratch {
         from_scratch::empty(handle, &workdir, start).await?;
     }
-    if let Some(mask) = &task.mask {
-        apply_patch(handle, &workdir, mask.as_bytes()).await.map_err(|error| match error {
-            ApplyError::Patch(error) => {
-                setup_fault(task, format!("the mask does not apply: {error}"))
-                    .hint("the mask must fit the source exactly; run `proctor tasks validate`")
-            }
-            ApplyError::SandboxHandle(error) => error.fault("applying the mask"),
-        })?;
-    }
-    for hidden in &task.hidden {
-        let path = join(&workdir, &RawPath::from(hidden.as_str()));
-        handle.remove(&path).await.map_err(|error| error.fault(format!("hiding {hidden}")))?;
-    }
-    remove_copies(handle, &workdir).await?;
+    // Found copies stay for the look below: whether they may be removed is the policy's to say.
+    let known = hidden.without_leaks();
+    take_away(handle, task, &known, Stays::default()).await?;
     hidden_are_gone(handle, task, &workdir).await?;
-    verify(handle, task, layer, on_finding).await
+    verify(handle, task, layer, hidden, on_finding).await
 }
 
-async fn remove_copies(handle: &SandboxHandle, workdir: &RawPath) -> Result<(), Fault> {
+/// What lies in a masked work directory and is a copy of its code by its name: history, caches,
+/// bytecode. An interpreter that lives there is left alone: without it there is no test.
+pub(crate) async fn copies(handle: &SandboxHandle, task: &Task) -> Result<Vec<RawPath>, Fault> {
     let policy = LeakPolicy::get()?;
-    let mut folders = vec![workdir.clone()];
+    let workdir = RawPath::from(task.workdir.as_str());
+    let interpreter = interpreter(task);
+    let (mut found, mut folders) = (Vec::new(), vec![workdir]);
     while let Some(folder) = folders.pop() {
         let entries = handle.list(&folder).await.map_err(|error| error.fault("listing setup"))?;
         for entry in entries {
             let path = join(&folder, &entry.name);
-            let name = entry.name.as_bytes();
-            let is_copy = policy.copies.iter().any(|copy| name == copy.as_bytes())
-                || policy.copy_suffixes.iter().any(|end| name.ends_with(end.as_bytes()));
-            if is_copy {
-                handle.remove(&path).await.map_err(|error| error.fault("removing copies"))?;
+            if interpreter.as_ref() == Some(&path) {
+                continue;
+            }
+            let holds_it = interpreter.as_ref().is_some_and(|inner| {
+                let below = inner.as_bytes().strip_prefix(path.as_bytes());
+                below.is_some_and(|rest| rest.starts_with(b"/"))
+            });
+            if policy.is_copy(&entry.name) && !holds_it {
+                found.push(path);
             } else if entry.kind == EntryKind::Dir {
                 folders.push(path);
             }
         }
     }
-    Ok(())
+    found.sort();
+    Ok(found)
+}
+
+/// The folder of an interpreter in the work directory: `WORKDIR/.venv` of `.venv/bin/python`.
+fn interpreter(task: &Task) -> Option<RawPath> {
+    let program = task.test_command.first()?;
+    let root = task.workdir.trim_end_matches('/');
+    let inner = match program.strip_prefix('/') {
+        Some(_) => program.strip_prefix(root)?.strip_prefix('/')?,
+        None => program.trim_start_matches("./"),
+    };
+    let (folder, _) = inner.rsplit_once('/')?;
+    let prefix = folder.rsplit_once('/').map_or("", |(prefix, _)| prefix);
+    let is_plain = !prefix.is_empty() && prefix.split('/').all(|part| part != "..");
+    is_plain.then(|| RawPath::from(format!("{root}/{prefix}")))
 }
 
 async fn hidden_are_gone(
@@ -94,12 +146,31 @@ async fn hidden_are_gone(
         let found =
             handle.stat(&path).await.map_err(|error| error.fault("verifying the leak check"))?;
         if found.is_some() {
-            return Err(setup_fault(task, format!("hidden path {hidden} is still there")));
+            let what = format!("hidden path {hidden} is still there");
+            return Err(Fault::new(Layer::Setup, what).context(&task.id));
         }
     }
     Ok(())
 }
 
-fn setup_fault(task: &Task, what: String) -> Fault {
-    Fault::new(Layer::Setup, what).context(&task.id)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_in_the_work_directory_is_told_by_the_test_command() {
+        let of = |program: &str| {
+            let task: Task = serde_json::from_value(serde_json::json!({
+                "schema_version": 1, "id": "t", "statement": "", "environment": {},
+                "fail_to_pass": [], "test_command": [program]
+            }))
+            .unwrap();
+            interpreter(&task).map(|path| path.to_string())
+        };
+        assert_eq!(of("/testbed/.venv/bin/python"), Some("/testbed/.venv".into()));
+        assert_eq!(of(".tox/py311/bin/pytest"), Some("/testbed/.tox/py311".into()));
+        for elsewhere in ["/venv/bin/python", "python", "/testbed/run", "../x/bin/python"] {
+            assert_eq!(of(elsewhere), None, "{elsewhere}");
+        }
+    }
 }

@@ -5,7 +5,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use proctor_types::{EnvironmentRecord, Fault, SandboxSpec};
 
-use crate::{Enforcement, Kept, Machine, SandboxHandle, wire::RawPath};
+use crate::{
+    Enforcement, Kept, Machine, SandboxHandle,
+    wire::{Absent, RawPath},
+};
 
 /// What a sandbox starts from, resolved: paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,9 +59,9 @@ pub struct Prepared {
     pub handle: String,
     /// The set-up lines ran now, rather than out of the cache.
     pub built: bool,
-    /// On a host base: further paths of the host that its sandboxes do not show, covered by something
-    /// empty. Missing ones are passed over. A back end returns none; whoever opens a sandbox adds them.
-    pub covers: Vec<RawPath>,
+    /// On a host base: what of the host its sandboxes do not have. A back end returns nothing here;
+    /// whoever opens a sandbox adds it.
+    pub absent: Absent,
 }
 
 impl Prepared {

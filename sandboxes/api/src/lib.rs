@@ -4,6 +4,7 @@
 //! [`SandboxHandle`] is the host's end of the channel to its agent. Every back end passes the one
 //! conformance kit.
 
+pub mod absent;
 mod agent;
 pub mod attacks;
 mod backend;
@@ -14,6 +15,7 @@ mod handle;
 pub mod host_base;
 mod kept;
 mod machine;
+pub mod setup_lines;
 
 pub use agent::{AGENT, agent_digest};
 pub use backend::{Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree};

@@ -6,13 +6,16 @@ use std::{
 };
 
 use bollard::{
-    models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig},
+    models::{
+        ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountType,
+        MountVolumeOptions, MountVolumeOptionsDriverConfig,
+    },
     query_parameters::{
         AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions,
         StartContainerOptions,
     },
 };
-use proctor_sandbox_api::{Enforcement, SandboxHandle, SandboxRequest, host_base, wire::RawPath};
+use proctor_sandbox_api::{Enforcement, SandboxHandle, SandboxRequest, absent::Cut, host_base};
 use proctor_types::{Fault, Layer, SandboxSpec};
 
 use crate::{
@@ -59,8 +62,8 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     }
     enforcement.not_enforced.extend(hardening::never_enforced());
     let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
-    if layer::stands_on_host(image) {
-        cover(&mut asked, &spec.environment.covers);
+    if layer::stands_on_host(image) && !spec.environment.absent.paths.is_empty() {
+        cut(&mut asked, engine.cuts(spec.environment.absent.clone()).await?)?;
     }
     if engine.has_quota() {
         let size = format!("{}m", spec.limits.disk_mb);
@@ -98,21 +101,42 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     Ok(Opened { handle, enforcement, guard })
 }
 
-/// Lays something empty over paths of the host. One that an engine's words cannot name stays: whoever
-/// asked looks whether it is gone.
-fn cover(config: &mut HostConfig, paths: &[RawPath]) {
-    for path in paths.iter().filter_map(|path| std::str::from_utf8(path.as_bytes()).ok()) {
-        match std::fs::metadata(path) {
-            Ok(found) if found.is_dir() => {
-                let empty = (path.to_owned(), EMPTY.to_owned());
-                config.tmpfs.get_or_insert_default().extend([empty]);
-            }
-            Ok(_) if !path.contains(':') => {
-                config.binds.get_or_insert_default().push(format!("/dev/null:{path}:ro"));
-            }
-            _ => {}
+/// Shows folders of the host without some of their entries: as volumes that the engine mounts as
+/// overlays, and removes with the container.
+fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
+    for cut in cuts {
+        let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
+        if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
+            let what =
+                format!("{at} cannot be shown without some entries: the engine splits its name");
+            return Err(Fault::new(Layer::Sandbox, what).hint("choose another cache folder"));
         }
+        let bind = format!("{at}:{at}:ro");
+        config.binds.get_or_insert_default().retain(|other| *other != bind);
+        let options = [
+            ("type", "overlay".to_owned()),
+            ("device", "overlay".to_owned()),
+            ("o", format!("ro,userxattr,lowerdir={marks}:{at}")),
+        ];
+        let options = options.map(|(key, value)| (key.to_owned(), value));
+        let driver = MountVolumeOptionsDriverConfig {
+            name: Some("local".to_owned()),
+            options: Some(HashMap::from(options)),
+        };
+        config.mounts.get_or_insert_default().push(Mount {
+            target: Some(at),
+            // Read-only by its options: an engine takes no such volume without a name.
+            typ: Some(MountType::VOLUME),
+            volume_options: Some(MountVolumeOptions {
+                // What the image has there is no part of the host's folder.
+                no_copy: Some(true),
+                driver_config: Some(driver),
+                ..MountVolumeOptions::default()
+            }),
+            ..Mount::default()
+        });
     }
+    Ok(())
 }
 
 fn names_quota(error: &bollard::errors::Error) -> bool {

@@ -2,8 +2,10 @@
 
 use std::{
     collections::HashMap,
+    io,
+    path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -12,9 +14,13 @@ use std::{
 use async_trait::async_trait;
 use bollard::{models::ContainerSummary, query_parameters::ListContainersOptionsBuilder};
 use proctor_sandbox_api::{
-    AGENT, Backend, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest, wire::Defence,
+    AGENT, Backend, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest,
+    absent::{self, Cut},
+    wire::{Absent, Defence},
 };
 use proctor_types::{Fault, Layer};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
 
 use crate::{create, fault, kept, layer, owner, sandbox};
 
@@ -47,6 +53,29 @@ pub(crate) struct Engine {
     pub without: Vec<Defence>,
     /// Shows other processes of the machine that this one uses an engine.
     pub alive: owner::Alive,
+    /// Where white-outs are kept; a folder that ends with this process until one is given.
+    pub store: Store,
+}
+
+/// A folder of this machine.
+pub(crate) enum Store {
+    Kept(PathBuf),
+    Temporary(OnceLock<TempDir>),
+}
+
+impl Store {
+    fn folder(&self) -> io::Result<&Path> {
+        match self {
+            Self::Kept(folder) => Ok(folder),
+            Self::Temporary(cell) => {
+                if let Some(made) = cell.get() {
+                    return Ok(made.path());
+                }
+                let made = tempfile::Builder::new().prefix("proctor-absent-").tempdir()?;
+                Ok(cell.get_or_init(|| made).path())
+            }
+        }
+    }
 }
 
 impl Docker {
@@ -105,8 +134,19 @@ impl Docker {
         }
         let without = Vec::new();
         let alive = owner::Alive::show();
-        let engine =
-            Engine { client, slow, local, not_enforced, quota, selinux, machine, without, alive };
+        let store = Store::Temporary(OnceLock::new());
+        let engine = Engine {
+            client,
+            slow,
+            local,
+            not_enforced,
+            quota,
+            selinux,
+            machine,
+            without,
+            alive,
+            store,
+        };
         let engine = Arc::new(engine);
         Ok(Self { engine, building: Mutex::default() })
     }
@@ -125,6 +165,16 @@ impl Docker {
         Ok(docker)
     }
 
+    /// The same engine, with a folder of this machine to keep between runs what its sandboxes need
+    /// there. Without one it is made anew for each.
+    #[must_use]
+    pub fn keeping(mut self, folder: PathBuf) -> Self {
+        if let Some(engine) = Arc::get_mut(&mut self.engine) {
+            engine.store = Store::Kept(folder);
+        }
+        self
+    }
+
     fn lock_of(&self, digest: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(building.entry(digest.to_owned()).or_default())
@@ -138,6 +188,16 @@ impl Engine {
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
         let listed = self.client.list_containers(Some(options)).await;
         listed.map_err(|error| fault::sandbox("list containers", &error))
+    }
+
+    /// Folders of the host without some of their entries.
+    pub async fn cuts(self: &Arc<Self>, absent: Absent) -> Result<Vec<Cut>, Fault> {
+        let engine = Arc::clone(self);
+        let made = move || absent::cuts(engine.store.folder()?, &absent);
+        let made = spawn_blocking(made).await.map_err(io::Error::other).and_then(|made| made);
+        made.map_err(|error| {
+            Fault::new(Layer::Sandbox, format!("leave out copies on the host: {error}"))
+        })
     }
 
     pub fn has_quota(&self) -> bool {

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use bollard::{
     body_try_stream, models::ContainerConfig, query_parameters::CommitContainerOptionsBuilder,
 };
-use proctor_sandbox_api::{Base, LayerSpec, Prepared, agent_digest};
+use proctor_sandbox_api::{Base, LayerSpec, Prepared, agent_digest, wire::Absent};
 use proctor_types::{Fault, sha256_hex};
 
 use crate::{
@@ -67,7 +67,7 @@ pub async fn prepare(
         image: plan.base.registered.clone(),
         handle,
         built: false,
-        covers: Vec::new(),
+        absent: Absent::default(),
     };
     if base::id_of(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);

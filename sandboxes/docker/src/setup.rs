@@ -3,20 +3,16 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
 use bollard::query_parameters::TagImageOptionsBuilder;
 use proctor_sandbox_api::{
-    Base, Command, Completed, LayerSpec, SandboxError, SandboxHandle, host_base,
+    Base, LayerSpec, SandboxError, SandboxHandle, host_base, setup_lines,
     wire::{RawPath, RefusalKind},
 };
 use proctor_types::{Fault, Layer};
 
 use crate::{docker::Engine, fault};
-
-/// Characters of a failed line's output that a fault quotes.
-const QUOTED: usize = 4_000;
 
 /// The largest file that is put aside for the set-up, in bytes.
 const ASIDE: u64 = 64 << 20;
@@ -70,7 +66,7 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
         aside.push((raw, before));
     }
     make_workdir(handle, &spec.workdir).await.map_err(broken)?;
-    lines(handle, spec).await?;
+    setup_lines::run(handle, spec).await?;
     for (path, before) in aside {
         match before {
             Some(bytes) => handle.write(&path, &bytes, None).await.map_err(broken)?,
@@ -89,48 +85,4 @@ async fn make_workdir(handle: &SandboxHandle, workdir: &RawPath) -> Result<(), S
     let marker = RawPath::new([workdir.as_bytes(), b"/.proctor-made"].concat());
     handle.write(&marker, b"", None).await?;
     handle.remove(&marker).await
-}
-
-async fn lines(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
-    let started = Instant::now();
-    for (index, line) in spec.setup.iter().enumerate() {
-        let number = index + 1;
-        let left = spec.time_limit.saturating_sub(started.elapsed()).max(Duration::from_millis(1));
-        let mut command = Command::shell(line).cwd(spec.workdir.clone()).time_limit(left);
-        command.reap_all = true;
-        for (key, value) in host_base::setup_env().iter().chain(&spec.env) {
-            command = command.env(key, value.as_str());
-        }
-        tracing::debug!(number, line, "set-up");
-        let done = handle
-            .run(command)
-            .await
-            .map_err(|error| wrong(&format!("set-up line {number} (`{line}`)"), &error))?;
-        if !done.success() {
-            return Err(failed(number, line, &done));
-        }
-    }
-    Ok(())
-}
-
-fn failed(number: usize, line: &str, done: &Completed) -> Fault {
-    let how = match (done.exited.timed_out, done.exited.code, done.exited.signal) {
-        (true, ..) => "ran out of time".to_owned(),
-        (_, Some(code), _) => format!("ended with exit status {code}"),
-        (_, None, signal) => format!("was killed by signal {}", signal.unwrap_or_default()),
-    };
-    let output = [&done.stdout, &done.stderr].map(|stream| {
-        let bytes = if stream.is_whole() { &stream.head } else { &stream.tail };
-        String::from_utf8_lossy(bytes).into_owned()
-    });
-    let output = output.concat();
-    let skipped = output.chars().count().saturating_sub(QUOTED);
-    let tail: String = output.chars().skip(skipped).collect();
-    let what = format!("set-up line {number} (`{line}`) {how}:\n{}", tail.trim_end());
-    let fault = Fault::new(Layer::Environment, what);
-    match tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip")
-    {
-        true => fault.hint("install python3-venv in the image, or on the host of a host base"),
-        false => fault,
-    }
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_sandbox_api::{Base, host_base, wire::RawPath};
+use proctor_sandbox_api::{Base, absent::Cut, host_base, wire::RawPath};
 use proctor_types::{Fault, Layer, sha256_hex};
 use proctor_wire::Bind;
 use serde::{Deserialize, Serialize};
@@ -69,8 +69,20 @@ fn host(cache: &Path) -> io::Result<ResolvedBase> {
 /// The views that make a host base, with what is hidden of them.
 pub(crate) fn host_views() -> (Vec<Bind>, Vec<RawPath>) {
     let (shown, hidden) = (host_base::shown(), host_base::hidden());
-    let binds = shown.iter().map(|path| Bind { from: raw(path), to: raw(path) }).collect();
+    let binds = shown.iter().map(|path| Bind::new(raw(path), raw(path))).collect();
     (binds, hidden.iter().map(|path| raw(path)).collect())
+}
+
+/// Lays white-outs over what they are for. A folder further in than any view gets one of its own,
+/// after the view that holds it.
+pub(crate) fn cut(binds: &mut Vec<Bind>, cuts: &[Cut]) {
+    for cut in cuts {
+        let (at, marks) = (raw(&cut.at), Some(raw(&cut.marks)));
+        match binds.iter_mut().find(|bind| bind.to == at) {
+            Some(bind) => bind.marks = marks,
+            None => binds.push(Bind { from: at.clone(), to: at, marks }),
+        }
+    }
 }
 
 pub(crate) fn raw(path: &Path) -> RawPath {

@@ -12,9 +12,12 @@ use std::{
 use async_trait::async_trait;
 use proctor_sandbox_api::{
     Backend, Enforcement, Kept, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+    absent::{self, Cut},
+    setup_lines,
+    wire::Absent,
 };
 use proctor_types::{Fault, Layer, SandboxSpec};
-use proctor_wire::{Defence, RawPath, SandboxLayout, Upper};
+use proctor_wire::{Defence, SandboxLayout, Upper};
 use rustix::process::geteuid;
 use tokio::task::spawn_blocking;
 
@@ -115,7 +118,7 @@ impl Backend for Native {
             image: None,
             handle: folder.display().to_string(),
             built,
-            covers: Vec::new(),
+            absent: Absent::default(),
         };
         if layer::read(&folder).is_ok() {
             return Ok(prepared(false));
@@ -140,10 +143,12 @@ impl Backend for Native {
                 .hint("prepare the environment again")
         })?;
         let lower = vec![folder.join("tree"), record.base.folder.clone()];
-        let sandbox = self
-            .0
-            .open(&record.base, lower, Kind::Trial(&spec.limits, &spec.environment.covers))
-            .await;
+        let absent = spec.environment.absent.clone();
+        let cuts = match record.base.host && !absent.paths.is_empty() {
+            true => self.0.cuts(absent).await?,
+            false => Vec::new(),
+        };
+        let sandbox = self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts)).await;
         let sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
         Ok(Box::new(sandbox))
     }
@@ -171,13 +176,23 @@ impl Backend for Native {
 
 /// What a sandbox is for.
 enum Kind<'a> {
-    /// With the paths that it covers beyond those of every host base.
-    Trial(&'a SandboxSpec, &'a [RawPath]),
+    /// With the folders of the host that it shows without some of their entries.
+    Trial(&'a SandboxSpec, Vec<Cut>),
     /// Set-up of a layer: with network, writing to the layer's own tree.
     Build(&'a Building, Vec<proctor_wire::Bind>),
 }
 
 impl Inner {
+    async fn cuts(&self, absent: Absent) -> Result<Vec<Cut>, Fault> {
+        let store = self.cache.join("absent");
+        let made = move || {
+            absent::cuts(&store, &absent).map_err(|error| {
+                Fault::new(Layer::Sandbox, format!("leave out copies on the host: {error}"))
+            })
+        };
+        blocking(made).await
+    }
+
     async fn build(
         self: &Arc<Self>,
         base: &ResolvedBase,
@@ -196,7 +211,7 @@ impl Inner {
             })?;
             let lower = vec![base.folder.clone()];
             let mut sandbox = self.open(base, lower, Kind::Build(&building, lent.clone())).await?;
-            let ran = setup::run(sandbox.handle(), spec).await;
+            let ran = setup_lines::run(sandbox.handle(), spec).await;
             let closed = sandbox.close().await;
             ran.and(closed)?;
             setup::sweep_mount_points(&building.tree(), &lent).map_err(|error| {
@@ -219,10 +234,9 @@ impl Inner {
             Kind::Build(..) => None,
         };
         let mut group = self.groups.make(&format!("sandbox-{number}"), limits);
-        let (mut binds, mut covers) =
-            if base.host { base::host_views() } else { Default::default() };
-        if let Kind::Trial(_, more) = &kind {
-            covers.extend(more.iter().filter(|_| base.host).cloned());
+        let (mut binds, covers) = if base.host { base::host_views() } else { Default::default() };
+        if let Kind::Trial(_, cuts) = &kind {
+            base::cut(&mut binds, cuts);
         }
         let mut enforcement = Enforcement::default();
         let mut process_limit = None;

@@ -32,6 +32,6 @@ pub use frame::{
     hello,
 };
 pub use path::RawPath;
-pub use plan::{Bind, IdMap, LayoutReport, PLAN_LIMIT, Range, SandboxLayout, Upper};
+pub use plan::{Absent, Bind, IdMap, LayoutReport, PLAN_LIMIT, Range, SandboxLayout, Upper};
 pub use request::*;
 pub use scan::*;

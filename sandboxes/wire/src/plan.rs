@@ -77,6 +77,29 @@ pub enum Upper {
 pub struct Bind {
     pub from: RawPath,
     pub to: RawPath,
+    /// A folder of the host that is laid over `from` as the upper read-only folder of an overlay: its
+    /// white-outs take entries of `from` away. Nothing may be mounted below `from` then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<RawPath>,
+}
+
+impl Bind {
+    /// A plain view.
+    pub fn new(from: RawPath, to: RawPath) -> Self {
+        Self { from, to, marks: None }
+    }
+}
+
+/// Paths of the host that a sandbox on a host base does not have: they cannot be opened, and no
+/// listing names them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Absent {
+    /// Absolute. One that does not exist is passed over.
+    pub paths: Vec<RawPath>,
+    /// Folders that are treated like the folders of `paths`, and lose nothing. A folder that lost
+    /// something has another number of links and time of change than its neighbours; among these it
+    /// cannot be told.
+    pub decoys: Vec<RawPath>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,19 +18,23 @@ pub fn repository(path: &[u8]) -> Option<&[u8]> {
     Some(&path[..at])
 }
 
-/// `.../site-packages/package` of a module below one of the import roots; else the path itself.
-pub fn package<'a>(path: &'a [u8], roots: &[String]) -> &'a [u8] {
-    let mut end = 0;
-    let mut is_below = false;
-    for part in path.split(|&byte| byte == b'/') {
-        end += part.len();
-        if is_below {
-            return &path[..end];
+/// `.../site-packages/package` of a path that ends in `module`, as `package/module`; else the path itself.
+pub fn package<'a>(path: &'a [u8], module: &str) -> &'a [u8] {
+    // From the end: a package may hold a folder that is called like a folder of packages.
+    let mut below = module.split('/').count();
+    let mut end = path.len();
+    loop {
+        let start = path[..end].iter().rposition(|&byte| byte == b'/');
+        let part = &path[start.map_or(0, |at| at + 1)..end];
+        if !part.is_empty() && part != b"__pycache__" {
+            below -= 1;
         }
-        is_below = roots.iter().any(|root| root.as_bytes() == part);
-        end += 1;
+        match start {
+            _ if below == 0 => return &path[..end],
+            Some(at) => end = at,
+            None => return path,
+        }
     }
-    path
 }
 
 #[cfg(test)]
@@ -44,8 +48,17 @@ mod tests {
         assert_eq!(repository(b"/r/.gitignore"), None);
         // A file of that name (a worktree's or a submodule's pointer) is itself.
         assert_eq!(repository(b"/r/.git"), None);
-        let roots = ["site-packages".to_owned()];
-        assert_eq!(package(b"/v/site-packages/p/m.py", &roots), b"/v/site-packages/p");
-        assert_eq!(package(b"/v/m.py", &roots), b"/v/m.py");
+        let site = "/v/site-packages";
+        for (path, module, whole) in [
+            ("p/m.py", "p/m", "p"),
+            ("p/q/__pycache__/m.cpython-311.pyc", "p/q/m", "p"),
+            ("m.py", "m", "m.py"),
+            ("pip/_vendor/p/q/m.py", "p/q/m", "pip/_vendor/p"),
+            ("p/vendor/m.py", "p/vendor/m", "p"),
+        ] {
+            let (path, whole) = (format!("{site}/{path}"), format!("{site}/{whole}"));
+            assert_eq!(package(path.as_bytes(), module), whole.as_bytes(), "{path}");
+        }
+        assert_eq!(package(b"m.py", "p/m"), b"m.py");
     }
 }

@@ -4,20 +4,22 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proctor_record::patch::Current;
 use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
-use proctor_setup::{ApplyError, apply_patch};
-use proctor_types::{Fault, Layer, Task};
+use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
+use proctor_types::{Evidence, Fault, Integrity, Layer, Task};
 use serde_json::Value;
 
 use crate::{
-    Graded, TIMED_OUT,
-    evidence::note,
+    GradeOptions, Graded, TIMED_OUT,
+    evidence::{KEPT_FOR_TOOL, note},
+    hidden::exceptions,
     official::{
         FileRun, Official, OfficialPolicy, PolicyError, Subject, registry::detail, script,
         with_official,
     },
     paths::file_of,
+    policy::Policy,
     pristine::{paths_of, read},
-    restore::{put, remove},
+    restore::put,
 };
 
 /// What the official procedure gives.
@@ -28,6 +30,8 @@ pub struct OfficialRun {
     pub log: Vec<u8>,
     /// Why there is less to read than the tests.
     pub trouble: Option<Trouble>,
+    /// What of the hidden copies the procedure was left.
+    pub evidence: Vec<Evidence>,
 }
 
 /// What kept the procedure from an answer of the tests.
@@ -52,6 +56,15 @@ impl Graded {
         if run.trouble == Some(Trouble::TimedOut) {
             self.verdict.evidence.push(note(TIMED_OUT, run.official.why.clone()));
         }
+        // Where the strict policy resolves it without these copies, they gave nothing away.
+        if run.official.resolved
+            && !self.verdict.resolved
+            && let Ok(policy) = Policy::get()
+        {
+            let told = run.evidence.iter().map(|evidence| policy.meaning(evidence).integrity).max();
+            self.verdict.integrity = told.into_iter().fold(self.verdict.integrity, Integrity::max);
+        }
+        self.verdict.evidence.extend(run.evidence);
         self.verdict = with_official(self.verdict, run.official);
         self
     }
@@ -81,15 +94,56 @@ pub async fn run_official(
     handle: &SandboxHandle,
     task: &Task,
     patch: &[u8],
-    time_limit: Option<Duration>,
+    options: &GradeOptions,
 ) -> Result<Option<OfficialRun>, Fault> {
     let Some(policy) = OfficialPolicy::of(task).map_err(fault)? else { return Ok(None) };
     let test_command = detail(task, "test_cmd").and_then(command_line);
     let Some(test_command) = test_command else { return Ok(None) };
     let seconds = policy.run.seconds.unwrap_or(task.timeouts.grade_seconds);
     let own = Duration::from_secs_f64(seconds.max(0.0));
-    let time_limit = time_limit.map_or(own, |limit| limit.min(own));
-    Live { handle, task, policy, test_command, time_limit }.grade(patch).await.map(Some)
+    let time_limit = options.time_limit.map_or(own, |limit| limit.min(own));
+    let hidden = &options.hidden;
+    let live = Live { handle, task, hidden, policy, test_command, time_limit };
+    let mut run = live.grade(patch).await?;
+    run.evidence.extend(exceptions(hidden));
+    // A repository of a masked source holds what the mask takes away.
+    if task.mask.is_some() && live.asks_history() {
+        run.evidence.push(note(KEPT_FOR_TOOL, "the repository: the procedure's commands ask Git"));
+    }
+    Ok(Some(run))
+}
+
+/// The commands of the procedure, one text: what they run decides what of the hidden copies stays in
+/// their sandbox. Nothing where there is no procedure.
+///
+/// # Errors
+///
+/// A fault of the grade where the task's policy is unknown.
+pub fn procedure(task: &Task) -> Result<Option<String>, Fault> {
+    let policy = OfficialPolicy::of(task).map_err(fault)?;
+    Ok(policy.filter(|_| has_official_run(task)).map(|policy| commands(task, policy)))
+}
+
+fn commands(task: &Task, policy: &OfficialPolicy) -> String {
+    let rules = &policy.run;
+    let mut lines = vec![rules.prelude.clone()];
+    lines.extend(detail(task, "test_cmd").and_then(command_line));
+    lines.extend(rules.script.as_ref().and_then(|rule| match detail(task, &rule.detail) {
+        Some(Value::String(script)) => Some(script),
+        _ => None,
+    }));
+    lines.extend(rules.apply.iter().chain(&rules.between).chain(&rules.check_applied).cloned());
+    lines.extend(task.from_scratch.as_ref().map(|start| start.install.clone()));
+    lines.join("\n")
+}
+
+fn asks_history(commands: &str) -> bool {
+    let calls = commands.split("git ").skip(1);
+    calls.map(str::trim_start).any(|call| {
+        let is_plain = call.starts_with("apply")
+            && !call.lines().next().is_some_and(|line| line.contains("--3way"));
+        !is_plain
+    })
 }
 
 /// Whether [`run_official`] has anything to do, so that no sandbox is opened in vain.
@@ -100,6 +154,7 @@ pub fn has_official_run(task: &Task) -> bool {
 pub(super) struct Live<'a> {
     pub(super) handle: &'a SandboxHandle,
     pub(super) task: &'a Task,
+    hidden: &'a Hidden,
     pub(super) policy: &'static OfficialPolicy,
     test_command: String,
     /// Of the script; where files are run one by one, of each.
@@ -146,7 +201,12 @@ impl Live<'_> {
     }
 
     pub(super) fn not_run(&self, why: &str, log: Vec<u8>) -> OfficialRun {
-        OfficialRun { official: self.policy.not_run(self.task, why), log, trouble: None }
+        OfficialRun {
+            official: self.policy.not_run(self.task, why),
+            log,
+            trouble: None,
+            evidence: Vec::new(),
+        }
     }
 
     /// What stood at the paths of the tests before anything was done; nothing where a test is new.
@@ -174,22 +234,17 @@ impl Live<'_> {
         Ok(tests)
     }
 
+    /// What the agent did not have, the code under test has not either; but for what the procedure
+    /// itself works with.
     async fn mask(&self) -> Result<(), Fault> {
-        let (handle, task) = (self.handle, self.task);
-        if let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) {
-            let root = RawPath::from(task.workdir.as_str());
-            apply_patch(handle, &root, mask.as_bytes()).await.map_err(|error| match error {
-                ApplyError::Patch(error) => {
-                    Fault::new(Layer::Setup, format!("{}: the mask: {error}", task.id))
-                }
-                ApplyError::SandboxHandle(error) => error.fault("applying the mask"),
-            })?;
-        }
-        let taken = task.hidden.iter().filter(|_| !self.policy.run.keep_hidden);
-        for hidden in taken {
-            remove(handle, &task.workdir, hidden).await?;
-        }
-        Ok(())
+        let stays =
+            Stays { hidden_files: self.policy.run.keep_hidden, history: self.asks_history() };
+        take_away(self.handle, self.task, self.hidden, stays).await
+    }
+
+    /// Whether a command of the procedure asks Git. Laying a patch needs no repository.
+    fn asks_history(&self) -> bool {
+        asks_history(&commands(self.task, self.policy))
     }
 
     /// Tries the harness's commands. A sandbox that has none of their programs has its patch laid by
@@ -286,7 +341,7 @@ impl Live<'_> {
             return Ok(OfficialRun { trouble, ..self.not_run(&why, log) });
         }
         let official = self.policy.grade_log(self.task, &log).map_err(fault)?;
-        Ok(OfficialRun { official, log, trouble: None })
+        Ok(OfficialRun { official, log, trouble: None, evidence: Vec::new() })
     }
 
     /// A run for each file, whose exit status counts.
@@ -316,7 +371,8 @@ impl Live<'_> {
         };
         let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
         let official = self.policy.grade_files(self.task, first, rest).map_err(fault)?;
-        Ok(OfficialRun { official, log, trouble: late.then_some(Trouble::TimedOut) })
+        let trouble = late.then_some(Trouble::TimedOut);
+        Ok(OfficialRun { official, log, trouble, evidence: Vec::new() })
     }
 
     async fn bash(&self) -> Result<&'static str, Fault> {
@@ -382,4 +438,18 @@ pub(super) fn quoted(text: &str) -> String {
 
 fn fault(error: PolicyError) -> Fault {
     Fault::new(Layer::Grade, error.what).hint(error.hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn laying_a_patch_asks_no_history() {
+        assert!(!asks_history("git apply --verbose\ngit apply --whitespace=fix -v\npatch -p1 -i"));
+        assert!(!asks_history("pytest tests/test_digits.py"));
+        for asked in ["git apply --verbose --3way", "git checkout -- .", "cd /x && git  status"] {
+            assert!(asks_history(asked), "{asked}");
+        }
+    }
 }

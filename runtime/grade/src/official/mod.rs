@@ -14,7 +14,7 @@ mod verdict;
 
 pub use alone::only_official;
 pub use by_file::FileRun;
-pub use live::{OfficialRun, Trouble, has_official_run, run_official};
+pub use live::{OfficialRun, Trouble, has_official_run, procedure, run_official};
 pub use policy::{ExitRule, LogRules, OfficialPolicy, ParserRules, Part, Subject};
 pub use registry::PolicyError;
 pub use standing::{Standing, Standings};

@@ -69,7 +69,7 @@ async fn a_native_sandbox_grades_as_the_bench_does() {
         time_limit: Duration::from_secs(60),
         user: None,
     };
-    let run = run_tests(sandbox.handle(), &plan).await.unwrap();
+    let run = run_tests(sandbox.handle(), &plan, &proctor_setup::Hidden::default()).await.unwrap();
     sandbox.close().await.unwrap();
     assert!(run.complete, "{run:?}");
     assert_eq!(run.evidence, []);

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use proctor_grade::{GradeOptions, freeze, grade, needs_freezing, official::run_official};
+use proctor_setup::Hidden;
 use proctor_types::{Benchmark, Task, Verdict};
 use serde_json::{Value, json};
 
@@ -31,11 +32,14 @@ fn both_of(change: impl Fn(&mut Task), more: impl Fn(&std::path::Path), patch: &
             let mut options = GradeOptions::default();
             let (mut graded, mut run) = (None, None);
             if official {
-                run = run_official(&handle, &task, patch.as_bytes(), None).await.unwrap();
+                run = run_official(&handle, &task, patch.as_bytes(), &GradeOptions::default())
+                    .await
+                    .unwrap();
             } else {
                 if needs_freezing(&task) {
                     // No sandbox of its own here; what it leaves behind is of no interest.
-                    options.frozen = Some(freeze(&handle, &task, None).await.unwrap());
+                    options.frozen =
+                        Some(freeze(&handle, &task, &Hidden::default(), None).await.unwrap());
                 }
                 graded = Some(grade(&handle, &task, patch.as_bytes(), &options).await.unwrap());
             }
@@ -160,7 +164,7 @@ fn a_file_that_the_unmasked_source_does_not_pass_is_a_fault() {
         runtime.block_on(async {
             let own = tempfile::tempdir().unwrap();
             let handle = handle(own.path()).await;
-            let frozen = freeze(&handle, &task, None).await;
+            let frozen = freeze(&handle, &task, &Hidden::default(), None).await;
             let _ = handle.shutdown().await;
             frozen
         })

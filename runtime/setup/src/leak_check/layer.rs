@@ -1,30 +1,64 @@
 //! What an environment's layer holds of a task's secrets: looked up once, kept by digest.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 
 use proctor_sandbox_api::{
-    SandboxError, SandboxHandle, host_base,
-    wire::{EntryKind, RawPath, ScanReply, ScanRequest},
+    SandboxError, SandboxHandle, agent_digest, host_base,
+    wire::{Absent, EntryKind, RawPath, ScanReply, ScanRequest},
 };
 use proctor_types::{Fault, Layer, Task, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    leak::Leak,
+    leak::{Leak, LeakKind},
     policy::LeakPolicy,
     secrets::{Labelled, digest, secrets},
 };
-use crate::apply::join;
+use crate::{Hidden, PREPARATION, Stays, apply::join, take_away, workdir::copies};
 
 /// Hidden files larger than this are not fingerprinted, in bytes.
 const HIDDEN_FILE: u64 = 4 << 20;
 
-/// All of a layer but its work directory, which every trial prepares and looks through itself.
+/// What one environment holds of what one task hides. It is looked for once; every sandbox is made by it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerFindings {
     pub(super) labelled: Labelled,
+    /// Outside of the work directory.
     pub leaks: Vec<Leak>,
+    pub workdir: WorkdirFindings,
+    /// What the tests' own tools need of the environment; looked at only where there are leaks.
+    pub tools: ToolFiles,
     pub unseen: Unseen,
+    decoys: Vec<RawPath>,
+}
+
+/// What the work directory holds once the mask is applied and hidden paths are gone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkdirFindings {
+    /// History, caches and bytecode: copies by their names.
+    pub copies: Vec<RawPath>,
+    pub leaks: Vec<Leak>,
+}
+
+/// Files of the environment that the tests' own tools need.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolFiles {
+    /// Without these the test tool does not start.
+    pub loaded: Vec<RawPath>,
+    /// These belong to what it, or a plugin of it, says that it requires.
+    pub declared: Vec<RawPath>,
+}
+
+impl ToolFiles {
+    /// Whether the test tool does not start without the place of a leak.
+    pub fn load(&self, leak: &Leak) -> bool {
+        self.loaded.iter().any(|file| leak.holds(file))
+    }
+
+    /// Whether the place of a leak came with the test tool.
+    pub fn use_it(&self, leak: &Leak) -> bool {
+        self.load(leak) || self.declared.iter().any(|file| leak.holds(file))
+    }
 }
 
 /// What a scan passed over: the promise ends here.
@@ -65,7 +99,11 @@ impl LayerFindings {
     /// # Errors
     /// The shipped policy cannot be read.
     pub fn key(task: &Task, environment: &str) -> Result<String, Fault> {
-        let text = format!("{} {environment} {}", LeakPolicy::get()?.digest(), digest(task));
+        let policy = LeakPolicy::get()?.digest();
+        let makers = format!("{PREPARATION} {}", agent_digest());
+        // The tools are those of the test command.
+        let tools = serde_json::json!([task.test_command, task.env, task.user]);
+        let text = format!("{policy} {makers} {environment} {tools} {}", digest(task));
         Ok(sha256_hex(text.as_bytes()))
     }
 
@@ -133,7 +171,14 @@ impl LayerFindings {
             suffixes: None,
             limits: policy.limits,
         });
-        let mut leak_check = Self { labelled, leaks: Vec::new(), unseen: Unseen::default() };
+        let mut leak_check = Self {
+            labelled,
+            leaks: Vec::new(),
+            workdir: WorkdirFindings::default(),
+            tools: ToolFiles::default(),
+            unseen: Unseen::default(),
+            decoys: Vec::new(),
+        };
         for request in requests {
             let reply = leak_check.scan(handle, request).await?;
             leak_check
@@ -141,30 +186,80 @@ impl LayerFindings {
                 .extend(reply.findings.iter().map(|found| Leak::of(found, &leak_check.labelled)));
             leak_check.unseen.add(&reply);
         }
+        if leak_check.leaks.iter().any(|leak| leak_check.absent_path(task, leak).is_some()) {
+            leak_check.decoys = decoys(&policy.host.skip, policy.host.decoys);
+        }
         Ok(leak_check)
     }
 
-    /// Paths of the host that a sandbox for the task must not show: where the host itself holds a copy.
-    /// The host's folders cannot be changed from a sandbox, so they are covered, whatever the policy
-    /// for an environment's own contents.
-    pub fn covers(&self, task: &Task) -> Vec<RawPath> {
-        let mut covers: Vec<RawPath> = Vec::new();
-        for path in self.leaks.iter().filter_map(|leak| self.covered(task, leak)) {
-            // The interpreter's own copy of the file beside it; nothing where there is none.
-            let folder = path.as_bytes().rsplitn(2, |&byte| byte == b'/').nth(1);
-            if path.as_bytes().ends_with(b".py") {
-                covers
-                    .extend(folder.map(|folder| RawPath::new([folder, b"/__pycache__"].concat())));
-            }
-            covers.push(path.clone());
+    /// Looks through the work directory as every sandbox of the task has it, by taking away there what
+    /// the task hides. The sandbox is used up. The work directory of a task that starts from scratch is
+    /// emptied for its agent, and guarded from the code under test.
+    ///
+    /// # Errors
+    /// A setup fault where the mask does not fit, of the sandbox where it cannot be searched.
+    pub async fn look_at_workdir(
+        &mut self,
+        handle: &SandboxHandle,
+        task: &Task,
+    ) -> Result<(), Fault> {
+        if task.from_scratch.is_some() {
+            return Ok(());
         }
-        covers.sort();
-        covers.dedup();
-        covers
+        self.workdir.copies = copies(handle, task).await?;
+        let known = Hidden::of_copies(self.workdir.copies.clone());
+        take_away(handle, task, &known, Stays::default()).await?;
+        let roots = vec![RawPath::from(task.workdir.as_str())];
+        let limits = LeakPolicy::get()?.limits;
+        let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits };
+        let reply = self.scan(handle, request).await?;
+        let found = reply.findings.iter().map(|found| Leak::of(found, &self.labelled));
+        self.workdir.leaks = found.collect();
+        Ok(())
     }
 
-    /// What is covered because of a finding.
-    pub(super) fn covered<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
+    /// Whether any finding lies outside of the work directory.
+    pub fn has_leaks(&self) -> bool {
+        !self.leaks.is_empty()
+    }
+
+    /// Names all that the findings make of a sandbox: a verdict depends on it.
+    pub fn digest(&self) -> String {
+        let text = serde_json::json!([self.leaks, self.workdir, self.tools]).to_string();
+        sha256_hex(text.as_bytes())
+    }
+
+    /// What of the host a sandbox for the task must not have, of the leaks that `goes` names. The host's
+    /// folders cannot be changed from a sandbox: these paths are absent in it from the start.
+    pub(crate) fn absent(&self, task: &Task, goes: &dyn Fn(&Leak) -> bool) -> Absent {
+        let mut paths: Vec<RawPath> = Vec::new();
+        for leak in self.leaks.iter().filter(|leak| goes(leak)) {
+            if let Some(path) = self.absent_path(task, leak) {
+                paths.extend(compiled(path));
+                paths.push(path.clone());
+            }
+        }
+        paths.sort();
+        paths.dedup();
+        let decoys = if paths.is_empty() { Vec::new() } else { self.decoys.clone() };
+        Absent { paths, decoys }
+    }
+
+    /// The places of all leaks that lie on the host.
+    pub(crate) fn absent_paths(&self, task: &Task) -> Vec<RawPath> {
+        self.leaks.iter().filter_map(|leak| self.absent_path(task, leak)).cloned().collect()
+    }
+
+    /// Whether an environment cannot be had without the leak, so that refusing it would refuse the
+    /// task: the original of what is to be written from scratch, and what comes with the test tool or
+    /// with the package installer. It is removed whatever the policy says.
+    pub(crate) fn is_unavoidable(&self, task: &Task, leak: &Leak) -> Result<bool, Fault> {
+        let is_original = task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy;
+        Ok(is_original || self.tools.use_it(leak) || LeakPolicy::get()?.in_a_tool(&leak.place))
+    }
+
+    /// Where a leak lies, if the host itself holds it.
+    pub(crate) fn absent_path<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
         if task.environment.base.as_deref() != Some("host") {
             return None;
         }
@@ -186,6 +281,50 @@ impl LayerFindings {
             .await
             .map_err(|error| error.fault("looking for hidden content"))
     }
+}
+
+/// The interpreter's compiled copies of a file of the host, as they lie beside it now.
+fn compiled(path: &RawPath) -> Vec<RawPath> {
+    let path = Path::new(OsStr::from_bytes(path.as_bytes()));
+    let (Some(folder), Some(stem)) = (path.parent(), path.file_stem()) else { return Vec::new() };
+    if path.extension() != Some(OsStr::new("py")) {
+        return Vec::new();
+    }
+    let start = [stem.as_bytes(), b"."].concat();
+    let entries = fs::read_dir(folder.join("__pycache__")).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().as_bytes().starts_with(&start))
+        .map(|entry| RawPath::new(entry.path().as_os_str().as_bytes()))
+        .collect()
+}
+
+/// Folders of the host that hold Python code, evenly chosen of all by the hash of their paths: the same
+/// for every task, so that two of them together tell no more than one.
+fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
+    let mut found = Vec::new();
+    let mut open = host_base::shown();
+    let hidden = host_base::hidden();
+    while let Some(folder) = open.pop() {
+        if hidden.contains(&folder) || skip.iter().any(|skip| Path::new(skip) == folder) {
+            continue;
+        }
+        let mut holds_code = false;
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => open.push(entry.path()),
+                Ok(kind) if kind.is_file() => {
+                    holds_code |= entry.file_name().as_bytes().ends_with(b".py");
+                }
+                _ => {}
+            }
+        }
+        if holds_code {
+            let path = folder.as_os_str().as_bytes();
+            found.push((sha256_hex(path), RawPath::new(path)));
+        }
+    }
+    found.sort();
+    found.into_iter().take(count).map(|(_, path)| path).collect()
 }
 
 /// The names in the work directory.

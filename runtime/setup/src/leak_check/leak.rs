@@ -98,12 +98,20 @@ impl Leak {
         }
         let remove = match (repository, &finding.what) {
             (Some(folder), _) => folder.to_vec(),
-            (None, Found::Module { .. }) if finding.inside.is_empty() => {
-                whole::package(path, &labels.secrets.import_roots).to_vec()
+            (None, Found::Module { module }) if finding.inside.is_empty() => {
+                let module = labels.secrets.modules.get(*module as usize).map_or("", |m| m);
+                whole::package(path, module).to_vec()
             }
             _ => path.to_vec(),
         };
         Self { kind, place, what, remove: Some(RawPath::new(remove)) }
+    }
+
+    /// Whether a file is, or lies in, what removing it takes away.
+    pub fn holds(&self, file: &RawPath) -> bool {
+        let place = self.remove.as_ref();
+        let rest = place.and_then(|place| file.as_bytes().strip_prefix(place.as_bytes()));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
     pub(super) fn secret(kind: LeakKind, place: impl Into<String>, what: &str) -> Self {

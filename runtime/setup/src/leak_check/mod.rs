@@ -9,8 +9,8 @@ mod policy;
 mod secrets;
 mod verify;
 
-pub use layer::{LayerFindings, Unseen};
+pub use layer::{LayerFindings, ToolFiles, Unseen, WorkdirFindings};
 pub use leak::{Leak, LeakKind};
 pub(crate) use policy::LeakPolicy;
 pub use verify::LeakReport;
-pub(crate) use verify::verify;
+pub(crate) use verify::{refusal, verify};

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use proctor_sandbox_api::wire::ScanLimits;
+use proctor_sandbox_api::wire::{RawPath, ScanLimits};
 use proctor_types::{Fault, Layer, sha256_hex};
 use serde::Deserialize;
 
@@ -13,14 +13,17 @@ const TEXT: &str = include_str!("../../../../configs/leak-check.toml");
 pub(crate) struct LeakPolicy {
     pub version: u32,
     pub copies: Vec<String>,
+    pub histories: Vec<String>,
     pub copy_suffixes: Vec<String>,
     pub import_roots: Vec<String>,
+    pub vendor_folders: Vec<String>,
     pub source_roots: Vec<String>,
     pub not_modules: Vec<String>,
     pub test_folders: Vec<String>,
     pub volatile: Vec<String>,
     pub pseudo: Vec<String>,
     pub host: HostFolders,
+    pub tools: Vec<Tool>,
     pub limits: ScanLimits,
     pub prints: Prints,
     pub sandbox: SandboxSecrets,
@@ -31,6 +34,19 @@ pub(crate) struct LeakPolicy {
 pub(crate) struct HostFolders {
     pub suffixes: Vec<String>,
     pub skip: Vec<String>,
+    /// Folders without a finding that are treated as if they had one.
+    pub decoys: usize,
+}
+
+/// A program that brings copies of other packages along.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tool {
+    pub name: String,
+    /// Words of a command that runs it.
+    pub words: Vec<String>,
+    /// Its folders, wherever they stand.
+    pub folders: Vec<String>,
 }
 
 /// When a copy is a copy.
@@ -58,6 +74,17 @@ pub(crate) struct SandboxSecrets {
     pub variables: Vec<String>,
 }
 
+impl Tool {
+    /// Below an interpreter's library, not anywhere that has a folder of the name.
+    fn holds(&self, place: &str) -> bool {
+        let parts: Vec<&str> = place.split(" > ").next().unwrap_or(place).split('/').collect();
+        parts.windows(2).any(|pair| {
+            let in_library = pair[0].ends_with("-packages") || pair[0].starts_with("python3");
+            in_library && self.folders.iter().any(|folder| folder == pair[1])
+        })
+    }
+}
+
 static POLICY: LazyLock<Result<LeakPolicy, String>> =
     LazyLock::new(|| toml::from_str(TEXT).map_err(|error| error.to_string()));
 
@@ -66,6 +93,42 @@ impl LeakPolicy {
         POLICY
             .as_ref()
             .map_err(|error| Fault::new(Layer::Setup, format!("configs/leak-check.toml: {error}")))
+    }
+
+    /// Whether an entry of the work directory is a copy by its name.
+    pub(crate) fn is_copy(&self, name: &RawPath) -> bool {
+        let name = name.as_bytes();
+        self.copies.iter().any(|copy| name == copy.as_bytes())
+            || self.copy_suffixes.iter().any(|end| name.ends_with(end.as_bytes()))
+    }
+
+    /// Whether a path is a repository.
+    pub(crate) fn is_history(&self, path: &RawPath) -> bool {
+        let name = path.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        self.histories.iter().any(|history| name == history.as_bytes())
+    }
+
+    /// Whether a path is a module or package as a whole, where an interpreter imports it from.
+    pub(crate) fn is_importable(&self, path: &RawPath) -> bool {
+        let mut parts = path.as_bytes().rsplit(|&byte| byte == b'/').skip(1);
+        let folder = parts.next().unwrap_or_default();
+        self.import_roots.iter().any(|root| root.as_bytes() == folder)
+    }
+
+    /// Whether a place lies in what a tool brings along.
+    pub(crate) fn in_a_tool(&self, place: &str) -> bool {
+        self.tools.iter().any(|tool| tool.holds(place))
+    }
+
+    /// The tool that `commands` run and that a place belongs to.
+    pub(crate) fn tool_of(&self, commands: &str, place: &str) -> Option<&str> {
+        // A program by its name, wherever it lies; a folder of that name on the way to one is none.
+        let ends = |c: char| c.is_whitespace() || ";|&()<>\"'`$=".contains(c);
+        let programs = || commands.split(ends).map(|word| word.rsplit('/').next().unwrap_or(word));
+        let runs =
+            |tool: &&Tool| programs().any(|program| tool.words.iter().any(|one| one == program));
+        let tool = self.tools.iter().filter(runs).find(|tool| tool.holds(place));
+        tool.map(|tool| tool.name.as_str())
     }
 
     /// Names the policy's whole text: findings of another one are not reused.
@@ -82,5 +145,20 @@ mod tests {
     fn the_shipped_policy_is_read() {
         let policy = LeakPolicy::get().unwrap();
         assert!(policy.limits.depth > 0 && policy.prints.code_share <= 1.0);
+    }
+
+    #[test]
+    fn a_tool_keeps_what_is_its_own_and_only_where_it_is_run() {
+        let policy = LeakPolicy::get().unwrap();
+        let vendored = "/venv/lib/python3.11/site-packages/pip/_vendor/packaging/version.py";
+        assert!(policy.in_a_tool(vendored));
+        assert_eq!(policy.tool_of("python -m pip install -e .", vendored), Some("pip"));
+        assert_eq!(policy.tool_of("cd /x; /venv/bin/pip3 install .", vendored), Some("pip"));
+        assert_eq!(policy.tool_of("/pip/venv/bin/pytest -rA tests/test_pipes.py", vendored), None);
+        let bundled = "/usr/lib/python3.11/ensurepip/_bundled/pip-24.whl > pip/_vendor/six.py";
+        assert!(policy.in_a_tool(bundled));
+        assert!(!policy.in_a_tool("/srv/pip/packaging/version.py"));
+        assert!(policy.is_importable(&"/v/site-packages/pluggy".into()));
+        assert!(!policy.is_importable(&vendored.into()));
     }
 }

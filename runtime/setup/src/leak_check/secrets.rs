@@ -39,7 +39,8 @@ pub(crate) fn secrets(
     policy: &LeakPolicy,
 ) -> Result<Labelled, Fault> {
     let mut out = Maker { policy, known: HashSet::new(), made: Labelled::default() };
-    out.made.secrets.import_roots.clone_from(&policy.import_roots);
+    let roots = policy.import_roots.iter().chain(&policy.vendor_folders);
+    out.made.secrets.import_roots = roots.cloned().collect();
     let mask = task.mask.as_deref().map(sides).unwrap_or_default();
     let gold = task.gold.as_deref().map(sides).unwrap_or_default();
     // What stays in the work directory tells nothing.

@@ -12,9 +12,10 @@ use serde::Serialize;
 use super::{
     around,
     layer::{LayerFindings, Unseen},
-    leak::{Leak, LeakKind},
+    leak::Leak,
     policy::LeakPolicy,
 };
+use crate::{Hidden, preparation::remove};
 
 /// Findings that a refusal names; of more the number.
 const NAMED: usize = 5;
@@ -37,21 +38,20 @@ pub(crate) async fn verify(
     handle: &SandboxHandle,
     task: &Task,
     layer: &LayerFindings,
+    hidden: &Hidden,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
     let policy = LeakPolicy::get()?;
     let mut roots = vec![RawPath::from(task.workdir.as_str())];
     roots.extend(policy.volatile.iter().map(|path| RawPath::from(path.as_str())));
-    // That they are covered is seen, not believed.
-    roots.extend(layer.covers(task));
+    // What was hidden when the sandbox was opened is looked for too: that it is gone is seen.
+    roots.extend(layer.leaks.iter().filter_map(|leak| leak.remove.clone()));
     let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits: policy.limits };
     let reply = layer.scan(handle, request).await?;
     let mut unseen = layer.unseen;
     unseen.add(&reply);
     let own = reply.findings.iter().map(|found| Leak::of(found, &layer.labelled));
-    let (covered, found): (Vec<&Leak>, Vec<&Leak>) =
-        layer.leaks.iter().partition(|leak| layer.covered(task, leak).is_some());
-    let mut leaks: Vec<Leak> = found.into_iter().cloned().chain(own).collect();
+    let mut leaks: Vec<Leak> = own.collect();
     leaks.extend(around::look(handle, task).await?);
     let mut seen = Vec::new();
     // The volatile folders are part of the layer too.
@@ -62,38 +62,23 @@ pub(crate) async fn verify(
             true
         }
     });
-    let mut removed: Vec<String> = covered.iter().map(|leak| format!("covered: {leak}")).collect();
+    let mut removed = hidden.removed.clone();
     let mut stay = Vec::new();
     for leak in leaks {
-        // The package that is to be written again is installed in its environment; grading has a
-        // fresh sandbox, where it still is.
-        let is_original = task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy;
-        let may_go = is_original || on_finding == OnFinding::Remove;
-        match may_go && remove(handle, &leak).await? {
+        match on_finding == OnFinding::Remove && remove(handle, &leak).await? {
             true => removed.push(leak.to_string()),
             false => stay.push(leak),
         }
     }
-    let leaks = stay;
-    if leaks.is_empty() && !unseen.more {
+    if stay.is_empty() && !unseen.more {
         return Ok(LeakReport { removed, unseen });
     }
-    Err(refusal(task, &leaks, unseen.more, on_finding))
+    Err(refusal(task, &stay, unseen.more, on_finding))
 }
 
-/// Whether it is gone.
-async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, Fault> {
-    let Some(path) = &leak.remove else { return Ok(false) };
-    match handle.remove(path).await {
-        Ok(()) => Ok(true),
-        Err(error) if error.is_broken() => Err(error.fault(format!("removing {path}"))),
-        // Part of a base that cannot be written to.
-        Err(_) => Ok(false),
-    }
-}
-
-fn refusal(task: &Task, leaks: &[Leak], is_cut: bool, on_finding: OnFinding) -> Fault {
-    let mut what = String::from("the leak check does not hold");
+/// The fault that names places where hidden content can be read.
+pub(crate) fn refusal(task: &Task, leaks: &[Leak], is_cut: bool, on_finding: OnFinding) -> Fault {
+    let mut what = String::from("copies of the hidden solution are readable in the sandbox");
     for leak in leaks.iter().take(NAMED) {
         let _ = write!(what, "; {leak}");
     }
@@ -106,7 +91,7 @@ fn refusal(task: &Task, leaks: &[Leak], is_cut: bool, on_finding: OnFinding) -> 
     let hint = match on_finding {
         OnFinding::Refuse => {
             "remove it in the environment's set-up, list it under `hidden`, or set \
-             leak check.on_finding = \"remove\""
+             leak_check.on_finding = \"remove\""
         }
         OnFinding::Remove => {
             "this cannot be removed from a sandbox: remove it in the environment's set-up, or from the \

@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use proctor_sandbox_api::{
     Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree, wire::RawPath,
 };
-use proctor_setup::{LayerFindings, LeakReport, prepare_for_driving};
+use proctor_setup::{LayerFindings, LeakReport, Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{Fault, OnFinding, SandboxSpec, Task, sha256_hex};
 use serde_json::json;
 
@@ -87,9 +87,23 @@ pub async fn open(backend: &dyn Backend, environment: &Prepared) -> Box<dyn Sand
 /// What the layer is found to hold.
 pub async fn look(backend: &dyn Backend, environment: &Prepared, task: &Task) -> LayerFindings {
     let mut sandbox = open(backend, environment).await;
-    let leak_check = LayerFindings::take(sandbox.handle(), task).await.unwrap();
+    let mut leak_check = LayerFindings::take(sandbox.handle(), task).await.unwrap();
+    leak_check.look_at_workdir(sandbox.handle(), task).await.unwrap();
     sandbox.close().await.unwrap();
     leak_check
+}
+
+/// A sandbox of the task, made as every one of them.
+pub async fn prepared(
+    backend: &dyn Backend,
+    environment: &Prepared,
+    task: &Task,
+    findings: &LayerFindings,
+    purpose: Purpose<'_>,
+) -> Result<Ready, Fault> {
+    let (limits, label) = (SandboxSpec::default(), "a test of the leak check".into());
+    let limits = &limits;
+    Preparation { backend, environment, task, findings, limits, label }.open(purpose).await
 }
 
 /// What comes of setup a trial.
@@ -100,9 +114,10 @@ pub async fn set_up(
     leak_check: &LayerFindings,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
-    let covered = Prepared { covers: leak_check.covers(task), ..environment.clone() };
-    let mut sandbox = open(backend, &covered).await;
-    let prepared = prepare_for_driving(sandbox.handle(), task, leak_check, on_finding).await;
+    let purpose = Purpose::Driving(on_finding);
+    let Ready { mut sandbox, hidden } =
+        prepared(backend, environment, task, leak_check, purpose).await?;
+    let report = prepare_for_driving(sandbox.handle(), task, leak_check, &hidden, on_finding).await;
     sandbox.close().await.unwrap();
-    prepared
+    report
 }

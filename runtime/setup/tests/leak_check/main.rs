@@ -7,11 +7,11 @@ mod bench;
 
 use proctor_docker::Docker;
 use proctor_native::Native;
-use proctor_sandbox_api::{Backend, Base};
-use proctor_setup::{LayerFindings, LeakKind};
+use proctor_sandbox_api::{Backend, Base, Command};
+use proctor_setup::{Hidden, LayerFindings, LeakKind, Purpose, Ready, prepare_for_driving};
 use proctor_types::{Layer, OnFinding};
 
-use bench::{layer, look, set_up, task};
+use bench::{layer, look, prepared, set_up, task};
 
 /// Hiding places: how, where, and the kind of finding that each must be.
 const PLACES: [(&str, &str, LeakKind); 38] = [
@@ -173,7 +173,7 @@ async fn everything_planted_in_a_docker_image_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clean_docker_image_is_set_up() {
-    let Some(docker) = engine("a_clean_docker_image_is_seated").await else { return };
+    let Some(docker) = engine("a_clean_docker_image_is_set_up").await else { return };
     clean(&docker, Base::Image(DEBIAN.into())).await;
 }
 
@@ -243,29 +243,38 @@ async fn a_start_from_scratch_cannot_import_the_original() {
         set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
     let said = fault.to_string();
     assert!(said.contains("/root/copy.py") && !said.contains(site), "{said}");
-    let mut sandbox = bench::open(&native, &environment).await;
+    let purpose = Purpose::Driving(OnFinding::Remove);
+    let Ready { mut sandbox, hidden } =
+        prepared(&native, &environment, &task, &leak_check, purpose).await.unwrap();
     let handle = sandbox.handle();
-    proctor_setup::prepare_for_driving(handle, &task, &leak_check, OnFinding::Remove)
-        .await
-        .unwrap();
+    prepare_for_driving(handle, &task, &leak_check, &hidden, OnFinding::Remove).await.unwrap();
     let line = format!("ls -A /testbed; ls {site}; PYTHONPATH={site} python3 -c 'import numerals'");
-    let done =
-        handle.run(proctor_sandbox_api::Command::shell(&line).cwd("/testbed")).await.unwrap();
+    let done = handle.run(Command::shell(&line).cwd("/testbed")).await.unwrap();
     assert_eq!(done.stdout.text(), "README.md\n");
     assert!(done.stderr.text().contains("No module named 'numerals'"), "{:?}", done.stderr);
     sandbox.close().await.unwrap();
 }
 
-/// The host's own copy of what a task hides is covered in the task's sandboxes, and in no others.
-async fn host_copy(backend: &dyn Backend) {
-    use proctor_sandbox_api::{Command, Prepared};
+/// A sandbox for each purpose: what is hidden from the agent is hidden from the code under test too.
+const PURPOSES: [Purpose<'static>; 3] = [
+    Purpose::Driving(OnFinding::Refuse),
+    Purpose::Testing,
+    Purpose::Procedure { commands: "pytest -rA" },
+];
 
+/// The host's own copy of what a task hides is absent in the task's sandboxes, and in no others; and
+/// nothing shows where it was.
+async fn host_copy(backend: &dyn Backend) {
     let folder = tempfile::tempdir().unwrap();
     let environment = layer(backend, Base::Host, folder.path(), "").await;
     let mut sandbox = bench::open(backend, &environment).await;
     let line = "python3 -c 'import textwrap; print(textwrap.__file__)'";
     let done = sandbox.handle().run(Command::shell(line)).await.unwrap();
     let path = done.stdout.text().trim().to_owned();
+    let (parent, _) = path.rsplit_once('/').unwrap();
+    // All that a listing tells of the folder: names, kinds, modes, sizes, links of the entries.
+    let list = format!("cd {parent} && stat -c '%n %F %a %u:%g' -- * .[!.]* __pycache__/* | sort");
+    let before = sandbox.handle().run(Command::shell(&list)).await.unwrap().stdout.text();
     sandbox.close().await.unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     let mut task = task();
@@ -279,29 +288,77 @@ async fn host_copy(backend: &dyn Backend) {
     assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
     let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
     assert!(leaks.removed.iter().any(|line| line.contains(&path)), "{:?}", leaks.removed);
-    // In a sandbox that does not cover it, it is seen that it is there.
+    // In a sandbox that has it, it is seen that it is there.
     let mut open = bench::open(backend, &environment).await;
-    let handle = open.handle();
+    let (handle, nothing) = (open.handle(), Hidden::default());
     let refused =
-        proctor_setup::prepare_for_driving(handle, &task, &leak_check, OnFinding::Refuse).await;
+        prepare_for_driving(handle, &task, &leak_check, &nothing, OnFinding::Refuse).await;
     assert!(refused.unwrap_err().what.contains(&path));
     open.close().await.unwrap();
-    let covered = Prepared { covers: leak_check.covers(&task), ..environment };
-    let mut sandbox = bench::open(backend, &covered).await;
-    let done = sandbox.handle().run(Command::shell(&format!("wc -c < {path}"))).await.unwrap();
-    assert_eq!(done.stdout.text().trim(), "0");
-    sandbox.close().await.unwrap();
+
+    // What it costs, white-outs being there already: a mount more.
+    let (mut plain, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..9 {
+        let begun = std::time::Instant::now();
+        let mut sandbox = bench::open(backend, &environment).await;
+        plain.push(begun.elapsed());
+        sandbox.close().await.unwrap();
+        let begun = std::time::Instant::now();
+        let ready = prepared(backend, &environment, &task, &leak_check, Purpose::Testing).await;
+        without.push(begun.elapsed());
+        ready.unwrap().sandbox.close().await.unwrap();
+    }
+    plain.sort();
+    without.sort();
+    println!(
+        "a sandbox starts in {:?}, without the copies in {:?} (medians)",
+        plain[4], without[4]
+    );
+
+    let is_its_own = |line: &&str| {
+        let name = line.split(' ').next().unwrap_or_default();
+        name == "textwrap.py" || name.starts_with("__pycache__/textwrap.")
+    };
+    let expected: Vec<&str> = before.lines().filter(|line| !is_its_own(line)).collect();
+    assert!(expected.len() < before.lines().count());
+    for purpose in PURPOSES {
+        let Ready { mut sandbox, hidden } =
+            prepared(backend, &environment, &task, &leak_check, purpose).await.unwrap();
+        assert_eq!((hidden.lent.len(), hidden.kept.len()), (0, 0));
+        let handle = sandbox.handle();
+        let after = handle.run(Command::shell(&list)).await.unwrap().stdout.text();
+        assert_eq!(after.lines().collect::<Vec<_>>(), expected, "{purpose:?}");
+        assert_eq!(handle.stat(&path.as_str().into()).await.unwrap(), None);
+        let open = format!("cat {path}; python3 -c 'import textwrap'");
+        let said = handle.run(Command::shell(&open)).await.unwrap().stderr.text();
+        assert!(
+            said.contains("No such file") && said.contains("No module named 'textwrap'"),
+            "{said}"
+        );
+        // No device, nothing empty in its place, no mount at or below the folder that lost it.
+        let odd = format!(
+            "find {parent} ! -type f ! -type d ! -type l; \
+             awk '{{ print $5 }}' /proc/self/mountinfo | grep '^{parent}' | grep -v -- -packages"
+        );
+        assert_eq!(handle.run(Command::shell(&odd)).await.unwrap().stdout.text(), "");
+        // Of the folders that hold code many look like the one that lost something.
+        let alike = "find /usr -xdev -type d -links 1 -exec sh -c 'ls \"$0\"/*.py' {} ';' 2>/dev/null \
+                     | sed 's,/[^/]*$,,' | sort -u | wc -l";
+        let alike = handle.run(Command::shell(alike)).await.unwrap().stdout.text();
+        assert!(alike.trim().parse::<usize>().unwrap() > 20, "{alike}");
+        sandbox.close().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_on_the_host_is_covered_in_a_native_sandbox() {
+async fn a_copy_on_the_host_is_absent_in_a_native_sandbox() {
     let (_cache, native) = native();
     host_copy(&native).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_on_the_host_is_covered_in_a_docker_sandbox() {
-    let Some(docker) = engine("a_copy_on_the_host_is_covered_in_a_docker_room").await else {
+async fn a_copy_on_the_host_is_absent_in_a_docker_sandbox() {
+    let Some(docker) = engine("a_copy_on_the_host_is_absent_in_a_docker_sandbox").await else {
         return;
     };
     host_copy(&docker).await;

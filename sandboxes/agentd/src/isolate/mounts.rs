@@ -51,6 +51,8 @@ const RATIONS: [(&str, &str); 4] = [
 const SHARED_MEMORY: [(&str, &str); 2] =
     [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];
 
+const OVERLAY_HINT: &str = "native sandboxes need Linux 5.12 with overlayfs in user namespaces; or use sandbox.kind=docker";
+
 pub(super) fn path(raw: &RawPath) -> &Path {
     Path::new(OsStr::from_bytes(raw.as_bytes()))
 }
@@ -63,8 +65,11 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     for bind in &plan.binds {
         let from = path(&bind.from);
         let is_dir = fs::metadata(from).during(format_args!("show {}", from.display()))?.is_dir();
-        let tree = read_only(from, libc::MOUNT_ATTR_NODEV)
-            .during(format_args!("show {}", from.display()))?;
+        let tree = match &bind.marks {
+            None => read_only(from, libc::MOUNT_ATTR_NODEV)
+                .during(format_args!("show {}", from.display()))?,
+            Some(marks) => without(from, path(marks), path(&plan.stage))?,
+        };
         shown.push((tree, is_dir, path(&bind.to)));
     }
     let mut devices = Vec::with_capacity(DEVICES.len());
@@ -114,6 +119,31 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A folder of the host without what the white-outs in `marks` name. It is mounted on the stage for a
+/// moment: a path of the host, never of the sandbox.
+fn without(from: &Path, marks: &Path, stage: &Path) -> Result<OwnedFd, Failure> {
+    let step = || format!("leave out entries of {}", from.display());
+    let (marks, lower) = (opened(marks)?, opened(from)?);
+    // By descriptor, as the root: the list of mounts names nothing of the host.
+    let text = options(&format!("userxattr,lowerdir={}:{}", by(&marks), by(&lower)))?;
+    mount("proctor", stage, "overlay", MountFlags::NODEV | MountFlags::RDONLY, &*text)
+        .during(step())
+        .map_err(|failure| failure.hint(OVERLAY_HINT))?;
+    let tree = read_only(stage, libc::MOUNT_ATTR_NODEV).during(step())?;
+    unmount(stage, UnmountFlags::DETACH).during(step())?;
+    Ok(tree)
+}
+
+fn opened(folder: &Path) -> Result<OwnedFd, Failure> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(folder, flags, Mode::empty())
+        .during(format_args!("open the layer {}", folder.display()))
+}
+
+fn by(folder: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", folder.as_raw_fd())
+}
+
 fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
     let stage = path(&plan.stage);
     let (root, upper, work) = match &plan.upper {
@@ -134,15 +164,9 @@ fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
     };
     // The sandbox reads these options in its list of mounts. By descriptor they name nothing of the host,
     // nothing in them needs an escape, and they fit one page however deep the folders lie.
-    let open = |folder: &Path| {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(folder, flags, Mode::empty())
-            .during(format_args!("open the layer {}", folder.display()))
-    };
     let lower =
-        plan.lower.iter().map(|folder| open(path(folder))).collect::<Result<Vec<_>, _>>()?;
-    let (upper, work) = (open(&upper)?, open(&work)?);
-    let by = |folder: &OwnedFd| format!("/proc/self/fd/{}", folder.as_raw_fd());
+        plan.lower.iter().map(|folder| opened(path(folder))).collect::<Result<Vec<_>, _>>()?;
+    let (upper, work) = (opened(&upper)?, opened(&work)?);
     let below: Vec<_> = lower.iter().map(by).collect();
     let text = options(&format!(
         "userxattr,lowerdir={},upperdir={},workdir={}",
@@ -150,9 +174,9 @@ fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
         by(&upper),
         by(&work)
     ))?;
-    mount("proctor", &root, "overlay", MountFlags::NODEV, &*text).during("mount the overlay").map_err(
-        |failure| failure.hint("native sandboxes need Linux 5.12 with overlayfs in user namespaces; or use sandbox.kind=docker"),
-    )?;
+    mount("proctor", &root, "overlay", MountFlags::NODEV, &*text)
+        .during("mount the overlay")
+        .map_err(|failure| failure.hint(OVERLAY_HINT))?;
     Ok(root)
 }
 

@@ -129,9 +129,11 @@ impl<'a> Scanner<'a> {
             return;
         }
         let path = place.path.as_bytes();
-        let roots = &self.index.secrets.import_roots;
+        let modules = &self.index.secrets.modules;
         let whole = match what {
-            Found::Module { .. } if place.inside.is_empty() => Some(whole::package(path, roots)),
+            Found::Module { module } if place.inside.is_empty() => {
+                modules.get(module as usize).map(|module| whole::package(path, module))
+            }
             _ => whole::repository(path),
         };
         self.wholes.extend(whole.filter(|whole| whole.len() < path.len()).map(<[u8]>::to_vec));

@@ -48,7 +48,7 @@ mod tests {
     fn a_module_is_found_where_it_could_be_imported_or_is_packed() {
         let secrets = Secrets {
             modules: vec!["roman/tally".into(), "six".into()],
-            import_roots: vec!["site-packages".into()],
+            import_roots: vec!["site-packages".into(), "_vendor".into()],
             ..Secrets::default()
         };
         let find = |path: &str, packed| find(&secrets, path.as_bytes(), packed);
@@ -60,11 +60,13 @@ mod tests {
             assert_eq!(find(path, false), Some(0), "{path}");
         }
         assert_eq!(find("/v/site-packages/six.py", false), Some(1));
+        assert_eq!(find("/v/site-packages/pip/_vendor/six.py", false), Some(1));
+        assert_eq!(find("pip/_vendor/six.py", true), Some(1));
         assert_eq!(find("roman/tally.py", true), Some(0));
         assert_eq!(find("roman-1.0/roman/tally.py", true), Some(0));
-        for path in ["/testbed/roman/tally.py", "/v/site-packages/pip/_vendor/six.py"] {
+        for path in ["/testbed/roman/tally.py", "/v/site-packages/pip/_internal/six.py"] {
             assert_eq!(find(path, false), None, "{path}");
         }
-        assert_eq!(find("pip/_vendor/six.py", true), None);
+        assert_eq!(find("pip/_internal/six.py", true), None);
     }
 }

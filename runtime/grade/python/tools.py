@@ -1,0 +1,69 @@
+"""Tells which files of the environment its test tool needs, before any patch is laid. Run isolated
+(`python -I`), Python 3.6 and later.
+
+`loaded`    files of the modules that are there once pytest with all of its own modules is;
+`declared`  files of all distributions that pytest and the plugins of the environment require, and theirs.
+"""
+
+import importlib
+import json
+import os
+import pkgutil
+import re
+import sys
+
+
+def loaded():
+    try:
+        import _pytest
+        import pytest
+    except ImportError:
+        return []
+    for module in pkgutil.iter_modules(_pytest.__path__):
+        try:
+            importlib.import_module("_pytest." + module.name)
+        except ImportError:
+            pass  # An optional module whose own dependency is absent.
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    return [file for file in files if isinstance(file, str)]
+
+
+def spelled(name):
+    return re.sub("[-_.]+", "-", name).lower()
+
+
+def declared():
+    try:
+        from importlib import metadata
+    except ImportError:
+        return []  # Before 3.8; what is loaded says nearly as much.
+    known = {}
+    for distribution in metadata.distributions():
+        known.setdefault(spelled(distribution.metadata["Name"] or ""), distribution)
+    left = ["pytest"]
+    for name, distribution in known.items():
+        if any(point.group == "pytest11" for point in distribution.entry_points):
+            left.append(name)
+    seen = {}
+    while left:
+        name = left.pop()
+        if name in seen or name not in known:
+            continue
+        seen[name] = known[name]
+        for line in known[name].requires or []:
+            wanted = re.match("[A-Za-z0-9._-]+", line)
+            if wanted and "extra ==" not in line:
+                left.append(spelled(wanted.group()))
+    files = []
+    for distribution in seen.values():
+        for file in distribution.files or []:
+            if str(file).endswith((".py", ".so")):
+                files.append(str(distribution.locate_file(file)))
+    return files
+
+
+def plain(files):
+    return sorted({os.path.normpath(os.path.abspath(file)) for file in files})
+
+
+json.dump({"loaded": plain(loaded()), "declared": plain(declared())}, sys.stdout)

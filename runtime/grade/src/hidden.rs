@@ -1,0 +1,52 @@
+//! What stayed hidden from the code under test, as its interpreter and a verdict's reader meet it.
+
+use proctor_setup::Hidden;
+use proctor_types::Evidence;
+use serde::Serialize;
+
+use crate::evidence::{self, note};
+
+/// Modules for the test tool, as `lend.py` reads them.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(transparent)]
+pub(crate) struct LentModules(Vec<LentModule>);
+
+#[derive(Debug, Clone, Serialize)]
+struct LentModule {
+    root: String,
+    files: std::collections::BTreeMap<String, String>,
+}
+
+impl LentModules {
+    /// Of what is lent, the text of Python modules: nothing else can be imported from memory.
+    pub(crate) fn of(hidden: &Hidden) -> Self {
+        let module = |lent: &proctor_setup::Lent| {
+            let place = lent.place.to_string();
+            let files = lent.files.iter().filter(|(path, _)| path.ends_with(".py"));
+            LentModule {
+                root: place.rsplit_once('/').map_or("", |(root, _)| root).to_owned(),
+                files: files
+                    .map(|(path, text)| (path.clone(), String::from_utf8_lossy(text).into_owned()))
+                    .collect(),
+            }
+        };
+        Self(hidden.lent.iter().map(module).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What the tests' tools were given of what is hidden: an exception that a reader must be able to see.
+pub(crate) fn exceptions(hidden: &Hidden) -> Vec<Evidence> {
+    let lent = hidden.lent.iter().map(|lent| {
+        let what = format!("{}: the test tool does not start without it", lent.place);
+        note(evidence::LENT_TO_TOOL, what)
+    });
+    let kept = hidden
+        .kept
+        .iter()
+        .map(|kept| note(evidence::KEPT_FOR_TOOL, format!("{}: {}", kept.place, kept.why)));
+    lent.chain(kept).collect()
+}

@@ -1,0 +1,334 @@
+//! The one way to a sandbox for a task: with what the task hides absent, whoever it is for.
+
+use std::collections::BTreeMap;
+
+use proctor_sandbox_api::{
+    Backend, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+    wire::{EntryKind, RawPath},
+};
+use proctor_types::{Fault, Layer, OnFinding, SandboxSpec, Task};
+
+use crate::{
+    LayerFindings,
+    apply::join,
+    leak_check::{Leak, LeakPolicy, refusal},
+};
+
+/// Bytes that are lent to the test tool, at most.
+const LENT_LIMIT: usize = 32 << 20;
+
+/// Who is to run in a sandbox.
+#[derive(Debug, Clone, Copy)]
+pub enum Purpose<'a> {
+    /// An agent: nothing is left to it, or the sandbox is refused.
+    Driving(OnFinding),
+    /// Code under test, started by the grader. What the test tool cannot start without is lent to it, out
+    /// of reach of the code.
+    Testing,
+    /// Code under test, started by a benchmark's own commands. What these need stays where it is.
+    Procedure { commands: &'a str },
+}
+
+/// A sandbox to be made for a task.
+pub struct Preparation<'a> {
+    pub backend: &'a dyn Backend,
+    pub environment: &'a Prepared,
+    pub task: &'a Task,
+    /// What the environment holds of the task's secrets.
+    pub findings: &'a LayerFindings,
+    pub limits: &'a SandboxSpec,
+    /// For labels and messages.
+    pub label: String,
+}
+
+/// What was hidden in a sandbox, and what of it the tests' tools are given all the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hidden {
+    /// Sentences, for the record.
+    pub removed: Vec<String>,
+    pub lent: Vec<Lent>,
+    pub kept: Vec<Kept>,
+    copies: Vec<RawPath>,
+    leaks: Vec<RawPath>,
+}
+
+/// A module that the sandbox does not have and the test tool is handed at its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lent {
+    /// Where the environment has it.
+    pub place: RawPath,
+    /// By path below the import root.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+/// Something that is a copy of what the task hides and that stayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub place: String,
+    /// What needs it.
+    pub why: String,
+}
+
+impl Hidden {
+    pub(crate) fn of_copies(copies: Vec<RawPath>) -> Self {
+        Self { copies, ..Self::default() }
+    }
+
+    /// What [`crate::take_away`] removes below the work directory.
+    pub(crate) fn below_workdir(&self) -> impl Iterator<Item = &RawPath> {
+        self.copies.iter().chain(&self.leaks)
+    }
+
+    /// Of the work directory, only what is a copy by its name.
+    pub(crate) fn without_leaks(&self) -> Self {
+        Self::of_copies(self.copies.clone())
+    }
+
+    /// Whether a path was found to be a copy in the work directory.
+    pub fn is_leak(&self, path: &RawPath) -> bool {
+        self.leaks.contains(path)
+    }
+}
+
+/// An open sandbox of a [`Preparation`]. Its work directory is still unmasked.
+pub struct Ready {
+    pub sandbox: Box<dyn Sandbox>,
+    pub hidden: Hidden,
+}
+
+impl Preparation<'_> {
+    /// Opens the sandbox and takes the environment's copies away before anybody's code is in it.
+    ///
+    /// # Errors
+    /// A setup fault that names the places where something has to be hidden and cannot be, or may not
+    /// be removed from an agent's sandbox; a fault of the sandbox.
+    pub async fn open(&self, purpose: Purpose<'_>) -> Result<Ready, Fault> {
+        let (task, findings) = (self.task, self.findings);
+        let mut hidden = Hidden {
+            copies: findings.workdir.copies.clone(),
+            leaks: findings.workdir.leaks.iter().filter_map(|leak| leak.remove.clone()).collect(),
+            ..Hidden::default()
+        };
+        let mut going = Vec::new();
+        let mut refused = Vec::new();
+        for leak in &findings.leaks {
+            match self.fate(purpose, leak)? {
+                Fate::Goes => going.push(leak),
+                Fate::Lent => {
+                    going.push(leak);
+                    hidden.lent.extend(
+                        leak.remove.clone().map(|place| Lent { place, files: BTreeMap::new() }),
+                    );
+                }
+                Fate::Stays(why) => {
+                    hidden.kept.push(Kept { place: leak.place.clone(), why });
+                }
+                Fate::Refused => refused.push(leak.clone()),
+            }
+        }
+        // Without a sandbox: nothing that one could tell would change it. What is not named cannot be
+        // hidden from anybody.
+        let on_finding = match purpose {
+            Purpose::Driving(on_finding) => on_finding,
+            Purpose::Testing | Purpose::Procedure { .. } => OnFinding::Remove,
+        };
+        if !refused.is_empty() || findings.unseen.more {
+            return Err(refusal(task, &refused, findings.unseen.more, on_finding));
+        }
+        let mut environment = self.environment.clone();
+        environment.absent = findings.absent(task, &|leak| going.contains(&leak));
+        let request = SandboxRequest {
+            environment,
+            limits: self.limits.clone(),
+            purpose: self.label.clone(),
+        };
+        let mut sandbox = self.backend.open(&request).await?;
+        let handle = std::sync::Arc::clone(sandbox.handle());
+        match self.hide(&handle, &going, hidden).await {
+            Ok(hidden) => Ok(Ready { sandbox, hidden }),
+            Err(fault) => {
+                // The fault that came first is the one to be told.
+                let _ = sandbox.close().await;
+                Err(fault)
+            }
+        }
+    }
+
+    fn fate(&self, purpose: Purpose<'_>, leak: &Leak) -> Result<Fate, Fault> {
+        let (task, findings) = (self.task, self.findings);
+        let policy = LeakPolicy::get()?;
+        Ok(match purpose {
+            Purpose::Driving(on_finding) => {
+                let may_go = on_finding == OnFinding::Remove
+                    || findings.absent_path(task, leak).is_some()
+                    || findings.is_unavoidable(task, leak)?;
+                if may_go { Fate::Goes } else { Fate::Refused }
+            }
+            Purpose::Testing => match findings.tools.load(leak) {
+                true if leak.remove.as_ref().is_some_and(|path| policy.is_importable(path)) => {
+                    Fate::Lent
+                }
+                true => Fate::Stays("the test tool loads it".into()),
+                false => Fate::Goes,
+            },
+            Purpose::Procedure { commands } => {
+                if findings.tools.use_it(leak) {
+                    return Ok(Fate::Stays("the test tool is installed with it".into()));
+                }
+                match policy.tool_of(commands, leak.place.as_str()) {
+                    Some(tool) => Fate::Stays(format!("the procedure runs {tool}")),
+                    None => Fate::Goes,
+                }
+            }
+        })
+    }
+
+    /// Reads what is lent, then removes everything. What the host holds is absent already, and is read
+    /// there.
+    async fn hide(
+        &self,
+        handle: &SandboxHandle,
+        going: &[&Leak],
+        mut hidden: Hidden,
+    ) -> Result<Hidden, Fault> {
+        let (task, findings) = (self.task, self.findings);
+        let mut left = LENT_LIMIT;
+        for lent in &mut hidden.lent {
+            let on_host = findings.absent_paths(task).contains(&lent.place);
+            lent.files = match on_host {
+                true => read_host(&lent.place, &mut left),
+                false => read_module(handle, &lent.place, &mut left).await,
+            }
+            .map_err(|fault| fault.context(&task.id))?;
+        }
+        let mut stay = Vec::new();
+        for leak in going {
+            if findings.absent_path(task, leak).is_some() {
+                hidden.removed.push(format!("absent: {leak}"));
+                continue;
+            }
+            match remove(handle, leak).await? {
+                true => hidden.removed.push(leak.to_string()),
+                false => stay.push((*leak).clone()),
+            }
+        }
+        match stay.is_empty() {
+            true => Ok(hidden),
+            false => Err(refusal(task, &stay, false, OnFinding::Remove)),
+        }
+    }
+}
+
+enum Fate {
+    Goes,
+    /// Goes, and the test tool gets it by another way.
+    Lent,
+    Stays(String),
+    Refused,
+}
+
+/// Removes a finding, with what the interpreter compiled of it. Whether it is gone.
+pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, Fault> {
+    let Some(path) = &leak.remove else { return Ok(false) };
+    let mut gone = compiled(handle, path).await?;
+    gone.push(path.clone());
+    for path in gone {
+        match handle.remove(&path).await {
+            Ok(()) => {}
+            Err(error) if error.is_broken() => {
+                return Err(error.fault(format!("removing {path}")));
+            }
+            // Part of a base that cannot be written to.
+            Err(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// The compiled copies beside a file of Python code.
+async fn compiled(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>, Fault> {
+    let name = last(path);
+    let Some(stem) = name.strip_suffix(b".py") else { return Ok(Vec::new()) };
+    let folder = &path.as_bytes()[..path.as_bytes().len() - name.len()];
+    let cache = RawPath::new([folder, b"__pycache__"].concat());
+    let start = [stem, b"."].concat();
+    match handle.list(&cache).await {
+        Ok(entries) => {
+            let own = entries.iter().filter(|entry| entry.name.as_bytes().starts_with(&start));
+            Ok(own.map(|entry| join(&cache, &entry.name)).collect())
+        }
+        Err(error) if error.is_broken() => Err(error.fault(format!("listing {cache}"))),
+        Err(_) => Ok(Vec::new()),
+    }
+}
+
+fn too_large(place: &RawPath) -> Fault {
+    Fault::new(Layer::Setup, format!("{place} is too large to be lent to the test tool"))
+}
+
+/// Compiled copies are of no use under another path.
+fn is_lent(name: &[u8]) -> bool {
+    name != b"__pycache__" && !name.ends_with(b".pyc")
+}
+
+async fn read_module(
+    handle: &SandboxHandle,
+    place: &RawPath,
+    left: &mut usize,
+) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
+    let reading =
+        |error: proctor_sandbox_api::SandboxError| error.fault(format!("reading {place}"));
+    let name = last(place);
+    let mut files = BTreeMap::new();
+    let mut open = vec![(place.clone(), RawPath::new(name))];
+    while let Some((full, inner)) = open.pop() {
+        let Some(found) = handle.stat(&full).await.map_err(reading)? else { continue };
+        match found.kind {
+            EntryKind::Dir => {
+                for entry in handle.list(&full).await.map_err(reading)? {
+                    if is_lent(entry.name.as_bytes()) {
+                        open.push((join(&full, &entry.name), join(&inner, &entry.name)));
+                    }
+                }
+            }
+            EntryKind::File => {
+                let bytes = handle.read(&full, LENT_LIMIT as u64).await.map_err(reading)?;
+                *left = left.checked_sub(bytes.len()).ok_or_else(|| too_large(place))?;
+                files.insert(inner.to_string(), bytes);
+            }
+            EntryKind::Link | EntryKind::Other => {}
+        }
+    }
+    Ok(files)
+}
+
+fn read_host(place: &RawPath, left: &mut usize) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
+    use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::PathBuf};
+
+    let reading = |error: std::io::Error| {
+        Fault::new(Layer::Setup, format!("reading {place} of the host: {error}"))
+    };
+    let mut files = BTreeMap::new();
+    let start = PathBuf::from(OsStr::from_bytes(place.as_bytes()));
+    let mut open = vec![(start, RawPath::new(last(place)))];
+    while let Some((full, inner)) = open.pop() {
+        let found = fs::symlink_metadata(&full).map_err(reading)?;
+        if found.is_dir() {
+            for entry in fs::read_dir(&full).map_err(reading)? {
+                let name = entry.map_err(reading)?.file_name();
+                if is_lent(name.as_bytes()) {
+                    open.push((full.join(&name), join(&inner, &RawPath::new(name.as_bytes()))));
+                }
+            }
+        } else if found.is_file() {
+            let bytes = fs::read(&full).map_err(reading)?;
+            *left = left.checked_sub(bytes.len()).ok_or_else(|| too_large(place))?;
+            files.insert(inner.to_string(), bytes);
+        }
+    }
+    Ok(files)
+}
+
+fn last(place: &RawPath) -> &[u8] {
+    place.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}

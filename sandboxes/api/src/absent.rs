@@ -1,0 +1,229 @@
+//! Host folders without some of their entries, as two folders of an overlay.
+//!
+//! The upper one holds white-outs and the folders on the way to them, nothing else. Laid over the
+//! host's own folder it makes the entries absent: no node to open, no name in a listing. It is written
+//! once and kept, so a sandbox pays for one mount more.
+//!
+//! Rejected: something empty bound over each path (`/dev/null` among regular files, or a mount point of
+//! its own in the list of mounts, tells where something was); a filtered copy of the folder (gigabytes,
+//! or again a mount point at the very place).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    fs, io,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt, chown},
+    },
+    path::{Path, PathBuf},
+};
+
+use proctor_types::sha256_hex;
+use proctor_wire::{Absent, RawPath};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
+
+use crate::host_base;
+
+/// Raised when what a kept folder means changes.
+const FORMAT: u32 = 1;
+
+/// A folder of the host that is shown with something laid over it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// The folder of the host, shown at the same path.
+    pub at: PathBuf,
+    /// The white-outs.
+    pub marks: PathBuf,
+}
+
+/// Writes the white-outs for `absent` below `store`, unless they are there already. Blocking.
+///
+/// # Errors
+/// `store` cannot be written, or something is mounted right beside a path that is to be absent.
+pub fn cuts(store: &Path, absent: &Absent) -> io::Result<Vec<Cut>> {
+    if absent.paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mounts = mount_points()?;
+    let mut places: BTreeMap<PathBuf, Vec<&Path>> = BTreeMap::new();
+    for path in absent.paths.iter().map(as_path) {
+        if fs::symlink_metadata(path).is_err() {
+            continue;
+        }
+        let at = place(path, &mounts)?;
+        places.entry(at).or_default().push(path);
+    }
+    let text = format!("{FORMAT} {} {absent:?} {places:?}", host_base::host_digest());
+    let folder = store.join(&sha256_hex(text.as_bytes())[..32]);
+    if !folder.is_dir() {
+        fs::create_dir_all(store)?;
+        let made = tempfile::Builder::new().prefix(".making-").tempdir_in(store)?;
+        for (number, (at, paths)) in places.iter().enumerate() {
+            let decoys = absent.decoys.iter().map(as_path).filter(|path| path.starts_with(at));
+            mark(&made.path().join(number.to_string()), at, paths, &decoys.collect::<Vec<_>>())?;
+        }
+        fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755))?;
+        // Somebody else may have been faster with the same content; the guard removes this one then.
+        match fs::rename(made.path(), &folder) {
+            Err(_) if folder.is_dir() => {}
+            other => other?,
+        }
+    }
+    let cut = |(number, at): (usize, &PathBuf)| Cut {
+        at: at.clone(),
+        marks: folder.join(number.to_string()),
+    };
+    Ok(places.keys().enumerate().map(cut).collect())
+}
+
+fn as_path(raw: &RawPath) -> &Path {
+    Path::new(OsStr::from_bytes(raw.as_bytes()))
+}
+
+/// The outermost folder above `path` that is shown and below which nothing is mounted: an overlay
+/// does not cross mounts, and refuses folders that hold some.
+fn place(path: &Path, mounts: &BTreeSet<PathBuf>) -> io::Result<PathBuf> {
+    let shown = host_base::shown();
+    let holds_none =
+        |folder: &Path| !mounts.iter().any(|mount| mount != folder && mount.starts_with(folder));
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.reverse();
+    above
+        .into_iter()
+        .find(|folder| shown.iter().any(|shown| folder.starts_with(shown)) && holds_none(folder))
+        .map(Path::to_owned)
+        .ok_or_else(|| {
+            io::Error::other(format!(
+                "{} cannot be made absent: it is not shown, or something is mounted beside it",
+                path.display()
+            ))
+        })
+}
+
+fn mount_points() -> io::Result<BTreeSet<PathBuf>> {
+    let text = fs::read("/proc/self/mountinfo")?;
+    let points = text
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4).map(unescaped));
+    Ok(points.collect())
+}
+
+/// `\040` and its like, as the kernel writes them.
+fn unescaped(text: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.filter(|_| byte == b'\\').and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(code) => {
+                out.push(code);
+                rest = &after[3..];
+            }
+            None => {
+                out.push(byte);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(OsStr::from_bytes(&out))
+}
+
+/// Fills `marks`, the upper folder of the overlay over `at`.
+fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result<()> {
+    let mut made = vec![at.to_owned()];
+    fs::create_dir(marks)?;
+    for folder in decoys.iter().copied().chain(gone.iter().filter_map(|path| path.parent())) {
+        below(marks, at, folder, &mut made)?;
+    }
+    for path in gone {
+        let Ok(inner) = path.strip_prefix(at) else { continue };
+        // A white-out: everybody may make this one device, and nobody can open it.
+        let made = mknodat(CWD, marks.join(inner), FileType::CharacterDevice, Mode::empty(), 0);
+        match made {
+            // Twice in the list, or below something that is absent as a whole.
+            Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOTDIR) => {}
+            other => other?,
+        }
+    }
+    // Last of all, and from the inside out: what is made in a folder changes its times.
+    for folder in made.iter().rev() {
+        if let Ok(inner) = folder.strip_prefix(at) {
+            alike(&marks.join(inner), folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the folders of `marks` that lead to `folder`, where the host has them as folders.
+fn below(marks: &Path, at: &Path, folder: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+    let Ok(inner) = folder.strip_prefix(at) else { return Ok(()) };
+    let (mut here, mut there) = (marks.to_owned(), at.to_owned());
+    for part in inner.components() {
+        here.push(part);
+        there.push(part);
+        if here.is_dir() {
+            continue;
+        }
+        if !fs::symlink_metadata(&there).is_ok_and(|found| found.is_dir()) {
+            return Ok(());
+        }
+        fs::create_dir(&here)?;
+        made.push(there.clone());
+    }
+    Ok(())
+}
+
+/// Owner, mode and times: in the overlay a folder shows those of the upper one.
+fn alike(folder: &Path, model: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(model)?;
+    // Only root may give folders away; without it all folders of the sandbox have one owner.
+    let _ = chown(folder, Some(found.uid()), Some(found.gid()));
+    fs::set_permissions(folder, found.permissions())?;
+    let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    let times = Timestamps {
+        last_access: time(found.atime(), found.atime_nsec()),
+        last_modification: time(found.mtime(), found.mtime_nsec()),
+    };
+    Ok(utimensat(CWD, folder, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileTypeExt;
+
+    use super::*;
+
+    #[test]
+    fn marks_look_like_the_folders_that_they_lie_over() {
+        let (host, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let inner = host.path().join("lib/deep");
+        fs::create_dir_all(&inner).unwrap();
+        fs::create_dir(host.path().join("other")).unwrap();
+        fs::write(inner.join("copy.py"), "x").unwrap();
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o751)).unwrap();
+        let marks = store.path().join("marks");
+        let gone = [inner.join("copy.py"), host.path().join("missing/copy.py")];
+        let gone: Vec<&Path> = gone.iter().map(PathBuf::as_path).take(1).collect();
+        mark(&marks, host.path(), &gone, &[&host.path().join("other")]).unwrap();
+        let (made, model) =
+            (fs::metadata(marks.join("lib/deep")).unwrap(), fs::metadata(&inner).unwrap());
+        assert_eq!(made.mode(), model.mode());
+        assert_eq!((made.mtime(), made.mtime_nsec()), (model.mtime(), model.mtime_nsec()));
+        let white = fs::symlink_metadata(marks.join("lib/deep/copy.py")).unwrap();
+        assert!(white.file_type().is_char_device() && white.rdev() == 0);
+        assert!(marks.join("other").is_dir());
+    }
+
+    #[test]
+    fn a_mount_inside_moves_the_overlay_further_in() {
+        let mounts = BTreeSet::from(["/", "/usr/lib/wsl"].map(PathBuf::from));
+        assert_eq!(place(Path::new("/usr/lib/x/y.py"), &mounts).unwrap(), Path::new("/usr/lib/x"));
+        assert_eq!(place(Path::new("/usr/share/y.py"), &mounts).unwrap(), Path::new("/usr/share"));
+        assert!(place(Path::new("/usr/lib/y.py"), &mounts).is_err());
+        assert!(place(Path::new("/srv/y.py"), &mounts).is_err());
+        let none = BTreeSet::from([PathBuf::from("/usr")]);
+        assert_eq!(place(Path::new("/usr/lib/y.py"), &none).unwrap(), Path::new("/usr"));
+        assert_eq!(unescaped(br"/a\040b"), Path::new("/a b"));
+    }
+}

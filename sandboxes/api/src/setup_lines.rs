@@ -1,0 +1,58 @@
+//! The set-up lines of an environment, run the same way on every back end.
+
+use std::time::{Duration, Instant};
+
+use proctor_types::{Fault, Layer};
+
+use crate::{Command, Completed, LayerSpec, SandboxHandle, host_base};
+
+/// Characters of a failed line's output that a fault quotes.
+const QUOTED: usize = 4_000;
+
+/// Runs the lines in order; the first that fails ends it. What a line leaves running is killed.
+///
+/// # Errors
+/// A fault of the environment that names the line and quotes the end of its output.
+pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
+    let started = Instant::now();
+    for (index, line) in spec.setup.iter().enumerate() {
+        let number = index + 1;
+        let left = spec.time_limit.saturating_sub(started.elapsed()).max(Duration::from_millis(1));
+        let mut command = Command::shell(line).cwd(spec.workdir.clone()).time_limit(left);
+        command.reap_all = true;
+        for (key, value) in host_base::setup_env().iter().chain(&spec.env) {
+            command = command.env(key, value.as_str());
+        }
+        tracing::debug!(number, line, "set-up");
+        let done = handle.run(command).await.map_err(|error| {
+            Fault::new(Layer::Environment, format!("set-up line {number} (`{line}`): {error}"))
+        })?;
+        if !done.success() {
+            return Err(failed(number, line, &done));
+        }
+    }
+    Ok(())
+}
+
+fn failed(number: usize, line: &str, done: &Completed) -> Fault {
+    let how = match (done.exited.timed_out, done.exited.code, done.exited.signal) {
+        (true, ..) => "ran out of time".to_owned(),
+        (_, Some(code), _) => format!("ended with exit status {code}"),
+        (_, None, Some(signal)) => format!("was killed by signal {signal}"),
+        (_, None, None) => "did not end by itself".to_owned(),
+    };
+    let output = [&done.stdout, &done.stderr].map(|stream| {
+        let bytes = if stream.is_whole() { &stream.head } else { &stream.tail };
+        String::from_utf8_lossy(bytes).into_owned()
+    });
+    let output = output.concat();
+    let skipped = output.chars().count().saturating_sub(QUOTED);
+    let tail: String = output.chars().skip(skipped).collect();
+    let what = format!("set-up line {number} (`{line}`) {how}:\n{}", tail.trim_end());
+    let fault = Fault::new(Layer::Environment, what);
+    match tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip")
+    {
+        true => fault.hint("install python3-venv in the image, or on the host of a host base"),
+        false => fault,
+    }
+}
