@@ -120,7 +120,8 @@ async fn part(arguments: &[&str]) -> (Child, String) {
 }
 
 fn main() {
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    // cargo adds `--bench`.
+    let arguments: Vec<_> = std::env::args().skip(1).filter(|one| one != "--bench").collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -260,19 +261,32 @@ async fn steps(gateway: &Gateway) {
         serde_json::from_value(json!({"base_url": at_once().await, "name": "m"})).expect("a model");
     let trial = gateway.open(&model, &Budget::default(), Arc::new(Forgets)).expect("a trial");
     let mut ask = Ask { messages: vec![user("begin")], tools: Vec::new() };
-    let mut took = Vec::new();
-    for _ in 0..2050 {
+    let (http, url) = (http(), format!("{}/chat/completions", model.base_url));
+    let (mut took, mut sent) = (Vec::new(), Vec::new());
+    for step in 0..2050_usize {
         let begun = Instant::now();
         let answer = trial.ask(&ask).await.expect("an answer");
         took.push(begun.elapsed().as_secs_f64() * 1e3);
+        // As many bytes, sent and nothing else.
+        let bytes = "x".repeat(100 + step * 2120);
+        let begun = Instant::now();
+        http.post(&url).body(bytes).send().await.expect("a head").bytes().await.expect("a body");
+        sent.push(begun.elapsed().as_secs_f64() * 1e3);
         ask.messages.push(answer.message());
         ask.messages.push(user(&"output ".repeat(293)));
     }
     for at in [50, 500, 2000] {
         // The median of the steps around: one step is at the scheduler's mercy.
-        let mut near = took[at - 25..at + 25].to_vec();
-        near.sort_by(f64::total_cmp);
-        println!("step {at:<5} {:>8.2} ms", near[25]);
+        let median = |all: &[f64]| {
+            let mut near = all[at - 25..at + 25].to_vec();
+            near.sort_by(f64::total_cmp);
+            near[25]
+        };
+        let (took, sent) = (median(&took), median(&sent));
+        let own = took - sent;
+        println!(
+            "step {at:<5} {took:>8.2} ms, of which sending {sent:>8.2} ms, the rest {own:>8.2} ms"
+        );
     }
 }
 
