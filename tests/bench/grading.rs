@@ -46,6 +46,7 @@ async fn against_pytest() {
     let recipes = given.unwrap_or_else(|_| "configs/recipes/*.toml".into());
     let cache = cache();
     let native = proctor_native::Native::new(cache.join("native")).expect("a native back end");
+    let faults = proctor_core::FaultPolicy::shipped().expect("a sound policy");
     let environments = Environments::new(Sources::new(cache.join("sources")));
     let loaded = proctor_datasets::load(&[recipes], &root).expect("recipes");
     println!(
@@ -61,7 +62,7 @@ async fn against_pytest() {
             .await
             .expect("a task");
         let (environment, _) =
-            environments.get(&native, &task, Path::new(".")).await.expect("an environment");
+            environments.get(&native, &task, Path::new("."), &faults).await.expect("an environment");
         let gold =
             proctor_record::patch::reverse(task.mask.as_deref().unwrap_or_default().as_bytes())
                 .expect("a mask");

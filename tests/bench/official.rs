@@ -44,9 +44,10 @@ pub async fn against_the_harness(cache: &Path) {
     let loaded =
         proctor_datasets::load(std::slice::from_ref(&file), scratch.path()).expect("a dataset");
     let task = loaded.tasks.into_iter().next().expect("a task");
+    let faults = proctor_core::FaultPolicy::shipped().expect("a sound policy");
     let environments = Environments::new(Sources::new(cache.join("sources")));
     let (environment, _) =
-        environments.get(&docker, &task, Path::new(".")).await.expect("an environment");
+        environments.get(&docker, &task, Path::new("."), &faults).await.expect("an environment");
     let id = row.image_id();
     assert_eq!(environment.base, id, "both must stand on the same image");
     let mut harness = Harness::start(scratch.path(), &file);

@@ -140,7 +140,7 @@ fn containers(pid: &str) -> usize {
     let list = ["ps", "-a", "--format", "{{.Label \"proctor.runtime\"}}"];
     let listed = Command::new("docker").args(list).output().unwrap();
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    listed.lines().filter(|runtime| runtime.starts_with(&format!("{pid}."))).count()
+    listed.lines().filter(|runtime| runtime.starts_with(&format!("{pid}-"))).count()
 }
 
 /// ^C closes the sandboxes, says how to go on, and leaves no outcome behind.

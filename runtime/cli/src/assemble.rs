@@ -8,7 +8,7 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
-    Cancel, Capacity, Environments, FrozenTests, LeakChecks, Plan, Progress, RetryPolicy,
+    Cancel, Capacity, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Plan, Progress,
     RunContext, SharedMeters, Verdicts,
 };
 use proctor_egress::Egress;
@@ -32,7 +32,7 @@ pub async fn connect(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
     Ok(match kind {
         SandboxKind::Native => Arc::new(proctor_native::Native::new(cache.join("native"))?),
         SandboxKind::Docker => {
-            let docker = proctor_docker::Docker::connect().await?;
+            let docker = proctor_docker::Docker::connect_in(&cache.join("docker")).await?;
             Arc::new(docker.keeping(cache.join("docker")))
         }
     })
@@ -264,7 +264,8 @@ pub fn context(
         },
         unreliable: flakes.unreliable,
         flaky: flakes.policy,
-        retry: RetryPolicy::default(),
+        faults: FaultPolicy::shipped()?,
+        halts: Halts::default(),
         replay,
         progress,
         cancel: Cancel::default(),

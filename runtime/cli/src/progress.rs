@@ -72,6 +72,10 @@ fn told(event: Progress, done: &mut BTreeSet<TrialId>, trials: usize) -> String 
             let next = if will_retry { "trying again" } else { "giving up" };
             format!("{}: {fault}; {next}", name(&trial, &arm))
         }
+        Progress::NotClosed { trial, arm, fault } => {
+            let name = name(&trial, &arm);
+            format!("{name}: its sandbox could not be closed; the next run removes it: {fault}")
+        }
         Progress::Ended { trial, arm, outcome } => {
             let ending = outcome.ending.name();
             let steps = plural(outcome.spent.steps, "step");

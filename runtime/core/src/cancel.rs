@@ -1,6 +1,6 @@
 //! The wish that a run ends now: trials close their sandboxes and leave no outcome, `resume` takes over.
 
-use proctor_types::{Fault, Layer};
+use proctor_types::{Cause, Fault, Layer};
 use tokio::sync::watch;
 
 /// Told once, heard by every trial.
@@ -29,6 +29,6 @@ impl Cancel {
 
     /// What a trial ends its try with. It is not recorded: the trial has not ended.
     pub(crate) fn fault() -> Fault {
-        Fault::new(Layer::Sandbox, "cancelled").lasting()
+        Fault::new(Layer::Sandbox, "cancelled").cause(Cause::Cancelled)
     }
 }

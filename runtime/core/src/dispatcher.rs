@@ -14,12 +14,18 @@ pub struct Dispatched {
     pub end: Result<Option<TrialEnd>, Fault>,
 }
 
-/// Runs every trial that is not finished yet, started in the order of the plan. Dropping the future aborts what runs: sandboxes close
-/// with their trials, journals keep what was recorded, and `resume` takes it from there.
+/// Runs every trial that is not finished yet, in the order of the plan. Trials that ended in a fault in an
+/// earlier call come last: what halted that call must not keep the others from their turn again.
+///
+/// Dropping the future aborts what runs: sandboxes close with their trials, journals keep what was
+/// recorded, and `resume` takes it from there.
 pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec<Dispatched> {
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
-    for (index, (id, planned, arm)) in plan.trials().into_iter().enumerate() {
+    let trials = plan.trials().into_iter().enumerate();
+    let (faulted, others): (Vec<_>, Vec<_>) =
+        trials.partition(|(_, (id, ..))| has_faulted(&context, id));
+    for (index, (id, planned, arm)) in others.into_iter().chain(faulted) {
         // Before the task is made: tasks that ask for a place by themselves come in any order.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
         if context.cancel.is_told() {
@@ -42,4 +48,10 @@ pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec
     }
     ends.sort_by_key(|(index, _)| *index);
     ends.into_iter().map(|(_, end)| end).collect()
+}
+
+/// Whether its latest outcome is a fault. One that cannot be read is the trial's own to tell.
+fn has_faulted(context: &RunContext, id: &TrialId) -> bool {
+    let outcome = context.run.trial_path(id).read_outcome();
+    outcome.is_ok_and(|outcome| outcome.is_some_and(|outcome| outcome.ending.is_fault()))
 }

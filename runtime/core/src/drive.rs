@@ -14,12 +14,14 @@ use proctor_sandbox_api::{Prepared, Sandbox, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
 use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{
-    Arm, BudgetScope, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
+    Arm, BudgetScope, Cause, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
 };
 use serde_json::{Map, json};
 
 use crate::{
     Cancel, Progress, RunContext,
+    fault_policy::ScopeKind,
+    halts::Place,
     network::SandboxNetwork,
     recorder::{Recorder, Wait, record_fault},
     session::TrialSession,
@@ -34,6 +36,8 @@ pub(crate) struct Try<'a> {
     pub(crate) arm: &'a Arm,
     pub(crate) dir: &'a TrialDir,
     pub(crate) number: u32,
+    /// An earlier try of the trial was rejected in the middle.
+    pub(crate) rejected: bool,
     pub(crate) environment: &'a Prepared,
     /// What the environment holds of the task's secrets.
     pub(crate) leak_check: &'a LayerFindings,
@@ -59,10 +63,20 @@ impl Try<'_> {
             driven = self.drive(sandbox.as_ref(), &hidden, &recorder, begun) => driven,
             () = self.context.cancel.told() => Err(Cancel::fault()),
         };
-        // The sandbox is closed before its fault is passed on: a try never leaves one behind.
-        let closed = sandbox.close().await;
-        let outcome = driven?;
-        closed?;
+        let ended = match driven {
+            Ok(outcome) => self.conclude(&recorder, outcome).await,
+            Err(fault) => Err(fault),
+        };
+        // After the outcome is recorded: what was delivered counts, whatever becomes of its sandbox. And
+        // before a fault is passed on: a try never leaves a sandbox behind where it can be helped.
+        if let Err(fault) = sandbox.close().await {
+            let (trial, arm) = (self.id.clone(), self.arm.name.clone());
+            self.context.tell(Progress::NotClosed { trial, arm, fault });
+        }
+        ended
+    }
+
+    async fn conclude(&self, recorder: &Recorder, outcome: Outcome) -> Result<Outcome, Fault> {
         recorder.append(Event::TrialEnded { outcome: Box::new(outcome.clone()) }).await?;
         self.dir.write_outcome(&outcome).map_err(record_fault)?;
         Ok(outcome)
@@ -77,7 +91,12 @@ impl Try<'_> {
             limits: &self.limits(),
             label: self.id.to_string(),
         };
-        preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await
+        let ready =
+            preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;
+        let (name, task) = (self.id.to_string(), self.task.id.to_string());
+        let place = Place { back_end: self.arm.sandbox.kind, task: &task, trial: &name };
+        self.context.halts.well(&place, ScopeKind::BackEnd);
+        Ok(ready)
     }
 
     /// The arm's limits; a task that needs more memory or CPUs than the arm gives gets them.
@@ -141,13 +160,14 @@ impl Try<'_> {
             Arc::clone(handle),
             (Arc::clone(recorder), steps),
             (Arc::clone(&meter), gateway.clone()),
+            self.rejected,
         );
         // Time is watched here as well as before each request: a command that runs past a limit is
         // cut, by dropping it.
         let ended = tokio::select! {
             ended = scaffold.drive(&mut session) => ended,
             kind = meter.time_up() => Err(Stop::Budget(kind)),
-            stop = network.stopped() => Err(stop),
+            stop = network.stopped(self.rejected) => Err(stop),
         };
         // Before anything is concluded: what was asked of them is in the record then.
         network.close().await?;
@@ -265,16 +285,17 @@ impl Try<'_> {
 
 /// The gold of a task: its own, or the mask reversed.
 pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
+    let fault = |what: String| {
+        Fault::new(Layer::Setup, format!("{}{what}", task.id)).cause(Cause::Invalid)
+    };
     if let Some(gold) = &task.gold {
         return Ok(gold.clone());
     }
     let Some(mask) = &task.mask else {
-        return Err(Fault::new(Layer::Setup, format!("{} has neither a gold nor a mask", task.id))
+        return Err(fault(" has neither a gold nor a mask".into())
             .hint("a task without a gold cannot be run with the scaffold `gold`"));
     };
-    let reversed = patch::reverse(mask.as_bytes()).map_err(|error| {
-        Fault::new(Layer::Setup, format!("{}: the mask cannot be reversed: {error}", task.id))
-    })?;
-    String::from_utf8(reversed)
-        .map_err(|_| Fault::new(Layer::Setup, format!("{}: the mask is not UTF-8", task.id)))
+    let reversed = patch::reverse(mask.as_bytes())
+        .map_err(|error| fault(format!(": the mask cannot be reversed: {error}")))?;
+    String::from_utf8(reversed).map_err(|_| fault(": the mask is not UTF-8".into()))
 }

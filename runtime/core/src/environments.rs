@@ -1,26 +1,25 @@
 //! Environments, built once a run and back end however many trials ask at once.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Instant};
+use std::{path::Path, time::Instant};
 
 use proctor_sandbox_api::{Backend, Prepared};
 use proctor_setup::Sources;
 use proctor_types::{Fault, Task};
-use tokio::sync::{Mutex, OnceCell};
 
-type Cell = Arc<OnceCell<Result<Prepared, Fault>>>;
+use crate::{FaultPolicy, memo::Memo};
 
 /// Prepared environments by back end and task.
 ///
 /// The back end has its own cache on disk; this one keeps a run from asking it twice and makes a
-/// build that failed fail once, for every trial that needs it.
+/// build that failed for good fail once, for every trial that needs it.
 pub struct Environments {
     sources: Sources,
-    cells: Mutex<BTreeMap<(&'static str, String), Cell>>,
+    built: Memo<(&'static str, String), Prepared>,
 }
 
 impl Environments {
     pub fn new(sources: Sources) -> Self {
-        Self { sources, cells: Mutex::default() }
+        Self { sources, built: Memo::default() }
     }
 
     pub fn sources(&self) -> &Sources {
@@ -33,21 +32,30 @@ impl Environments {
         backend: &dyn Backend,
         task: &Task,
         base_dir: &Path,
+        policy: &FaultPolicy,
     ) -> Result<(Prepared, Option<f64>), Fault> {
         let key = (backend.name(), task.id.to_string());
-        let cell = Arc::clone(self.cells.lock().await.entry(key).or_default());
         let mut built = None;
-        let prepared = cell
-            .get_or_init(|| async {
-                let begun = Instant::now();
-                let spec = proctor_setup::layer_spec(task, &self.sources, base_dir).await?;
-                let prepared = backend.prepare(&spec).await?;
-                if prepared.built {
-                    built = Some(begun.elapsed().as_secs_f64());
-                }
-                Ok(prepared)
-            })
-            .await;
-        prepared.clone().map(|prepared| (prepared, built))
+        let work = async || {
+            let begun = Instant::now();
+            let spec = proctor_setup::layer_spec(task, &self.sources, base_dir).await?;
+            let prepared = backend.prepare(&spec).await?;
+            if prepared.built {
+                built = Some(begun.elapsed().as_secs_f64());
+            }
+            Ok(prepared)
+        };
+        let prepared = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
+        Ok((prepared, built))
+    }
+
+    /// Whether the environment of a task is there.
+    pub(crate) async fn has(&self, backend: &dyn Backend, task: &Task) -> bool {
+        self.built.has(&(backend.name(), task.id.to_string())).await
+    }
+
+    /// Takes it that the layer was removed while the run went on: the next to ask has it built again.
+    pub(crate) async fn forget(&self, backend: &dyn Backend, task: &Task) {
+        self.built.forget(&(backend.name(), task.id.to_string())).await;
     }
 }

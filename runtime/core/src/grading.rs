@@ -12,7 +12,7 @@ use proctor_types::{
     Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict, sha256_hex,
 };
 
-use crate::{Cancel, Capacity, PlannedTask, RunContext, Verdicts};
+use crate::{Cancel, Capacity, PlannedTask, RunContext, Verdicts, halts::Place};
 
 /// The sandbox that a grading is given: the same environment and limits as the trial's.
 pub struct GradingSandbox<'a> {
@@ -137,12 +137,12 @@ impl GradingSandbox<'_> {
     }
 }
 
-/// Closes a sandbox whatever came of it; what came of it is the first to be told.
+/// Closes a sandbox whatever came of it. What was found in it is known, also where it cannot be closed.
 async fn closed<T>(mut sandbox: Box<dyn Sandbox>, found: Result<T, Fault>) -> Result<T, Fault> {
-    let closed = sandbox.close().await;
-    let found = found?;
-    closed?;
-    Ok(found)
+    if let Err(fault) = sandbox.close().await {
+        tracing::warn!(%fault, "a sandbox of a grading could not be closed: the next run removes it");
+    }
+    found
 }
 
 /// Grades a trial's patch, once for all: a verdict that is known is taken, and one that only
@@ -155,10 +155,13 @@ pub(crate) async fn grade_trial(
     patch: &[u8],
 ) -> Result<Graded, Fault> {
     let (backend, task) = (context.backend(arm.sandbox.kind)?, planned.task.as_ref());
-    let (environment, _) =
-        context.environments.get(backend.as_ref(), task, &planned.base_dir).await?;
-    let findings =
-        context.leak_checks.get(backend.as_ref(), &environment, task, &arm.sandbox).await?;
+    let (name, named) = (id.to_string(), task.id.to_string());
+    let place = Place { back_end: arm.sandbox.kind, task: &named, trial: &name };
+    let environment = context.environment(planned, &place).await?;
+    let findings = context
+        .leak_checks
+        .get(backend.as_ref(), &environment, task, &arm.sandbox, &context.faults)
+        .await?;
     let nothing = BTreeSet::new();
     let unreliable = context.unreliable.get(&task.digest()).unwrap_or(&nothing);
     let mut options = context.grading.clone();

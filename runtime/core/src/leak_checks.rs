@@ -1,25 +1,24 @@
 //! What each layer holds of a task's secrets: looked for once, before any trial's clock runs.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use proctor_grade::{GRADER, find_leaks};
 use proctor_sandbox_api::{Backend, Prepared};
 use proctor_setup::LayerFindings;
 use proctor_types::{Fault, SandboxSpec, Task};
-use tokio::sync::{Mutex, OnceCell};
 
-type Cell = Arc<OnceCell<Result<Arc<LayerFindings>, Fault>>>;
+use crate::{FaultPolicy, memo::Memo};
 
 /// Leak checks by back end and by what they were taken of, kept on disk from run to run.
 pub struct LeakChecks {
     folder: PathBuf,
-    cells: Mutex<BTreeMap<(&'static str, String), Cell>>,
+    checks: Memo<(&'static str, String), Arc<LayerFindings>>,
 }
 
 impl LeakChecks {
     /// `folder` is made where it is missing.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder, cells: Mutex::default() }
+        Self { folder, checks: Memo::default() }
     }
 
     /// The leak check of a task's layer. The first to ask opens a sandbox for it; the others wait.
@@ -29,22 +28,20 @@ impl LeakChecks {
         environment: &Prepared,
         task: &Task,
         limits: &SandboxSpec,
+        policy: &FaultPolicy,
     ) -> Result<Arc<LayerFindings>, Fault> {
         // How the tools are looked at is the grader's.
         let key = LayerFindings::key(task, &format!("{} {GRADER}", environment.digest))?;
-        let cell = {
-            let mut cells = self.cells.lock().await;
-            Arc::clone(cells.entry((backend.name(), key.clone())).or_default())
-        };
         let folder = self.folder.join(backend.name());
-        let leak_check = cell.get_or_init(|| async {
+        let work = async || {
             if let Some(kept) = LayerFindings::read(&folder, &key) {
                 return Ok(Arc::new(kept));
             }
             let leak_check = find_leaks(backend, environment, task, limits).await?;
             leak_check.write(&folder, &key)?;
             Ok(Arc::new(leak_check))
-        });
-        leak_check.await.clone()
+        };
+        let name = (backend.name(), key.clone());
+        self.checks.get(name, |fault| policy.may_pass(fault), work).await
     }
 }

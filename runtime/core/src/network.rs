@@ -79,8 +79,8 @@ impl SandboxNetwork {
     }
 
     /// Resolves when the trial cannot go on: a proxy can no longer record what passes it, or the
-    /// model was refused to a client inside.
-    pub(crate) async fn stopped(&self) -> Stop {
+    /// model was refused to a client inside. `rejected`: an earlier try met that too.
+    pub(crate) async fn stopped(&self, rejected: bool) -> Stop {
         let egress = async {
             match &self.egress {
                 Some((_, proxy)) => Stop::Fault(proxy.broken().await),
@@ -89,7 +89,7 @@ impl SandboxNetwork {
         };
         let model = async {
             match &self.model {
-                Some((_, server)) => stop(server.stopped().await, server.trial()),
+                Some((_, server)) => stop(server.stopped().await, server.trial(), rejected),
                 None => std::future::pending().await,
             }
         };

@@ -51,6 +51,12 @@ pub enum Progress {
         fault: Fault,
         will_retry: bool,
     },
+    /// The sandbox of a try could not be closed. The try stands; the next run removes what is left.
+    NotClosed {
+        trial: TrialId,
+        arm: String,
+        fault: Fault,
+    },
     Ended {
         trial: TrialId,
         arm: String,

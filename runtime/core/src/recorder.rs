@@ -1,17 +1,18 @@
 //! The one writer of a try: journal, blobs and snapshots behind one lock.
 
 use std::{
+    any::Any,
     sync::{Arc, OnceLock},
     time::Instant,
 };
 
 use proctor_gateway::{Meter, Waiting};
-use proctor_record::{Blobs, Journal, Tree};
+use proctor_record::{Blobs, Journal, RecordError, Tree};
 use proctor_sandbox_api::{
     SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
-use proctor_types::{Event, Fault, Layer};
+use proctor_types::{Cause, Event, Fault, Layer};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -47,6 +48,11 @@ impl Recorder {
     ) -> Arc<Self> {
         let state = State { journal, tree: Tree::default(), digest: String::new() };
         Arc::new(Self { blobs, on_wait, meter: OnceLock::new(), state: Mutex::new(state) })
+    }
+
+    /// The tree of the last snapshot.
+    pub(crate) async fn tree(&self) -> Tree {
+        self.state.lock().await.tree.clone()
     }
 
     /// Appends one event under the step that goes on.
@@ -158,8 +164,13 @@ impl Recorder {
     }
 }
 
-/// A record that cannot be written voids the try: no record, no result.
-pub(crate) fn record_fault(error: impl std::fmt::Display) -> Fault {
+/// A record that cannot be written voids the try: no record, no result. One that is damaged is its own
+/// trial's trouble, and no other's.
+pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
+    let damaged = (&error as &dyn Any)
+        .downcast_ref::<RecordError>()
+        .is_some_and(|error| matches!(error, RecordError::Corrupt { .. }));
     Fault::new(Layer::Record, error.to_string())
+        .cause(if damaged { Cause::Invalid } else { Cause::of(&error) })
         .hint("check the free space and the permissions of the run directory")
 }

@@ -12,11 +12,11 @@ use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Fault, FlakePolicy, Layer, SandboxKind};
+use proctor_types::{Cause, Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    Cancel, Capacity, Environments, FrozenTests, LeakChecks, Progress, RetryPolicy, SharedMeters,
+    Cancel, Capacity, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Progress, SharedMeters,
     Verdicts,
 };
 
@@ -39,7 +39,10 @@ pub struct RunContext {
     /// Ids that grading cannot rely on, by the SHA-256 of their task, and what it does about them.
     pub unreliable: BTreeMap<String, BTreeSet<String>>,
     pub flaky: FlakePolicy,
-    pub retry: RetryPolicy,
+    /// What faults mean.
+    pub faults: FaultPolicy,
+    /// What they have halted.
+    pub halts: Halts,
     /// For the `replay` scaffold: arm name to its trajectory.
     pub replay: BTreeMap<String, PathBuf>,
     pub progress: UnboundedSender<Progress>,
@@ -50,6 +53,7 @@ impl RunContext {
     pub fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
         self.backends.get(&kind).ok_or_else(|| {
             Fault::new(Layer::Sandbox, format!("no {kind} back end was started"))
+                .cause(Cause::Invalid)
                 .hint("run `proctor doctor`")
         })
     }
@@ -57,7 +61,7 @@ impl RunContext {
     pub fn scaffold(&self, name: &str) -> Result<&Arc<dyn Scaffold>, Fault> {
         self.scaffolds
             .get(name)
-            .ok_or_else(|| Fault::new(Layer::Setup, format!("no scaffold is called {name}")))
+            .ok_or_else(|| Fault::new(Layer::Setup, format!("no scaffold is called {name}")).cause(Cause::Invalid))
     }
 
     /// Tells the watcher, who may be gone.

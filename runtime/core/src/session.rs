@@ -9,7 +9,7 @@ use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
 use proctor_setup::ApplyError;
 use proctor_types::{
-    Answer, Ask, BudgetKind, BudgetScope, Disclosure, Event, Fault, Message, Spent,
+    Answer, Ask, BudgetKind, BudgetScope, Cause, Disclosure, Event, Fault, Layer, Message, Spent,
 };
 use serde_json::{Map, Value};
 
@@ -31,6 +31,8 @@ pub(crate) struct TrialSession {
     malformed: u64,
     /// The limit that ended the trial is in the record.
     told: bool,
+    /// An earlier try was rejected in the middle.
+    rejected: bool,
 }
 
 impl TrialSession {
@@ -39,9 +41,21 @@ impl TrialSession {
         handle: Arc<SandboxHandle>,
         (recorder, steps): (Arc<Recorder>, Arc<Steps>),
         (meter, gateway): (Arc<Meter>, Option<Arc<TrialGateway>>),
+        rejected: bool,
     ) -> Self {
         let workdir = RawPath::from(brief.workdir.as_str());
-        Self { brief, handle, recorder, steps, meter, gateway, workdir, malformed: 0, told: false }
+        Self {
+            brief,
+            handle,
+            recorder,
+            steps,
+            meter,
+            gateway,
+            workdir,
+            malformed: 0,
+            told: false,
+            rejected,
+        }
     }
 
     /// Takes the last snapshot, whatever ended the loop, and returns the final tree.
@@ -134,7 +148,7 @@ impl Session for TrialSession {
             Err(AskError::Budget(kind)) => {
                 return Err(self.out_of_budget(&gateway, ask, kind).await);
             }
-            Err(error) => return Err(stop(error, &gateway)),
+            Err(error) => return Err(stop(error, &gateway, self.rejected)),
         };
         if answer.refused {
             let said = answer.extra.get("refusal").and_then(Value::as_str);
@@ -191,9 +205,10 @@ impl Session for TrialSession {
             Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),
             Err(error @ ApplyError::Patch(_)) => Err(Stop::Fault(
                 Fault::new(
-                    proctor_types::Layer::Setup,
+                    Layer::Setup,
                     format!("the patch does not apply: {error}"),
                 )
+                .cause(Cause::Invalid)
                 .hint("check `gold` and `mask` with `proctor tasks validate`"),
             )),
         }
@@ -204,18 +219,26 @@ impl Session for TrialSession {
     }
 }
 
-/// What a refused request means for the trial.
-pub(crate) fn stop(error: AskError, gateway: &TrialGateway) -> Stop {
+/// What a refused request means for the trial. `rejected`: an earlier try met that in the middle, too.
+pub(crate) fn stop(error: AskError, gateway: &TrialGateway, rejected: bool) -> Stop {
     match error {
         AskError::Budget(budget) => Stop::Budget(budget),
         AskError::SharedBudget { scope, kind } => Stop::SharedBudget(scope, kind),
         AskError::Cancelled => Stop::Cancelled,
         AskError::Fault(fault) => Stop::Fault(fault),
         // Where nothing says that the rejection is this conversation's own, it is the endpoint's.
-        AskError::Rejected { status, body } => match gateway.unexplained(status, &body) {
-            Some(fault) => Stop::Fault(fault),
-            None => Stop::Refused(format!("the endpoint answered {status}: {}", head(&body))),
-        },
+        AskError::Rejected { status, body } => {
+            let what = format!("the endpoint answered {status}: {}", head(&body));
+            match gateway.unexplained(status, &body) {
+                Some(fault) => Stop::Fault(fault),
+                None if rejected || gateway.is_of_the_conversation(status, &body) => {
+                    Stop::Refused(what)
+                }
+                // Other trials came further, but perhaps before the endpoint began to turn everybody
+                // away. A second try knows: it meets that at its start, or the same in the middle.
+                None => Stop::Fault(Fault::new(Layer::Model, what).cause(Cause::Rejected)),
+            }
+        }
     }
 }
 

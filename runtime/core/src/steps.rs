@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use proctor_gateway::{ExchangeSink, Meter, Waiting};
 use proctor_record::Tree;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_types::{Event, Fault};
+use proctor_types::{Cause, Event, Fault};
 use tokio::sync::Mutex;
 
 use crate::recorder::{Recorder, Wait};
@@ -46,10 +46,23 @@ impl Steps {
     }
 
     /// Keeps the last tree, whatever ended the trial, and returns it.
+    ///
+    /// A sandbox that is gone by now takes nothing with it where the last step's tree is kept: that one is
+    /// the work. Else what it held cannot be known.
     pub(crate) async fn finish(&self) -> Result<Tree, Fault> {
         let mut kept = self.kept.lock().await;
-        *kept = self.meter.steps();
-        self.recorder.snapshot(&self.handle, &self.workdir, false).await
+        let step = self.meter.steps();
+        let known = step > 0 && *kept == step;
+        *kept = step;
+        match self.recorder.snapshot(&self.handle, &self.workdir, false).await {
+            Err(fault) if known && fault.cause == Cause::Gone => {
+                let note = ("no_final_snapshot".to_owned(), fault.to_string().into());
+                let note = [note].into_iter().collect();
+                self.recorder.append(Event::Noted { note }).await?;
+                Ok(self.recorder.tree().await)
+            }
+            taken => taken,
+        }
     }
 
     /// A step of a scaffold that asks no model.

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use proctor_grade::Graded;
-use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, TrialDir};
-use proctor_types::{Arm, Ending, Event, Fault, Layer, Outcome, Spent, TrialId, Verdict};
+use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, TrialDir, read_journal};
+use proctor_types::{
+    Arm, Cause, Ending, Event, Fault, Layer, Outcome, Spent, TrialId, Verdict,
+};
 
 use crate::{
-    PlannedTask, Progress, RunContext, drive::Try, forensics::add_forensics, grading::grade_trial,
-    recorder::record_fault, spending::spent_in,
+    Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
+    forensics::add_forensics, grading::grade_trial, halts::Place, recorder::record_fault,
+    spending::spent_in,
 };
 
 /// What a trial came to.
@@ -28,7 +31,22 @@ pub async fn run_trial(
     planned: &PlannedTask,
     arm: &Arm,
 ) -> Result<Option<TrialEnd>, Fault> {
-    let dir = context.run.trial(id).map_err(record_fault)?;
+    let (name, task) = (id.to_string(), planned.task.id.to_string());
+    let place = Place { back_end: arm.sandbox.kind, task: &task, trial: &name };
+    let end = start(context, id, planned, arm, &place).await;
+    // What could not even be recorded is the run directory's fault, mostly.
+    end.inspect_err(|fault| context.met(&place, fault))
+}
+
+async fn start(
+    context: &Arc<RunContext>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    place: &Place<'_>,
+) -> Result<Option<TrialEnd>, Fault> {
+    // It is made when its first try begins: one that is not started leaves nothing.
+    let dir = context.run.trial_path(id);
     let checked = checked(context, id, &dir)?;
     if checked.finished && checked.is_lost() {
         let outcome = checked.outcome.unwrap_or_else(|| {
@@ -40,22 +58,26 @@ pub async fn run_trial(
     if let (Some(outcome), Some(verdict)) = (&finished, checked.verdict) {
         return Ok(Some(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) }));
     }
+    let backend = context.backend(arm.sandbox.kind)?;
+    let built = context.environments.has(backend.as_ref(), &planned.task).await;
+    // Neither to be driven nor to be graded.
+    if context.halts.holds_back(place, built) {
+        return Ok(None);
+    }
     if let (None, Some((scope, budget))) = (&finished, context.shared.reached(&arm.id)) {
         // Neither a sandbox nor a record: it waits for a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
         context.tell(Progress::NotStarted { trial, arm, scope, budget });
         return Ok(None);
     }
-    // It would only end as the trial did that found out; so it waits for a `resume`.
-    if let (None, Some(model)) = (&finished, &arm.model)
-        && context.gateway.halted(model, context.scaffold(&arm.scaffold)?.needs_tools()).is_some()
-    {
+    // The endpoint turned this model away in an earlier trial. Do not start this one: `resume` does.
+    if finished.is_none() && is_halted(context, arm)? {
         return Ok(None);
     }
     context.tell(Progress::Started { trial: id.clone(), arm: arm.name.clone() });
     let outcome = match finished {
         Some(outcome) => outcome,
-        None => drive_with_tries(context, id, planned, arm, &dir).await?,
+        None => drive_with_tries(context, id, planned, arm, &dir, place).await?,
     };
     context.tell(Progress::Ended {
         trial: id.clone(),
@@ -65,7 +87,7 @@ pub async fn run_trial(
     if outcome.ending.is_unfinished() {
         return Ok(Some(TrialEnd { outcome, verdict: None }));
     }
-    let verdict = grade_with_tries(context, id, planned, arm, &dir).await?;
+    let verdict = grade_with_tries(context, id, planned, arm, &dir, place).await?;
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
@@ -99,22 +121,41 @@ async fn drive_with_tries(
     planned: &PlannedTask,
     arm: &Arm,
     dir: &TrialDir,
+    place: &Place<'_>,
 ) -> Result<Outcome, Fault> {
-    let mut done = 0;
+    let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
+    let (mut done, mut rejected) = (0, false);
     loop {
-        // What an earlier try left (of this call or of one that was killed) becomes evidence.
-        let number = dir.next_try().map_err(record_fault)?;
-        dir.begin_try(number).map_err(record_fault)?;
+        let number = begin_try(dir)?;
         done += 1;
-        let tried = attempt(context, id, planned, arm, dir, number).await;
+        let tried = attempt(context, id, planned, arm, dir, number, rejected).await;
         let fault = match tried {
-            Ok(outcome) => return Ok(outcome),
+            Ok(outcome) => {
+                context.halts.well(place, ScopeKind::Run);
+                return Ok(outcome);
+            }
             Err(fault) => fault,
         };
+        if let Some(outcome) = recorded_outcome(context, id, dir, number)? {
+            return Ok(outcome);
+        }
         if context.cancel.is_told() {
             return Err(fault);
         }
-        let will_retry = context.retry.again(&fault, done);
+        if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
+            context.environments.forget(backend.as_ref(), &planned.task).await;
+        }
+        let fault = context.look_behind(backend.as_ref(), place, fault).await;
+        if context.cancel.is_told() {
+            return Err(fault);
+        }
+        let again = context.faults.again(&fault, done);
+        if !again {
+            context.met(place, &fault);
+        }
+        let halted = context.halts.of(place, true).is_some() || is_halted(context, arm)?;
+        let will_retry = again && !halted;
+        rejected |= fault.cause == Cause::Rejected;
         let failed = Event::TryFailed { fault: fault.clone(), will_retry };
         let noted = append(dir, number, failed);
         context.tell(Progress::TryFailed {
@@ -128,7 +169,45 @@ async fn drive_with_tries(
         }
         // A record that cannot be written ends the trial; the fault that came first was told.
         noted?;
+        context.pause(context.faults.wait(done)).await;
+        if context.cancel.is_told() {
+            return Err(fault);
+        }
     }
+}
+
+/// The outcome of a try that met a fault after its last event: what the journal has is the outcome, whatever
+/// failed once it was written.
+fn recorded_outcome(
+    context: &RunContext,
+    id: &TrialId,
+    dir: &TrialDir,
+    number: u32,
+) -> Result<Option<Outcome>, Fault> {
+    if !dir.trajectory().exists() {
+        return Ok(None);
+    }
+    let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+    match reading.events.last().map(|last| &last.event) {
+        Some(Event::TrialEnded { outcome }) if outcome.try_number == number => {
+            checked(context, id, dir).map(|checked| checked.outcome)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What an earlier try left (of this call or of one that was killed) becomes evidence.
+fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
+    let number = dir.next_try().map_err(record_fault)?;
+    dir.begin_try(number).map_err(record_fault)?;
+    Ok(number)
+}
+
+/// Whether its endpoint has turned the arm's model away.
+fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
+    let Some(model) = &arm.model else { return Ok(false) };
+    let tools = context.scaffold(&arm.scaffold)?.needs_tools();
+    Ok(context.gateway.halted(model, tools).is_some())
 }
 
 async fn attempt(
@@ -138,17 +217,16 @@ async fn attempt(
     arm: &Arm,
     dir: &TrialDir,
     number: u32,
+    rejected: bool,
 ) -> Result<Outcome, Fault> {
     let backend = context.backend(arm.sandbox.kind)?;
     let task = &planned.task;
-    let (environment, built) =
-        context.environments.get(backend.as_ref(), task, &planned.base_dir).await?;
-    if let Some(seconds) = built {
-        context.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
-    }
+    let (name, named) = (id.to_string(), task.id.to_string());
+    let place = Place { back_end: arm.sandbox.kind, task: &named, trial: &name };
+    let environment = context.environment(planned, &place).await?;
     let leak_check =
-        context.leak_checks.get(backend.as_ref(), &environment, task, &arm.sandbox).await?;
-    Try { context, id, task, arm, dir, number, environment: &environment, leak_check: &leak_check }
+        context.leak_checks.get(backend.as_ref(), &environment, task, &arm.sandbox, &context.faults).await?;
+    Try { context, id, task, arm, dir, number, environment: &environment, leak_check: &leak_check, rejected }
         .run()
         .await
 }
@@ -192,7 +270,9 @@ async fn grade_with_tries(
     planned: &PlannedTask,
     arm: &Arm,
     dir: &TrialDir,
+    place: &Place<'_>,
 ) -> Result<Option<Verdict>, Fault> {
+    let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let patch = match recorded_patch(context, id, dir) {
         Ok(patch) => patch,
         Err(fault) => return Ok(without_verdict(context, id, arm, fault)),
@@ -200,9 +280,9 @@ async fn grade_with_tries(
     let mut done = 0;
     loop {
         done += 1;
-        let graded = graded(context, id, planned, arm, dir, &patch).await;
-        match graded {
+        let fault = match graded(context, id, planned, arm, dir, &patch).await {
             Ok(verdict) => {
+                context.halts.well(place, ScopeKind::Run);
                 context.tell(Progress::Graded {
                     trial: id.clone(),
                     arm: arm.name.clone(),
@@ -211,8 +291,22 @@ async fn grade_with_tries(
                 return Ok(Some(verdict));
             }
             Err(fault) if context.cancel.is_told() => return Err(fault),
-            Err(fault) if context.retry.again(&fault, done) => {}
-            Err(fault) => return Ok(without_verdict(context, id, arm, fault)),
+            Err(fault) => fault,
+        };
+        if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
+            context.environments.forget(backend.as_ref(), &planned.task).await;
+        }
+        let fault = context.look_behind(backend.as_ref(), place, fault).await;
+        let again = context.faults.again(&fault, done);
+        if !again {
+            context.met(place, &fault);
+        }
+        if !again || context.halts.of(place, true).is_some() {
+            return Ok(without_verdict(context, id, arm, fault));
+        }
+        context.pause(context.faults.wait(done)).await;
+        if context.cancel.is_told() {
+            return Err(Cancel::fault());
         }
     }
 }

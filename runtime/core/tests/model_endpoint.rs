@@ -11,7 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use fake_llm::{FakeLlm, Script};
-use proctor_core::{Environments, LeakChecks, PlannedTask, RetryPolicy, RunContext, run_trial};
+use proctor_core::{
+    Environments, FaultPolicy, Halts, LeakChecks, PlannedTask, RunContext, run_trial,
+};
 use proctor_egress::Egress;
 use proctor_gateway::{Gateway, PriceTable};
 use proctor_record::{RunDir, read_journal};
@@ -134,7 +136,8 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         verdicts: None,
         unreliable: BTreeMap::new(),
         flaky: proctor_types::FlakePolicy::default(),
-        retry: RetryPolicy::default(),
+        faults: FaultPolicy::shipped().unwrap(),
+        halts: Halts::default(),
         cancel: proctor_core::Cancel::default(),
         replay: BTreeMap::new(),
         progress,

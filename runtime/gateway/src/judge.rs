@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proctor_types::{Fault, Layer};
+use proctor_types::{Cause, Fault, Layer};
 use serde_json::Value;
 
 use crate::{
@@ -155,5 +155,5 @@ fn speaks_of_tools(status: u16, body: &str) -> bool {
 
 fn unusable(endpoint: &Endpoint, told: String, status: u16) -> Judgement {
     let fault = Fault::new(Layer::Model, format!("{}: {told}", endpoint.base()));
-    Judgement::Unusable(fault.hint(endpoint.hint(status)).lasting())
+    Judgement::Unusable(fault.hint(endpoint.hint(status)).cause(Cause::Refused))
 }

@@ -1,6 +1,6 @@
 //! What an endpoint's trouble means for more than the request that met it.
 
-use proctor_types::{BudgetKind, Fault, Layer};
+use proctor_types::{BudgetKind, Cause, Fault, Layer};
 use tokio::time::Instant;
 
 use crate::{
@@ -66,7 +66,7 @@ impl TrialGateway {
         };
         let mut fault = Fault::new(Layer::Model, what).hint(hint);
         if halts.is_out(model, since) {
-            fault = fault.lasting();
+            fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
             match trouble.kind {
                 TroubleKind::Unreachable | TroubleKind::Foreign if never => {
                     halts.halt_endpoint(model, &fault);
@@ -106,7 +106,7 @@ impl TrialGateway {
         if subject != Subject::Conversation
             && halts.turned_away(&asker, &said(&body), policy.alike_trials)
         {
-            let fault = self.rejection(status, &body, asker.answers).lasting();
+            let fault = self.rejection(status, &body, asker.answers).cause(Cause::Refused);
             halts.halt_model(asker.model, &fault);
             return fault.into();
         }
@@ -124,10 +124,16 @@ impl TrialGateway {
         };
         // Nothing was ever answered: the request is wrong as the arm is configured.
         if asker.answers == 0 {
-            return Some(self.rejection(status, body, 0).lasting());
+            return Some(self.rejection(status, body, 0).cause(Cause::Refused));
         }
         let own = subject == Subject::Conversation || self.line().halts.came_further(&asker);
         (!own).then(|| self.rejection(status, body, asker.answers))
+    }
+
+    /// Whether the words of a rejection speak of the conversation: its length, its content.
+    pub fn is_of_the_conversation(&self, status: u16, body: &str) -> bool {
+        Subjects::shipped()
+            .is_ok_and(|subjects| subjects.of(status, body, true, false) == Subject::Conversation)
     }
 
     fn rejection(&self, status: u16, body: &str, answers: u64) -> Fault {
@@ -152,6 +158,6 @@ impl TrialGateway {
         let said = self.line().endpoint.redact_text(&quoted(&said(body)));
         let what = format!("{base}: the model `{name}` takes no tools: status {status}: {said}");
         let hint = "set `scaffold = \"bash\"` for the arm: it needs no function calling";
-        Fault::new(Layer::Model, what).hint(hint).lasting()
+        Fault::new(Layer::Model, what).hint(hint).cause(Cause::Refused)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proctor_sandbox_api::SandboxHandle;
 use proctor_setup::Hidden;
-use proctor_types::{Fault, Layer, Task, TestStatus};
+use proctor_types::{Cause, Fault, Layer, Task, TestStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::{TestPlan, TestRun, official::OfficialPolicy, paths::file_of, run_tests};
@@ -72,6 +72,7 @@ pub async fn freeze(
     let last = String::from_utf8_lossy(&run.log);
     let last = last.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
     Err(Fault::new(Layer::Grade, format!("{}: {what}; it printed last: {last}", task.id))
+        .cause(Cause::Invalid)
         .hint("the environment lacks something: run `proctor tasks validate`"))
 }
 

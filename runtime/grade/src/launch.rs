@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
-use proctor_types::{Fault, Layer};
+use proctor_types::{Cause, Fault, Layer};
 
 /// How pytest is started: `interpreter... [-m pytest] arguments...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +98,7 @@ async fn shebang(
 
 fn refused(command: &[String], why: &str) -> Fault {
     Fault::new(Layer::Grade, format!("the test command {command:?} cannot be graded: {why}"))
+        .cause(Cause::Invalid)
         .hint("give `test_command` as [\"python\", \"-m\", \"pytest\", ...]")
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use proctor_sandbox_api::{Command, SandboxHandle, ending_of, wire::RawPath};
-use proctor_types::{Fault, Layer};
+use proctor_types::{Cause, Fault, Layer};
 use serde::Deserialize;
 
 use crate::{hidden::LentModules, launch::Launch, policy::Policy, session::ascii};
@@ -50,6 +50,7 @@ impl Probe {
             .map_err(|error| fault(launch, format!("its description cannot be read: {error}")))?;
         if probe.pytest.is_none() {
             return Err(fault(launch, "it cannot import pytest".into())
+                .cause(Cause::Missing)
                 .hint("install pytest in the task's set-up lines"));
         }
         Ok(probe)
@@ -82,10 +83,13 @@ pub(crate) async fn isolated(
     if !done.success() {
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing on standard error");
-        return Err(fault(
-            launch,
-            format!("it does not run ({}): {last}", ending_of(&done.exited)),
-        ));
+        // As a shell says that there is no such program, or none that can be run.
+        let cause = match done.exited.code {
+            Some(126 | 127) => Cause::Missing,
+            _ => Cause::Other,
+        };
+        let what = format!("it does not run ({}): {last}", ending_of(&done.exited));
+        return Err(fault(launch, what).cause(cause));
     }
     Ok(done.stdout.head)
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{Fault, Layer, RUN_SCHEMA};
+use proctor_types::{Cause, Fault, Layer, RUN_SCHEMA};
 
 /// The hint for what the record holds nowhere else.
 pub(crate) const FROM_A_COPY: &str = "restore it from a copy of the run directory";
@@ -55,9 +55,11 @@ impl RecordError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::Corrupt { path, why, hint } => {
-                Fault::new(Layer::Record, format!("{}: {why}", path.display())).hint(*hint)
+                Fault::new(Layer::Record, format!("{}: {why}", path.display()))
+                    .cause(Cause::Invalid)
+                    .hint(*hint)
             }
-            other => Fault::new(Layer::Record, other.to_string()),
+            other => Fault::new(Layer::Record, other.to_string()).cause(Cause::of(other)),
         }
     }
 }

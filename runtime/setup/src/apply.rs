@@ -7,7 +7,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, RawPath, RefusalKind},
 };
-use proctor_types::{Fault, Layer, Task};
+use proctor_types::{Cause, Fault, Layer, Task};
 
 /// Files larger than this are not patched, in bytes.
 const FILE_LIMIT: u64 = 64 << 20;
@@ -85,6 +85,7 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
     applied.map(drop).map_err(|error| match error {
         ApplyError::Patch(error) => {
             Fault::new(Layer::Setup, format!("the mask does not apply: {error}"))
+                .cause(Cause::Invalid)
                 .context(&task.id)
                 .hint("the mask must fit the source exactly; run `proctor tasks validate`")
         }

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use proctor_sandbox_api::{Base, LayerSpec, wire::RawPath};
-use proctor_types::{Fault, Layer, Task};
+use proctor_types::{Cause, Fault, Layer, Task};
 
 use crate::Sources;
 
@@ -48,7 +48,7 @@ pub async fn layer_spec(
 /// # Errors
 /// A fault of the environment layer where an archive or a folder is not there.
 pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
-    let fault = |what: String| Fault::new(Layer::Environment, what).context(&task.id);
+    let fault = |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
     match (&task.environment.image, &task.environment.base) {
         (Some(image), None) => {
             // What looks like a path and is none would be asked of a registry, far from the typo.

@@ -22,6 +22,106 @@ pub enum Layer {
     Grade,
 }
 
+/// Why it failed, in one stable word. With the layer it is the key of `configs/faults.toml`, which says
+/// whether another try may help and what else of a plan would only meet the same fault.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The run was interrupted: nothing failed.
+    Cancelled,
+    /// What was there a moment ago is not any more: a sandbox died, a layer or an image was removed.
+    Gone,
+    /// The whole back end does not answer.
+    BackEndGone,
+    /// What is named is not there: an image, a folder, an interpreter.
+    Missing,
+    /// It is there and cannot be used: a mask that does not fit, a base of another back end.
+    Invalid,
+    /// Asked properly, it says no, and would say so again.
+    Refused,
+    /// An endpoint turned one request away in the middle of a trial, in words that do not say why.
+    Rejected,
+    /// A registry or an endpoint cannot be reached.
+    Unreachable,
+    /// An endpoint that has not answered once in this run was given up.
+    Silent,
+    /// An endpoint that has answered in this run was given up.
+    Outage,
+    /// A set-up line of an environment failed.
+    SetupLine,
+    /// Copies of the hidden solution or tests are readable.
+    Leak,
+    /// A disk, a quota, or its inodes are used up.
+    NoSpace,
+    /// It must be written and is read-only.
+    ReadOnly,
+    /// None of these is known.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+impl Cause {
+    /// The cause that an error of the operating system stands for.
+    pub fn of_io(error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::NoSpace,
+            ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Self::ReadOnly,
+            ErrorKind::NotFound => Self::Missing,
+            _ => Self::Other,
+        }
+    }
+
+    /// The same of an error that may have been caused by one of the operating system.
+    pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(error) = error.downcast_ref::<std::io::Error>()
+                && Self::of_io(error) != Self::Other
+            {
+                return Self::of_io(error);
+            }
+            next = error.source();
+        }
+        Self::Other
+    }
+
+    /// The same of what a program printed last.
+    pub fn of_text(text: &str) -> Self {
+        // As the C library says ENOSPC and EDQUOT.
+        if text.contains("No space left on device") || text.contains("Disk quota exceeded") {
+            Self::NoSpace
+        } else {
+            Self::Other
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Other => "other",
+            Self::Cancelled => "cancelled",
+            Self::Gone => "gone",
+            Self::BackEndGone => "back_end_gone",
+            Self::Missing => "missing",
+            Self::Invalid => "invalid",
+            Self::Refused => "refused",
+            Self::Rejected => "rejected",
+            Self::Unreachable => "unreachable",
+            Self::Silent => "silent",
+            Self::Outage => "outage",
+            Self::SetupLine => "setup_line",
+            Self::Leak => "leak",
+            Self::NoSpace => "no_space",
+            Self::ReadOnly => "read_only",
+        })
+    }
+}
+
 /// A fault for the operator. It is never shown to the model and never scored as a failure of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
@@ -31,14 +131,13 @@ pub struct Fault {
     /// What the operator can do about it, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Another try would only repeat it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub lasting: bool,
+    #[serde(default)]
+    pub cause: Cause,
 }
 
 impl Fault {
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
-        Self { layer, what: what.into(), hint: None, lasting: false }
+        Self { layer, what: what.into(), hint: None, cause: Cause::Other }
     }
 
     #[must_use]
@@ -48,9 +147,23 @@ impl Fault {
     }
 
     #[must_use]
-    pub fn lasting(mut self) -> Self {
-        self.lasting = true;
+    pub fn cause(mut self, cause: Cause) -> Self {
+        self.cause = cause;
         self
+    }
+
+    /// Another try would only repeat it, for no reason that has a word of its own.
+    #[must_use]
+    pub fn lasting(self) -> Self {
+        match self.cause {
+            Cause::Other => self.cause(Cause::Refused),
+            _ => self,
+        }
+    }
+
+    /// Whether nothing failed: the run was interrupted.
+    pub fn is_cancelled(&self) -> bool {
+        self.cause == Cause::Cancelled
     }
 
     /// Puts the place in front: `context: what`.
@@ -85,3 +198,27 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_written_as_it_is_shown_and_one_of_a_later_version_is_read() {
+        for cause in [Cause::Other, Cause::BackEndGone, Cause::NoSpace, Cause::SetupLine] {
+            assert_eq!(serde_json::to_value(cause).unwrap(), cause.to_string());
+        }
+        let read = |text: &str| serde_json::from_str::<Fault>(text).unwrap().cause;
+        assert_eq!(read(r#"{"layer": "model", "what": "w", "lasting": true}"#), Cause::Other);
+        assert_eq!(read(r#"{"layer": "model", "what": "w", "cause": "new"}"#), Cause::Other);
+        assert_eq!(read(r#"{"layer": "model", "what": "w", "cause": "gone"}"#), Cause::Gone);
+    }
+
+    #[test]
+    fn an_error_of_the_system_is_found_below_what_wraps_it() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert_eq!(Cause::of(&full), Cause::NoSpace);
+        assert_eq!(Cause::of(&fmt::Error), Cause::Other);
+        assert_eq!(Cause::of_text("pip: [Errno 28] No space left on device"), Cause::NoSpace);
+    }
+}

@@ -120,6 +120,14 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
+    /// Whether it can open sandboxes at all: asked after one that could not be opened, or that died.
+    ///
+    /// # Errors
+    /// It is gone: `Cause::BackEndGone` where it may come back by itself, another cause where not.
+    async fn check(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Removes what earlier, dead runtimes left; returns the names of what was removed. Never
     /// touches what belongs to a living one.
     async fn sweep(&self) -> Result<Vec<String>, Fault>;

@@ -15,6 +15,7 @@ mod handle;
 pub mod host_base;
 mod kept;
 mod machine;
+mod runtime_lock;
 pub mod setup_lines;
 
 pub use agent::{AGENT, agent_digest};
@@ -25,3 +26,4 @@ pub use handle::{Incoming, SandboxError, SandboxHandle, SandboxStream};
 pub use kept::Kept;
 pub use machine::Machine;
 pub use proctor_wire as wire;
+pub use runtime_lock::{DeadRuntime, Life, LockIdentity, RuntimeLock, dead_runtimes, life_of};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use proctor_types::{Fault, Layer};
+use proctor_types::{Cause, Fault, Layer};
 
 use crate::{Command, Completed, LayerSpec, SandboxHandle, host_base};
 
@@ -49,7 +49,10 @@ fn failed(number: usize, line: &str, done: &Completed) -> Fault {
     let skipped = output.chars().count().saturating_sub(QUOTED);
     let tail: String = output.chars().skip(skipped).collect();
     let what = format!("set-up line {number} (`{line}`) {how}:\n{}", tail.trim_end());
-    let fault = Fault::new(Layer::Environment, what);
+    let fault = Fault::new(Layer::Environment, what).cause(match Cause::of_text(&tail) {
+        Cause::Other => Cause::SetupLine,
+        known => known,
+    });
     match tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip")
     {
         true => fault.hint("install python3-venv in the image, or on the host of a host base"),

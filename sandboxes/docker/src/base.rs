@@ -16,7 +16,7 @@ use bollard::{
 };
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use proctor_sandbox_api::{Base, host_base};
-use proctor_types::{Fault, Layer, sha256_hex};
+use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use tokio::task::spawn_blocking;
 
 use crate::{
@@ -77,7 +77,14 @@ async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
     let options = CreateImageOptionsBuilder::new().from_image(&full).build();
     let pulled = drain(engine.slow.create_image(Some(options), None, None)).await;
     pulled.map_err(|error| {
-        fault::environment(&format!("image {name} is not here and cannot be pulled"), &error)
+        let fault = fault::environment(&format!("image {name} is not here and cannot be pulled"), &error);
+        let cause = match fault.cause {
+            Cause::Other if fault::is_no_such_image(&error) => Cause::Missing,
+            Cause::Other => Cause::Unreachable,
+            known => known,
+        };
+        fault
+            .cause(cause)
             .hint("load it into the engine, or name an archive of it")
     })?;
     by_name(engine, name).await?.ok_or_else(|| {
@@ -112,7 +119,9 @@ fn registered(name: &str, digests: &[String]) -> Option<String> {
 async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     if !engine.local {
         let what = "a host base needs an engine on this machine, and DOCKER_HOST names another";
-        return Err(Fault::new(Layer::Environment, what).hint("use an image, or unset DOCKER_HOST"));
+        return Err(Fault::new(Layer::Environment, what)
+            .cause(Cause::Invalid)
+            .hint("use an image, or unset DOCKER_HOST"));
     }
     host_base::host_python()?;
     let skeleton = spawn_blocking(tarball::skeleton).await;
@@ -213,7 +222,10 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Fault> {
     let done = spawn_blocking(work).await.map_err(io::Error::other).and_then(|done| done);
-    done.map_err(|error| Fault::new(Layer::Environment, format!("{}: {error}", path.display())))
+    done.map_err(|error| {
+        Fault::new(Layer::Environment, format!("{}: {error}", path.display()))
+            .cause(Cause::of_io(&error))
+    })
 }
 
 /// Names a folder by what a walk sees. Contents are not read: a root file system is gigabytes, and

@@ -16,7 +16,7 @@ use bollard::{
     },
 };
 use proctor_sandbox_api::{Enforcement, SandboxHandle, SandboxRequest, absent::Cut, host_base};
-use proctor_types::{Fault, Layer, SandboxSpec};
+use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
 use crate::{
     docker::Engine,
@@ -77,7 +77,12 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
         }
         other => other,
     };
-    let (guard, warnings) = guard.map_err(|error| fault::sandbox("create a container", &error))?;
+    let (guard, warnings) = guard.map_err(|error| match fault::is_missing(&error) {
+        true => fault::environment("create a container", &error)
+            .cause(Cause::Gone)
+            .hint("the image was removed while the run went on: the next try builds it again"),
+        false => fault::sandbox("create a container", &error),
+    })?;
     if !engine.has_quota() {
         let why = "disk: the engine's storage driver has no quota";
         enforcement.not_enforced.push(why.to_owned());
@@ -93,7 +98,8 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     let (handle, notes) = match leaks.await {
         Ok(both) => both,
         Err(fault) => {
-            guard.remove(engine).await?;
+            // Why it did not start is what helps; the guard has removal tried again.
+            let _ = guard.remove().await;
             return Err(fault);
         }
     };
@@ -216,7 +222,7 @@ async fn create(
         user: Some("0:0".to_owned()),
         working_dir: Some("/".to_owned()),
         hostname: (!host_network).then(|| "sandbox".to_owned()),
-        labels: Some(owner::labels(purpose)),
+        labels: Some(owner::labels(&engine.lock, purpose)),
         attach_stdin: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
@@ -231,7 +237,7 @@ async fn create(
         host_config: Some(host_config),
         ..ContainerCreateBody::default()
     };
-    let name = owner::container_name();
+    let name = owner::container_name(&engine.lock);
     let options = CreateContainerOptionsBuilder::new().name(&name).build();
     let created = engine.client.create_container(Some(options), body).await?;
     Ok((Guard::new(engine, created.id), created.warnings))

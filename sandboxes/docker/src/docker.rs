@@ -1,12 +1,12 @@
 //! The engine, and the contract of a back end.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -14,11 +14,12 @@ use std::{
 use async_trait::async_trait;
 use bollard::{models::ContainerSummary, query_parameters::ListContainersOptionsBuilder};
 use proctor_sandbox_api::{
-    AGENT, Backend, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest,
+    AGENT, Backend, Kept, LayerSpec, Machine, Prepared, RuntimeLock, Sandbox, SandboxRequest,
     absent::{self, Cut},
+    dead_runtimes,
     wire::{Absent, Defence},
 };
-use proctor_types::{Fault, Layer};
+use proctor_types::{Cause, Fault, Layer};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -28,9 +29,13 @@ use crate::{create, fault, kept, layer, owner, sandbox};
 /// of two minutes cuts large ones.
 const SLOW: Duration = Duration::from_secs(3600);
 
+/// How long an engine that is well may take to say so.
+const ANSWER: Duration = Duration::from_secs(10);
+
 /// A Docker engine, local or remote. Cheap to share; every sandbox is one container of it.
 pub struct Docker {
     pub(crate) engine: Arc<Engine>,
+    folder: PathBuf,
     /// One build at a time per environment.
     building: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -55,6 +60,19 @@ pub(crate) struct Engine {
     pub alive: owner::Alive,
     /// Where white-outs are kept; a folder that ends with this process until one is given.
     pub store: Store,
+    /// Held as long as anything of this runtime may have a container.
+    pub lock: RuntimeLock,
+    /// Containers that were made and are not yet removed.
+    pub containers: AtomicUsize,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // A container that is left would have nobody any more whose death can be proven.
+        if self.containers.load(Ordering::Acquire) == 0 {
+            self.lock.forget();
+        }
+    }
 }
 
 /// A folder of this machine.
@@ -79,12 +97,24 @@ impl Store {
 }
 
 impl Docker {
-    /// Connects to the engine that `DOCKER_HOST` names, or the local one.
+    /// As [`Docker::connect_in`], with this runtime's lock file in the folder for temporary files.
+    ///
+    /// # Errors
+    /// As [`Docker::connect_in`].
+    pub async fn connect() -> Result<Self, Fault> {
+        let uid = rustix::process::geteuid().as_raw();
+        let folder = std::env::temp_dir().join(format!("proctor-docker-{uid}"));
+        Self::connect_in(&folder).await
+    }
+
+    /// Connects to the engine that `DOCKER_HOST` names, or the local one. The folder, which is made
+    /// where it is missing, keeps this runtime's lock: by it later runtimes tell whether this one
+    /// lives.
     ///
     /// # Errors
     /// A sandbox fault with its hint where no engine answers, or where the engine is of another
     /// architecture than the carried agent.
-    pub async fn connect() -> Result<Self, Fault> {
+    pub async fn connect_in(folder: &Path) -> Result<Self, Fault> {
         let host = std::env::var("DOCKER_HOST").ok();
         let absent = |error: bollard::errors::Error| {
             let at = host.as_deref().unwrap_or("the local socket");
@@ -132,9 +162,10 @@ impl Docker {
         if local {
             machine = machine.smaller(Machine::here());
         }
-        let without = Vec::new();
-        let alive = owner::Alive::show();
-        let store = Store::Temporary(OnceLock::new());
+        let lock = RuntimeLock::take(&runtimes(folder)).map_err(|error| {
+            let what = format!("use the cache folder {}: {error}", folder.display());
+            Fault::new(Layer::Sandbox, what).hint("choose a writable folder")
+        })?;
         let engine = Engine {
             client,
             slow,
@@ -143,12 +174,13 @@ impl Docker {
             quota,
             selinux,
             machine,
-            without,
-            alive,
-            store,
+            without: Vec::new(),
+            store: Store::Temporary(OnceLock::new()),
+            lock,
+            containers: AtomicUsize::new(0),
+            alive: owner::Alive::show(),
         };
-        let engine = Arc::new(engine);
-        Ok(Self { engine, building: Mutex::default() })
+        Ok(Self { engine: Arc::new(engine), folder: folder.to_owned(), building: Mutex::default() })
     }
 
     /// The same engine, with sandboxes that lack these defences. For tests, to show that an attack
@@ -224,7 +256,21 @@ impl Backend for Docker {
 
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
         let opened = create::handle(&self.engine, spec).await?;
-        Ok(Box::new(sandbox::DockerSandbox::new(Arc::clone(&self.engine), opened)))
+        Ok(Box::new(sandbox::DockerSandbox::new(opened)))
+    }
+
+    async fn check(&self) -> Result<(), Fault> {
+        let gone = |why: &str| {
+            let what = format!("the Docker engine does not answer: {why}");
+            Fault::new(Layer::Sandbox, what)
+                .cause(Cause::BackEndGone)
+                .hint("start the engine, then `proctor resume` the run")
+        };
+        match tokio::time::timeout(ANSWER, self.engine.client.ping()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(gone(&fault::words(&error))),
+            Err(_) => Err(gone(&format!("it was silent for {} s", ANSWER.as_secs()))),
+        }
     }
 
     async fn kept(&self) -> Result<Vec<Kept>, Fault> {
@@ -253,17 +299,35 @@ impl Backend for Docker {
     }
 
     async fn sweep(&self) -> Result<Vec<String>, Fault> {
-        let mut removed = Vec::new();
+        let (mut removed, mut left) = (Vec::new(), HashSet::new());
         for container in self.engine.containers().await? {
             let Some(id) = container.id else { continue };
-            if !owner::is_orphan(&container.labels.unwrap_or_default()) {
+            let labels = container.labels.unwrap_or_default();
+            if !owner::is_orphan(&labels) {
+                left.extend(owner::runtime(&labels));
                 continue;
             }
             let name = container.names.and_then(|names| names.into_iter().next());
-            sandbox::remove(&self.engine.client, &id).await?;
-            let name = name.unwrap_or(id);
-            removed.push(format!("container {}", name.trim_start_matches('/')));
+            let name = name.as_deref().unwrap_or(&id).trim_start_matches('/').to_owned();
+            match sandbox::remove(&self.engine.client, &id).await {
+                Ok(()) => removed.push(format!("container {name}")),
+                // It is no fault of a run that only came upon it, and the next sweep finds it again.
+                Err(fault) => {
+                    tracing::warn!(%fault, name, "a dead run's container stays");
+                    left.extend(owner::runtime(&labels));
+                }
+            }
+        }
+        // Lock files of dead runtimes of which nothing is left. One that cannot be removed is harmless.
+        for dead in dead_runtimes(&runtimes(&self.folder)).into_iter().flatten() {
+            if !left.contains(&dead.name) {
+                let _ = dead.forget();
+            }
         }
         Ok(removed)
     }
+}
+
+fn runtimes(folder: &Path) -> PathBuf {
+    folder.join("runtimes")
 }

@@ -1,14 +1,31 @@
 //! The engine's errors as faults.
 
 use bollard::errors::Error;
-use proctor_types::{Fault, Layer};
+use proctor_types::{Cause, Fault, Layer};
 
 pub fn sandbox(doing: &str, error: &Error) -> Fault {
-    Fault::new(Layer::Sandbox, format!("{doing}: {}", words(error)))
+    Fault::new(Layer::Sandbox, format!("{doing}: {}", words(error))).cause(cause(error))
 }
 
 pub fn environment(doing: &str, error: &Error) -> Fault {
-    Fault::new(Layer::Environment, format!("{doing}: {}", words(error)))
+    Fault::new(Layer::Environment, format!("{doing}: {}", words(error))).cause(cause(error))
+}
+
+/// What the engine's answer, or its silence, stands for.
+fn cause(error: &Error) -> Cause {
+    match error {
+        Error::DockerResponseServerError { message, .. } => Cause::of_text(message),
+        // Everything else is about the connection: an engine that is well answers with a status.
+        Error::SocketNotFoundError(_) | Error::RequestTimeoutError => Cause::BackEndGone,
+        _ => Cause::Other,
+    }
+}
+
+/// Whether a registry said that there is no such image, rather than nothing.
+pub fn is_no_such_image(error: &Error) -> bool {
+    let words = words(error).to_lowercase();
+    let signs = ["not found", "manifest unknown", "does not exist", "access denied", "invalid reference"];
+    is_missing(error) || signs.iter().any(|sign| words.contains(sign))
 }
 
 pub fn is_missing(error: &Error) -> bool {

@@ -80,7 +80,10 @@ pub async fn prepare(
     let guard = create::for_setup(engine, &image, setup::wheels(engine, spec)).await?;
     let kept = build(engine, spec, plan, &guard).await;
     // Also where it failed, and before anyone learns of it: a background removal may come too late.
-    guard.remove(engine).await?;
+    // An environment that was kept is there whatever becomes of the container that it was built in.
+    if let Err(fault) = guard.remove().await {
+        tracing::warn!(%fault, "the container of a set-up is left to the next sweep");
+    }
     kept?;
     prepared.built = true;
     Ok(prepared)

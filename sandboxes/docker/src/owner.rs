@@ -7,15 +7,23 @@ use std::{
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixListener},
     },
+    path::Path,
     process,
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use proctor_sandbox_api::{Life, LockIdentity, RuntimeLock, life_of};
+
 /// Marks everything that Proctor made.
 pub const MARK: &str = "proctor";
 const HOST: &str = "proctor.host";
+/// For people and tests: `<pid>-<start time>-<random>`.
 const RUNTIME: &str = "proctor.runtime";
 const PURPOSE: &str = "proctor.purpose";
+/// The path of the runtime's lock file on its own machine.
+const LOCK: &str = "proctor.lock";
+/// Which file that is: `<boot> <device> <inode>`.
+const IDENTITY: &str = "proctor.lock.identity";
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
@@ -50,63 +58,56 @@ impl Alive {
     }
 }
 
-/// A name that no other container has: this host, this process, and a number.
-pub fn container_name() -> String {
-    let start = start_time(&process::id().to_string()).unwrap_or_default();
+/// A name that no other container has: this host, this runtime, and a number.
+pub fn container_name(lock: &RuntimeLock) -> String {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("proctor-{}-{}-{start}-{count}", &host()[..8], process::id())
+    format!("proctor-{}-{}-{count}", &host()[..8], lock.name())
 }
 
-/// The labels of a container that this process makes.
-pub fn labels(purpose: &str) -> HashMap<String, String> {
-    [(MARK, "1".to_owned()), (HOST, host()), (RUNTIME, runtime()), (PURPOSE, purpose.to_owned())]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+/// The labels of a container that this runtime makes.
+pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
+    [
+        (MARK, "1".to_owned()),
+        (HOST, host()),
+        (RUNTIME, lock.name().to_owned()),
+        (LOCK, lock.path().display().to_string()),
+        (IDENTITY, lock.identity().to_string()),
+        (PURPOSE, purpose.to_owned()),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value))
+    .collect()
 }
 
-/// Whether the process that made it is certainly dead. An engine may be shared by many hosts, and a
-/// process number means nothing outside its own namespace: what is not of this place is left.
+/// Whether the runtime that made it is certainly dead. An engine may be shared by many machines: a
+/// container whose runtime's lock is not on this one is left alone.
 pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
-    if labels.get(MARK).map(String::as_str) != Some("1") || labels.get(HOST) != Some(&host()) {
+    let label = |key: &str| labels.get(key).map(String::as_str);
+    if label(MARK) != Some("1") || label(HOST) != Some(&host()) {
         return false;
     }
-    let Some(runtime) = labels.get(RUNTIME) else { return false };
-    let mut parts = runtime.split('.');
-    let (Some(pid), Some(start), Some(boot)) = (parts.next(), parts.next(), parts.next()) else {
-        return false;
-    };
-    boot != boot_id() || start_time(pid).is_none_or(|own| own != start)
+    let (Some(path), Some(identity)) = (label(LOCK), label(IDENTITY)) else { return false };
+    let Ok(identity) = identity.parse::<LockIdentity>() else { return false };
+    match life_of(Path::new(path), Some(&identity)) {
+        Life::Dead(_) => true,
+        Life::Living => false,
+        Life::Unknown(why) => {
+            tracing::debug!(why, path, "a container is left alone");
+            false
+        }
+    }
 }
 
-/// This machine and this process namespace.
+/// The name of the runtime that made it.
+pub fn runtime(labels: &HashMap<String, String>) -> Option<String> {
+    labels.get(RUNTIME).cloned()
+}
+
+/// This machine.
 fn host() -> String {
     let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let text = format!("{machine} {name} {}", namespace.display());
-    proctor_types::sha256_hex(text.as_bytes())[..16].to_owned()
-}
-
-/// `<pid>.<start time in clock ticks>.<boot>`: a number that is used again has another start.
-fn runtime() -> String {
-    let pid = process::id().to_string();
-    let start = start_time(&pid).unwrap_or_default();
-    format!("{pid}.{start}.{}", boot_id())
-}
-
-fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
-}
-
-/// The 22nd field of the process's `stat`; `None` where it does not live.
-fn start_time(pid: &str) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    // A zombie makes nothing any more.
-    let state = fields.next()?;
-    (state != "Z").then(|| fields.nth(18).map(str::to_owned)).flatten()
+    proctor_types::sha256_hex(format!("{machine} {name}").as_bytes())[..16].to_owned()
 }
 
 #[cfg(test)]
@@ -114,29 +115,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_living_are_seen_and_the_dead_are_not() {
-        let (one, two) = (Alive::show(), Alive::show());
-        let own = process::id().to_string();
-        assert!(two.others().contains(&own));
-        drop(one);
-        assert!(!two.others().contains(&own));
-    }
-
-    #[test]
-    fn only_the_certainly_dead_are_orphans() {
-        let own = labels("test");
+    fn only_what_a_dropped_lock_proves_dead_is_an_orphan() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = RuntimeLock::take(folder.path()).unwrap();
+        let own = labels(&lock, "test");
         assert!(!is_orphan(&own));
-        let with = |key: &str, value: String| {
+        let copy = folder.path().join("copy");
+        fs::copy(lock.path(), &copy).unwrap();
+        let with = |key: &str, value: &str| {
             let mut labels = own.clone();
-            labels.insert(key.to_owned(), value);
+            labels.insert(key.to_owned(), value.to_owned());
             labels
         };
-        let boot = boot_id();
-        assert!(is_orphan(&with(RUNTIME, format!("{}.1.{boot}", process::id()))));
-        assert!(is_orphan(&with(RUNTIME, format!("4194999.1.{boot}"))));
-        assert!(is_orphan(&with(RUNTIME, format!("{}.1.another", process::id()))));
-        assert!(!is_orphan(&with(HOST, "elsewhere".to_owned())));
-        assert!(!is_orphan(&with(RUNTIME, "nonsense".to_owned())));
+        // What another machine of the same name says, or one whose cache was copied here.
+        let mut elsewhere: Vec<_> = own[IDENTITY].split(' ').collect();
+        elsewhere[0] = "another-boot";
+        let cases = [
+            with(IDENTITY, &elsewhere.join(" ")),
+            with(LOCK, copy.to_str().unwrap()),
+            with(LOCK, "/nowhere/lock"),
+            with(RUNTIME, "4194999-1-0"),
+            with(HOST, "elsewhere"),
+            with(IDENTITY, "nonsense"),
+        ];
+        for labels in &cases {
+            assert!(!is_orphan(labels), "alive: {labels:?}");
+        }
+        drop(lock);
+        assert!(is_orphan(&own));
+        for labels in cases.iter().skip(1).take(2).chain(&cases[4..]) {
+            assert!(!is_orphan(labels), "not proven: {labels:?}");
+        }
         assert!(!is_orphan(&HashMap::new()));
     }
 }

@@ -1,6 +1,9 @@
 //! One open sandbox, and the removal of its container whatever happens.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
@@ -14,16 +17,15 @@ use crate::{create::Opened, docker::Engine, fault};
 const GRACE: Duration = Duration::from_secs(2);
 
 pub struct DockerSandbox {
-    engine: Arc<Engine>,
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
     guard: Option<Guard>,
 }
 
 impl DockerSandbox {
-    pub fn new(engine: Arc<Engine>, opened: Opened) -> Self {
+    pub fn new(opened: Opened) -> Self {
         let Opened { handle, enforcement, guard } = opened;
-        Self { engine, handle, enforcement, guard: Some(guard) }
+        Self { handle, enforcement, guard: Some(guard) }
     }
 }
 
@@ -42,7 +44,7 @@ impl Sandbox for DockerSandbox {
         // A sandbox that is gone already cannot be asked, and need not.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
         self.handle.disconnect("it was closed");
-        guard.remove(&self.engine).await
+        guard.remove().await
     }
 }
 
@@ -54,13 +56,14 @@ impl Drop for DockerSandbox {
 
 /// A container that is removed when this is dropped, in the background.
 pub struct Guard {
-    client: Option<bollard::Docker>,
+    engine: Option<Arc<Engine>>,
     id: String,
 }
 
 impl Guard {
-    pub fn new(engine: &Engine, id: String) -> Self {
-        Self { client: Some(engine.client.clone()), id }
+    pub fn new(engine: &Arc<Engine>, id: String) -> Self {
+        engine.containers.fetch_add(1, Ordering::AcqRel);
+        Self { engine: Some(Arc::clone(engine)), id }
     }
 
     pub fn id(&self) -> &str {
@@ -68,20 +71,23 @@ impl Guard {
     }
 
     /// Removes it now. Where that fails it is tried once more in the background.
-    pub async fn remove(mut self, engine: &Engine) -> Result<(), Fault> {
+    pub async fn remove(mut self) -> Result<(), Fault> {
+        let Some(engine) = &self.engine else { return Ok(()) };
         remove(&engine.client, &self.id).await?;
-        self.client = None;
+        engine.containers.fetch_sub(1, Ordering::AcqRel);
+        self.engine = None;
         Ok(())
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let Some(client) = self.client.take() else { return };
+        let Some(engine) = self.engine.take() else { return };
         let id = std::mem::take(&mut self.id);
         let removing = async move {
-            if let Err(fault) = remove(&client, &id).await {
-                tracing::warn!(%fault, id, "a container is left to the next sweep");
+            match remove(&engine.client, &id).await {
+                Ok(()) => drop(engine.containers.fetch_sub(1, Ordering::AcqRel)),
+                Err(fault) => tracing::warn!(%fault, id, "a container is left to the next sweep"),
             }
         };
         if let Ok(runtime) = Handle::try_current() {

@@ -150,7 +150,7 @@ async fn docker_names_the_setup_line_that_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandbox_killed_from_outside_is_broken() {
-    let Some(docker) = engine("docker_room_killed_from_outside_is_broken").await else { return };
+    let Some(docker) = engine("docker_sandbox_killed_from_outside_is_broken").await else { return };
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
     let mut spec = handle(&prepared);
     spec.purpose = format!("killed from outside by {}", std::process::id());
@@ -177,7 +177,7 @@ const ENGINES_PATIENCE: Duration = Duration::from_secs(10);
 /// Neither a command that hears no signal nor a first process that cannot answer is waited for.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_closes_a_deaf_sandbox_without_waiting() {
-    let Some(docker) = engine("docker_closes_a_deaf_room_without_waiting").await else { return };
+    let Some(docker) = engine("docker_closes_a_deaf_sandbox_without_waiting").await else { return };
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
     for stopped in [false, true] {
         let mut spec = handle(&prepared);
@@ -221,7 +221,7 @@ async fn docker_pull_of_a_missing_image_is_a_named_fault() {
 
 /// Not a test: the runtime that the next one kills. It opens a sandbox and waits for its end.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "started by docker_room_of_a_killed_runtime_ends_and_is_swept"]
+#[ignore = "started by docker_sandbox_of_a_killed_runtime_ends_and_is_swept"]
 async fn docker_runtime_to_be_killed() {
     let docker = Docker::connect().await.unwrap();
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
@@ -232,9 +232,21 @@ async fn docker_runtime_to_be_killed() {
     let _ = sandbox.handle().run(Command::shell("setsid sleep 987654 & sleep 987654")).await;
 }
 
+/// The cache folder of a runtime, found by a label of its container.
+fn lock_folder(runtime: u32) -> std::path::PathBuf {
+    let filter = format!("label=proctor.purpose=kill test {runtime}");
+    let format = "{{.Label \"proctor.lock\"}}";
+    let listed = Process::new("docker")
+        .args(["ps", "--no-trunc", "--filter", &filter, "--format", format])
+        .output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    let lock = std::path::PathBuf::from(listed.trim());
+    lock.parent().unwrap().parent().unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
-    let name = "docker_room_of_a_killed_runtime_ends_and_is_swept";
+    let name = "docker_sandbox_of_a_killed_runtime_ends_and_is_swept";
     let Some(docker) = engine(name).await else { return };
     let mut runtime = Process::new(std::env::current_exe().unwrap())
         .args(["docker_runtime_to_be_killed", "--exact", "--ignored", "--nocapture"])
@@ -251,6 +263,13 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
     assert!(!containers("-q").is_empty(), "no sandbox");
     docker.sweep().await.unwrap();
     assert!(!containers("-q").is_empty(), "a living runtime was swept");
+    // Nor by one that started with a copy of its cache.
+    let copy = tempfile::tempdir().unwrap();
+    let cache = copy.path().join("cache");
+    let copied = Process::new("cp").arg("-a").arg(lock_folder(runtime.id())).arg(&cache).status();
+    assert!(copied.unwrap().success());
+    Docker::connect_in(&cache).await.unwrap().sweep().await.unwrap();
+    assert!(!containers("-q").is_empty(), "a living runtime was swept by a copy of its cache");
 
     runtime.kill().unwrap();
     runtime.wait().unwrap();
@@ -267,7 +286,7 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
 /// Three ways to bring a root file system that holds one file: no libc, no shell, no Python.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandboxs_need_nothing_in_their_base() {
-    let Some(docker) = engine("docker_rooms_need_nothing_in_their_base").await else { return };
+    let Some(docker) = engine("docker_sandboxs_need_nothing_in_their_base").await else { return };
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     fs::create_dir_all(root.join("etc")).unwrap();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_sandbox_api::{Base, absent::Cut, host_base, wire::RawPath};
-use proctor_types::{Fault, Layer, sha256_hex};
+use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use proctor_wire::Bind;
 use serde::{Deserialize, Serialize};
 
@@ -27,18 +27,18 @@ pub(crate) struct ResolvedBase {
 pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
         Base::Host => host(cache)
-            .map_err(|error| Fault::new(Layer::Environment, format!("the host base: {error}"))),
+            .map_err(|error| wrong(&error, format!("the host base: {error}"))),
         Base::Folder(folder) => {
             let digest = manifest_digest(folder).map_err(|error| {
                 let what = format!("the root file system {}: {error}", folder.display());
-                Fault::new(Layer::Environment, what)
+                wrong(&error, what)
             })?;
             Ok(ResolvedBase { digest, folder: folder.clone(), host: false })
         }
         Base::Archive(archive) => {
             let (digest, folder) = archive::unpack(cache, archive).map_err(|error| {
                 let what = format!("the archive {}: {error}", archive.display());
-                Fault::new(Layer::Environment, what)
+                wrong(&error, what)
             })?;
             Ok(ResolvedBase { digest, folder, host: false })
         }
@@ -46,8 +46,13 @@ pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
             Layer::Environment,
             format!("the native back end cannot pull the image {image}"),
         )
+        .cause(Cause::Invalid)
         .hint("save it to an archive (`docker save -o FILE IMAGE`), or use sandbox.kind=docker")),
     }
+}
+
+fn wrong(error: &io::Error, what: String) -> Fault {
+    Fault::new(Layer::Environment, what).cause(Cause::of_io(error))
 }
 
 fn host(cache: &Path) -> io::Result<ResolvedBase> {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use proctor_sandbox_api::{LayerSpec, wire::RawPath};
-use proctor_types::{Fault, Layer, sha256_hex};
+use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use crate::{base::ResolvedBase, tree};
@@ -44,11 +44,16 @@ pub(crate) fn folder(cache: &Path, digest: &str) -> PathBuf {
 
 pub(crate) fn read(folder: &Path) -> io::Result<Record> {
     let record: Record = serde_json::from_slice(&fs::read(folder.join("layer.json"))?)?;
-    if record.format == FORMAT {
-        Ok(record)
-    } else {
-        Err(io::Error::other(format!("a layer of format {}, not {FORMAT}", record.format)))
+    if record.format != FORMAT {
+        return Err(io::Error::other(format!("a layer of format {}, not {FORMAT}", record.format)));
     }
+    // What it stands on may be gone while the record is still there.
+    for part in [&folder.join("tree"), &record.base.folder] {
+        if !part.is_dir() {
+            return Err(io::Error::other(format!("{} is not there any more", part.display())));
+        }
+    }
+    Ok(record)
 }
 
 /// Locks the building of one layer against other processes and other tasks of this one. Blocking.
@@ -79,6 +84,7 @@ impl Building {
         let building = Self { folder };
         building.fill(base, spec).map_err(|error| {
             Fault::new(Layer::Environment, format!("begin the layer {digest}: {error}"))
+                .cause(Cause::of_io(&error))
         })?;
         Ok(building)
     }
@@ -154,6 +160,7 @@ impl Building {
         };
         finish().map_err(|error| {
             Fault::new(Layer::Environment, format!("finish the layer {}: {error}", place.display()))
+                .cause(Cause::of_io(&error))
         })
     }
 }

@@ -16,7 +16,7 @@ use proctor_sandbox_api::{
     setup_lines,
     wire::Absent,
 };
-use proctor_types::{Fault, Layer, SandboxSpec};
+use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 use proctor_wire::{Defence, SandboxLayout, Upper};
 use rustix::process::geteuid;
 use tokio::task::spawn_blocking;
@@ -96,6 +96,7 @@ impl Native {
 
 fn cache_fault(cache: &Path, error: &io::Error) -> Fault {
     Fault::new(Layer::Sandbox, format!("use the cache folder {}: {error}", cache.display()))
+        .cause(Cause::of_io(error))
         .hint("choose a writable folder")
 }
 
@@ -140,7 +141,8 @@ impl Backend for Native {
         let folder = PathBuf::from(&spec.environment.handle);
         let record = layer::read(&folder).map_err(|error| {
             Fault::new(Layer::Environment, format!("the layer {}: {error}", folder.display()))
-                .hint("prepare the environment again")
+                .cause(Cause::Gone)
+                .hint("it was removed while the run went on: the next try builds it again")
         })?;
         let lower = vec![folder.join("tree"), record.base.folder.clone()];
         let absent = spec.environment.absent.clone();
@@ -166,6 +168,17 @@ impl Backend for Native {
             })
         };
         blocking(removed).await.map(|()| true)
+    }
+
+    async fn check(&self) -> Result<(), Fault> {
+        let agent = &self.0.agent;
+        if agent.is_file() && self.0.cache.join("stage").is_dir() {
+            return Ok(());
+        }
+        let what = format!("{} was removed while the run went on", self.0.cache.display());
+        Err(Fault::new(Layer::Sandbox, what)
+            .cause(Cause::Missing)
+            .hint("`proctor resume` makes the cache folder again"))
     }
 
     async fn sweep(&self) -> Result<Vec<String>, Fault> {
@@ -208,6 +221,7 @@ impl Inner {
         if !spec.setup.is_empty() {
             let lent = setup::lent(&building.lent(), &spec.base).map_err(|error| {
                 Fault::new(Layer::Environment, format!("prepare the set-up: {error}"))
+                    .cause(Cause::of_io(&error))
             })?;
             let lower = vec![base.folder.clone()];
             let mut sandbox = self.open(base, lower, Kind::Build(&building, lent.clone())).await?;
@@ -216,6 +230,7 @@ impl Inner {
             ran.and(closed)?;
             setup::sweep_mount_points(&building.tree(), &lent).map_err(|error| {
                 Fault::new(Layer::Environment, format!("clean the layer: {error}"))
+                    .cause(Cause::of_io(&error))
             })?;
         }
         let (place, base) = (layer::folder(&self.cache, digest), base.clone());
@@ -306,18 +321,16 @@ impl Inner {
 }
 
 fn sweep(cache: &Path) -> io::Result<Vec<String>> {
-    // Those of runtimes with other caches too: nobody else may ever come by.
+    // Those of runtimes with other caches too: nobody else may ever come by. Which of them are dead is
+    // asked of the groups themselves. What a cache says of groups is not acted on: it may be a copy.
     let groups = cgroup::sweep();
     let mut out: Vec<String> = groups.iter().map(|group| group.display().to_string()).collect();
     for dead in registry::dead(cache)? {
-        for group in &dead.groups {
-            if group.exists() {
-                cgroup::remove(group)?;
-                out.push(group.display().to_string());
-            }
-        }
         out.extend(layer::sweep(cache, &dead.name)?);
-        dead.forget()?;
+        // An entry that is forgotten too early would leave its groups to nobody.
+        if dead.notes()?.iter().all(|group| !Path::new(group).exists()) {
+            dead.forget()?;
+        }
     }
     Ok(out)
 }

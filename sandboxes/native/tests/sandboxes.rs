@@ -298,7 +298,7 @@ impl Holder {
     /// `seconds`: an unlikely argument of the process in its sandbox, by which it is found.
     fn start(before: &[&str], cache: &Path, seconds: &'static str) -> Self {
         let mut child =
-            alone(before, "hold_a_room", cache).env("PROCTOR_TEST_SLEEP", seconds).spawn().unwrap();
+            alone(before, "hold_a_sandbox", cache).env("PROCTOR_TEST_SLEEP", seconds).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(output.any(|line| line.unwrap().contains("HOLDING")), "the holder failed");
         let entry = fs::read_dir(cache.join("runtimes")).unwrap().next().unwrap().unwrap().path();
@@ -387,6 +387,39 @@ async fn a_killed_runtime_is_swept_by_one_with_another_cache() {
     println!("swept {swept:?}");
     holder.assert_gone();
     assert!(holder.entry.exists(), "the other cache is the other runtime's");
+}
+
+/// Whoever starts with a copy of a live run's cache finds its entries and not its locks.
+#[tokio::test]
+async fn a_living_runtime_is_spared_by_one_with_a_copy_of_its_cache() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut holder = Holder::start(&[], cache.path(), "4246");
+    let name = holder.entry.file_name().unwrap().to_str().unwrap().to_owned();
+    // A layer that the live one is building.
+    let building = cache.path().join(format!("layers/.building-{name}-0123456789abcdef"));
+    fs::create_dir_all(building.join("tree")).unwrap();
+    let beside = tempfile::tempdir().unwrap();
+    for (kind, arguments) in [("copy", "-a"), ("dereferenced", "-rL"), ("linked", "-al")] {
+        let other = match kind {
+            // Hard links do not leave a file system.
+            "linked" => cache.path().join("linked"),
+            _ => beside.path().join(kind),
+        };
+        fs::create_dir(&other).unwrap();
+        for part in ["runtimes", "layers"] {
+            let from = cache.path().join(part);
+            let done = Process::new("cp").arg(arguments).arg(from).arg(&other).status();
+            assert!(done.unwrap().success(), "{kind}");
+        }
+        let native = Native::new(other).unwrap();
+        holder.assert_spared(&native.sweep().await.unwrap());
+        assert!(building.join("tree").exists(), "{kind}");
+    }
+    holder.kill();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    native.sweep().await.unwrap();
+    holder.assert_gone();
+    assert!(!holder.entry.exists() && !building.exists(), "a really dead one is swept");
 }
 
 /// In there it has another number, and a number of there is somebody else's here.

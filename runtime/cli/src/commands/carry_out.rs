@@ -30,6 +30,8 @@ use crate::{
 
 /// The exit status of a run that is done but in which some trials have no verdict.
 const INCOMPLETE: u8 = 3;
+/// Trials whose fault could not be recorded are named up to this many: all have the same one, mostly.
+const SHOWN: usize = 3;
 /// As a shell counts a program that an interrupt ended.
 pub const INTERRUPTED: u8 = 130;
 
@@ -98,12 +100,18 @@ pub async fn carry_out(
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
-    for end in &ends {
-        if let Err(fault) = &end.end {
-            eprintln!("{}", wrapped(&format!("{}: {fault}", end.trial)));
-        }
+    let unrecorded: Vec<_> =
+        ends.iter().filter_map(|end| Some((&end.trial, end.end.as_ref().err()?))).collect();
+    for (trial, fault) in unrecorded.iter().take(SHOWN) {
+        eprintln!("{}", wrapped(&format!("{trial}: {fault}")));
     }
-    let halted = halted(&context, &plan, &ends);
+    if let Some(more) = unrecorded.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        eprintln!("and {} that could not be recorded either", plural(more, "trial"));
+    }
+    let mut halted = halted(&context, &plan, &ends);
+    // One for whose sake nothing waits was told when its trial ended.
+    let held_back = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
+    halted.extend(held_back.map(|halt| not_started(&halt.fault, halt.waiting)));
     // The watcher ends when the run context, which holds the sender, is gone.
     drop(context);
     watcher.await?;
@@ -138,8 +146,12 @@ fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<String>
     let halts = context.gateway.halts();
     halts
         .iter()
-        .map(|fault| format!("halted: {fault}; {} not started", plural(stopped(fault), "trial")))
+        .map(|fault| not_started(fault, stopped(fault)))
         .collect()
+}
+
+fn not_started(fault: &Fault, trials: usize) -> String {
+    format!("halted: {fault}; {} not started", plural(trials, "trial"))
 }
 
 /// The rate limits of the run's configuration.

@@ -8,7 +8,7 @@ use std::{
 use crate::common::{Bench, KEY, Kept, ask, gateway, model};
 use fake_llm::{FakeLlm, Script};
 use proctor_gateway::{AskError, GatewayServer, RequestRules};
-use proctor_types::{Budget, Fault, Layer, ModelSpec};
+use proctor_types::{Budget, Cause, Fault, Layer, ModelSpec};
 
 fn faulty(faults: &str) -> String {
     format!("[default]\ncontent = 'At last.'\nfault = [{faults}]")
@@ -239,7 +239,7 @@ async fn a_key_that_is_refused_over_http_is_not_tried_again_either() {
         let answered = asked.send().await.expect("a response");
         assert_eq!(answered.status(), 403, "401 would look like a wrong token of the client's own");
         assert!(answered.text().await.expect("a body").contains("401"));
-        assert!(matches!(server.stopped().await, AskError::Fault(fault) if fault.lasting));
+        assert!(matches!(server.stopped().await, AskError::Fault(fault) if fault.cause == Cause::Refused));
     }
     assert_eq!(server.requests().len(), 1);
     let third = gateway.open(&spec, &Budget::default(), Arc::new(Kept::default())).expect("usable");

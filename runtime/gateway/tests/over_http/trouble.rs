@@ -15,7 +15,7 @@ use fake_llm::{FakeLlm, Script};
 use proctor_gateway::{
     AskError, ExchangeSink, Gateway, GatewayServer, RequestRules, TrialGateway, Waiting,
 };
-use proctor_types::{Ask, Budget, BudgetKind, Event, Fault, Layer, Message, ModelSpec, ToolSpec};
+use proctor_types::{Ask, Budget, BudgetKind, Cause, Event, Fault, Layer, Message, ModelSpec, ToolSpec};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -246,7 +246,7 @@ async fn a_page_in_the_place_of_an_answer_is_a_wrong_address() {
         let again = open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("the same");
         assert_eq!(again.to_string(), fault.to_string());
         assert_eq!(count.load(Ordering::Relaxed), 2);
-        assert!(gateway.halted(&model(&url), false).is_some() && fault.lasting);
+        assert!(gateway.halted(&model(&url), false).is_some() && fault.cause != Cause::Other);
     }
     // An endpoint that has answered is not a wrong address: it gets the retries of any other trouble.
     let (url, count) = bytes(&[ANSWER, PAGE, PAGE, PAGE, ANSWER]).await;
@@ -270,7 +270,7 @@ async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
     let (first, second) = (open(&gateway, &spec), open(&gateway, &spec));
     first.ask(&ask("hi")).await.expect("an answer");
     let fault_of_first = fault(first.ask(&ask("more")).await.expect_err("an outage"));
-    assert!(fault_of_first.lasting, "{fault_of_first}");
+    assert!(fault_of_first.cause != Cause::Other, "{fault_of_first}");
     let asked = answered.requests().len();
     second.ask(&ask("other")).await.expect_err("the same outage");
     assert_eq!(answered.requests().len(), asked, "nobody asks again in this run");
@@ -294,7 +294,7 @@ async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
             }
         }
     };
-    assert!(!fault_alone.lasting && gateway.halted(&spec, false).is_none(), "{fault_alone}");
+    assert!(fault_alone.cause == Cause::Other && gateway.halted(&spec, false).is_none(), "{fault_alone}");
 }
 
 #[tokio::test]
@@ -316,7 +316,7 @@ async fn a_rejection_that_every_trial_meets_halts_them() {
             }
             other => {
                 assert_eq!(number, 3);
-                assert!(fault(other).lasting);
+                assert!(fault(other).cause != Cause::Other);
             }
         }
     }
@@ -395,7 +395,7 @@ async fn a_model_without_tools_is_told_with_the_setting_that_helps() {
         let (gateway, spec) = (gateway(), model(&fake.base_url()));
         let refused = open(&gateway, &spec).ask(&with_tools("with")).await.expect_err("no tools");
         let fault = fault(refused);
-        assert!(fault.lasting && fault.what.contains(words), "{fault}");
+        assert!(fault.cause != Cause::Other && fault.what.contains(words), "{fault}");
         assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("scaffold = \"bash\"")));
         // Once for the run, and for requests with tools alone.
         open(&gateway, &spec).ask(&with_tools("with")).await.expect_err("halted");

@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     SandboxError, SandboxHandle, agent_digest, host_base,
     wire::{Absent, EntryKind, RawPath, ScanReply, ScanRequest},
 };
-use proctor_types::{Fault, Layer, Task, sha256_hex};
+use proctor_types::{Cause, Fault, Layer, Task, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -118,19 +118,19 @@ impl LayerFindings {
     /// # Errors
     /// The folder cannot be written.
     pub fn write(&self, folder: &Path, key: &str) -> Result<(), Fault> {
-        let fault = |error: &dyn std::fmt::Display| {
-            Fault::new(
-                Layer::Setup,
-                format!("keep the leak check in {}: {error}", folder.display()),
-            )
+        let write = || -> std::io::Result<()> {
+            let text = serde_json::to_vec(self)?;
+            fs::create_dir_all(folder)?;
+            // Whole or not at all: another run may read it now.
+            let file = tempfile::NamedTempFile::new_in(folder)?;
+            fs::write(file.path(), text)?;
+            file.persist(folder.join(key).with_extension("json"))?;
+            Ok(())
         };
-        let text = serde_json::to_vec(self).map_err(|error| fault(&error))?;
-        fs::create_dir_all(folder).map_err(|error| fault(&error))?;
-        // Whole or not at all: another run may read it now.
-        let file = tempfile::NamedTempFile::new_in(folder).map_err(|error| fault(&error))?;
-        fs::write(file.path(), text).map_err(|error| fault(&error))?;
-        file.persist(folder.join(key).with_extension("json")).map_err(|error| fault(&error))?;
-        Ok(())
+        write().map_err(|error| {
+            let what = format!("keep the leak check in {}: {error}", folder.display());
+            Fault::new(Layer::Setup, what).cause(Cause::of_io(&error))
+        })
     }
 
     /// Looks through a fresh sandbox of the environment in which nothing was prepared yet.

@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{RawPath, ScanRequest},
 };
-use proctor_types::{Fault, Layer, OnFinding, Task};
+use proctor_types::{Cause, Fault, Layer, OnFinding, Task};
 use serde::Serialize;
 
 use super::{
@@ -98,5 +98,5 @@ pub(crate) fn refusal(task: &Task, leaks: &[Leak], is_cut: bool, on_finding: OnF
              host or the image"
         }
     };
-    Fault::new(Layer::Setup, what).context(&task.id).hint(hint)
+    Fault::new(Layer::Setup, what).cause(Cause::Leak).context(&task.id).hint(hint)
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use proctor_sandbox_api::{SourceTree, wire::RawPath};
-use proctor_types::{Fault, Layer, Source, sha256_hex};
+use proctor_types::{Cause, Fault, Layer, Source, sha256_hex};
 
 use super::{digest, git, pypi, unpack};
 
@@ -36,7 +36,8 @@ impl Sources {
             Source::Path { path } => {
                 let folder = base_dir.join(path);
                 let folder = fs::canonicalize(&folder).map_err(|error| {
-                    fault(format!("source folder {}: {error}", folder.display()))
+                    io(&folder, &error)
+                        .context("source folder")
                         .hint("a relative path starts at the folder of the task's file")
                 })?;
                 let found = folder.clone();
@@ -46,7 +47,7 @@ impl Sources {
             Source::Archive { archive, sha256 } => {
                 let file = base_dir.join(archive);
                 let bytes = fs::read(&file).map_err(|error| {
-                    fault(format!("source archive {}: {error}", file.display()))
+                    io(&file, &error).context("source archive")
                 })?;
                 let found = sha256_hex(&bytes);
                 check(&file.display().to_string(), sha256.as_deref().unwrap_or(&found), &found)?;
@@ -143,6 +144,7 @@ fn check(what: &str, wanted: &str, found: &str) -> Result<(), Fault> {
         return Ok(());
     }
     Err(fault(format!("{what}: SHA-256 is {found}, expected {wanted}"))
+        .cause(Cause::Invalid)
         .hint("correct the task's sha256, or do not trust this file"))
 }
 
@@ -151,7 +153,7 @@ pub(super) fn fault(what: impl Into<String>) -> Fault {
 }
 
 pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
-    fault(format!("{}: {error}", path.display()))
+    fault(format!("{}: {error}", path.display())).cause(Cause::of_io(error))
 }
 
 /// Runs file work off the reactor.

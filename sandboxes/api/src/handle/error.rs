@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use proctor_types::{Fault, Layer};
+use proctor_types::{Cause, Fault, Layer};
 
 use crate::wire::{Refusal, RefusalKind};
 
@@ -17,7 +17,17 @@ pub enum SandboxError {
 impl SandboxError {
     /// As a fault of the sandbox, for callers to whom a refusal too is one.
     pub fn fault(&self, doing: impl fmt::Display) -> Fault {
-        Fault::new(Layer::Sandbox, format!("{doing}: {self}"))
+        Fault::new(Layer::Sandbox, format!("{doing}: {self}")).cause(self.cause())
+    }
+
+    fn cause(&self) -> Cause {
+        match self.refusal() {
+            None => Cause::Gone,
+            Some(RefusalKind::NoSpace) => Cause::NoSpace,
+            // What the kernel says of the moment.
+            Some(RefusalKind::Io | RefusalKind::Cancelled) => Cause::Other,
+            Some(_) => Cause::Refused,
+        }
     }
 
     pub fn is_broken(&self) -> bool {

@@ -1,0 +1,212 @@
+//! What a fault means for its trial and for the rest of the plan: `configs/faults.toml`.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proctor_types::{Cause, Fault, Layer};
+use serde::Deserialize;
+
+const SHIPPED: &str = include_str!("../../../configs/faults.toml");
+
+/// What each wait after a failed try is longer than the one before it.
+const FACTOR: f64 = 4.0;
+
+/// The table of faults.
+#[derive(Debug, Clone)]
+pub struct FaultPolicy {
+    tries: Tries,
+    back_end: BackEndPatience,
+    rows: BTreeMap<(Layer, Cause), Row>,
+}
+
+/// What halts together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ScopeKind {
+    Task,
+    Builds,
+    BackEnd,
+    Run,
+}
+
+/// One scope that a fault counts towards halting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Counts {
+    pub(crate) scope: ScopeKind,
+    /// Trials in a row; of `builds`, tasks.
+    pub(crate) after: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    tries: Tries,
+    back_end: BackEndPatience,
+    fault: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tries {
+    most: u32,
+    first_wait_seconds: f64,
+    longest_wait_seconds: f64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BackEndPatience {
+    patience_seconds: f64,
+    look_seconds: f64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    layer: Layer,
+    cause: Cause,
+    retry: bool,
+    #[serde(default)]
+    counts: Vec<Counts>,
+}
+
+impl FaultPolicy {
+    /// The table that Proctor ships.
+    ///
+    /// # Errors
+    /// It cannot be read: a fault that names the place.
+    pub fn shipped() -> Result<Self, Fault> {
+        Self::parse(SHIPPED)
+            .map_err(|what| Fault::new(Layer::Setup, what).context("configs/faults.toml"))
+    }
+
+    /// With other waits: a test does not wait for minutes.
+    #[must_use]
+    pub fn patience(mut self, tries: Duration, back_end: Duration) -> Self {
+        self.tries.first_wait_seconds = tries.as_secs_f64();
+        self.back_end.patience_seconds = back_end.as_secs_f64();
+        self
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let Table { tries, back_end, fault } =
+            toml::from_str(text).map_err(|error| error.to_string())?;
+        let times = [
+            ("tries.first_wait_seconds", tries.first_wait_seconds),
+            ("tries.longest_wait_seconds", tries.longest_wait_seconds),
+            ("back_end.patience_seconds", back_end.patience_seconds),
+            ("back_end.look_seconds", back_end.look_seconds),
+        ];
+        for (key, seconds) in times {
+            if Duration::try_from_secs_f64(seconds).is_err() {
+                return Err(format!("{key}: not a time in seconds"));
+            }
+        }
+        let mut rows = BTreeMap::new();
+        for row in fault {
+            let (layer, cause) = (row.layer, row.cause);
+            if row.counts.iter().any(|counts| counts.after == 0) {
+                return Err(format!("{layer}, {cause}: `after` is at least 1"));
+            }
+            if rows.insert((layer, cause), row).is_some() {
+                return Err(format!("{layer}, {cause}: two rows"));
+            }
+        }
+        for layer in [
+            Layer::Environment,
+            Layer::Sandbox,
+            Layer::Setup,
+            Layer::Model,
+            Layer::Record,
+            Layer::Grade,
+        ] {
+            if !rows.contains_key(&(layer, Cause::Other)) {
+                return Err(format!("{layer}: no row for the cause `other`"));
+            }
+        }
+        Ok(Self { tries, back_end, rows })
+    }
+
+    fn row(&self, fault: &Fault) -> Option<&Row> {
+        let of = |cause| self.rows.get(&(fault.layer, cause));
+        of(fault.cause).or_else(|| of(Cause::Other))
+    }
+
+    /// Whether another try may go better.
+    pub fn may_pass(&self, fault: &Fault) -> bool {
+        self.row(fault).is_some_and(|row| row.retry)
+    }
+
+    /// Whether a trial whose try number `done` in this call of the runtime ended so gets another.
+    pub fn again(&self, fault: &Fault, done: u32) -> bool {
+        self.may_pass(fault) && done < self.tries.most
+    }
+
+    pub(crate) fn counts(&self, fault: &Fault) -> &[Counts] {
+        self.row(fault).map_or(&[], |row| &row.counts)
+    }
+
+    /// The wait after the `done`-th try, with jitter: trials that fell together do not rise together.
+    pub(crate) fn wait(&self, done: u32) -> Duration {
+        let doubled = FACTOR.powi(done.saturating_sub(1).min(30).cast_signed());
+        let most = (self.tries.first_wait_seconds * doubled).min(self.tries.longest_wait_seconds);
+        Duration::from_secs_f64(most * (0.5 + 0.5 * fastrand::f64()))
+    }
+
+    /// How long a back end may be away, and the wait between two looks at it.
+    pub(crate) fn back_end(&self) -> (Duration, Duration) {
+        let seconds = Duration::from_secs_f64;
+        (seconds(self.back_end.patience_seconds), seconds(self.back_end.look_seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(layer: Layer, cause: Cause) -> Fault {
+        Fault::new(layer, "it").cause(cause)
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again_and_only_so_often() {
+        let policy = FaultPolicy::shipped().unwrap();
+        assert!(policy.again(&fault(Layer::Sandbox, Cause::Gone), 1));
+        assert!(!policy.again(&fault(Layer::Sandbox, Cause::Gone), 3));
+        let never = [
+            (Layer::Sandbox, Cause::Refused),
+            (Layer::Sandbox, Cause::Cancelled),
+            (Layer::Setup, Cause::Leak),
+            (Layer::Environment, Cause::Missing),
+            (Layer::Model, Cause::Refused),
+            (Layer::Grade, Cause::Missing),
+            (Layer::Record, Cause::NoSpace),
+        ];
+        for (layer, cause) in never {
+            assert!(!policy.again(&fault(layer, cause), 1), "{layer} {cause}");
+        }
+        // A pair without a row is treated as the layer's other faults are.
+        assert!(policy.may_pass(&fault(Layer::Grade, Cause::Outage)));
+    }
+
+    #[test]
+    fn waits_grow_up_to_the_longest() {
+        let policy = FaultPolicy::shipped().unwrap();
+        for (done, most) in [(1, 1.0), (2, 4.0), (3, 16.0), (9, 30.0)] {
+            let wait = policy.wait(done).as_secs_f64();
+            assert!((most / 2.0..=most).contains(&wait), "{done}: {wait}");
+        }
+    }
+
+    #[test]
+    fn a_table_with_a_gap_or_two_answers_is_refused() {
+        let second = "[[fault]]\nlayer = \"grade\"\ncause = \"other\"\nretry = true\n";
+        let error = FaultPolicy::parse(&format!("{SHIPPED}\n{second}")).unwrap_err();
+        assert!(error.contains("grade, other: two rows"), "{error}");
+        let error = FaultPolicy::parse(&SHIPPED.replace("after = 3", "after = 0")).unwrap_err();
+        assert!(error.contains("at least 1"), "{error}");
+        let start = SHIPPED.find("# --- grade").unwrap();
+        let error = FaultPolicy::parse(&SHIPPED[..start]).unwrap_err();
+        assert!(error.contains("grade: no row"), "{error}");
+    }
+}

@@ -1,0 +1,188 @@
+//! What the rest of a plan would only meet again: it is not started, and waits for a `resume`.
+//!
+//! Without this every trial of a plan would find out by itself that the disk is full or the engine gone,
+//! at the price of its tries. Models are halted by the gateway, which sees each request.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use proctor_types::{Fault, SandboxKind};
+
+use crate::{FaultPolicy, fault_policy::ScopeKind};
+
+/// Trials that halt together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Scope {
+    Task(SandboxKind, String),
+    Builds(SandboxKind),
+    BackEnd(SandboxKind),
+    Run,
+}
+
+/// Where a trial stands: its scopes follow from it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) back_end: SandboxKind,
+    pub(crate) task: &'a str,
+    /// Tells trials apart.
+    pub(crate) trial: &'a str,
+}
+
+impl Place<'_> {
+    fn scope(&self, kind: ScopeKind) -> Scope {
+        match kind {
+            ScopeKind::Task => Scope::Task(self.back_end, self.task.to_owned()),
+            ScopeKind::Builds => Scope::Builds(self.back_end),
+            ScopeKind::BackEnd => Scope::BackEnd(self.back_end),
+            ScopeKind::Run => Scope::Run,
+        }
+    }
+}
+
+/// A scope whose trials are not started any more.
+#[derive(Debug, Clone)]
+pub struct Halt {
+    pub fault: Fault,
+    /// Trials that were not started because of it.
+    pub waiting: usize,
+}
+
+/// Shared by all trials of a run. A `resume` begins with none.
+#[derive(Debug, Default)]
+pub struct Halts(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    halted: BTreeMap<Scope, Halt>,
+    /// Who met a fault since the scope was last seen to be well.
+    met: BTreeMap<Scope, BTreeSet<String>>,
+}
+
+impl Halts {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a fault that ended a trial, and halts the scopes of which it was one too many.
+    pub(crate) fn note(&self, policy: &FaultPolicy, place: &Place<'_>, fault: &Fault) {
+        let mut state = self.lock();
+        for counts in policy.counts(fault) {
+            let scope = place.scope(counts.scope);
+            // One bad environment says nothing of others, however many trials wait for it.
+            let witness = if counts.scope == ScopeKind::Builds { place.task } else { place.trial };
+            let met = state.met.entry(scope.clone()).or_default();
+            met.insert(witness.to_owned());
+            if met.len() >= counts.after {
+                let halt = Halt { fault: fault.clone(), waiting: 0 };
+                state.halted.entry(scope).or_insert(halt);
+            }
+        }
+    }
+
+    /// Something succeeded that could not have, were the scope not well.
+    pub(crate) fn well(&self, place: &Place<'_>, kind: ScopeKind) {
+        self.lock().met.remove(&place.scope(kind));
+    }
+
+    /// Why a trial there is not to be started or tried again. `built`: its environment is there.
+    pub(crate) fn of(&self, place: &Place<'_>, built: bool) -> Option<Fault> {
+        self.find(place, built).map(|(_, fault)| fault)
+    }
+
+    fn find(&self, place: &Place<'_>, built: bool) -> Option<(Scope, Fault)> {
+        let kinds = [ScopeKind::Run, ScopeKind::BackEnd, ScopeKind::Builds, ScopeKind::Task];
+        let state = self.lock();
+        kinds.into_iter().filter(|kind| !built || *kind != ScopeKind::Builds).find_map(|kind| {
+            let scope = place.scope(kind);
+            let fault = state.halted.get(&scope)?.fault.clone();
+            Some((scope, fault))
+        })
+    }
+
+    /// The same, and counts the trial as waiting.
+    pub(crate) fn holds_back(&self, place: &Place<'_>, built: bool) -> bool {
+        let Some((scope, _)) = self.find(place, built) else { return false };
+        if let Some(halt) = self.lock().halted.get_mut(&scope) {
+            halt.waiting += 1;
+        }
+        true
+    }
+
+    /// Every halt, the widest last.
+    pub fn all(&self) -> Vec<Halt> {
+        self.lock().halted.values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Cause, Layer};
+
+    use super::*;
+
+    const NATIVE: SandboxKind = SandboxKind::Native;
+
+    fn at<'a>(back_end: SandboxKind, task: &'a str, trial: &'a str) -> Place<'a> {
+        Place { back_end, task, trial }
+    }
+
+    fn fault(layer: Layer, cause: Cause) -> Fault {
+        Fault::new(layer, "it").cause(cause)
+    }
+
+    #[test]
+    fn a_scope_is_halted_by_so_many_in_a_row_and_no_other_with_it() {
+        let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
+        let broken = fault(Layer::Sandbox, Cause::Other);
+        let place = at(NATIVE, "t", "1");
+        halts.note(&policy, &place, &broken);
+        halts.note(&policy, &place, &broken);
+        halts.note(&policy, &at(NATIVE, "t", "2"), &broken);
+        assert!(halts.of(&place, true).is_none(), "one trial is one witness");
+        halts.well(&place, ScopeKind::BackEnd);
+        for trial in ["3", "4"] {
+            halts.note(&policy, &at(NATIVE, "t", trial), &broken);
+        }
+        assert!(halts.of(&place, true).is_none(), "the count began anew");
+        halts.note(&policy, &at(NATIVE, "u", "5"), &broken);
+        assert_eq!(halts.of(&place, true), Some(broken));
+        assert!(halts.of(&at(SandboxKind::Docker, "t", "6"), true).is_none());
+        assert!(halts.holds_back(&place, true) && halts.holds_back(&place, true));
+        assert_eq!(halts.all().iter().map(|halt| halt.waiting).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn builds_are_halted_by_tasks_and_leave_what_is_built() {
+        let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
+        let line = fault(Layer::Environment, Cause::SetupLine);
+        for trial in ["1", "2", "3", "4"] {
+            halts.note(&policy, &at(NATIVE, "bad", trial), &line);
+        }
+        let other = at(NATIVE, "good", "5");
+        assert!(halts.of(&at(NATIVE, "bad", "6"), false).is_some(), "the task itself waits");
+        assert!(halts.of(&other, false).is_none(), "one bad task is no bad registry");
+        for task in ["b", "c"] {
+            halts.note(&policy, &at(NATIVE, task, task), &line);
+        }
+        assert!(halts.of(&other, false).is_some() && halts.of(&other, true).is_none());
+    }
+
+    #[test]
+    fn what_only_its_own_trial_meets_halts_nothing() {
+        let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
+        for trial in 0..9 {
+            let trial = trial.to_string();
+            for (layer, cause) in [
+                (Layer::Sandbox, Cause::Gone),
+                (Layer::Sandbox, Cause::Cancelled),
+                (Layer::Model, Cause::Outage),
+                (Layer::Grade, Cause::Other),
+            ] {
+                halts.note(&policy, &at(NATIVE, "t", &trial), &fault(layer, cause));
+            }
+        }
+        assert!(halts.all().is_empty());
+    }
+}

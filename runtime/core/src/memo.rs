@@ -1,0 +1,92 @@
+//! Work that many trials need and one of them does.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use proctor_types::Fault;
+use tokio::sync::Mutex;
+
+type Cell<V> = Arc<Mutex<Option<Result<V, Fault>>>>;
+
+/// Results by key. The first to ask does the work, the others wait for it.
+///
+/// A fault is kept where every other asker would only meet it again; one that may pass is not, so that
+/// whoever asks next tries for itself.
+#[derive(Debug)]
+pub(crate) struct Memo<K, V>(Mutex<BTreeMap<K, Cell<V>>>);
+
+impl<K: Ord, V> Default for Memo<K, V> {
+    fn default() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+}
+
+impl<K: Ord, V: Clone> Memo<K, V> {
+    pub(crate) async fn get(
+        &self,
+        key: K,
+        may_pass: impl Fn(&Fault) -> bool,
+        work: impl AsyncFnOnce() -> Result<V, Fault>,
+    ) -> Result<V, Fault> {
+        let cell = Arc::clone(self.0.lock().await.entry(key).or_default());
+        let mut kept = cell.lock().await;
+        if let Some(kept) = kept.as_ref() {
+            return kept.clone();
+        }
+        let done = work().await;
+        if !done.as_ref().is_err_and(|fault| may_pass(fault)) {
+            *kept = Some(done.clone());
+        }
+        done
+    }
+
+    /// Whether it is there.
+    pub(crate) async fn has(&self, key: &K) -> bool {
+        let cell = self.0.lock().await.get(key).cloned();
+        match cell {
+            Some(cell) => cell.lock().await.as_ref().is_some_and(Result::is_ok),
+            None => false,
+        }
+    }
+
+    /// Takes it that what is kept is not there any more.
+    pub(crate) async fn forget(&self, key: &K) {
+        self.0.lock().await.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use proctor_types::{Cause, Layer};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_done_once_and_a_fault_that_may_pass_is_not_kept() {
+        let memo = Memo::<&str, u32>::default();
+        let done = AtomicU32::new(0);
+        let may_pass = |fault: &Fault| fault.cause == Cause::Unreachable;
+        let work = async |result: Result<u32, Fault>| {
+            let work = async || {
+                done.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                result
+            };
+            memo.get("k", may_pass, work).await
+        };
+        let passing = Fault::new(Layer::Environment, "away").cause(Cause::Unreachable);
+        assert_eq!(work(Err(passing.clone())).await, Err(passing));
+        assert!(!memo.has(&"k").await);
+        let (first, second) = tokio::join!(work(Ok(1)), work(Ok(2)));
+        assert_eq!((first, second), (Ok(1), Ok(1)));
+        assert_eq!(done.load(Ordering::Relaxed), 2);
+        assert!(memo.has(&"k").await);
+
+        memo.forget(&"k").await;
+        let lasting = Fault::new(Layer::Environment, "not there").cause(Cause::Missing);
+        assert_eq!(work(Err(lasting.clone())).await, Err(lasting.clone()));
+        assert_eq!(work(Ok(3)).await, Err(lasting));
+        assert!(!memo.has(&"k").await);
+    }
+}

@@ -1,0 +1,69 @@
+//! What all trials share when something fails: environments that are built again, the count of faults, and
+//! waits - between the tries of a trial, and for a back end that is away.
+
+use std::time::Instant;
+
+use proctor_sandbox_api::{Backend, Prepared};
+use proctor_types::{Cause, Fault, Layer};
+use tokio::time::sleep;
+
+use crate::{PlannedTask, Progress, RunContext, fault_policy::ScopeKind, halts::Place};
+
+impl RunContext {
+    /// The environment of a trial, built or built again where it is not there. That is told, and shows
+    /// that builds are well.
+    pub(crate) async fn environment(
+        &self,
+        planned: &PlannedTask,
+        place: &Place<'_>,
+    ) -> Result<Prepared, Fault> {
+        let (backend, task) = (self.backend(place.back_end)?, planned.task.as_ref());
+        let (environments, base_dir) = (&self.environments, &planned.base_dir);
+        let (environment, built) =
+            environments.get(backend.as_ref(), task, base_dir, &self.faults).await?;
+        if let Some(seconds) = built {
+            self.halts.well(place, ScopeKind::Builds);
+            self.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
+        }
+        Ok(environment)
+    }
+
+    /// Counts a fault that ended a trial.
+    pub(crate) fn met(&self, place: &Place<'_>, fault: &Fault) {
+        self.halts.note(&self.faults, place, fault);
+    }
+
+    /// What a fault of a try comes to: itself, or that of the whole back end, where that does not come
+    /// back for as long as the policy waits. An engine that is being restarted costs each trial a try;
+    /// one that is gone costs the run no more than this one wait.
+    pub(crate) async fn look_behind(
+        &self,
+        backend: &dyn Backend,
+        place: &Place<'_>,
+        fault: Fault,
+    ) -> Fault {
+        let of_sandbox = matches!(fault.layer, Layer::Sandbox | Layer::Environment | Layer::Grade);
+        if !of_sandbox || matches!(fault.cause, Cause::Refused | Cause::Cancelled | Cause::Invalid) {
+            return fault;
+        }
+        let (patience, look) = self.faults.back_end();
+        let begun = Instant::now();
+        loop {
+            let Err(gone) = backend.check().await else { return fault };
+            let halted = self.halts.of(place, true).is_some();
+            let waits = gone.cause == Cause::BackEndGone && begun.elapsed() < patience;
+            if halted || !waits || self.cancel.is_told() {
+                return gone.context(&fault.what);
+            }
+            self.pause(look).await;
+        }
+    }
+
+    /// Waits before another try. An interruption ends the wait.
+    pub(crate) async fn pause(&self, length: std::time::Duration) {
+        tokio::select! {
+            () = sleep(length) => {}
+            () = self.cancel.told() => {}
+        }
+    }
+}

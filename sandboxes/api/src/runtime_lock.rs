@@ -1,0 +1,343 @@
+//! Whether another runtime lives: a locked file whose lock only the kernel drops.
+//!
+//! A runtime takes the lock when it starts and keeps it open; the kernel drops the lock when the
+//! process ends, whatever ended it. What a runtime makes (a container, a layer that is being built)
+//! names that file by its inode. A sweep may remove it only once it holds that very lock itself.
+//!
+//! Rejected: asking whether a process of some number lives (numbers are used again, and mean another
+//! process in another PID namespace or behind `hidepid`). Rejected: trying the lock of whatever file
+//! lies at the path: a copy of a cache folder copies the file and not its lock.
+
+use std::{
+    fmt, fs,
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, BufRead, BufReader, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process,
+    str::FromStr,
+};
+
+use rustix::fs::fstatfs;
+
+/// The first word of a lock file; what follows is its [`LockIdentity`].
+const HEAD: &str = "lock";
+
+/// File systems that one kernel has for itself, by the number that `statfs` gives. On any other a lock
+/// may be held by another machine and not be seen here.
+const LOCAL: &[u64] = &[
+    0xEF53,      // ext2, ext3, ext4
+    0x5846_5342, // XFS
+    0x9123_683E, // Btrfs
+    0x2FC1_2FC1, // ZFS
+    0xF2F5_2010, // F2FS
+    0xCA45_1A4E, // bcachefs
+    0x0102_1994, // tmpfs
+    0x8584_58F6, // ramfs
+    0x3153_464A, // JFS
+    0x5265_4973, // ReiserFS
+];
+
+/// Which file is meant, so that no copy of it is taken for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockIdentity {
+    /// Of the kernel under which the lock was taken.
+    boot: String,
+    device: u64,
+    inode: u64,
+}
+
+impl LockIdentity {
+    fn of(file: &File) -> io::Result<Self> {
+        let found = file.metadata()?;
+        Ok(Self { boot: boot_id()?, device: found.dev(), inode: found.ino() })
+    }
+}
+
+impl fmt::Display for LockIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.boot, self.device, self.inode)
+    }
+}
+
+impl FromStr for LockIdentity {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut words = text.split(' ');
+        let (Some(boot), Some(device), Some(inode), None) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(());
+        };
+        let number = |word: &str| word.parse().map_err(|_| ());
+        Ok(Self { boot: boot.to_owned(), device: number(device)?, inode: number(inode)? })
+    }
+}
+
+/// This runtime's own lock, held until this is dropped. The file stays: whoever made something in its
+/// name removes it with [`RuntimeLock::forget`] once nothing is left.
+#[derive(Debug)]
+pub struct RuntimeLock {
+    name: String,
+    path: PathBuf,
+    identity: LockIdentity,
+    file: File,
+}
+
+impl RuntimeLock {
+    /// Makes a file of a new name in the folder and locks it.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written, or its file system has no locks.
+    pub fn take(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let folder = fs::canonicalize(folder)?;
+        let name = format!("{}-{}-{}", process::id(), start_time(), random()?);
+        let path = folder.join(&name);
+        // Made under a name that a sweep does not look at, locked, and only then shown.
+        let hidden = folder.join(format!(".{name}"));
+        let mut file = OpenOptions::new().create_new(true).append(true).open(&hidden)?;
+        file.lock()?;
+        let identity = LockIdentity::of(&file)?;
+        writeln!(file, "{HEAD} {identity}")?;
+        fs::rename(&hidden, &path)?;
+        Ok(Self { name, path, identity, file })
+    }
+
+    /// `<pid>-<start time>-<random>`: no other runtime has it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn identity(&self) -> &LockIdentity {
+        &self.identity
+    }
+
+    /// Adds a line to the file, for whoever sweeps.
+    ///
+    /// # Errors
+    /// The disk is full, or the like.
+    pub fn note(&self, line: &str) -> io::Result<()> {
+        writeln!(&self.file, "{line}")
+    }
+
+    /// Removes the file. The lock is held on until this is dropped.
+    pub fn forget(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// What is known of the runtime that took a lock.
+#[derive(Debug)]
+pub enum Life {
+    Living,
+    Dead(DeadRuntime),
+    /// Nothing proves that it is dead, so nothing of it may be touched.
+    Unknown(&'static str),
+}
+
+/// A dead runtime's lock, held so that no other sweep acts on it at the same time.
+#[derive(Debug)]
+pub struct DeadRuntime {
+    pub name: String,
+    path: PathBuf,
+    file: File,
+}
+
+impl DeadRuntime {
+    /// The lines that it added.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn notes(&self) -> io::Result<Vec<String>> {
+        BufReader::new(&self.file).lines().skip(1).collect()
+    }
+
+    /// Removes the file: nothing is left of the runtime.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn forget(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+}
+
+/// Looks whether the runtime that locked the file at `path` lives. `identity` is what it said of the
+/// file: where it was said elsewhere (a label), that; else the file's own first line is believed.
+pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
+    let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let Ok(file) = OpenOptions::new().read(true).custom_flags(no_follow).open(path) else {
+        return Life::Unknown("its lock file is not here");
+    };
+    let identity = match identity {
+        Some(identity) => identity.clone(),
+        None => match stated(&file) {
+            Some(identity) => identity,
+            None => return Life::Unknown("its lock file does not say which file it is"),
+        },
+    };
+    let Ok(here) = LockIdentity::of(&file) else {
+        return Life::Unknown("its lock file cannot be looked at");
+    };
+    // Device numbers are given out anew at each start of the kernel; inodes stay.
+    let same_boot = here.boot == identity.boot;
+    if here.inode != identity.inode || (same_boot && here.device != identity.device) {
+        return Life::Unknown("its lock file is a copy");
+    }
+    if !same_boot && !is_local(&file) {
+        return Life::Unknown("another machine may hold its lock");
+    }
+    match file.try_lock() {
+        Ok(()) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Life::Dead(DeadRuntime { name, path: path.to_owned(), file })
+        }
+        Err(TryLockError::WouldBlock) => Life::Living,
+        Err(TryLockError::Error(_)) => Life::Unknown("its file system has no locks"),
+    }
+}
+
+/// The runtimes of a folder that are dead. Lock files of which that is not proven are passed over.
+///
+/// # Errors
+/// The folder cannot be read. One that is not there holds none.
+pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut dead = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        match life_of(&entry.path(), None) {
+            Life::Dead(found) => dead.push(found),
+            Life::Living => {}
+            Life::Unknown(why) => {
+                tracing::debug!(why, at = %entry.path().display(), "a runtime is left alone");
+            }
+        }
+    }
+    Ok(dead)
+}
+
+/// What the first line of a lock file says. It is read at once, as what follows is of no fixed length.
+fn stated(file: &File) -> Option<LockIdentity> {
+    let mut line = String::new();
+    let mut reader = BufReader::with_capacity(256, file);
+    reader.read_line(&mut line).ok()?;
+    // What follows is read from the start again.
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).ok()?;
+    line.trim_end().strip_prefix(HEAD)?.strip_prefix(' ')?.parse().ok()
+}
+
+fn is_local(file: &File) -> bool {
+    fstatfs(file).is_ok_and(|found| LOCAL.contains(&(found.f_type as u64)))
+}
+
+fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// Eight random hex digits of the kernel's.
+fn random() -> io::Result<String> {
+    let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    Ok(uuid.chars().take(8).collect())
+}
+
+/// Clock ticks from boot to this process's start: the 22nd field of its `stat`.
+fn start_time() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    stat.rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_whitespace().nth(19))
+        .and_then(|field| field.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        dead_runtimes(folder).unwrap().into_iter().map(|dead| dead.name).collect()
+    }
+
+    /// A file of a dead runtime: its lock is dropped and it stays.
+    fn died(folder: &Path) -> PathBuf {
+        let lock = RuntimeLock::take(folder).unwrap();
+        lock.note("/a group").unwrap();
+        lock.path().to_owned()
+    }
+
+    #[test]
+    fn only_a_lock_that_nobody_holds_is_a_death() {
+        let folder = tempfile::tempdir().unwrap();
+        let living = RuntimeLock::take(folder.path()).unwrap();
+        assert!(names(folder.path()).is_empty());
+        let path = died(folder.path());
+        let dead = dead_runtimes(folder.path()).unwrap();
+        assert_eq!(dead.len(), 1);
+        assert_eq!(dead[0].notes().unwrap(), ["/a group"]);
+        assert!(names(folder.path()).is_empty(), "two sweeps do not meet");
+        for dead in dead {
+            dead.forget().unwrap();
+        }
+        assert!(!path.exists() && living.path().exists());
+    }
+
+    #[test]
+    fn a_copy_proves_nothing_however_it_was_made() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let living = RuntimeLock::take(first.path()).unwrap();
+        let dead = died(first.path());
+        for lock in [living.path(), &dead] {
+            fs::copy(lock, second.path().join(lock.file_name().unwrap())).unwrap();
+        }
+        assert!(names(second.path()).is_empty(), "copies have other inodes");
+        fs::write(second.path().join("1-2-3"), "/nowhere/a\n").unwrap();
+        fs::write(second.path().join("4-5-6"), "lock here 1 x\n").unwrap();
+        assert!(names(second.path()).is_empty(), "what names no inode is believed in nothing");
+
+        // A hard link is the same inode: it tells the truth of both.
+        let linked = tempfile::tempdir_in(first.path().parent().unwrap()).unwrap();
+        for lock in [living.path(), &dead] {
+            fs::hard_link(lock, linked.path().join(lock.file_name().unwrap())).unwrap();
+        }
+        let told = names(linked.path());
+        assert_eq!(told, [dead.file_name().unwrap().to_str().unwrap()]);
+
+        // And so is a folder that was moved.
+        let moved = first.path().with_extension("moved");
+        fs::rename(first.path(), &moved).unwrap();
+        assert_eq!(names(&moved), told);
+        fs::remove_dir_all(&moved).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_another_start_of_the_kernel_is_judged_on_a_local_file_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = died(folder.path());
+        let file = File::open(&path).unwrap();
+        let here = LockIdentity::of(&file).unwrap();
+        let before = LockIdentity { boot: "another".into(), device: 0, ..here.clone() };
+        assert_eq!(matches!(life_of(&path, Some(&before)), Life::Dead(_)), is_local(&file));
+        let elsewhere = LockIdentity { device: here.device + 1, ..here };
+        assert!(matches!(life_of(&path, Some(&elsewhere)), Life::Unknown(_)));
+    }
+
+    #[test]
+    fn an_identity_is_written_and_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = RuntimeLock::take(folder.path()).unwrap();
+        assert_eq!(lock.identity().to_string().parse(), Ok(lock.identity().clone()));
+        assert_eq!("a 1".parse::<LockIdentity>(), Err(()));
+        assert_eq!("a 1 2 3".parse::<LockIdentity>(), Err(()));
+    }
+}

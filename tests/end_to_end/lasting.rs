@@ -1,0 +1,341 @@
+//! Faults that would only repeat are not repeated: neither by their own trial nor by the rest of a plan.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::Shutdown,
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+};
+
+use fake_llm::{FakeLlm, Script};
+
+use crate::{
+    resume::wait_for,
+    stage::{Stage, arm, docker, events, find},
+};
+
+const GOLD: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
+
+/// A task without set-up, whose folder holds one file; what differs is laid over it.
+fn task(id: &str, over: &str) -> String {
+    let base = serde_json::json!({
+        "schema_version": 1, "id": id, "statement": "s", "environment": {"base": "host"},
+        "source": {"path": "source"}, "fail_to_pass": ["t.py::test"],
+        "test_command": ["/usr/bin/python3", "-m", "pytest"],
+        "gold": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n",
+    });
+    let mut base = base.as_object().unwrap().clone();
+    base.extend(serde_json::from_str::<serde_json::Map<_, _>>(over).unwrap());
+    serde_json::to_string(&base).unwrap()
+}
+
+fn config(stage: &Stage, tasks: &[String], more: &str) -> (PathBuf, PathBuf) {
+    let source = stage.path("source");
+    fs::create_dir_all(&source).unwrap();
+    fs::write(source.join("a.txt"), "one\n").unwrap();
+    let rows = stage.file("tasks.jsonl", &(tasks.join("\n") + "\n"));
+    let text = format!("tasks = [\"{}\"]\nattempts = 4\njobs = 1\n{more}", rows.display());
+    (stage.file("run.toml", &text), stage.path("run"))
+}
+
+/// What a run that ends with this status says.
+fn said(stage: &Stage, config: &Path, out: &Path, status: i32) -> String {
+    let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], status);
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+fn failed_tries(out: &Path) -> Vec<serde_json::Value> {
+    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    journals.iter().flat_map(|journal| events(journal, "try_failed")).collect()
+}
+
+#[test]
+fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
+    let mask = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
+    let mask = serde_json::json!({ "mask": mask }).to_string();
+    let cases = [
+        // Its set-up removes the work directory.
+        ("no-folder", "sandbox", "refused", r#"{"environment": {"base": "host", "setup": ["cd / && rm -r /testbed"]}}"#),
+        ("bad-line", "environment", "setup_line", r#"{"environment": {"base": "host", "setup": ["exit 3"]}}"#),
+        ("no-source", "environment", "missing", r#"{"source": {"path": "not-there"}}"#),
+        ("no-base", "environment", "invalid", r#"{"environment": {"base": "not-there"}}"#),
+        ("no-mask", "setup", "invalid", &mask),
+    ];
+    let stage = Stage::new();
+    let mut tasks: Vec<_> = cases.iter().map(|(id, .., over)| task(id, over)).collect();
+    tasks.push(task("good", r#"{"environment": {"base": "host", "setup": ["true"]}}"#));
+    let (config, out) = config(&stage, &tasks, GOLD);
+    let said = said(&stage, &config, &out, 3);
+    for (id, layer, cause, _) in cases {
+        let journals = find(&out.join("trials"), "trajectory.jsonl");
+        let of_task = |path: &&PathBuf| path.components().any(|part| part.as_os_str() == id);
+        let journals: Vec<_> = journals.iter().filter(of_task).collect();
+        let failed: Vec<_> =
+            journals.iter().flat_map(|path| events(path, "try_failed")).collect();
+        for event in &failed {
+            let found = (&event["fault"]["layer"], &event["fault"]["cause"]);
+            assert_eq!(found, (&layer.into(), &cause.into()), "{id}: {event}");
+            assert_eq!(event["will_retry"], false, "{id}: {event}");
+        }
+        // The first trial finds out for all of the task; where only a sandbox shows it, each does.
+        let each = if cause == "refused" { 4 } else { 1 };
+        assert_eq!((failed.len(), journals.len()), (each, each), "{id}: {said}");
+    }
+    assert_eq!(said.matches("3 trials not started").count(), 4, "{said}");
+    // Whatever is the matter with these, the other was driven: its patches are there.
+    assert_eq!(find(&out.join("trials"), "patch.diff").len(), 4, "{said}");
+}
+
+#[test]
+fn builds_that_all_fail_halt_the_plan_with_one_message() {
+    let stage = Stage::new();
+    // Each its own failure to look at, and the same registry behind them.
+    let line = |number: usize| {
+        format!(r#"{{"environment": {{"base": "host", "setup": ["echo {number}; false"]}}}}"#)
+    };
+    let tasks: Vec<_> = (0..9).map(|number| task(&format!("t{number}"), &line(number))).collect();
+    let (config, out) = config(&stage, &tasks, GOLD);
+    let first = said(&stage, &config, &out, 3);
+    assert_eq!(failed_tries(&out).len(), 3, "{first}");
+    assert_eq!(first.matches("halted:").count(), 1, "{first}");
+    assert!(first.contains("33 trials not started"), "{first}");
+    assert!(first.contains("proctor resume"), "{first}");
+
+    // What halted the plan is not what a resume begins with.
+    let resumed = stage.run(["resume", out.to_str().unwrap()], 3);
+    let resumed = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert!(resumed.contains("t3 gold: started") && !resumed.contains("t0 gold: started"), "{resumed}");
+}
+
+/// One quick step, a slow answer meanwhile, a submission.
+const SLOW: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "echo one > one.txt" }
+[[conversation.turn]]
+delay_seconds = 3.0
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+fn asks(base_url: &str, kind: &str) -> String {
+    format!(
+        "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 3\njobs = 1\n\
+         [sandbox]\nkind = \"{kind}\"\n\
+         [[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+         [models.fake]\nbase_url = \"{base_url}\"\nname = \"fake\"\n"
+    )
+}
+
+/// A disk of its own, which is unmounted at the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mounted(at: PathBuf) -> Option<Self> {
+        fs::create_dir(&at).unwrap();
+        let mut mount = Command::new("mount");
+        let done = mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&at).output();
+        done.is_ok_and(|done| done.status.success()).then_some(Self(at))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+/// Nine trials, of which the second meets a run directory that does not take its record any more.
+fn halted_by_the_record(out: &Path, stage: &Stage, spoil: impl Fn(), mend: impl Fn(), status: i32) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(SLOW).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let text = asks(&fake.base_url(), "native").replace("attempts = 3", "attempts = 9");
+    let config = stage.file("run.toml", &text);
+    let mut command =
+        stage.proctor(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the second trial's slow answer", || (fake.requests().len() == 4).then_some(()));
+    spoil();
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    mend();
+    assert_eq!(done.status.code(), Some(status), "{said}");
+    assert_eq!(said.matches("halted: record fault").count(), 1, "{said}");
+    assert!(!said.contains("#6: started"), "the first few, and not each: {said}");
+    let report = stage.report(out);
+    let graded = arm(&report, "asks")["graded"].as_u64().unwrap() as usize;
+    assert!((1..3).contains(&graded), "what was finished is kept: {said}");
+    let before = fake.requests().len();
+    stage.run(["resume", out.to_str().unwrap()], 0);
+    assert_eq!(arm(&stage.report(out), "asks")["graded"], 9);
+    let again = fake.requests().len() - before;
+    assert!(again <= (9 - graded) * 2, "what was delivered is not paid twice: {again}");
+}
+
+#[test]
+fn a_full_run_directory_halts_the_plan_after_the_first_few() {
+    let stage = Stage::new();
+    let Some(disk) = SmallDisk::mounted(stage.path("disk")) else {
+        eprintln!("a_full_run_directory_halts_the_plan...: NOT RUN: mounting needs root");
+        return;
+    };
+    let filler = disk.0.join("filler");
+    let fill = || {
+        let done = Command::new("dd").args(["if=/dev/zero", "bs=1k"]).arg(of(&filler)).output();
+        assert!(!done.unwrap().status.success(), "the disk is full");
+    };
+    let free = || fs::remove_file(&filler).unwrap();
+    // The report cannot be written either.
+    halted_by_the_record(&disk.0.join("run"), &stage, fill, free, 1);
+}
+
+fn of(path: &Path) -> String {
+    format!("of={}", path.display())
+}
+
+#[test]
+fn a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few() {
+    let stage = Stage::new();
+    let out = stage.path("run");
+    let task = || {
+        let arm = fs::read_dir(out.join("trials")).unwrap().next().unwrap().unwrap().path();
+        fs::read_dir(arm).unwrap().next().unwrap().unwrap().path()
+    };
+    let change = |flag: &str| {
+        let done = Command::new("chattr").arg(flag).arg(task()).output();
+        done.is_ok_and(|done| done.status.success())
+    };
+    fs::create_dir_all(out.join("trials/probe/probe")).unwrap();
+    let can = change("+i") && change("-i");
+    fs::remove_dir_all(&out).unwrap();
+    if !can {
+        eprintln!("a_run_directory_that_turns_read_only...: NOT RUN: no immutable folders here");
+        return;
+    }
+    let spoil = || assert!(change("+i"));
+    let mend = || assert!(change("-i"));
+    halted_by_the_record(&out, &stage, spoil, mend, 3);
+}
+
+/// What an environment was built into is removed while the run goes on: it is built again.
+fn removed_in_the_middle(kind: &str, cache: &Path, remove: impl Fn()) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(SLOW).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let own = r#"{"environment": {"base": "host", "setup": ["true; : PID"]}}"#;
+    let own = own.replace("PID", &std::process::id().to_string());
+    let (config, out) = config(&stage, &[task("own", &own)], "");
+    let arms = asks(&fake.base_url(), kind).split_once("jobs = 1\n").unwrap().1.to_owned();
+    let text = fs::read_to_string(&config).unwrap() + &arms;
+    fs::write(&config, text).unwrap();
+    let mut command =
+        stage.proctor(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    command.env("PROCTOR_CACHE", cache);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the first trial's slow answer", || (fake.requests().len() == 2).then_some(()));
+    remove();
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(find(&out.join("trials"), "patch.diff").len(), 4, "{said}");
+    assert_eq!(said.matches("environment built").count(), 2, "{said}");
+    let faults = failed_tries(&out);
+    assert!(faults.iter().all(|event| event["fault"]["cause"] == "gone"), "{faults:?}\n{said}");
+    assert_eq!(fake.requests().len(), 8, "no answer was asked for twice");
+}
+
+#[test]
+fn a_layer_that_is_removed_in_the_middle_is_built_again() {
+    let cache = tempfile::tempdir().unwrap();
+    removed_in_the_middle("native", cache.path(), || {
+        fs::remove_dir_all(cache.path().join("native/layers")).unwrap();
+    });
+}
+
+#[test]
+fn docker_an_image_that_is_removed_in_the_middle_is_built_again() {
+    if !docker("docker_an_image_that_is_removed_in_the_middle_is_built_again") {
+        return;
+    }
+    let cache = tempfile::tempdir().unwrap();
+    removed_in_the_middle("docker", cache.path(), || {
+        let list = ["ps", "--no-trunc", "--format", "{{.Image}} {{.Label \"proctor.lock\"}}"];
+        let listed = Command::new("docker").args(list).output().unwrap();
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let own = cache.path().canonicalize().unwrap();
+        let line = listed.lines().find(|line| line.contains(own.to_str().unwrap()));
+        let image = line.expect("a container of this run").split(' ').next().unwrap();
+        let done = Command::new("docker").args(["rmi", "-f", image]).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    });
+}
+
+/// An engine that removes no container. All else passes to the real one.
+fn stubborn_engine(at: &Path) {
+    let listener = UnixListener::bind(at).unwrap();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            thread::spawn(move || stubborn(client));
+        }
+    });
+}
+
+fn stubborn(mut client: UnixStream) -> Option<()> {
+    let mut engine = UnixStream::connect("/var/run/docker.sock").ok()?;
+    let (mut from, mut to) = (engine.try_clone().ok()?, client.try_clone().ok()?);
+    thread::spawn(move || {
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Both);
+    });
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        let read = client.read(&mut piece).ok()?;
+        let request = &piece[..read];
+        if request.starts_with(b"DELETE /") {
+            let body = r#"{"message": "device or resource busy"}"#;
+            let head = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json";
+            let length = body.len();
+            write!(client, "{head}\r\nContent-Length: {length}\r\n\r\n{body}").ok()?;
+        } else if read == 0 {
+            return engine.shutdown(Shutdown::Write).ok();
+        } else {
+            engine.write_all(request).ok()?;
+        }
+    }
+}
+
+#[test]
+fn docker_what_was_delivered_counts_though_its_sandbox_cannot_be_closed() {
+    if !docker("docker_what_was_delivered_counts_though_its_sandbox_cannot_be_closed") {
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script: Script = toml::from_str(SLOW).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let stage = Stage::new();
+    let text = asks(&fake.base_url(), "docker").replace("attempts = 3", "attempts = 1");
+    let (config, out) = (stage.file("run.toml", &text), stage.path("run"));
+    let socket = stage.path("engine.sock");
+    stubborn_engine(&socket);
+    let mut command =
+        stage.proctor(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    let done = command.env("DOCKER_HOST", format!("unix://{}", socket.display())).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    assert!(said.contains("its sandbox could not be closed"), "{said}");
+    assert_eq!(fake.requests().len(), 2, "paid once: {said}");
+    assert!(failed_tries(&out).is_empty(), "{said}");
+    let report = stage.report(&out);
+    assert_eq!(arm(&report, "asks")["graded"], 1, "nor was its grading lost");
+    // What is left is a dead run's by now, and goes with the next.
+    let next = stage.run(["resume", out.to_str().unwrap()], 0);
+    let next = String::from_utf8_lossy(&next.stderr).into_owned();
+    assert!(next.contains("removed what a dead run left: container"), "{next}");
+}

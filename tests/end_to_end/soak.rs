@@ -1,0 +1,357 @@
+//! Many trials, and `kill -9` of the runtime at random instants: every planned trial ends with one outcome
+//! and one verdict, nothing that was finished is done or paid again, and nothing is left on the machine.
+//!
+//! Small in the ordinary tests. The full one:
+//!
+//! ```sh
+//! PROCTOR_SOAK=150,20 cargo test -p proctor --test end_to_end soak -- --nocapture
+//! ```
+//!
+//! which is 150 trials and 20 kills; `PROCTOR_SOAK_KIND=docker` takes the other back end, and
+//! `PROCTOR_SOAK_SEED` the instants of an earlier one, whose seed it printed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use fake_llm::{FakeLlm, Script};
+use serde_json::Value;
+
+use crate::{
+    resume::wait_for,
+    stage::{Stage, arm, docker, events, find},
+};
+
+/// Each try names itself in its first output, by which the model's own log tells tries apart, and leaves a
+/// process behind.
+const SCRIPT: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+delay_seconds = 0.1
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "setsid sleep SECONDS & tee id.txt < /proc/sys/kernel/random/uuid" }
+[[conversation.turn]]
+delay_seconds = 0.2
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "sleep 0.2; echo two > two.txt" }
+[[conversation.turn]]
+delay_seconds = 0.1
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+const ANSWERS: usize = 3;
+const JOBS: usize = 4;
+
+/// Longest time between a start and its kill, in milliseconds.
+const LONGEST: u64 = 6_000;
+
+struct Size {
+    trials: usize,
+    kills: usize,
+}
+
+impl Size {
+    fn asked(small: (usize, usize)) -> Self {
+        let asked = std::env::var("PROCTOR_SOAK").ok();
+        let (trials, kills) = match asked.as_deref().map(|asked| asked.split_once(',')) {
+            None => small,
+            Some(Some((trials, kills))) => (trials.parse().unwrap(), kills.parse().unwrap()),
+            Some(None) => panic!("PROCTOR_SOAK=TRIALS,KILLS"),
+        };
+        Self { trials, kills }
+    }
+}
+
+/// A small generator of instants: what matters is that a seed gives them again.
+struct Instants(u64);
+
+impl Instants {
+    fn new() -> Self {
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+        let seed = std::env::var("PROCTOR_SOAK_SEED").ok().map(|seed| seed.parse().unwrap());
+        let seed = seed.unwrap_or(now | 1);
+        println!("PROCTOR_SOAK_SEED={seed}");
+        Self(seed)
+    }
+
+    fn next(&mut self) -> Duration {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        Duration::from_millis(50 + self.0 % LONGEST)
+    }
+}
+
+struct Soak {
+    stage: Stage,
+    fake: FakeLlm,
+    out: PathBuf,
+    cache: PathBuf,
+    temporary: PathBuf,
+    sleeper: String,
+    pids: Vec<u32>,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Soak {
+    fn new(kind: &str, trials: usize) -> (Self, PathBuf) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        // An unlikely number, by which the process is found.
+        let seconds = 1_000_000 + u64::from(std::process::id()) * 2 + u64::from(kind == "docker");
+        let script: Script =
+            toml::from_str(&SCRIPT.replace("SECONDS", &seconds.to_string())).unwrap();
+        let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+        let stage = Stage::new();
+        let text = format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = {trials}\njobs = {JOBS}\n\
+             [sandbox]\nkind = \"{kind}\"\n\
+             [[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        );
+        let config = stage.file("run.toml", &text);
+        let (out, cache) = (stage.path("run"), stage.path("cache"));
+        let temporary = stage.path("temporary");
+        fs::create_dir(&temporary).unwrap();
+        let sleeper = format!("sleep {seconds}");
+        let soak = Self {
+            stage,
+            fake,
+            out,
+            cache,
+            temporary,
+            sleeper,
+            pids: Vec::new(),
+            _runtime: runtime,
+        };
+        (soak, config)
+    }
+
+    fn start(&mut self, args: &[&str]) -> std::process::Child {
+        let mut command = self.stage.proctor(args);
+        command.env("PROCTOR_CACHE", &self.cache).env("TMPDIR", &self.temporary);
+        let log = fs::File::options().create(true).append(true).open(self.stage.path("log"));
+        let child = command.stdout(Stdio::null()).stderr(log.unwrap()).spawn().unwrap();
+        self.pids.push(child.id());
+        child
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.stage.path("log")).unwrap_or_default()
+    }
+
+    /// The journals of trials that have ended: nothing is added to them any more.
+    fn ended(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let journals = find(&self.out.join("trials"), "trajectory.jsonl").into_iter();
+        journals
+            .filter_map(|path| Some((fs::read(&path).ok()?, path)))
+            .filter(|(bytes, _)| {
+                let text = String::from_utf8_lossy(bytes);
+                text.ends_with('\n')
+                    && text.lines().last().is_some_and(|line| line.contains("\"trial_ended\""))
+            })
+            .map(|(bytes, path)| (path, bytes))
+            .collect()
+    }
+
+    /// Processes of the sandboxes of this test.
+    fn sleepers(&self) -> usize {
+        let wanted = self.sleeper.replace(' ', "\0") + "\0";
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+            .filter(|line| *line == wanted.as_bytes())
+            .count()
+    }
+
+    /// The answers of the model's log by try: those to requests that hold a try's name. The first
+    /// request of each holds none.
+    fn asked(&self) -> (usize, BTreeMap<String, Vec<usize>>) {
+        let (mut first, mut named) = (0, BTreeMap::<String, Vec<usize>>::new());
+        for seen in self.fake.requests() {
+            let messages = seen.body["messages"].as_array().unwrap();
+            let turn = messages.iter().filter(|one| one["role"] == "assistant").count();
+            let said = messages.iter().find(|one| one["role"] == "tool");
+            match said.map(|one| name_in(&one["content"])) {
+                None => first += 1,
+                Some(name) => named.entry(name).or_default().push(turn),
+            }
+        }
+        (first, named)
+    }
+}
+
+/// The first UUID of a tool's output.
+fn name_in(content: &Value) -> String {
+    let text = content.to_string();
+    let words = text.split(|one: char| !(one.is_ascii_hexdigit() || one == '-'));
+    words.filter(|word| word.len() == 36).map(str::to_owned).next().unwrap_or(text)
+}
+
+fn files_of(folder: &Path, wanted: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if wanted(&entry.file_name().to_string_lossy()) {
+            found.push(entry.path());
+        }
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(files_of(&entry.path(), wanted));
+        }
+    }
+    found
+}
+
+fn soak(kind: &str, size: &Size) {
+    let (mut soak, config) = Soak::new(kind, size.trials);
+    let out = soak.out.to_str().unwrap().to_owned();
+    let mut instants = Instants::new();
+    let begun = Instant::now();
+    let mut done = BTreeMap::<PathBuf, Vec<u8>>::new();
+    let (mut kills, mut early) = (0, 0);
+    // A plan that was not yet written cannot be resumed: such a kill is one more, and counts for none.
+    while kills < size.kills {
+        let planned = soak.out.join("run.json").exists();
+        let args: Vec<&str> = match planned {
+            true => vec!["resume", &out],
+            false => vec!["run", config.to_str().unwrap(), "--out", &out],
+        };
+        let mut child = soak.start(&args);
+        sleep(instants.next());
+        assert!(child.try_wait().unwrap().is_none_or(|status| status.code() == Some(0)), "{}", soak.log());
+        let killed = child.try_wait().unwrap().is_none();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !soak.out.join("run.json").exists() {
+            early += 1;
+            assert!(early < 100, "{}", soak.log());
+            // What was begun of the folder is in the way of the next start.
+            let _ = fs::remove_dir_all(&soak.out);
+            continue;
+        }
+        kills += usize::from(killed);
+        if !killed {
+            println!("all trials were done after {kills} kills");
+            break;
+        }
+        wait_for("the sandboxes to end with their runtime", || (soak.sleepers() == 0).then_some(()));
+        let now = soak.ended();
+        for (path, bytes) in &done {
+            assert_eq!(now.get(path), Some(bytes), "{} was changed", path.display());
+        }
+        done = now;
+    }
+    let mut last = soak.start(&["resume", &out]);
+    let status = last.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{}", soak.log());
+    println!(
+        "{} trials, {kills} kills and {early} before the plan was written, {:.0} s",
+        size.trials,
+        begun.elapsed().as_secs_f64()
+    );
+    whole(&soak, size, kills, &done);
+    nothing_left(&soak, kind);
+}
+
+/// One outcome and one verdict for each trial, and the model's log against the record.
+fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
+    let now = soak.ended();
+    for (path, bytes) in done {
+        assert_eq!(now.get(path), Some(bytes), "{} was changed", path.display());
+    }
+    let report = soak.stage.report(&soak.out);
+    let asks = arm(&report, "asks");
+    assert_eq!(asks["graded"], size.trials, "{asks:#}");
+    assert_eq!((&asks["complete"], &asks["infrastructure_faults"]), (&true.into(), &0.into()));
+    assert_eq!(asks["outcomes"]["submitted"], size.trials, "{asks:#}");
+    for file in ["outcome.json", "verdict.json"] {
+        let there = find(&soak.out.join("trials"), file);
+        let counted = there.iter().filter(|path| !is_discarded(path)).count();
+        assert_eq!(counted, size.trials, "{file}");
+    }
+
+    let journals = find(&soak.out.join("trials"), "trajectory.jsonl");
+    let (mut recorded, mut names) = (0, BTreeMap::new());
+    for journal in &journals {
+        let answers = events(journal, "model_answered").len();
+        recorded += answers;
+        let ended = events(journal, "trial_ended").len();
+        assert_eq!(ended, usize::from(!is_discarded(journal)), "{}", journal.display());
+        if !is_discarded(journal) {
+            assert_eq!(answers, ANSWERS, "{}", journal.display());
+        }
+        if let Some(said) = events(journal, "tool_returned").first() {
+            let taken = names.insert(name_in(&said["shown"]), answers);
+            assert!(taken.is_none(), "two journals of one try: {}", journal.display());
+        }
+    }
+    let (first, asked) = soak.asked();
+    for (name, turns) in &asked {
+        let once: BTreeSet<_> = turns.iter().collect();
+        assert_eq!(once.len(), turns.len(), "{name}: an answer was asked for twice: {turns:?}");
+        // The first request holds no name yet.
+        let lost = (turns.len() + 1).saturating_sub(names.get(name).copied().unwrap_or_default());
+        assert!(lost <= 1, "{name}: {lost} answers are not in the record");
+    }
+    let sent = first + asked.values().map(Vec::len).sum::<usize>();
+    let discarded = journals.iter().filter(|path| is_discarded(path)).count();
+    println!(
+        "{sent} requests, {recorded} answers recorded, {} in flight at a kill; {discarded} discarded tries",
+        sent - recorded
+    );
+    assert!(sent - recorded <= kills * JOBS, "more than what was in flight at the kills");
+    assert!(discarded <= kills * JOBS);
+    let paid = (asks["paid"]["input"].as_u64(), asks["paid"]["output"].as_u64());
+    println!("paid by the report: {} input and {} output tokens", paid.0.unwrap(), paid.1.unwrap());
+}
+
+fn is_discarded(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tries")
+}
+
+fn nothing_left(soak: &Soak, kind: &str) {
+    assert_eq!(soak.sleepers(), 0, "processes");
+    let home = soak.stage.dir.path().to_str().unwrap();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(home), "mounts: {mounts}");
+    let ours = |name: &str| {
+        let of = |pid: &u32| name.starts_with(&format!("proctor.{pid}-"));
+        soak.pids.iter().any(of)
+    };
+    let groups = files_of(Path::new("/sys/fs/cgroup"), &ours);
+    assert!(groups.is_empty(), "control groups: {groups:?}");
+    let unfinished = |name: &str| name.starts_with(".tmp") || name.starts_with(".building-");
+    for folder in [&soak.cache, &soak.out, &soak.temporary] {
+        let left = files_of(folder, &unfinished);
+        assert!(left.is_empty(), "temporary files: {left:?}");
+    }
+    let left = files_of(&soak.temporary, &|_| true);
+    assert!(left.is_empty(), "temporary files: {left:?}");
+    for back_end in ["native", "docker"] {
+        let left = files_of(&soak.cache.join(back_end).join("runtimes"), &|_| true);
+        assert!(left.is_empty(), "entries of runtimes: {left:?}");
+    }
+    if kind == "docker" {
+        let list = ["ps", "-a", "--format", "{{.Label \"proctor.lock\"}}"];
+        let listed = Command::new("docker").args(list).output().unwrap();
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        assert!(!listed.contains(home), "containers: {listed}");
+    }
+}
+
+#[test]
+fn a_soak_of_kills_ends_whole() {
+    let kind = std::env::var("PROCTOR_SOAK_KIND").unwrap_or_else(|_| "native".into());
+    if kind == "docker" && !docker("a_soak_of_kills_ends_whole") {
+        return;
+    }
+    soak(&kind, &Size::asked((20, 4)));
+}
