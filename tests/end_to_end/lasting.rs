@@ -61,7 +61,6 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
         ("no-folder", "sandbox", "refused", r#"{"environment": {"base": "host", "setup": ["cd / && rm -r /testbed"]}}"#),
         ("bad-line", "environment", "setup_line", r#"{"environment": {"base": "host", "setup": ["exit 3"]}}"#),
         ("no-source", "environment", "missing", r#"{"source": {"path": "not-there"}}"#),
-        ("no-base", "environment", "invalid", r#"{"environment": {"base": "not-there"}}"#),
         ("no-mask", "setup", "invalid", &mask),
     ];
     let stage = Stage::new();
@@ -84,7 +83,7 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
         let each = if cause == "refused" { 4 } else { 1 };
         assert_eq!((failed.len(), journals.len()), (each, each), "{id}: {said}");
     }
-    assert_eq!(said.matches("3 trials not started").count(), 4, "{said}");
+    assert_eq!(said.matches("3 trials not started").count(), 3, "{said}");
     // Whatever is the matter with these, the other was driven: its patches are there.
     assert_eq!(find(&out.join("trials"), "patch.diff").len(), 4, "{said}");
 }
