@@ -61,8 +61,10 @@ async fn against_pytest() {
         let task = proctor_recipes::build_cached(&located.recipe, &native, sources, &tasks, &tell)
             .await
             .expect("a task");
-        let (environment, _) =
-            environments.get(&native, &task, Path::new("."), &faults).await.expect("an environment");
+        let (environment, _) = environments
+            .get(&native, &task, Path::new("."), &faults)
+            .await
+            .expect("an environment");
         let gold =
             proctor_record::patch::reverse(task.mask.as_deref().unwrap_or_default().as_bytes())
                 .expect("a mask");

@@ -58,8 +58,18 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
     let mask = serde_json::json!({ "mask": mask }).to_string();
     let cases = [
         // Its set-up removes the work directory.
-        ("no-folder", "sandbox", "refused", r#"{"environment": {"base": "host", "setup": ["cd / && rm -r /testbed"]}}"#),
-        ("bad-line", "environment", "setup_line", r#"{"environment": {"base": "host", "setup": ["exit 3"]}}"#),
+        (
+            "no-folder",
+            "sandbox",
+            "refused",
+            r#"{"environment": {"base": "host", "setup": ["cd / && rm -r /testbed"]}}"#,
+        ),
+        (
+            "bad-line",
+            "environment",
+            "setup_line",
+            r#"{"environment": {"base": "host", "setup": ["exit 3"]}}"#,
+        ),
         ("no-source", "environment", "missing", r#"{"source": {"path": "not-there"}}"#),
         ("no-mask", "setup", "invalid", &mask),
     ];
@@ -72,8 +82,7 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
         let journals = find(&out.join("trials"), "trajectory.jsonl");
         let of_task = |path: &&PathBuf| path.components().any(|part| part.as_os_str() == id);
         let journals: Vec<_> = journals.iter().filter(of_task).collect();
-        let failed: Vec<_> =
-            journals.iter().flat_map(|path| events(path, "try_failed")).collect();
+        let failed: Vec<_> = journals.iter().flat_map(|path| events(path, "try_failed")).collect();
         for event in &failed {
             let found = (&event["fault"]["layer"], &event["fault"]["cause"]);
             assert_eq!(found, (&layer.into(), &cause.into()), "{id}: {event}");
@@ -106,7 +115,10 @@ fn builds_that_all_fail_halt_the_plan_with_one_message() {
     // What halted the plan is not what a resume begins with.
     let resumed = stage.run(["resume", out.to_str().unwrap()], 3);
     let resumed = String::from_utf8_lossy(&resumed.stderr).into_owned();
-    assert!(resumed.contains("t3 gold: started") && !resumed.contains("t0 gold: started"), "{resumed}");
+    assert!(
+        resumed.contains("t3 gold: started") && !resumed.contains("t0 gold: started"),
+        "{resumed}"
+    );
 }
 
 /// One quick step, a slow answer meanwhile, a submission.

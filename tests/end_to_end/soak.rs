@@ -226,7 +226,11 @@ fn soak(kind: &str, size: &Size) {
         };
         let mut child = soak.start(&args);
         sleep(instants.next());
-        assert!(child.try_wait().unwrap().is_none_or(|status| status.code() == Some(0)), "{}", soak.log());
+        assert!(
+            child.try_wait().unwrap().is_none_or(|status| status.code() == Some(0)),
+            "{}",
+            soak.log()
+        );
         let killed = child.try_wait().unwrap().is_none();
         child.kill().unwrap();
         child.wait().unwrap();
@@ -242,7 +246,9 @@ fn soak(kind: &str, size: &Size) {
             println!("all trials were done after {kills} kills");
             break;
         }
-        wait_for("the sandboxes to end with their runtime", || (soak.sleepers() == 0).then_some(()));
+        wait_for("the sandboxes to end with their runtime", || {
+            (soak.sleepers() == 0).then_some(())
+        });
         let now = soak.ended();
         for (path, bytes) in &done {
             assert_eq!(now.get(path), Some(bytes), "{} was changed", path.display());

@@ -91,8 +91,7 @@ impl Try<'_> {
             limits: &self.limits(),
             label: self.id.to_string(),
         };
-        let ready =
-            preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;
+        let ready = preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;
         let (name, task) = (self.id.to_string(), self.task.id.to_string());
         let place = Place { back_end: self.arm.sandbox.kind, task: &task, trial: &name };
         self.context.halts.well(&place, ScopeKind::BackEnd);
@@ -285,9 +284,8 @@ impl Try<'_> {
 
 /// The gold of a task: its own, or the mask reversed.
 pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
-    let fault = |what: String| {
-        Fault::new(Layer::Setup, format!("{}{what}", task.id)).cause(Cause::Invalid)
-    };
+    let fault =
+        |what: String| Fault::new(Layer::Setup, format!("{}{what}", task.id)).cause(Cause::Invalid);
     if let Some(gold) = &task.gold {
         return Ok(gold.clone());
     }

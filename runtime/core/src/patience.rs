@@ -43,7 +43,8 @@ impl RunContext {
         fault: Fault,
     ) -> Fault {
         let of_sandbox = matches!(fault.layer, Layer::Sandbox | Layer::Environment | Layer::Grade);
-        if !of_sandbox || matches!(fault.cause, Cause::Refused | Cause::Cancelled | Cause::Invalid) {
+        if !of_sandbox || matches!(fault.cause, Cause::Refused | Cause::Cancelled | Cause::Invalid)
+        {
             return fault;
         }
         let (patience, look) = self.faults.back_end();

@@ -16,8 +16,8 @@ use proctor_types::{Cause, Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    Cancel, Capacity, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Progress, SharedMeters,
-    Verdicts,
+    Cancel, Capacity, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Progress,
+    SharedMeters, Verdicts,
 };
 
 /// Shared by all trials of a run; assembled once by the command line.
@@ -59,9 +59,9 @@ impl RunContext {
     }
 
     pub fn scaffold(&self, name: &str) -> Result<&Arc<dyn Scaffold>, Fault> {
-        self.scaffolds
-            .get(name)
-            .ok_or_else(|| Fault::new(Layer::Setup, format!("no scaffold is called {name}")).cause(Cause::Invalid))
+        self.scaffolds.get(name).ok_or_else(|| {
+            Fault::new(Layer::Setup, format!("no scaffold is called {name}")).cause(Cause::Invalid)
+        })
     }
 
     /// Tells the watcher, who may be gone.

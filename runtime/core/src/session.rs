@@ -204,12 +204,9 @@ impl Session for TrialSession {
             Ok(_) => Ok(()),
             Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),
             Err(error @ ApplyError::Patch(_)) => Err(Stop::Fault(
-                Fault::new(
-                    Layer::Setup,
-                    format!("the patch does not apply: {error}"),
-                )
-                .cause(Cause::Invalid)
-                .hint("check `gold` and `mask` with `proctor tasks validate`"),
+                Fault::new(Layer::Setup, format!("the patch does not apply: {error}"))
+                    .cause(Cause::Invalid)
+                    .hint("check `gold` and `mask` with `proctor tasks validate`"),
             )),
         }
     }

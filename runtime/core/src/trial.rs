@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use proctor_grade::Graded;
 use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, TrialDir, read_journal};
-use proctor_types::{
-    Arm, Cause, Ending, Event, Fault, Layer, Outcome, Spent, TrialId, Verdict,
-};
+use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, Spent, TrialId, Verdict};
 
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
@@ -224,11 +222,23 @@ async fn attempt(
     let (name, named) = (id.to_string(), task.id.to_string());
     let place = Place { back_end: arm.sandbox.kind, task: &named, trial: &name };
     let environment = context.environment(planned, &place).await?;
-    let leak_check =
-        context.leak_checks.get(backend.as_ref(), &environment, task, &arm.sandbox, &context.faults).await?;
-    Try { context, id, task, arm, dir, number, environment: &environment, leak_check: &leak_check, rejected }
-        .run()
-        .await
+    let leak_check = context
+        .leak_checks
+        .get(backend.as_ref(), &environment, task, &arm.sandbox, &context.faults)
+        .await?;
+    Try {
+        context,
+        id,
+        task,
+        arm,
+        dir,
+        number,
+        environment: &environment,
+        leak_check: &leak_check,
+        rejected,
+    }
+    .run()
+    .await
 }
 
 /// Adds what the try itself could no longer say to its journal, which a try that failed before its

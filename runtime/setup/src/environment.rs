@@ -48,7 +48,8 @@ pub async fn layer_spec(
 /// # Errors
 /// A fault of the environment layer where an archive or a folder is not there.
 pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
-    let fault = |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
+    let fault =
+        |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
     match (&task.environment.image, &task.environment.base) {
         (Some(image), None) => {
             // What looks like a path and is none would be asked of a registry, far from the typo.

@@ -77,15 +77,14 @@ async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
     let options = CreateImageOptionsBuilder::new().from_image(&full).build();
     let pulled = drain(engine.slow.create_image(Some(options), None, None)).await;
     pulled.map_err(|error| {
-        let fault = fault::environment(&format!("image {name} is not here and cannot be pulled"), &error);
+        let fault =
+            fault::environment(&format!("image {name} is not here and cannot be pulled"), &error);
         let cause = match fault.cause {
             Cause::Other if fault::is_no_such_image(&error) => Cause::Missing,
             Cause::Other => Cause::Unreachable,
             known => known,
         };
-        fault
-            .cause(cause)
-            .hint("load it into the engine, or name an archive of it")
+        fault.cause(cause).hint("load it into the engine, or name an archive of it")
     })?;
     by_name(engine, name).await?.ok_or_else(|| {
         Fault::new(Layer::Environment, format!("image {name} was pulled and is not here"))

@@ -24,7 +24,8 @@ fn cause(error: &Error) -> Cause {
 /// Whether a registry said that there is no such image, rather than nothing.
 pub fn is_no_such_image(error: &Error) -> bool {
     let words = words(error).to_lowercase();
-    let signs = ["not found", "manifest unknown", "does not exist", "access denied", "invalid reference"];
+    let signs =
+        ["not found", "manifest unknown", "does not exist", "access denied", "invalid reference"];
     is_missing(error) || signs.iter().any(|sign| words.contains(sign))
 }
 

@@ -26,8 +26,7 @@ pub(crate) struct ResolvedBase {
 /// Makes the base ready. Blocking.
 pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
-        Base::Host => host(cache)
-            .map_err(|error| wrong(&error, format!("the host base: {error}"))),
+        Base::Host => host(cache).map_err(|error| wrong(&error, format!("the host base: {error}"))),
         Base::Folder(folder) => {
             let digest = manifest_digest(folder).map_err(|error| {
                 let what = format!("the root file system {}: {error}", folder.display());

@@ -297,8 +297,10 @@ struct Holder {
 impl Holder {
     /// `seconds`: an unlikely argument of the process in its sandbox, by which it is found.
     fn start(before: &[&str], cache: &Path, seconds: &'static str) -> Self {
-        let mut child =
-            alone(before, "hold_a_sandbox", cache).env("PROCTOR_TEST_SLEEP", seconds).spawn().unwrap();
+        let mut child = alone(before, "hold_a_sandbox", cache)
+            .env("PROCTOR_TEST_SLEEP", seconds)
+            .spawn()
+            .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(output.any(|line| line.unwrap().contains("HOLDING")), "the holder failed");
         let entry = fs::read_dir(cache.join("runtimes")).unwrap().next().unwrap().unwrap().path();

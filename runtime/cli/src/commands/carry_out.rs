@@ -144,10 +144,7 @@ fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<String>
         ends.iter().filter(waits).count()
     };
     let halts = context.gateway.halts();
-    halts
-        .iter()
-        .map(|fault| not_started(fault, stopped(fault)))
-        .collect()
+    halts.iter().map(|fault| not_started(fault, stopped(fault))).collect()
 }
 
 fn not_started(fault: &Fault, trials: usize) -> String {

@@ -239,7 +239,9 @@ async fn a_key_that_is_refused_over_http_is_not_tried_again_either() {
         let answered = asked.send().await.expect("a response");
         assert_eq!(answered.status(), 403, "401 would look like a wrong token of the client's own");
         assert!(answered.text().await.expect("a body").contains("401"));
-        assert!(matches!(server.stopped().await, AskError::Fault(fault) if fault.cause == Cause::Refused));
+        assert!(
+            matches!(server.stopped().await, AskError::Fault(fault) if fault.cause == Cause::Refused)
+        );
     }
     assert_eq!(server.requests().len(), 1);
     let third = gateway.open(&spec, &Budget::default(), Arc::new(Kept::default())).expect("usable");

@@ -15,7 +15,9 @@ use fake_llm::{FakeLlm, Script};
 use proctor_gateway::{
     AskError, ExchangeSink, Gateway, GatewayServer, RequestRules, TrialGateway, Waiting,
 };
-use proctor_types::{Ask, Budget, BudgetKind, Cause, Event, Fault, Layer, Message, ModelSpec, ToolSpec};
+use proctor_types::{
+    Ask, Budget, BudgetKind, Cause, Event, Fault, Layer, Message, ModelSpec, ToolSpec,
+};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -294,7 +296,10 @@ async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
             }
         }
     };
-    assert!(fault_alone.cause == Cause::Other && gateway.halted(&spec, false).is_none(), "{fault_alone}");
+    assert!(
+        fault_alone.cause == Cause::Other && gateway.halted(&spec, false).is_none(),
+        "{fault_alone}"
+    );
 }
 
 #[tokio::test]

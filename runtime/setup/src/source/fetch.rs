@@ -46,9 +46,8 @@ impl Sources {
             }
             Source::Archive { archive, sha256 } => {
                 let file = base_dir.join(archive);
-                let bytes = fs::read(&file).map_err(|error| {
-                    io(&file, &error).context("source archive")
-                })?;
+                let bytes =
+                    fs::read(&file).map_err(|error| io(&file, &error).context("source archive"))?;
                 let found = sha256_hex(&bytes);
                 check(&file.display().to_string(), sha256.as_deref().unwrap_or(&found), &found)?;
                 self.unpacked(bytes, found).await
