@@ -11,7 +11,7 @@ use proctor_types::{Fault, Layer, OnFinding, SandboxSpec, Task};
 use crate::{
     LayerFindings,
     apply::join,
-    leak_check::{Leak, LeakPolicy, refusal},
+    leak_check::{Leak, LeakKind, LeakPolicy, refusal},
 };
 
 /// Bytes that are lent to the test tool, at most.
@@ -174,6 +174,10 @@ impl Preparation<'_> {
             Purpose::Procedure { commands } => {
                 if findings.tools.use_it(leak) {
                     return Ok(Fate::Stays("the test tool is installed with it".into()));
+                }
+                if task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy {
+                    let why = "the procedure's tests may use the library for something else";
+                    return Ok(Fate::Stays(why.into()));
                 }
                 match policy.tool_of(commands, leak.place.as_str()) {
                     Some(tool) => Fate::Stays(format!("the procedure runs {tool}")),

@@ -24,6 +24,8 @@ const CACHES: &[(&str, &str, fn(&str) -> bool)] = &[
     ("sources/trees", "source", |name| is_hex(name, 64)),
     ("leak-checks/native", "leak check", is_result),
     ("leak-checks/docker", "leak check", is_result),
+    ("native/absent", "white-outs", |name| is_hex(name, 32)),
+    ("docker", "white-outs", |name| is_hex(name, 32)),
     ("frozen", "frozen tests", is_result),
     ("verdicts", "verdict", |name| is_hex(name, 64)),
     ("tasks", "built task", |name| {
