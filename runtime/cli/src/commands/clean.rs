@@ -16,8 +16,11 @@ use proctor_types::{SandboxKind, plural};
 
 use crate::{assemble, error::CommandError, home, print::result};
 
+/// Whether a name is of the form that Proctor gives.
+type IsMade = fn(&str) -> bool;
+
 /// What is cached beside the back ends: where, what it is called, and the form of its names.
-const CACHES: &[(&str, &str, fn(&str) -> bool)] = &[
+const CACHES: &[(&str, &str, IsMade)] = &[
     ("sources/archives", "source archive", |name| {
         name.strip_suffix(".tar.gz").is_some_and(|digest| is_hex(digest, 64))
     }),
@@ -104,7 +107,7 @@ impl Sum {
     }
 
     fn of_files(&mut self, cache: &Path) -> Result<(), CommandError> {
-        let mut folders: Vec<(String, &str, fn(&str) -> bool)> = CACHES
+        let mut folders: Vec<(String, &str, IsMade)> = CACHES
             .iter()
             .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
             .collect();
