@@ -4,7 +4,7 @@ use super::{
     SandboxError, SandboxHandle,
     call::{Call, Event, Input},
 };
-use crate::wire::{Reply, Request, SnapshotReply, SnapshotRequest, channel};
+use crate::wire::{ChangesRequest, Reply, Request, SnapshotReply, SnapshotRequest, channel};
 
 /// Bytes of a blob's header: hash and length.
 const HEADER: usize = 40;
@@ -17,7 +17,20 @@ impl SandboxHandle {
         request: SnapshotRequest,
     ) -> Result<(SnapshotReply, Vec<(String, Vec<u8>)>), SandboxError> {
         let file_limit = request.file_limit;
-        let mut call = Call::open(&self.link, &Request::Snapshot(request))?;
+        self.manifest(&Request::Snapshot(request), file_limit).await
+    }
+
+    /// What changed after a moment, without content: see [`ChangesRequest`].
+    pub async fn changes(&self, request: ChangesRequest) -> Result<SnapshotReply, SandboxError> {
+        self.manifest(&Request::Changes(request), 0).await.map(|(reply, _)| reply)
+    }
+
+    async fn manifest(
+        &self,
+        request: &Request,
+        file_limit: u64,
+    ) -> Result<(SnapshotReply, Vec<(String, Vec<u8>)>), SandboxError> {
+        let mut call = Call::open(&self.link, request)?;
         let mut blobs = Vec::new();
         let mut bytes = Vec::new();
         let mut pages = Vec::new();

@@ -11,7 +11,8 @@ use std::{
 };
 
 use proctor_wire::{
-    BODY_LIMIT, RawPath, Refusal, RefusalKind, Reply, SnapshotReply, SnapshotRequest, channel,
+    BODY_LIMIT, ChangesRequest, RawPath, Refusal, RefusalKind, Reply, SnapshotReply,
+    SnapshotRequest, channel,
 };
 use rustix::io::Errno;
 
@@ -53,6 +54,7 @@ pub fn snapshot(
         changed: Vec::new(),
         new_hashes: HashSet::new(),
         path_bytes: 0,
+        since: None,
     };
     if let Some(root) = root {
         walk.tree(root)?;
@@ -73,6 +75,52 @@ pub fn snapshot(
     if let Some(identity) = first.or(identity) {
         sent.roots.insert(request.root.clone(), identity);
     }
+    Ok(Reply::Snapshot(reply))
+}
+
+/// Walks the root and answers with what changed after a moment. No file is read, and the tables of
+/// snapshots stay what they are. A root that is not there has no changes.
+pub fn changes(
+    server: &Server,
+    stream: &Stream,
+    request: &ChangesRequest,
+) -> Result<Reply, Refusal> {
+    let started = Instant::now();
+    let root = match root::open(&request.root, None) {
+        Ok(root) => root,
+        Err(refusal) if refusal.why == RefusalKind::NotFound => None,
+        Err(refusal) => return Err(refusal),
+    };
+    let (empty, forgotten) = (BTreeMap::new(), HashSet::new());
+    let as_snapshot = SnapshotRequest {
+        root: request.root.clone(),
+        fresh: true,
+        skip: request.skip.clone(),
+        file_limit: 0,
+        entry_limit: request.entry_limit,
+    };
+    let mut walk = Walk {
+        server,
+        stream,
+        request: &as_snapshot,
+        before: &empty,
+        hashes: &forgotten,
+        seen: BTreeMap::new(),
+        changed: Vec::new(),
+        new_hashes: HashSet::new(),
+        path_bytes: 0,
+        since: Some(request.since),
+    };
+    if let Some(root) = root {
+        walk.tree(root)?;
+    }
+    let Walk { seen, mut changed, .. } = walk;
+    changed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    let took_us = started.elapsed().as_micros() as u64;
+    let entries = seen.len() as u64;
+    let mut reply = SnapshotReply { changed, removed: Vec::new(), entries, took_us };
+    stream.send_end(&server.outbox, channel::STDOUT);
+    page(server, stream, &mut reply)?;
     Ok(Reply::Snapshot(reply))
 }
 

@@ -5,7 +5,9 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use proctor_wire::{EntryKind, RawPath, Refusal, RefusalKind, SnapEntry, SnapshotRequest, channel};
+use proctor_wire::{
+    ChangeTime, EntryKind, RawPath, Refusal, RefusalKind, SnapEntry, SnapshotRequest, channel,
+};
 use rustix::{
     fs::{AtFlags, Mode, OFlags, fstat, openat, readlinkat, statat},
     io::Errno,
@@ -47,6 +49,8 @@ pub struct Walk<'a> {
     pub changed: Vec<SnapEntry>,
     pub new_hashes: HashSet<[u8; 32]>,
     pub path_bytes: usize,
+    /// Only what changed later is told, and nothing is read.
+    pub since: Option<ChangeTime>,
 }
 
 /// A folder on the way down, and what of it is still to be entered.
@@ -128,6 +132,14 @@ impl Walk<'_> {
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         let Some(stat) = unless_gone(stat).map_err(failed)? else { return Ok(false) };
         let witness = Witness::new(&stat);
+        if let Some(since) = self.since {
+            let seen = Seen::new(witness, None, None);
+            if witness.changed > since {
+                self.changed.push(seen.entry(path));
+            }
+            self.seen.insert(path.to_vec(), seen);
+            return Ok(witness.kind == EntryKind::Dir && path.len() <= PATH_LIMIT);
+        }
         let before = self.before.get(path);
         let seen = match before {
             Some(old) if old.still_holds(&witness) => {
