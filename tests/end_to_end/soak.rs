@@ -79,7 +79,7 @@ impl Instants {
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
         let seed = std::env::var("PROCTOR_SOAK_SEED").ok().map(|seed| seed.parse().unwrap());
         let seed = seed.unwrap_or(now | 1);
-        println!("PROCTOR_SOAK_SEED={seed}");
+        eprintln!("PROCTOR_SOAK_SEED={seed}");
         Self(seed)
     }
 
@@ -243,7 +243,7 @@ fn soak(kind: &str, size: &Size) {
         }
         kills += usize::from(killed);
         if !killed {
-            println!("all trials were done after {kills} kills");
+            eprintln!("all trials were done after {kills} kills");
             break;
         }
         wait_for("the sandboxes to end with their runtime", || {
@@ -258,7 +258,7 @@ fn soak(kind: &str, size: &Size) {
     let mut last = soak.start(&["resume", &out]);
     let status = last.wait().unwrap();
     assert_eq!(status.code(), Some(0), "{}", soak.log());
-    println!(
+    eprintln!(
         "{} trials, {kills} kills and {early} before the plan was written, {:.0} s",
         size.trials,
         begun.elapsed().as_secs_f64()
@@ -309,14 +309,14 @@ fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8
     }
     let sent = first + asked.values().map(Vec::len).sum::<usize>();
     let discarded = journals.iter().filter(|path| is_discarded(path)).count();
-    println!(
+    eprintln!(
         "{sent} requests, {recorded} answers recorded, {} in flight at a kill; {discarded} discarded tries",
         sent - recorded
     );
     assert!(sent - recorded <= kills * JOBS, "more than what was in flight at the kills");
     assert!(discarded <= kills * JOBS);
     let paid = (asks["paid"]["input"].as_u64(), asks["paid"]["output"].as_u64());
-    println!("paid by the report: {} input and {} output tokens", paid.0.unwrap(), paid.1.unwrap());
+    eprintln!("paid by the report: {} input and {} output tokens", paid.0.unwrap(), paid.1.unwrap());
 }
 
 fn is_discarded(path: &Path) -> bool {

@@ -33,7 +33,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
             return kept.clone();
         }
         let done = work().await;
-        if !done.as_ref().is_err_and(|fault| may_pass(fault)) {
+        if !done.as_ref().is_err_and(may_pass) {
             *kept = Some(done.clone());
         }
         done

@@ -2,7 +2,7 @@
 //! under test until the last test has run. Real packages, of which pip, setuptools and pytest carry or
 //! need copies.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test's own helper may fail it")]
+#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 #![expect(clippy::print_stdout, reason = "what a test could not run is said")]
 
 use std::{fmt::Write as _, path::Path};

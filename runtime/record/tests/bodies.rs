@@ -1,7 +1,5 @@
 //! Bodies and manifests are kept once, and given back whole.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
-
 use std::{fs, time::Instant};
 
 use proctor_record::{Blobs, Tree};
