@@ -373,6 +373,10 @@ fn every_request_is_given_back_byte_for_byte_and_kept_once() {
     let received: Vec<_> = fake.requests().into_iter().map(|seen| seen.bytes).collect();
     assert_eq!(kept.len(), 4);
     assert!(kept == received, "not the bytes that were sent");
+    // An output is in the event of its tool, and in no request beside it.
+    let asked = events(&journal, "model_asked");
+    assert_eq!(asked[1]["ask"]["as_returned"], serde_json::json!([1]));
+    assert_eq!(asked[1]["ask"]["new"]["messages"][1]["content"], "");
     let all: usize = kept.iter().map(Vec::len).sum();
     let pack = fs::metadata(journal.with_file_name("blobs.pack")).unwrap().len();
     assert!((pack as usize) < all / 2, "{pack} of {all}");

@@ -12,7 +12,7 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
-use proctor_types::{Cause, Event, Fault, Layer};
+use proctor_types::{Cause, Event, Fault, Layer, Message};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -38,6 +38,8 @@ struct State {
     tree: Tree,
     /// Of `tree`.
     digest: String,
+    /// What tools showed since the last request: the call and the hash of the text.
+    shown: Vec<(String, String)>,
 }
 
 impl Recorder {
@@ -46,7 +48,8 @@ impl Recorder {
         blobs: Blobs,
         on_wait: Box<dyn Fn(Wait) + Send + Sync>,
     ) -> Arc<Self> {
-        let state = State { journal, tree: Tree::default(), digest: String::new() };
+        let (tree, digest, shown) = (Tree::default(), String::new(), Vec::new());
+        let state = State { journal, tree, digest, shown };
         Arc::new(Self { blobs, on_wait, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
@@ -61,13 +64,26 @@ impl Recorder {
     }
 
     /// Appends an event under the step that it belongs to, which may be over, and flushes it. Answers
-    /// and endings are also synced to the disk: they are what a crash must not cost twice.
-    pub(crate) async fn append_at(&self, step: u64, event: Event) -> Result<(), Fault> {
+    /// and endings are also synced to the disk: they are what a crash must not cost twice. Outputs of tools
+    /// stand in their own events, and not once more in the request that repeats them.
+    pub(crate) async fn append_at(&self, step: u64, mut event: Event) -> Result<(), Fault> {
         let durable = matches!(
             event,
             Event::ModelAnswered { .. } | Event::GraceAnswered { .. } | Event::TrialEnded { .. }
         );
-        let journal = &mut self.state.lock().await.journal;
+        let mut state = self.state.lock().await;
+        match &mut event {
+            Event::ToolReturned { call_id, shown, .. } => {
+                let shown = Blobs::hash(shown.as_bytes());
+                state.shown.push((call_id.clone(), shown));
+            }
+            Event::ModelAsked { ask } => {
+                let shown = std::mem::take(&mut state.shown);
+                ask.as_returned = leave_out(&mut ask.new.messages, &shown);
+            }
+            _ => {}
+        }
+        let journal = &mut state.journal;
         if matches!(event, Event::TrialEnded { .. }) {
             // What the journal names is on the disk before the journal is finished.
             self.blobs.sync().map_err(record_fault)?;
@@ -164,6 +180,22 @@ impl Recorder {
     }
 }
 
+/// Empties the messages that repeat what a tool showed, and says which they are.
+fn leave_out(messages: &mut [Message], shown: &[(String, String)]) -> Vec<usize> {
+    let mut left_out = Vec::new();
+    for (index, message) in messages.iter_mut().enumerate() {
+        if let Message::Tool { call_id, content } = message
+            && !content.is_empty()
+            && let Some((_, hash)) = shown.iter().rfind(|(call, _)| call == call_id)
+            && *hash == Blobs::hash(content.as_bytes())
+        {
+            content.clear();
+            left_out.push(index);
+        }
+    }
+    left_out
+}
+
 /// A record that cannot be written voids the try: no record, no result. One that is damaged is its own
 /// trial's trouble, and no other's.
 pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
@@ -173,4 +205,30 @@ pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
     Fault::new(Layer::Record, error.to_string())
         .cause(if damaged { Cause::Invalid } else { Cause::of(&error) })
         .hint("check the free space and the permissions of the run directory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_tool_showed_is_left_out_of_a_request() {
+        let tool = |call: &str, content: &str| Message::Tool {
+            call_id: call.into(),
+            content: content.into(),
+        };
+        let shown = [("a", "one"), ("b", "two"), ("a", "again")]
+            .map(|(call, text)| (call.to_owned(), Blobs::hash(text.as_bytes())));
+        let mut messages = vec![
+            Message::User { content: "one".into() },
+            tool("a", "again"),
+            tool("b", "two, shortened"),
+            tool("c", "one"),
+            tool("b", ""),
+        ];
+        let whole = messages.clone();
+        assert_eq!(leave_out(&mut messages, &shown), [1]);
+        assert_eq!(messages[1], tool("a", ""));
+        assert_eq!((&messages[0], &messages[2..]), (&whole[0], &whole[2..]));
+    }
 }

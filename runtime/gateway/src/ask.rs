@@ -65,7 +65,8 @@ impl TrialGateway {
     async fn record_ask(&self, ask: &Ask, kept: usize) -> Result<(), Fault> {
         let messages = ask.messages.get(kept..).unwrap_or_default().to_vec();
         let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
-        let ask = AskRecord { kept, new: Ask { messages, tools } };
+        let new = Ask { messages, tools };
+        let ask = AskRecord { kept, new, as_returned: Vec::new() };
         self.sink().event(self.meter().steps(), Event::ModelAsked { ask }).await
     }
 

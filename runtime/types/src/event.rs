@@ -192,4 +192,8 @@ pub struct AskRecord {
     pub kept: usize,
     /// What follows them.
     pub new: Ask,
+    /// Which of the new messages, counted from 0, are outputs of tools that stand in `shown` of the
+    /// `tool_returned` of their call since the request before. Their content is left out here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub as_returned: Vec<usize>,
 }
