@@ -19,6 +19,8 @@ pub(crate) struct Judged {
     pub evidence: Vec<Evidence>,
     /// Those that failed by their mistake, as they must.
     failed: Vec<usize>,
+    /// Those that passed.
+    pub passed: Vec<usize>,
     /// Why others say nothing.
     silent: Vec<&'static str>,
 }
@@ -66,11 +68,30 @@ impl Judged {
                 self.evidence.push(note(evidence::CANARY_MISSING, &*canary.what));
             }
             TestStatus::Missing => self.silent.push("it did not run"),
-            status => {
-                let status = format!("{status:?}").to_lowercase();
-                let what = format!("{}: {status}", canary.what);
-                self.evidence.push(note(evidence::CANARY_PASSED, what));
-            }
+            _ => self.passed.push(number),
+        }
+    }
+
+    /// What it means that canaries passed. `controls` is what a run of their tests, unchanged, twice
+    /// each, showed: a test that does not pass twice cannot tell.
+    pub(crate) fn weigh(&mut self, canaries: &Canaries, controls: Option<(&Records, &TestRun)>) {
+        for (at, number) in self.passed.iter().enumerate() {
+            let Some(canary) = canaries.list.get(*number) else { continue };
+            let twice = controls.is_none_or(|(records, run)| {
+                let laid = records.list.iter().find_map(|record| match record {
+                    Record::CanaryLaid { number, what } if *number == at => Some(what),
+                    _ => None,
+                });
+                let Some(id) = laid else { return true };
+                let seen: Vec<TestRecord> =
+                    phases(records, at).map(|phase| phase.as_test(id)).collect();
+                let seen: Vec<&TestRecord> = seen.iter().collect();
+                let control = statuses::of_phases(id, &seen, &mut Vec::new());
+                let bad = [TestStatus::Failed, TestStatus::Error];
+                !bad.contains(&control) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
+            });
+            let kind = if twice { evidence::CANARY_PASSED } else { evidence::CANARY_UNFIT };
+            self.evidence.push(note(kind, &*canary.what));
         }
     }
 
@@ -93,6 +114,8 @@ impl Judged {
         let failed = || self.failed.iter().filter_map(|number| canaries.list.get(*number));
         let what = if canaries.list.is_empty() {
             "no test lends itself to one".to_owned()
+        } else if failed().next().is_none() && !self.passed.is_empty() {
+            return None; // Said of each.
         } else if failed().next().is_none() {
             let why: BTreeSet<&str> = self.silent.iter().copied().collect();
             let why: Vec<&str> = why.into_iter().collect();
@@ -234,13 +257,32 @@ mod tests {
     fn a_canary_must_fail_at_its_own_mistake() {
         let passed = run(TestStatus::Passed);
         let canaries = canaries(Kind::Value, true);
-        let of = |call| Judged::of(&canaries, &records(call), &passed);
+        let of = |call| {
+            let mut judged = Judged::of(&canaries, &records(call), &passed);
+            judged.weigh(&canaries, None);
+            judged
+        };
         let told = |judged: &Judged| judged.verified(&canaries, &task(&[]), &passed.tests);
 
         let good = of(phase("call", "failed", Some(7), true));
         assert_eq!((kinds(&good), told(&good)), (vec![], None));
         let untouched = of(phase("call", "passed", None, false));
         assert_eq!(kinds(&untouched), [evidence::CANARY_PASSED]);
+        // Its test, unchanged, does not pass twice either.
+        for (call, run, kind) in [
+            (phase("call", "failed", Some(3), true), &passed, evidence::CANARY_UNFIT),
+            (
+                phase("call", "passed", None, false),
+                &run(TestStatus::Failed),
+                evidence::CANARY_UNFIT,
+            ),
+            (phase("call", "passed", None, false), &passed, evidence::CANARY_PASSED),
+        ] {
+            let untouched = records(phase("call", "passed", None, false));
+            let mut judged = Judged::of(&canaries, &untouched, &passed);
+            judged.weigh(&canaries, Some((&records(call), run)));
+            assert_eq!(kinds(&judged), [kind]);
+        }
         // At another line, by another error: nothing is shown either way.
         for otherwise in [
             phase("call", "failed", Some(3), true),

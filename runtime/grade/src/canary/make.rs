@@ -40,6 +40,8 @@ pub(crate) struct Canary {
     place: f64,
     /// Which of the items with this id it copies.
     pick: f64,
+    /// The test as it is, once more.
+    control: bool,
     #[serde(skip)]
     pub kind: Kind,
     #[serde(skip)]
@@ -188,6 +190,13 @@ fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
 }
 
 impl Canaries {
+    /// The tests of these canaries, as they are, in the canaries' places.
+    pub(crate) fn controls(&self, numbers: &[usize]) -> Self {
+        let of = numbers.iter().filter_map(|number| self.list.get(*number));
+        let list = of.map(|canary| Canary { control: true, ..canary.clone() }).collect();
+        Self { list, compares: self.compares }
+    }
+
     /// For people who read the log: it shows these tests twice.
     pub(crate) fn tell(&self, log: &mut Vec<u8>) {
         if !self.list.is_empty() {
@@ -217,6 +226,7 @@ impl Candidate {
             text: format!("{head}{}{tail}", self.now),
             place: fraction()?,
             pick: fraction()?,
+            control: false,
             kind: self.kind,
             is_fail_to_pass,
             fails: self.fails,
@@ -308,6 +318,7 @@ impl Canary {
             text: String::new(),
             place: 0.0,
             pick: 0.0,
+            control: false,
             kind,
             is_fail_to_pass: true,
             fails: (7, 7),
