@@ -47,6 +47,7 @@ fn a_flaky_test_is_certified_and_decides_nothing() {
     let flaky: Vec<&String> = task["flaky"].as_object().unwrap().keys().collect();
     assert_eq!(flaky, ["tests/test_coin.py::test_toss"]);
     assert_eq!(task["noop_resolved"], 0);
+    assert_eq!(task["gold_integrity"], serde_json::json!({"clean": 8}));
     assert_eq!(task["gold_seconds"].as_array().unwrap().len(), 8);
     assert!(task["peak_memory_mb"].as_f64().unwrap() > 1.0, "{task}");
 

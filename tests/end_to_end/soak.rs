@@ -316,7 +316,11 @@ fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8
     assert!(sent - recorded <= kills * JOBS, "more than what was in flight at the kills");
     assert!(discarded <= kills * JOBS);
     let paid = (asks["paid"]["input"].as_u64(), asks["paid"]["output"].as_u64());
-    eprintln!("paid by the report: {} input and {} output tokens", paid.0.unwrap(), paid.1.unwrap());
+    eprintln!(
+        "paid by the report: {} input and {} output tokens",
+        paid.0.unwrap(),
+        paid.1.unwrap()
+    );
 }
 
 fn is_discarded(path: &Path) -> bool {

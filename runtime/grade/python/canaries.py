@@ -75,7 +75,9 @@ class Canaries:
         function = function_of(item)
         if function is None or not hasattr(item, "_initrequest"):
             raise TypeError(canary["id"])
-        return item, function, self._code(item, canary, function)
+        # A control is the test as it is: whether it can run twice at all.
+        code = function.__code__ if canary["control"] else self._code(item, canary, function)
+        return item, function, code
 
     @staticmethod
     def _parameter(item, name):
@@ -140,12 +142,14 @@ class Canaries:
         expectation = issubclass(excinfo.type, AssertionError) or excinfo.type.__name__ == "Failed"
         self._raised = line, expectation
 
-    def report(self, record):
+    def report(self, record, report):
+        """Tells the grader, and nobody else: what pytest prints and counts is the tests'."""
         self._spent += record.pop("seconds", 0)
         line, expectation = self._raised
         record.update(t="canary", number=self.current, line=line, expectation=expectation)
         del record["id"]
         self._emit(record)
+        report.outcome, report.longrepr, report.sections = "passed", None, []
 
     def _leave_out_the_rest(self, item):
         """Takes later canaries away, but for the very next item: pytest has been told of it."""

@@ -46,6 +46,7 @@ OTHER_TYPE = {
     "str": "bytes", "bytes": "str", "int": "str", "float": "str", "bool": "str", "complex": "str",
     "list": "tuple", "tuple": "list", "dict": "list", "set": "list", "frozenset": "list",
 }
+WORD = re.compile(r"[A-Z]?[a-z]+[0-9]*|[A-Z]+")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 STRING = re.compile(rb"([rRuUbB]{0,2})('''|\"\"\"|'|\")")
 ESCAPE = re.compile(r"\\(?:x..|u....|U........|N\{[^}]*\}|[0-7]{1,3}|.)|.", re.S)
@@ -135,7 +136,7 @@ def other_number(token, value, far):
             return None
         if far:
             return str(value * 2 + chance.randint(100, 999))
-        return str(value + chance.choice([1, 1, 2, 3] + ([-1] if value > 1 else []) + ([10] if value > 9 else [])))
+        return str(value + chance.choice([2, 3, 4] + ([10, 20] if value > 9 else [])))
     digits = [at for at, digit in enumerate(written) if digit in "123456789"]
     at = digits[0] if digits else len(written) - 1
     if not written[at].isdigit():
@@ -251,7 +252,7 @@ class Test:
     def edits(self):
         """Each with the lines of the statement that fails by it."""
         if self.is_certain:
-            for statement in self.reached:
+            for statement in self.reached if self.is_steady else ():
                 lines = [part.lineno for part in ast.walk(statement) if hasattr(part, "lineno")]
                 lines = [statement.lineno, getattr(statement, "end_lineno", None) or max(lines)]
                 for edit in self._of_statement(statement):
@@ -315,8 +316,7 @@ class Test:
                 continue
             end = self.source.end(call.func)
             if end is not None and self.source.text.endswith(name.encode("ascii"), 0, end):
-                if not self._is_timed(call):
-                    yield end - len(name), end, table[name].encode("ascii"), kind, None
+                yield end - len(name), end, table[name].encode("ascii"), kind, None
 
     def _of_condition(self, test):
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
@@ -337,15 +337,14 @@ class Test:
             elif op is ast.Is and constant(right)[1] in (True, False) and constant(right)[0]:
                 for edit in self._leaves(right, False):
                     yield edit + ("value", None)
-            if not self._is_timed(test):
-                for edit in self._flip(left, right, op):
-                    yield edit
-                start = self.source.start(test)
-                if start is not None:
-                    yield start, start, b"not ", "negated", None
+            for edit in self._flip(left, right, op):
+                yield edit
+            start = self.source.start(test)
+            if start is not None:
+                yield start, start, b"not ", "negated", None
         elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             start = self.source.start(test)
-            if self.source.text.startswith(b"not ", start) and not self._is_timed(test):
+            if self.source.text.startswith(b"not ", start):
                 yield start, start + 4, b"", "negated", None
         elif isinstance(test, (ast.Call, ast.Name, ast.Attribute, ast.Subscript)):
             name = name_of(test) if isinstance(test, ast.Call) else ""
@@ -356,15 +355,15 @@ class Test:
                 for edit in self._leaves(test.args[0], False):
                     yield edit + ("value", None)
             start = self.source.start(test)
-            if start is not None and not self._is_timed(test):
+            if start is not None:
                 yield start, start, b"not ", "negated", None
 
-    def _is_timed(self, node):
-        """What depends on the clock or on chance may hold once and not twice."""
-        text = " ".join(
-            str(getattr(part, "id", getattr(part, "attr", ""))) for part in ast.walk(node)
-        ).lower()
-        return any(word in text for word in words["unsteady"])
+    @property
+    def is_steady(self):
+        """What depends on the clock or on chance may hold once and not twice, or not hold twice."""
+        names = {getattr(part, "id", getattr(part, "attr", "")) for part in self.below} | self.arguments
+        parts = {word.lower() for name in names for word in WORD.findall(str(name))}
+        return not parts & words["unsteady"]
 
     def _flip(self, left, right, op):
         end, start = self.source.end(left), self.source.start(right)

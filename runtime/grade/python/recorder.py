@@ -138,7 +138,7 @@ class Recorder:
             "seconds": round(float(getattr(report, "duration", 0) or 0), 4),
         }
         if self._canaries.current is not None:
-            self._canaries.report(record)
+            self._canaries.report(record, report)
             return
         self._count += 1
         self._emit(record)

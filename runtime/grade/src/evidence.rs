@@ -5,6 +5,8 @@ use proctor_types::Evidence;
 pub(crate) const BYTECODE_REMOVED: &str = "bytecode_removed";
 pub(crate) const CANARY_MISSING: &str = "canary_missing";
 pub(crate) const CANARY_PASSED: &str = "canary_passed";
+/// It passed, and its test as it is cannot be run twice.
+pub(crate) const CANARY_UNFIT: &str = "canary_unfit";
 pub(crate) const CHANGED_DURING_RUN: &str = "changed_during_run";
 pub(crate) const CONFIG_RESTORED: &str = "config_restored";
 pub(crate) const DOUBLED_RECORD: &str = "doubled_record";
@@ -43,10 +45,11 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 31] = [
+pub(crate) const KINDS: [&str; 32] = [
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,
+    CANARY_UNFIT,
     CHANGED_DURING_RUN,
     CONFIG_RESTORED,
     DOUBLED_RECORD,

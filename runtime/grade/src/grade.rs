@@ -271,9 +271,18 @@ impl<'a> Grading<'a> {
             submitted,
         };
         let (mut run, records, since) = session.run(self.handle).await?;
-        let judged = defences.canaries.then(|| Judged::of(canaries, &records, &run));
+        let mut judged = defences.canaries.then(|| Judged::of(canaries, &records, &run));
         let again = Judged::disturbed(canaries, &records, &run, task);
+        canaries.tell(&mut run.log);
         let mut runs = vec![records];
+        if let Some(judged) = judged.as_mut().filter(|judged| !judged.passed.is_empty()) {
+            let controls = canaries.controls(&judged.passed);
+            let files = controls.list.iter().map(|canary| file_of(&canary.id).to_owned()).collect();
+            let part = plan.only(&files);
+            let second = Session { canaries: &controls, plan: &part, ..session.clone() };
+            let (second, records, _) = second.run(self.handle).await?;
+            judged.weigh(canaries, Some((&records, &second)));
+        }
         if !again.is_empty() {
             let (none, part) = (Canaries::default(), plan.only(&again));
             let second = Session { canaries: &none, plan: &part, ..session.clone() };

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{TaskId, TestStatus};
+use crate::{Integrity, TaskId, TestStatus};
 
 pub const CERTIFICATE_SCHEMA: u32 = 1;
 
@@ -36,6 +36,9 @@ pub struct CertifiedTask {
     /// How often gold resolved, and noop.
     pub gold_resolved: u32,
     pub noop_resolved: u32,
+    /// Gold's verdicts by integrity: where its own are `unverified`, so will be every other's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gold_integrity: BTreeMap<Integrity, u32>,
     /// Ids whose status was not the same in every run of one arm, with what was seen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flaky: BTreeMap<String, BTreeMap<TestStatus, u32>>,

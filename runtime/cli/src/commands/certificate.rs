@@ -8,8 +8,8 @@ use std::{
 use proctor_grade::{Costs, GRADER};
 use proctor_record::RunDir;
 use proctor_types::{
-    CERTIFICATE_SCHEMA, Certificate, CertifiedTask, RunRecord, RunTask, TestStatus, TrialId,
-    Verdict,
+    CERTIFICATE_SCHEMA, Certificate, CertifiedTask, Integrity, RunRecord, RunTask, TestStatus,
+    TrialId, Verdict,
 };
 
 use crate::{
@@ -52,6 +52,14 @@ pub fn tell(certificate: &Certificate) {
             let seen: Vec<String> =
                 seen.iter().map(|(status, times)| format!("{status} {times}x")).collect();
             eprintln!("flaky: {}: {id}: {}", task.task, seen.join(", "));
+        }
+        if !task.gold_integrity.contains_key(&Integrity::Clean) {
+            let seen: Vec<String> = task
+                .gold_integrity
+                .iter()
+                .map(|(integrity, times)| format!("{integrity:?} {times}x").to_lowercase())
+                .collect();
+            eprintln!("gold is never clean: {}: {}", task.task, seen.join(", "));
         }
         for id in &task.resource_sensitive {
             eprintln!("resource-sensitive: {}: {id}", task.task);
@@ -103,6 +111,10 @@ fn certify(
     }
     let of = |arm: &str| verdicts.get(arm).map_or(&[][..], Vec::as_slice);
     let resolved = |arm: &str| of(arm).iter().filter(|verdict| verdict.resolved).count() as u32;
+    let mut gold_integrity = BTreeMap::new();
+    for verdict in of("gold") {
+        *gold_integrity.entry(verdict.integrity).or_default() += 1;
+    }
     let mut flaky = BTreeMap::new();
     for arm in ["gold", "noop"] {
         flaky.extend(unsteady(of(arm)));
@@ -120,6 +132,7 @@ fn certify(
         digest: task.digest.clone(),
         gold_resolved: resolved("gold"),
         noop_resolved: resolved("noop"),
+        gold_integrity,
         flaky,
         resource_sensitive,
         gold_seconds,

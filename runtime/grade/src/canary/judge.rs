@@ -19,6 +19,8 @@ pub(crate) struct Judged {
     pub evidence: Vec<Evidence>,
     /// Those that failed by their mistake, as they must.
     failed: Vec<usize>,
+    /// Those that passed.
+    pub passed: Vec<usize>,
     /// Why others say nothing.
     silent: Vec<&'static str>,
 }
@@ -66,11 +68,30 @@ impl Judged {
                 self.evidence.push(note(evidence::CANARY_MISSING, &*canary.what));
             }
             TestStatus::Missing => self.silent.push("it did not run"),
-            status => {
-                let status = format!("{status:?}").to_lowercase();
-                let what = format!("{}: {status}", canary.what);
-                self.evidence.push(note(evidence::CANARY_PASSED, what));
-            }
+            _ => self.passed.push(number),
+        }
+    }
+
+    /// What it means that canaries passed. `controls` is what a run of their tests, unchanged, twice
+    /// each, showed: a test that does not pass twice cannot tell.
+    pub(crate) fn weigh(&mut self, canaries: &Canaries, controls: Option<(&Records, &TestRun)>) {
+        for (at, number) in self.passed.iter().enumerate() {
+            let Some(canary) = canaries.list.get(*number) else { continue };
+            let twice = controls.is_none_or(|(records, run)| {
+                let laid = records.list.iter().find_map(|record| match record {
+                    Record::CanaryLaid { number, what } if *number == at => Some(what),
+                    _ => None,
+                });
+                let Some(id) = laid else { return true };
+                let seen: Vec<TestRecord> =
+                    phases(records, at).map(|phase| phase.as_test(id)).collect();
+                let seen: Vec<&TestRecord> = seen.iter().collect();
+                let control = statuses::of_phases(id, &seen, &mut Vec::new());
+                let bad = [TestStatus::Failed, TestStatus::Error];
+                !bad.contains(&control) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
+            });
+            let kind = if twice { evidence::CANARY_PASSED } else { evidence::CANARY_UNFIT };
+            self.evidence.push(note(kind, &*canary.what));
         }
     }
 
@@ -93,6 +114,8 @@ impl Judged {
         let failed = || self.failed.iter().filter_map(|number| canaries.list.get(*number));
         let what = if canaries.list.is_empty() {
             "no test lends itself to one".to_owned()
+        } else if failed().next().is_none() && !self.passed.is_empty() {
+            return None; // Said of each.
         } else if failed().next().is_none() {
             let why: BTreeSet<&str> = self.silent.iter().copied().collect();
             let why: Vec<&str> = why.into_iter().collect();
@@ -167,4 +190,165 @@ fn failed_by(canary: &Canary, phases: &[&CanaryRecord]) -> bool {
             && phase.line.is_some_and(|line| (first..=last).contains(&line))
             && (phase.expectation || canary.kind == Kind::Raises)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_sandbox_api::wire::Exited;
+
+    use super::*;
+
+    const ID: &str = "t.py::test_a";
+
+    fn task(p2p: &[&str]) -> Task {
+        serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {},
+            "fail_to_pass": [ID], "pass_to_pass": p2p, "test_command": []
+        }))
+        .unwrap()
+    }
+
+    fn canaries(kind: Kind, compares: bool) -> Canaries {
+        Canaries { list: vec![Canary::of_test(ID, kind)], compares }
+    }
+
+    fn run(status: TestStatus) -> TestRun {
+        TestRun {
+            tests: BTreeMap::from([(ID.to_owned(), status)]),
+            collect_errors: BTreeMap::new(),
+            exit: Exited::default(),
+            complete: true,
+            log: Vec::new(),
+            raw: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
+
+    fn phase(when: &str, outcome: &str, line: Option<usize>, expectation: bool) -> Record {
+        let raised = Some(outcome == "failed");
+        let (when, outcome) = (when.to_owned(), outcome.to_owned());
+        Record::Canary(CanaryRecord {
+            number: 0,
+            when,
+            outcome,
+            xfail: false,
+            raised,
+            line,
+            expectation,
+        })
+    }
+
+    fn records(call: Record) -> Records {
+        let laid = Record::CanaryLaid { number: 0, what: ID.into() };
+        let list = vec![
+            laid,
+            phase("setup", "passed", None, false),
+            call,
+            phase("teardown", "passed", None, false),
+        ];
+        Records { list, ..Records::default() }
+    }
+
+    fn kinds(judged: &Judged) -> Vec<&str> {
+        judged.evidence.iter().map(|evidence| evidence.kind.as_str()).collect()
+    }
+
+    #[test]
+    fn a_canary_must_fail_at_its_own_mistake() {
+        let passed = run(TestStatus::Passed);
+        let canaries = canaries(Kind::Value, true);
+        let of = |call| {
+            let mut judged = Judged::of(&canaries, &records(call), &passed);
+            judged.weigh(&canaries, None);
+            judged
+        };
+        let told = |judged: &Judged| judged.verified(&canaries, &task(&[]), &passed.tests);
+
+        let good = of(phase("call", "failed", Some(7), true));
+        assert_eq!((kinds(&good), told(&good)), (vec![], None));
+        let untouched = of(phase("call", "passed", None, false));
+        assert_eq!(kinds(&untouched), [evidence::CANARY_PASSED]);
+        // Its test, unchanged, does not pass twice either.
+        for (call, run, kind) in [
+            (phase("call", "failed", Some(3), true), &passed, evidence::CANARY_UNFIT),
+            (
+                phase("call", "passed", None, false),
+                &run(TestStatus::Failed),
+                evidence::CANARY_UNFIT,
+            ),
+            (phase("call", "passed", None, false), &passed, evidence::CANARY_PASSED),
+        ] {
+            let untouched = records(phase("call", "passed", None, false));
+            let mut judged = Judged::of(&canaries, &untouched, &passed);
+            judged.weigh(&canaries, Some((&records(call), run)));
+            assert_eq!(kinds(&judged), [kind]);
+        }
+        // At another line, by another error: nothing is shown either way.
+        for otherwise in [
+            phase("call", "failed", Some(3), true),
+            phase("call", "failed", Some(7), false),
+            phase("call", "failed", None, true),
+        ] {
+            let judged = of(otherwise);
+            assert_eq!(kinds(&judged), Vec::<&str>::new());
+            let said = told(&judged).unwrap();
+            assert_eq!(
+                said,
+                note(evidence::NO_CANARY, "none of 1 was judged: it failed otherwise")
+            );
+        }
+        let silent = Judged::of(&canaries, &Records::default(), &passed);
+        assert_eq!(kinds(&silent), [evidence::CANARY_MISSING]);
+        let not_passed = run(TestStatus::Failed);
+        let judged =
+            Judged::of(&canaries, &records(phase("call", "passed", None, false)), &not_passed);
+        assert!(kinds(&judged).is_empty(), "a test that failed has nothing to hide");
+    }
+
+    #[test]
+    fn what_is_said_to_be_verified_was_tried() {
+        let failed = records(phase("call", "failed", Some(7), true));
+        let told = |kind, compares, tests: &[(&str, TestStatus)]| {
+            let canaries = canaries(kind, compares);
+            let judged = Judged::of(&canaries, &failed, &run(TestStatus::Passed));
+            let tests = tests.iter().map(|(id, status)| ((*id).to_owned(), *status)).collect();
+            judged.verified(&canaries, &task(&["t.py::test_b"]), &tests).is_some()
+        };
+        let resolved = [(ID, TestStatus::Passed), ("t.py::test_b", TestStatus::Passed)];
+        assert!(!told(Kind::Value, true, &resolved) && !told(Kind::Raises, true, &resolved));
+        assert!(told(Kind::Negated, true, &resolved), "what compares was not tried");
+        assert!(!told(Kind::Fail, false, &resolved), "nothing compares");
+        let kept = [(ID, TestStatus::Failed), ("t.py::test_b", TestStatus::Passed)];
+        assert!(!told(Kind::Fail, true, &kept), "any will do where not all passed");
+        let none = Judged::default();
+        let nothing = Canaries::default();
+        assert!(none.verified(&nothing, &task(&[]), &run(TestStatus::Failed).tests).is_none());
+        assert!(none.verified(&nothing, &task(&[]), &run(TestStatus::Passed).tests).is_some());
+    }
+
+    #[test]
+    fn only_what_a_canary_may_have_disturbed_is_run_again() {
+        let test = |id: &str| {
+            let (when, outcome) = ("call".to_owned(), "failed".to_owned());
+            Record::Test(TestRecord {
+                id: id.into(),
+                when,
+                outcome,
+                xfail: false,
+                raised: Some(true),
+            })
+        };
+        let canary = || phase("call", "failed", Some(7), true);
+        let canaries = canaries(Kind::Value, true);
+        let again = |list: Vec<Record>, status| {
+            let records = Records { list, ..Records::default() };
+            Judged::disturbed(&canaries, &records, &run(status), &task(&[]))
+        };
+        let failed = TestStatus::Failed;
+        assert_eq!(again(vec![canary(), test(ID)], failed), BTreeSet::from(["t.py".to_owned()]));
+        assert!(again(vec![test(ID), canary()], failed).is_empty(), "it failed by itself");
+        let other = phase("call", "failed", Some(7), false);
+        assert!(again(vec![other, test(ID)], failed).is_empty(), "both fail for another reason");
+        assert!(again(vec![canary(), test(ID)], TestStatus::Passed).is_empty());
+    }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Canary {
     place: f64,
     /// Which of the items with this id it copies.
     pick: f64,
+    /// The test as it is, once more.
+    control: bool,
     #[serde(skip)]
     pub kind: Kind,
     #[serde(skip)]
@@ -187,6 +189,27 @@ fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
     Ok(chosen)
 }
 
+impl Canaries {
+    /// The tests of these canaries, as they are, in the canaries' places.
+    pub(crate) fn controls(&self, numbers: &[usize]) -> Self {
+        let of = numbers.iter().filter_map(|number| self.list.get(*number));
+        let list = of.map(|canary| Canary { control: true, ..canary.clone() }).collect();
+        Self { list, compares: self.compares }
+    }
+
+    /// For people who read the log: it shows these tests twice.
+    pub(crate) fn tell(&self, log: &mut Vec<u8>) {
+        if !self.list.is_empty() {
+            log.extend_from_slice(
+                b"\n===== run a second time with a mistake, which must fail =====\n",
+            );
+        }
+        for canary in &self.list {
+            log.extend_from_slice(format!("{}\n", canary.what).as_bytes());
+        }
+    }
+}
+
 impl Candidate {
     fn laid(self, pristine: &Pristine, is_fail_to_pass: bool) -> Result<Option<Canary>, Fault> {
         let Some(text) = text_of(pristine, &self.file) else { return Ok(None) };
@@ -194,7 +217,8 @@ impl Candidate {
             return Ok(None);
         };
         let id = format!("{}::{}", self.file, self.function);
-        let what = format!("{id}, line {}: {:?} as {:?}", self.line, self.was, self.now);
+        let what =
+            format!("{id}, line {}: {} as {}", self.line, shown(&self.was), shown(&self.now));
         Ok(Some(Canary {
             id,
             parameter: self.parameter,
@@ -202,6 +226,7 @@ impl Candidate {
             text: format!("{head}{}{tail}", self.now),
             place: fraction()?,
             pick: fraction()?,
+            control: false,
             kind: self.kind,
             is_fail_to_pass,
             fails: self.fails,
@@ -266,6 +291,13 @@ fn function_of(id: &str) -> &str {
     rest.split('[').next().unwrap_or(rest)
 }
 
+/// Some text on one line.
+fn shown(text: &str) -> String {
+    let head: String = text.chars().take(80).collect();
+    let more = if head.len() < text.len() { "..." } else { "" };
+    format!("{head:?}{more}")
+}
+
 /// At least 0 and less than 1.
 fn fraction() -> Result<f64, Fault> {
     Ok(f64::from(u32::from_le_bytes(random::<4>()?)) / (f64::from(u32::MAX) + 1.0))
@@ -273,4 +305,86 @@ fn fraction() -> Result<f64, Fault> {
 
 fn broken(error: &dyn std::fmt::Display) -> Fault {
     Fault::new(Layer::Grade, format!("making canaries: {error}"))
+}
+
+#[cfg(test)]
+impl Canary {
+    /// A canary that fails at line 7.
+    pub(crate) fn of_test(id: &str, kind: Kind) -> Self {
+        Self {
+            id: id.to_owned(),
+            parameter: None,
+            path: Vec::new(),
+            text: String::new(),
+            place: 0.0,
+            pick: 0.0,
+            control: false,
+            kind,
+            is_fail_to_pass: true,
+            fails: (7, 7),
+            what: id.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(function: &str, kind: Kind, now: &str) -> Candidate {
+        Candidate {
+            file: "t.py".into(),
+            function: function.into(),
+            path: vec![function.into()],
+            kind,
+            parameter: None,
+            line: 1,
+            fails: (1, 1),
+            start: 0,
+            end: 1,
+            was: "1".into(),
+            now: now.into(),
+        }
+    }
+
+    #[test]
+    fn many_tests_and_good_kinds_come_first() {
+        let all = || {
+            vec![
+                candidate("a", Kind::Fail, "f"),
+                candidate("a", Kind::Value, "2"),
+                candidate("a", Kind::Value, "3"),
+                candidate("b", Kind::Negated, "n"),
+                candidate("b", Kind::Raises, "r"),
+                candidate("c", Kind::Negated, "n"),
+            ]
+        };
+        let of = |limit| {
+            let mut chosen: Vec<(String, Kind)> = chosen(all(), limit)
+                .unwrap()
+                .into_iter()
+                .map(|one| (one.function, one.kind))
+                .collect();
+            chosen.sort();
+            chosen
+        };
+        assert_eq!(of(1).len(), 1);
+        assert_eq!(of(2), [("a".into(), Kind::Value), ("b".into(), Kind::Raises)]);
+        assert_eq!(
+            of(3),
+            [("a".into(), Kind::Value), ("a".into(), Kind::Value), ("b".into(), Kind::Raises)]
+        );
+        assert!(of(9).len() <= all().len());
+    }
+
+    #[test]
+    fn a_file_has_the_conftests_above_it_the_nearest_first() {
+        let mut pristine = Pristine::default();
+        for name in ["conftest.py", "a/conftest.py", "b/conftest.py", "a/b/test_x.py"] {
+            let file = Current::File { bytes: name.into(), mode: 0o644 };
+            pristine.files.insert(name.into(), file);
+        }
+        assert_eq!(conftests(&pristine, "a/b/test_x.py"), ["a/conftest.py", "conftest.py"]);
+        assert_eq!(shown(&"x".repeat(90)), format!("{:?}...", "x".repeat(80)));
+    }
 }

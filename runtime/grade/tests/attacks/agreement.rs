@@ -260,11 +260,12 @@ fn a_test_that_can_run_only_once_counts_by_its_own_run() {
     for _ in 0..4 {
         let seen = graded(tests, &["test_register"], GOLD, Defences::default());
         assert!(seen.resolved() && !seen.suspect(), "{}", seen.tell());
-        let expected = if seen.has("run_again") || seen.has("no_canary") {
-            Integrity::Unverified
-        } else {
-            Integrity::Clean
-        };
+        let expected =
+            if ["run_again", "no_canary", "canary_unfit"].iter().any(|kind| seen.has(kind)) {
+                Integrity::Unverified
+            } else {
+                Integrity::Clean
+            };
         assert_eq!(seen.0.verdict.integrity, expected, "{}", seen.tell());
     }
 }
