@@ -47,7 +47,11 @@ fn a_flaky_test_is_certified_and_decides_nothing() {
     let flaky: Vec<&String> = task["flaky"].as_object().unwrap().keys().collect();
     assert_eq!(flaky, ["tests/test_coin.py::test_toss"]);
     assert_eq!(task["noop_resolved"], 0);
-    assert_eq!(task["gold_integrity"], serde_json::json!({"clean": 8}));
+    // A flaky test cannot be run twice: where its canary passed, nothing was shown, and nothing is suspected.
+    let integrity = task["gold_integrity"].as_object().unwrap();
+    let sum: u64 = integrity.values().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(sum, 8, "{integrity:?}");
+    assert!(integrity.keys().all(|kind| kind == "clean" || kind == "unverified"), "{integrity:?}");
     assert_eq!(task["gold_seconds"].as_array().unwrap().len(), 8);
     assert!(task["peak_memory_mb"].as_f64().unwrap() > 1.0, "{task}");
 
