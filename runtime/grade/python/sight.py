@@ -184,6 +184,11 @@ class Sight:
     def accept_import(self):
         """The grader's own change, made after the first look."""
         self._builtins["__import__"] = builtins.__import__
+        own = ("importlib", "import_module")
+        for at, (label, holder, name, _, _) in enumerate(self._bindings):
+            if (label, name) == own:
+                value = vars(holder)[name]
+                self._bindings[at] = (label, holder, name, value, state(value))
 
     # What is compiled as a test is what is hashed, whatever stands there before and after.
 

@@ -116,7 +116,7 @@ mod tests {
     fn tests_that_nobody_counted_are_missed() {
         assert_eq!(
             doubts("collected 3 items\nt.py ..", "2 passed, 7 warnings, 1 rerun"),
-            ["3 tests were collected, and 2 counted"]
+            ["tests collected: 3, counted: 2"]
         );
         let shown = "1 failures are shown while the tests ran, and 0 counted";
         assert_eq!(doubts("collected 2 items\nt.py F. [100%]", "2 passed"), [shown]);
