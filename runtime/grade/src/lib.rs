@@ -5,6 +5,7 @@ mod costs;
 mod defences;
 mod evidence;
 mod examine;
+mod exhausted;
 mod files;
 mod find_leaks;
 pub mod forensics;
@@ -35,7 +36,7 @@ pub const GRADER: &str = env!("GRADER");
 
 pub use costs::Costs;
 pub use defences::Defences;
-pub use evidence::TIMED_OUT;
+pub use evidence::{SANDBOX_KILLED, TIMED_OUT};
 pub use find_leaks::find_leaks;
 pub use frozen::{Frozen, freeze, needs_freezing};
 pub use given_log::{GivenLog, LogError, grade_log};

@@ -5,6 +5,7 @@
 
 mod agreement;
 mod bench;
+mod exhaustion;
 mod honest;
 mod inside;
 mod loading;
