@@ -1,28 +1,33 @@
-//! The tests that a row's files stand for on the unmasked source: run once, before any grading.
+//! What is known of a task's own tests, by running them once: the tests that a row's files stand for on
+//! the unmasked source, and the evidence that gold's own run gives.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
-use proctor_grade::{Frozen, GRADER, needs_freezing};
+use proctor_grade::{
+    Expected, Frozen, GRADER, GradeOptions, Graded, expected_of_gold, needs_freezing,
+};
 use proctor_types::{Fault, Task, canonical, sha256_hex};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::{GradingSandbox, grading::prepared_place, recorder::record_fault};
+use crate::{GradingSandbox, drive::gold_of, grading::prepared_place, recorder::record_fault};
+
+/// Known by task, environment, back end, limits and grader.
+pub struct FrozenTests {
+    /// Absent: found out anew in every run.
+    folder: Option<PathBuf>,
+    frozen: Cells<Frozen>,
+    expected: Cells<Expected>,
+}
 
 /// A fault is not kept: whatever asks next tries again, as after any other fault.
-type Cell = Arc<OnceCell<Arc<Frozen>>>;
-
-/// Frozen tests by task, environment, back end, limits and grader.
-pub struct FrozenTests {
-    /// Absent: frozen anew in every run.
-    folder: Option<PathBuf>,
-    cells: Mutex<BTreeMap<String, Cell>>,
-}
+type Cells<T> = Mutex<BTreeMap<String, Arc<OnceCell<T>>>>;
 
 impl FrozenTests {
     /// `folder` is made where it is missing.
     pub fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, cells: Mutex::default() }
+        Self { folder, frozen: Mutex::default(), expected: Mutex::default() }
     }
 
     /// What the task's files hold; nothing for a task that names its tests. The first to ask opens
@@ -39,40 +44,85 @@ impl FrozenTests {
         if !needs_freezing(task) {
             return Ok(None);
         }
-        let all = json!({
-            "grader": GRADER,
-            "place": prepared_place(handle.backend, handle.environment, handle.findings),
-            "limits": handle.limits,
-            "task": serde_json::to_value(task).map_err(record_fault)?,
-        });
-        let key = sha256_hex(canonical(&all).as_bytes());
-        let cell = Arc::clone(self.cells.lock().await.entry(key.clone()).or_default());
-        let frozen = cell.get_or_try_init(|| async {
-            if let Some(kept) = self.read(&key) {
-                return Ok(Arc::new(kept));
-            }
-            let frozen = handle.freeze(task).await?;
-            self.keep(&key, &frozen);
-            Ok(Arc::new(frozen))
-        });
-        frozen.await.map(|frozen| Some(Frozen::clone(frozen)))
+        let key = key("frozen", handle, task)?;
+        self.once(&self.frozen, &key, || handle.freeze(task)).await.map(Some)
     }
 
-    fn read(&self, key: &str) -> Option<Frozen> {
+    /// The evidence of a grading that gold's own run gives too. Gold is run once for a task, and only
+    /// where a grading has evidence that it could explain; a task without a gold is run as it stands.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the sandbox or of the grade.
+    pub async fn expected(
+        &self,
+        handle: &GradingSandbox<'_>,
+        task: &Task,
+        graded: &Graded,
+        options: &GradeOptions,
+    ) -> Result<Option<Expected>, Fault> {
+        let seen = expected_of_gold(graded)?;
+        if seen.is_empty() {
+            return Ok(None);
+        }
+        let key = key("expected", handle, task)?;
+        let gold = gold_of(task).unwrap_or_default();
+        let of_gold = || async {
+            let graded = handle.strict(task, gold.as_bytes(), options).await?;
+            expected_of_gold(&graded)
+        };
+        let expected = self.once(&self.expected, &key, of_gold).await?;
+        Ok(seen.has_any_of(&expected).then_some(expected))
+    }
+
+    async fn once<T, F>(
+        &self,
+        cells: &Cells<T>,
+        key: &str,
+        find: impl FnOnce() -> F,
+    ) -> Result<T, Fault>
+    where
+        T: Clone + Serialize + DeserializeOwned,
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let cell = Arc::clone(cells.lock().await.entry(key.to_owned()).or_default());
+        let found = cell.get_or_try_init(|| async {
+            if let Some(kept) = self.read(key) {
+                return Ok(kept);
+            }
+            let found = find().await?;
+            self.keep(key, &found);
+            Ok(found)
+        });
+        found.await.cloned()
+    }
+
+    fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let file = self.folder.as_ref()?.join(key).with_extension("json");
         serde_json::from_slice(&fs::read(file).ok()?).ok()
     }
 
     /// What cannot be written is only lost. Whole or not at all: another run may read it now.
-    fn keep(&self, key: &str, frozen: &Frozen) {
+    fn keep<T: Serialize>(&self, key: &str, found: &T) {
         let Some(folder) = &self.folder else { return };
         let write = || -> std::io::Result<()> {
             fs::create_dir_all(folder)?;
             let file = tempfile::NamedTempFile::new_in(folder)?;
-            fs::write(file.path(), serde_json::to_vec(frozen)?)?;
+            fs::write(file.path(), serde_json::to_vec(found)?)?;
             file.persist(folder.join(key).with_extension("json"))?;
             Ok(())
         };
         let _ = write();
     }
+}
+
+fn key(what: &str, handle: &GradingSandbox<'_>, task: &Task) -> Result<String, Fault> {
+    let all = json!({
+        "what": what,
+        "grader": GRADER,
+        "place": prepared_place(handle.backend, handle.environment, handle.findings),
+        "limits": handle.limits,
+        "task": serde_json::to_value(task).map_err(record_fault)?,
+    });
+    Ok(sha256_hex(canonical(&all).as_bytes()))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proctor_grade::{
-    Frozen, GradeOptions, Graded, freeze,
+    Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze,
     official::{OfficialRun, has_official_run, only_official, procedure, run_official},
 };
 use proctor_sandbox_api::{Backend, Prepared, Sandbox, agent_digest};
@@ -92,7 +92,7 @@ impl GradingSandbox<'_> {
         graded
     }
 
-    async fn strict(
+    pub(crate) async fn strict(
         &self,
         task: &Task,
         patch: &[u8],
@@ -183,8 +183,12 @@ pub(crate) async fn grade_trial(
         capacity: &context.capacity,
     };
     options.frozen = context.frozen.get(&handle(), task).await?;
+    let mut graded = grade_patch(handle(), task, patch, &options).await?;
+    if let Some(expected) = expected(context, &handle(), task, &graded, &options).await? {
+        options.expected = expected;
+        graded = grade_patch(handle(), task, patch, &options).await?;
+    }
     let grade = async || grade_patch(handle(), task, patch, &options).await;
-    let mut graded = grade().await?;
     if context.flaky == FlakePolicy::Vote && only_failed_by(&graded.verdict, unreliable) {
         let (second, third) = (grade().await?, grade().await?);
         if second.verdict.resolved && third.verdict.resolved {
@@ -207,6 +211,24 @@ pub(crate) fn prepared_place(
     let parts =
         [backend.name(), &environment.digest, PREPARATION, &agent_digest(), &findings.digest()];
     sha256_hex(parts.join("\n").as_bytes())
+}
+
+/// What of a grading's evidence is the task's own.
+async fn expected(
+    context: &RunContext,
+    handle: &GradingSandbox<'_>,
+    task: &Task,
+    graded: &Graded,
+    options: &GradeOptions,
+) -> Result<Option<Expected>, Fault> {
+    if only_official(task) || expected_of_gold(graded)?.is_empty() {
+        return Ok(None);
+    }
+    let _share = tokio::select! {
+        share = handle.capacity.take(handle.limits) => share?,
+        () = handle.cancel.told() => return Err(Cancel::fault()),
+    };
+    context.frozen.expected(handle, task, graded, options).await
 }
 
 /// Whether every test that failed is one of these, and one did.

@@ -1,9 +1,33 @@
-"""Describes an interpreter before any patch is laid. Run isolated (`python -I`), Python 3.6 and later."""
+"""Describes an interpreter before any patch is laid: started as the tests will be, with their variables
+and flags, so that what it searches is what they will search. Python 3.6 and later."""
+
+import sys
+
+# What `-c` puts first, and what lies in the work directory: it could stand in for the standard library.
+start = [entry for entry in sys.path if entry != ""]
+early = sorted(sys.modules)
+
+import os
+
+root = os.path.realpath(os.getcwd())
+
+
+def is_inside(path):
+    return path == root or path.startswith(root + os.sep)
+
+
+def is_graded(entry):
+    """Whether a patch can write there. An interpreter of its own in the work directory is no part of it."""
+    real = os.path.realpath(entry)
+    prefixes = {os.path.realpath(p) for p in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
+    own = any(p != root and is_inside(p) and (real + os.sep).startswith(p + os.sep) for p in prefixes)
+    return is_inside(real) and not own
+
+
+sys.path[:] = [entry for entry in start if not is_graded(entry)]
 
 import json
-import os
 import pkgutil
-import sys
 
 
 def entry_points():
@@ -27,6 +51,23 @@ def standard_library():
     return sorted(names)
 
 
+def provided():
+    """Every top-level name that can be imported from outside the work directory."""
+    names = set()
+    for folder in sys.path:
+        try:
+            found = os.listdir(folder)
+        except OSError:
+            continue  # An archive, or not there.
+        for name in found:
+            stem, dot, ending = name.partition(".")
+            is_module = ending.rpartition(".")[2] in ("py", "so", "pyd")
+            if stem.isidentifier() and (is_module if dot else os.path.isdir(folder + "/" + name)):
+                names.add(stem)
+    names.discard("__pycache__")
+    return sorted(names)
+
+
 def pytest_version():
     try:
         import pytest
@@ -35,13 +76,35 @@ def pytest_version():
     return pytest.__version__
 
 
+def loaded():
+    """Modules of the work directory that the start of the interpreter loads."""
+    files = [(key, getattr(sys.modules[key], "__file__", None) or "") for key in early]
+    return [key for key, file in files if file and is_graded(file)]
+
+
+names = provided()
+version = pytest_version()
+apart = version is not None
+if not apart:
+    # The work directory is pytest's, or that of a module it needs.
+    sys.path[:] = start
+    version = pytest_version()
+sys.path[:] = start
+variable = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 json.dump(
     {
         "python": sys.version.split()[0],
-        "pytest": pytest_version(),
+        "pytest": version,
+        "apart": apart,
         "prefixes": sorted({sys.prefix, sys.exec_prefix}),
-        "path": sys.path,
+        "root": root,
+        "path": start,
+        "graded": [os.path.realpath(entry) for entry in start if is_graded(entry)],
+        "outside": [os.path.realpath(entry) for entry in start if not is_graded(entry)],
+        "pythonpath": os.pathsep.join(entry for entry in variable if entry and not is_graded(entry)),
+        "loaded": loaded(),
         "plugins": sorted(set(entry_points())),
+        "provided": names,
         "standard_library": standard_library(),
     },
     sys.stdout,

@@ -9,11 +9,8 @@ import hmac
 import json
 import os
 import sys
-import types
 
 import pytest
-
-ENGINE = ("_pytest.", "pluggy", "pytest")
 
 
 def channel(pipe, key):
@@ -38,30 +35,6 @@ def text(value):
     return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def engine():
-    """Every function of pytest and pluggy: (holder, name, value, code)."""
-    found = []
-    for key, module in list(sys.modules.items()):
-        if module is None or not key.startswith(ENGINE):
-            continue
-        holders = [module]
-        holders += [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == key]
-        for holder in holders:
-            for name, value in list(vars(holder).items()):
-                code = code_of(value)
-                if code is not None:
-                    found.append((holder, name, value, code))
-    return found
-
-
-def code_of(value):
-    if isinstance(value, (staticmethod, classmethod)):
-        value = value.__func__
-    if isinstance(value, property):
-        value = value.fget
-    return value.__code__ if isinstance(value, types.FunctionType) else None
-
-
 def peak_kb():
     """The most memory that this process or one of its children had, in KiB. Linux only."""
     try:
@@ -73,29 +46,26 @@ def peak_kb():
         return None
 
 
-def where(plugin):
-    """The file that a plugin, a module or an object, was written in."""
-    module = plugin
-    if not isinstance(plugin, types.ModuleType):
-        module = sys.modules.get((plugin if isinstance(plugin, type) else type(plugin)).__module__)
-    return text(getattr(module, "__file__", None) or "")
-
-
 class Recorder:
-    def __init__(self, emit, order, origin, canaries):
+    def __init__(self, emit, order, origin, canaries, sight):
         self._emit = emit
         self._origin = origin
         self._canaries = canaries
+        self._sight = sight
         ids = order["ids"]
         self._wanted = None if ids is None else frozenset(ids)
         self._watched = [(name, os.path.abspath(name)) for name in order["watch"]]
         self._raised = {}
+        self._called = {}
+        self._looks = order["looks"]
         self._count = 0
-        self._manager = None
-        self._engine = engine()
 
     def pytest_configure(self, config):
-        self._manager = config.pluginmanager
+        self._sight.configured(config)
+
+    def pytest_plugin_registered(self, plugin, manager):
+        if plugin is not self:
+            self._sight.registered(plugin, manager)
 
     def _keeps(self, nodeid):
         return self._wanted is None or nodeid in self._wanted
@@ -107,6 +77,7 @@ class Recorder:
         if dropped:
             items[:] = [item for item in items if self._keeps(item.nodeid)]
             config.hook.pytest_deselected(items=dropped)
+        self._sight.before_canaries(items)
         self._canaries.lay(items)
 
     def pytest_collectreport(self, report):
@@ -117,13 +88,12 @@ class Recorder:
     def pytest_collection_finish(self, session):
         if self._origin is not None:
             self._origin.look()
+        self._sight.collected(session, self, self._canaries)
         self._emit(
             {
                 "t": "begin",
                 "collected": [text(item.nodeid) for item in session.items],
-                "plugins": self._plugins(),
-                "path": [text(entry) for entry in sys.path],
-                "watched": {name: self._hash(path) for name, path in self._watched},
+                "watched": {name: self._sight.hash(path) for name, path in self._watched},
                 "python": text(sys.version.split()[0]),
                 "pytest": text(pytest.__version__),
             }
@@ -136,9 +106,23 @@ class Recorder:
         self._canaries.end(item)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item):
+        self._sight.before_call(item)
+        outcome = yield
+        # Seen without pytest's own account of it.
+        self._called[item.nodeid] = self._looks and getattr(outcome, "excinfo", None) is not None
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item, call):
         yield  # Other plugins may replace call.excinfo (unittest does), so look afterwards.
-        self._raised[item.nodeid, call.when] = call.excinfo is not None
+        raised = call.excinfo is not None
+        if call.when == "call":
+            called = self._called.pop(item.nodeid, None)
+            if self._looks:
+                # A report of a call that was not seen is the report of no call.
+                raised = None if called is None else called or raised
+                self._sight.after_phase(self)
+        self._raised[item.nodeid, call.when] = raised
         self._canaries.saw(item, call.excinfo)
 
     @pytest.hookimpl(tryfirst=True)
@@ -159,44 +143,12 @@ class Recorder:
         self._count += 1
         self._emit(record)
 
-    def _plugins(self):
-        if self._manager is None:
-            return []
-        pairs = self._manager.list_name_plugin()
-        pairs = [pair for pair in pairs if pair[1] is not None and pair[1] is not self]
-        return [[text(name), where(plugin)] for name, plugin in pairs]
-
-    @staticmethod
-    def _hash(path):
-        try:
-            with open(path, "rb") as file:
-                return hashlib.sha256(file.read()).hexdigest()
-        except OSError:
-            return None
-
-    def _patched(self):
-        found = []
-        for holder, name, value, code in self._engine:
-            now = vars(holder).get(name)
-            if now is value and code_of(now) is code:
-                continue
-            new = code_of(now)
-            label = text(getattr(holder, "__qualname__", holder.__name__)) + "." + name
-            found.append([label, text(new.co_filename) if new is not None else ""])
-        return found
-
     def end(self, code):
         """The last record; sent by the starter, after pytest has returned."""
         if self._origin is not None:
             self._origin.look()
-        self._emit(
-            {
-                "t": "end",
-                "code": code,
-                "count": self._count,
-                "plugins": self._plugins(),
-                "patched": self._patched(),
-                "peak_kb": peak_kb(),
-                "watched": {name: self._hash(path) for name, path in self._watched},
-            }
-        )
+        if self._sight.is_ready():
+            self._sight.look(self)
+        end = {"t": "end", "code": code, "count": self._count, "peak_kb": peak_kb()}
+        end.update(self._sight.told())
+        self._emit(end)

@@ -2,22 +2,35 @@
 
 Everything it needs (key, arguments, wanted ids) comes over standard input, so nothing secret is on
 disk or in the environment. It takes the results pipe and loads pytest and the standard library
-before the work directory is on the import path. Runs on Python 3.6 and later.
+before any folder that a patch can write to is on the import path: the work directory, and what
+`PYTHONPATH` and `.pth` files add of it. Runs on Python 3.6 and later.
 """
 
 
 def start():
+    import os
+    import sys
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    early = sorted(sys.modules)
+    # As `probe.py` does it.
+    root = os.path.realpath(os.getcwd())
+    inside = lambda real: real == root or real.startswith(root + os.sep)
+    prefixes = {os.path.realpath(p) for p in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
+    prefixes = tuple(p + os.sep for p in prefixes if p != root and inside(p))
+    real = {entry: os.path.realpath(entry) for entry in path}
+    sys.path[:] = [e for e in path if not inside(real[e]) or (real[e] + os.sep).startswith(prefixes)]
+
     import fcntl
     import importlib
     import importlib.util
     import json
-    import os
     import pkgutil
-    import sys
 
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     order = json.loads(sys.stdin.buffer.readline().decode("ascii"))
+    if not order["apart"]:
+        sys.path[:] = path
 
     # High, so that code that guesses 3 finds nothing; close-on-exec, so that no program inherits it.
     pipe = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 64)
@@ -43,16 +56,21 @@ def start():
     if lender is not None:
         lending.take_back(lender)
 
-    spec = importlib.util.spec_from_file_location(order["module"], here + "/recorder.py")
-    recorder = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(recorder)
+    def load(name, file):
+        spec = importlib.util.spec_from_file_location(order["module"] + name, here + "/" + file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    recorder = load("", "recorder.py")
     emit = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
-    spec = importlib.util.spec_from_file_location(order["module"] + "c", here + "/canaries.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    canaries = module.Canaries(emit, order["canaries"], order["canary_seconds"])
+    canaries = load("c", "canaries.py").Canaries(emit, order["canaries"], order["canary_seconds"])
+    sight = load("s", "sight.py").Sight(root, order, early)
 
     # From here on the process looks as `python -m pytest` makes it.
+    sys.path[:] = order["path"]
+    if order["pythonpath"] is not None:
+        os.environ["PYTHONPATH"] = order["pythonpath"]
     main = importlib.util.find_spec("pytest.__main__") or importlib.util.find_spec("pytest")
     sys.modules["__main__"].__spec__ = main
     sys.modules["__main__"].__file__ = main.origin
@@ -72,14 +90,11 @@ def start():
             # Last, so that it stands in for nothing that is there.
             sys.path.append(order["submitted"]["import_root"])
         if order["submitted"]["guard"]:
-            name = order["module"] + "o"
-            spec = importlib.util.spec_from_file_location(name, here + "/origin.py")
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            origin = module.Origin(emit, order["submitted"])
+            origin = load("o", "origin.py").Origin(emit, order["submitted"])
             origin.install()
+            sight.accept_import()
 
-    plugin = recorder.Recorder(emit, order, origin, canaries)
+    plugin = recorder.Recorder(emit, order, origin, canaries, sight)
     leave, flush = os._exit, (sys.stdout, sys.stderr)
     try:
         code = int(pytest.main(arguments, plugins=[plugin]))

@@ -15,6 +15,8 @@ pub struct Defences {
     pub(crate) canaries: bool,
     pub(crate) fingerprints: bool,
     pub(crate) guard_original: bool,
+    pub(crate) guard_roots: bool,
+    pub(crate) watch_content: bool,
 }
 
 impl Default for Defences {
@@ -31,6 +33,8 @@ impl Default for Defences {
             canaries: true,
             fingerprints: true,
             guard_original: true,
+            guard_roots: true,
+            watch_content: true,
         }
     }
 }
@@ -57,6 +61,8 @@ impl Defences {
             "canaries" => &mut defences.canaries,
             "fingerprints" => &mut defences.fingerprints,
             "guard_original" => &mut defences.guard_original,
+            "guard_roots" => &mut defences.guard_roots,
+            "watch_content" => &mut defences.watch_content,
             _ => panic!("no defence is named {name}"),
         };
         *switch = false;

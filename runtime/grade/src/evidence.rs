@@ -19,6 +19,8 @@ pub(crate) const LEFT_BEHIND: &str = "left_behind";
 pub(crate) const LENT_TO_TOOL: &str = "lent_to_tool";
 pub(crate) const LOG_DOUBTED: &str = "log_doubted";
 pub(crate) const ORIGINAL_USED: &str = "original_used";
+/// A name that the environment provides was taken from elsewhere.
+pub(crate) const MODULE_REPLACED: &str = "module_replaced";
 pub(crate) const NO_CANARY: &str = "no_canary";
 pub(crate) use proctor_types::PATCH_REJECTED;
 /// Not of a patch but of the tests: a certificate calls them flaky.
@@ -36,6 +38,8 @@ pub const SANDBOX_KILLED: &str = "sandbox_killed";
 pub(crate) const SELF_LOADING_REMOVED: &str = "self_loading_removed";
 pub(crate) const SHADOWING_REMOVED: &str = "shadowing_removed";
 pub(crate) const STRICT_NOT_RUN: &str = "strict_not_run";
+/// Another function was called than the one in the test file.
+pub(crate) const TEST_REPLACED: &str = "test_replaced";
 pub(crate) const TEST_RESTORED: &str = "test_restored";
 /// The test run reached its time limit: another grading may not.
 pub const TIMED_OUT: &str = "timed_out";
@@ -58,6 +62,7 @@ pub(crate) const KINDS: [&str; 31] = [
     LEFT_BEHIND,
     LENT_TO_TOOL,
     LOG_DOUBTED,
+    MODULE_REPLACED,
     NO_CANARY,
     ORIGINAL_USED,
     PATCH_REJECTED,
@@ -72,6 +77,7 @@ pub(crate) const KINDS: [&str; 31] = [
     SELF_LOADING_REMOVED,
     SHADOWING_REMOVED,
     STRICT_NOT_RUN,
+    TEST_REPLACED,
     TEST_RESTORED,
     TIMED_OUT,
     UNKNOWN_PLUGIN,

@@ -1,52 +1,133 @@
 //! What the recorder saw of the interpreter, judged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::Evidence;
 
 use crate::{
     TestPlan,
+    during::During,
     evidence::{self, note},
+    paths::{below, file_of, folded},
+    pristine::Content,
     probe::Probe,
     records::Records,
 };
 
-/// Plugins of unknown origin, and functions of pytest that were replaced by code of the work
-/// directory, of a submission beside it, or of nowhere. `trusted` says of a path below the work directory whether it is known
-/// to be pristine.
-pub(crate) fn interpreter(
-    records: &Records,
-    plan: &TestPlan,
-    probe: &Probe,
-    submission: Option<&str>,
-    trusted: &(dyn Fn(&str) -> bool + Sync),
-) -> Vec<Evidence> {
+/// Whose code is nobody's attack.
+pub(crate) struct Trust<'a> {
+    pub plan: &'a TestPlan,
+    pub probe: &'a Probe,
+    /// The folder of a submission from scratch.
+    pub submission: Option<&'a str>,
+    pub during: &'a During,
+    /// Whether a path below the work directory is what it was before the patch.
+    pub pristine: &'a (dyn Fn(&str) -> bool + Sync),
+}
+
+impl Trust<'_> {
+    /// A file of the environment: below a folder that the interpreter imports from, and older than
+    /// the run. Not whatever lies outside the work directory: the graded code can write there.
+    fn is_environment(&self, file: &str) -> bool {
+        let probe = self.probe;
+        let is_below = |folder: &String| {
+            folder != &probe.root && *folder != self.plan.workdir && below(folder, file).is_some()
+        };
+        let inside = self.inside(file).is_some();
+        let known = probe.prefixes.iter().any(is_below)
+            || (!inside && probe.outside.iter().chain(&probe.path).any(is_below));
+        known && !self.is_submitted(file) && !self.during.outside.contains(file)
+    }
+
+    /// A file of the environment, or of the work directory as it was.
+    fn holds(&self, file: &str) -> bool {
+        let file = folded(file);
+        let is_old = |path: &str| (self.pristine)(path) && !self.during.inside.contains_key(path);
+        self.is_environment(&file) || self.inside(&file).is_some_and(|path| is_old(&path))
+    }
+
+    fn inside(&self, file: &str) -> Option<String> {
+        let probe = self.probe;
+        let real = || Some(&probe.root).filter(|root| !root.is_empty());
+        below(&self.plan.workdir, file).or_else(|| real().and_then(|root| below(root, file)))
+    }
+
+    fn is_submitted(&self, file: &str) -> bool {
+        self.submission.is_some_and(|folder| file.starts_with(folder))
+    }
+
+    /// A plugin of the frozen list that is the work directory's own.
+    fn is_graded_plugin(&self, name: &str) -> bool {
+        let of = |module: &String| {
+            let top = module.split('.').next().unwrap_or(module);
+            !self.probe.provided.iter().any(|provided| provided == top)
+        };
+        self.probe.plugins.iter().any(|(known, module)| known == name && of(module))
+    }
+}
+
+/// Plugins, hooks and test functions of unknown origin; functions of pytest, of unittest and of the
+/// language that were replaced by the graded code or by code of nowhere; modules of the environment
+/// that came from elsewhere.
+pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence> {
+    let Some(end) = records.end() else { return Vec::new() };
+    let sight = &end.sight;
     let mut found = BTreeSet::new();
-    let root = format!("{}/", plan.workdir.trim_end_matches('/'));
-    let environment = |file: &str| {
-        // The interpreter itself may live below the work directory.
-        let pristine = |folder: &String| file.starts_with(&format!("{folder}/"));
-        let submitted = submission.is_some_and(|folder| file.starts_with(folder));
-        probe.prefixes.iter().any(pristine) || !(submitted || file.starts_with(&root))
-    };
-    let begin = records.begin().map(|begin| &begin.plugins);
-    let end = records.end().map(|end| &end.plugins);
-    for (name, file) in begin.into_iter().chain(end).flatten() {
-        let known = file.starts_with('/')
-            && (environment(file) || file.strip_prefix(&root).is_some_and(trusted));
-        if !known && !is_frozen(name, probe) {
+    let is_known = |file: &str| file.starts_with('/') && trust.holds(file);
+    for (name, file) in &sight.plugins {
+        if !is_known(file) && !trust.is_graded_plugin(name) {
             let label = if name.chars().all(|c| c.is_ascii_digit()) { "an object" } else { name };
             found.insert((evidence::UNKNOWN_PLUGIN, format!("{label} from {file:?}")));
         }
     }
-    for (name, file) in records.end().iter().flat_map(|end| &end.patched) {
-        if !file.starts_with('/') || !environment(file) {
+    for (name, file) in &sight.patched {
+        if !is_known(file) {
             found.insert((evidence::INTERPRETER_PATCHED, format!("{name}, now from {file:?}")));
+        }
+    }
+    for (name, file) in &sight.foreign {
+        if !is_known(file) {
+            let what = format!("{name}: a test of it is from {file:?}");
+            found.insert((evidence::TEST_REPLACED, what));
+        }
+    }
+    for (name, file) in &sight.swapped {
+        if !file.starts_with('/') || !trust.is_environment(&folded(file)) {
+            let what = format!("{name}: exchanged after it was collected, from {file:?}");
+            found.insert((evidence::TEST_REPLACED, what));
+        }
+    }
+    for (name, file) in &sight.replaced {
+        if !is_known(file) {
+            found.insert((evidence::MODULE_REPLACED, format!("{name}, from {file:?}")));
         }
     }
     found.into_iter().map(|(kind, what)| note(kind, what)).collect()
 }
 
-fn is_frozen(name: &str, probe: &Probe) -> bool {
-    probe.plugins.iter().any(|(known, _)| known == name)
+/// Whether the tests were what they should be, when they were compiled and when they were collected,
+/// and lay where they should. `expected` is the content of each file.
+pub(crate) fn content(records: &Records, expected: &BTreeMap<String, Content>) -> Vec<Evidence> {
+    let collected = records.begin().map(|begin| &begin.collected[..]).unwrap_or_default();
+    let collected: BTreeSet<&str> = collected.iter().map(|id| file_of(id)).collect();
+    let compiled = records.end().map(|end| &end.sight.compiled);
+    let mut found = Vec::new();
+    for (path, content) in expected {
+        let is_other = |seen: &Option<String>| seen.as_ref() != Some(&content.sha256);
+        let watched = records.begin().and_then(|begin| begin.watched.get(path));
+        let texts = compiled.and_then(|all| all.get(path));
+        // Where pytest compiles tests itself it compiles all of them.
+        let is_elsewhere = collected.contains(path.as_str())
+            && compiled.is_some_and(|all| !all.is_empty() && !all.contains_key(path));
+        if watched.is_some_and(is_other) {
+            found.push(format!("{path}: before it was collected"));
+        } else if is_elsewhere {
+            found.push(format!("{path}: collected, but not compiled"));
+        } else if texts.is_some_and(|all| all.iter().any(is_other)) {
+            found.push(format!("{path}: another text was compiled"));
+        }
+    }
+    let moved = records.end().map(|end| &end.sight.moved[..]).unwrap_or_default();
+    found.extend(moved.iter().map(|folder| format!("{folder}: another folder stood there")));
+    found.into_iter().map(|what| note(evidence::CHANGED_DURING_RUN, what)).collect()
 }

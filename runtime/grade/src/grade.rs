@@ -14,22 +14,24 @@ use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
 use proctor_types::{Evidence, Fault, Layer, Task, Verdict};
 
 use crate::{
-    Defences, Frozen, TestPlan,
+    Defences, Expected, Frozen, TestPlan,
     canary::{self, Canaries, Judged},
+    during::During,
     evidence::{self, note},
-    examine, exhausted,
+    examine::{self, Trust},
+    exhausted,
     files::whole_files,
     frozen::needs_freezing,
     hidden::{LentModules, exceptions},
     launch::Launch,
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
-    pristine::{Content, Pristine, all_kept, at, paths_of},
+    pristine::{Content, Laid, Pristine, at, paths_of},
     probe::Probe,
     records::Records,
     restore::{remove, restore},
     session::{Session, Submitted},
-    shadow::remove_shadows,
+    shadow::{Roots, remove_shadows},
     verdict::draw_up,
 };
 
@@ -46,6 +48,8 @@ pub struct GradeOptions {
     pub frozen: Option<Frozen>,
     /// What the preparation of the sandbox hid, and hides in the work directory.
     pub hidden: Hidden,
+    /// What gold's own run shows, by kind and text: no evidence against another patch.
+    pub expected: Expected,
 }
 
 /// What a grading gives.
@@ -135,9 +139,10 @@ impl<'a> Grading<'a> {
             Ok(touched) => touched,
             Err(error) => return self.rejected(&error),
         };
-        let paths =
-            Paths::new(self.policy, task, &self.probe, self.masked.clone(), &self.test_patch);
-        let pristine = self.pristine(&paths, &touched).await?;
+        let tree = Pristine::walk(handle, &task.workdir, self.policy).await?;
+        let paths = self.paths(self.masked.clone(), &tree);
+        let pristine = self.pristine(tree, &paths, &touched).await?;
+        let roots = self.roots(&pristine, &paths);
         let canaries = if self.options.defences.canaries {
             let apart = &self.options.quarantine;
             canary::make(handle, &self.launch, task, &pristine, apart).await?
@@ -167,22 +172,32 @@ impl<'a> Grading<'a> {
                 .filter(|path| paths.guard(path) != Some(Guard::SelfLoading))
                 .cloned()
                 .collect();
-            let found = remove_shadows(handle, &task.workdir, &pristine, &self.probe, &imported);
+            let found = remove_shadows(handle, &task.workdir, &pristine, &roots, &imported);
             evidence.extend(found.await?);
         }
         let found = restore(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
         evidence.extend(found.await?);
-        self.run(&pristine, &paths, &canaries, None, evidence).await
+        let laid = Laid { pristine: &pristine, paths: &paths, roots: &roots, changed: &changed };
+        self.run(&laid, &canaries, None, evidence).await
+    }
+
+    fn paths(&self, masked: BTreeSet<String>, tree: &Pristine) -> Paths<'static> {
+        Paths::new(self.policy, self.task, &self.probe, masked, &self.test_patch, &tree.names)
+    }
+
+    fn roots(&self, pristine: &Pristine, paths: &Paths<'_>) -> Roots {
+        let workdir = &self.task.workdir;
+        Roots::find(workdir, pristine, &self.probe, self.policy, paths, &self.launch)
     }
 
     /// The pristine tree, with the test patch laid over what is kept of it.
     async fn pristine(
         &self,
+        mut pristine: Pristine,
         paths: &Paths<'_>,
         touched: &BTreeSet<String>,
     ) -> Result<Pristine, Fault> {
         let (handle, task) = (self.handle, self.task);
-        let mut pristine = Pristine::walk(handle, &task.workdir, self.policy).await?;
         let named = |path: &str| {
             let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
             ids.any(|id| escaped(file_of(id)) == path)
@@ -198,6 +213,8 @@ impl<'a> Grading<'a> {
                     || touched.contains(path)
                     || self.masked.contains(path)
                     || (path.ends_with("conftest.py") && !paths.is_interpreter(path))
+                    // What it says of the import path is read.
+                    || (paths.guard(path) == Some(Guard::Config) && !path.contains('/'))
             }
         };
         pristine.keep(handle, &task.workdir, &keep).await?;
@@ -230,13 +247,13 @@ impl<'a> Grading<'a> {
 
     async fn run(
         &self,
-        pristine: &Pristine,
-        paths: &Paths<'_>,
+        laid: &Laid<'_>,
         canaries: &Canaries,
         submitted: Option<Submitted>,
         mut evidence: Vec<Evidence>,
     ) -> Result<Graded, Fault> {
         let task = self.task;
+        let Laid { pristine, roots, .. } = *laid;
         let plan = self.plan();
         let expected: BTreeMap<String, Content> = pristine
             .files
@@ -256,18 +273,21 @@ impl<'a> Grading<'a> {
             probe: &self.probe,
             canaries,
             watch: expected.keys().cloned().collect(),
+            provided: roots.foreign(pristine),
+            folders: laid.test_folders(),
+            helpers: roots.helpers(pristine, laid.paths),
             defences,
             lent: LentModules::of(&self.options.hidden),
             submitted,
         };
-        let (mut run, records) = session.run(self.handle).await?;
+        let (mut run, records, since) = session.run(self.handle).await?;
         let judged = defences.canaries.then(|| Judged::of(canaries, &records, &run));
         let again = Judged::disturbed(canaries, &records, &run, task);
         let mut runs = vec![records];
         if !again.is_empty() {
             let (none, part) = (Canaries::default(), plan.only(&again));
             let second = Session { canaries: &none, plan: &part, ..session.clone() };
-            let (second, records) = second.run(self.handle).await?;
+            let (second, records, _) = second.run(self.handle).await?;
             runs.push(records);
             let passed = run.take_again(second);
             if !passed.is_empty() {
@@ -278,25 +298,38 @@ impl<'a> Grading<'a> {
             whole_files(task, self.options.frozen.as_ref(), pristine, &mut run.tests);
         }
         evidence.extend(run.evidence.iter().cloned());
+        let during =
+            During::look(self.handle, &task.workdir, &self.probe, self.policy, since).await?;
+        let is_watched =
+            defences.restore_tests && defences.restore_config && defences.watch_content;
         for records in &runs {
             if defences.fingerprints {
-                let trusted = |path: &str| paths.guard(path).is_some();
-                evidence.extend(examine::interpreter(
-                    records,
-                    &plan,
-                    &self.probe,
-                    folder.as_deref(),
-                    &trusted,
-                ));
+                let trust = Trust {
+                    plan: &plan,
+                    probe: &self.probe,
+                    submission: folder.as_deref(),
+                    during: &during,
+                    pristine: &|path: &str| laid.is_pristine(path),
+                };
+                evidence.extend(examine::interpreter(records, &trust));
             }
-            if defences.restore_tests && defences.restore_config {
-                evidence.extend(self.rehash(records, &expected).await?);
+            if defences.guard_roots {
+                evidence.extend(self.late_shadows(laid, records));
             }
+            if is_watched {
+                evidence.extend(examine::content(records, &expected));
+            }
+        }
+        if is_watched {
+            let found = during.judge(self.handle, &task.workdir, self.policy, laid);
+            evidence.extend(found.await?);
         }
         if let Some(judged) = judged {
             evidence.extend(judged.verified(canaries, task, &run.tests));
             evidence.extend(judged.evidence);
         }
+        let expected = &self.options.expected;
+        evidence.retain(|evidence| !expected.contains(evidence));
         // Without the end's agreement (in the attack tests only) any run counts as complete.
         let complete = run.complete || !defences.require_end;
         let quarantine = &self.options.quarantine;
@@ -322,27 +355,18 @@ impl<'a> Grading<'a> {
         }
     }
 
-    /// Whether the restored files are still what they were, when they were collected (as the
-    /// recorder saw them) and after the run (as the sandbox agent sees them).
-    async fn rehash(
-        &self,
-        records: &Records,
-        expected: &BTreeMap<String, Content>,
-    ) -> Result<Vec<Evidence>, Fault> {
-        let mut found = Vec::new();
-        let kept = all_kept(self.handle, &self.task.workdir, expected).await?;
-        for ((path, content), is_kept) in expected.iter().zip(kept) {
-            let collected = records.begin().and_then(|begin| begin.watched.get(path));
-            let when = if collected.is_some_and(|seen| seen.as_ref() != Some(&content.sha256)) {
-                "before it was collected"
-            } else if !is_kept {
-                "during the run"
-            } else {
-                continue;
-            };
-            found.push(note(evidence::CHANGED_DURING_RUN, format!("{path}: {when}")));
-        }
-        Ok(found)
+    /// Modules of the patch that stood in for the environment's, by what the tests were seen to search.
+    fn late_shadows(&self, laid: &Laid<'_>, records: &Records) -> Vec<Evidence> {
+        let Some(end) = records.end() else { return Vec::new() };
+        let searched = laid.roots.with(&self.task.workdir, &self.probe, &end.sight.path);
+        let found = searched.shadows(laid.pristine, laid.changed);
+        // What was removed before the run is named already.
+        let removed = laid.roots.shadows(laid.pristine, laid.changed);
+        found
+            .difference(&removed)
+            .filter(|path| laid.paths.guard(path).is_none())
+            .map(|path| note(evidence::MODULE_REPLACED, format!("{path}: on the import path")))
+            .collect()
     }
 
     /// The verdict where the sandbox failed after the patch was laid, if the patch is to blame.

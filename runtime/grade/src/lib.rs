@@ -3,9 +3,11 @@
 mod canary;
 mod costs;
 mod defences;
+mod during;
 mod evidence;
 mod examine;
 mod exhausted;
+mod expected;
 mod files;
 mod find_leaks;
 pub mod forensics;
@@ -29,6 +31,7 @@ mod scratch;
 mod session;
 mod shadow;
 mod statuses;
+mod test_trees;
 mod verdict;
 
 /// Names this grader: its code and its policies.
@@ -37,6 +40,7 @@ pub const GRADER: &str = env!("GRADER");
 pub use costs::Costs;
 pub use defences::Defences;
 pub use evidence::{SANDBOX_KILLED, TIMED_OUT};
+pub use expected::{Expected, expected_of_gold};
 pub use find_leaks::find_leaks;
 pub use frozen::{Frozen, freeze, needs_freezing};
 pub use given_log::{GivenLog, LogError, grade_log};

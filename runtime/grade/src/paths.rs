@@ -1,11 +1,11 @@
 //! Which paths of a work directory are whose.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_sandbox_api::wire::RawPath;
+use proctor_sandbox_api::wire::{EntryKind, RawPath};
 use proctor_types::Task;
 
-use crate::{policy::Policy, probe::Probe};
+use crate::{policy::Policy, probe::Probe, test_trees};
 
 /// Why a path is not the model's to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,9 @@ pub(crate) struct Paths<'a> {
     own: BTreeSet<String>,
     /// Folders of tests.
     trees: BTreeSet<String>,
+    /// Other folders that hold a test of the task, among source code or at the top: of them only
+    /// what has a test's name is guarded.
+    beside: BTreeSet<String>,
     /// Prefixes of the interpreter that lie below the work directory.
     prefixes: Vec<String>,
     /// Paths that the mask takes away or changes: source code even below a test folder.
@@ -46,6 +49,7 @@ impl<'a> Paths<'a> {
         probe: &Probe,
         masked: BTreeSet<String>,
         test_patch: &BTreeSet<String>,
+        names: &BTreeMap<String, EntryKind>,
     ) -> Self {
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         let own: BTreeSet<String> = ids
@@ -53,10 +57,10 @@ impl<'a> Paths<'a> {
             .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
             .collect();
-        let trees = own.iter().filter_map(|path| tree_of(policy, path)).collect();
+        let (trees, beside) = test_trees::find(policy, task, &own, &masked, names);
         let prefixes =
             probe.prefixes.iter().filter_map(|prefix| below(&task.workdir, prefix)).collect();
-        Self { policy, own, trees, prefixes, masked }
+        Self { policy, own, trees, beside, prefixes, masked }
     }
 
     /// Whose a path is; `None` where it is the model's.
@@ -80,12 +84,47 @@ impl<'a> Paths<'a> {
         }
         let shared =
             self.trees.iter().any(|tree| is_at_or_below(tree, path)) && !self.masked.contains(path);
-        (self.is_own(path) || shared).then_some(Guard::Test)
+        let beside = self.beside.contains(parent(path))
+            && test_trees::is_test_file(name)
+            && !self.masked.contains(path);
+        (self.is_own(path) || shared || beside).then_some(Guard::Test)
+    }
+
+    /// Whether the run may not write a file that was there: one that is guarded, or that lies beside a
+    /// test of the task.
+    pub(crate) fn is_watched(&self, path: &str) -> bool {
+        !matches!(self.guard(path), None | Some(Guard::Bytecode))
+            || self.beside.contains(parent(path))
+    }
+
+    /// Whether a path lies where the tests lie.
+    pub(crate) fn is_among_tests(&self, path: &str) -> bool {
+        self.trees.iter().any(|tree| is_at_or_below(tree, path))
+            || self.beside.contains(parent(path))
+            || self.is_own(path)
+            || (self.guard(path) == Some(Guard::Bytecode)
+                && self.beside.contains(parent(parent(path))))
+    }
+
+    /// Whether a folder directly holds watched files, or a folder of tests.
+    pub(crate) fn holds_watched(&self, folder: &str) -> bool {
+        self.beside.contains(folder)
+            || self.trees.iter().any(|tree| is_at_or_below(tree, folder) || parent(tree) == folder)
     }
 
     /// Whether a path holds an id, is hidden, or is the test patch's.
     pub(crate) fn is_own(&self, path: &str) -> bool {
         self.own.iter().any(|own| is_at_or_below(own, path))
+    }
+
+    /// Whether a folder of tests lies below a folder.
+    pub(crate) fn is_above(&self, folder: &str) -> bool {
+        self.trees.iter().chain(&self.beside).any(|tree| is_at_or_below(folder, tree))
+    }
+
+    /// Whether the mask takes a path away, or changes it.
+    pub(crate) fn is_masked(&self, path: &str) -> bool {
+        self.masked.contains(path)
     }
 
     /// Whether a path belongs to an interpreter that lives in the work directory.
@@ -112,16 +151,25 @@ pub(crate) fn escaped(path: &str) -> String {
     RawPath::from(path.trim_start_matches("./")).escaped()
 }
 
-/// The folder from the root to the first component that is a test folder.
-fn tree_of(policy: &Policy, path: &str) -> Option<String> {
-    let folders: Vec<&str> = path.split('/').collect();
-    let at = folders[..folders.len() - 1]
-        .iter()
-        .position(|part| policy.test_folders.iter().any(|folder| folder == part))?;
-    Some(folders[..=at].join("/"))
+/// The folder of a path; empty for the work directory.
+pub(crate) fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-fn is_at_or_below(root: &str, path: &str) -> bool {
+/// An absolute path without `.` and `..`, links not looked at.
+pub(crate) fn folded(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+pub(crate) fn is_at_or_below(root: &str, path: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -142,7 +190,7 @@ mod tests {
         serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": ["pkg/tests/unit/test_a.py::T::test_x[a::b]"],
-            "pass_to_pass": ["test_top.py::test_y"], "hidden": ["data/secret"],
+            "pass_to_pass": ["test_top.py::test_y", "checks/test_z.py::test_z"], "hidden": ["data/secret"],
             "test_command": ["python", "-m", "pytest"]
         }))
         .unwrap()
@@ -153,13 +201,19 @@ mod tests {
         let probe = Probe { prefixes: vec!["/testbed/.venv".into()], ..Probe::default() };
         let masked = BTreeSet::from(["pkg/tests/source.py".to_owned()]);
         let policy = Policy::get().unwrap();
-        let paths = Paths::new(policy, &task(), &probe, masked, &BTreeSet::new());
+        let names = ["test_top.py", "checks/test_z.py", "checks/helper.py", "pkg/other/core.py"];
+        let names = names.map(|name| (name.to_owned(), EntryKind::File)).into();
+        let paths = Paths::new(policy, &task(), &probe, masked, &BTreeSet::new(), &names);
         for (path, guard) in [
             ("pkg/tests/unit/test_a.py", Some(Guard::Test)),
             ("pkg/tests/shared.py", Some(Guard::Test)),
             ("pkg/tests/source.py", None),
             ("test_top.py", Some(Guard::Test)),
-            ("test_other.py", None),
+            // Another test beside one of the task: tests import each other.
+            ("test_other.py", Some(Guard::Test)),
+            ("setup.py", None),
+            ("checks/helper.py", Some(Guard::Test)),
+            ("checks/data/new.json", Some(Guard::Test)),
             ("data/secret/x", Some(Guard::Test)),
             ("conftest.py", Some(Guard::Config)),
             ("docs/conftest.py", Some(Guard::Config)),

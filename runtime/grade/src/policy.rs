@@ -20,6 +20,11 @@ pub(crate) struct Policy {
     pub history_folders: Vec<String>,
     pub guarded_modules: Vec<String>,
     pub import_roots: Vec<String>,
+    pub unguarded_modules: Vec<String>,
+    pub importable_suffixes: Vec<String>,
+    pub test_words: Vec<String>,
+    pub unwatched: Vec<String>,
+    pub expected_of_gold: Vec<String>,
     pub source_suffixes: Vec<String>,
     pub not_original: Vec<String>,
     pub environment: Environment,
@@ -66,6 +71,19 @@ pub(crate) struct Limits {
     pub probe_seconds: u64,
 }
 
+impl Environment {
+    /// The variables that the interpreter is started with, for the look at it as for the tests.
+    pub(crate) fn of(&self, task: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut env = self.default.clone();
+        env.extend(task.clone());
+        for name in &self.unset {
+            env.remove(name);
+        }
+        env.extend(self.set.clone());
+        env
+    }
+}
+
 /// What a kind of evidence means for a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,5 +121,8 @@ mod tests {
         let policy = Policy::get().unwrap();
         let named: Vec<&str> = policy.evidence.keys().map(String::as_str).collect();
         assert_eq!(named, KINDS);
+        for kind in &policy.expected_of_gold {
+            assert!(named.contains(&kind.as_str()), "{kind}");
+        }
     }
 }

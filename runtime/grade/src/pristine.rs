@@ -10,10 +10,17 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Fault, Layer, sha256_hex};
 
-use crate::policy::Policy;
+use crate::{
+    paths::{Guard, Paths},
+    policy::Policy,
+    shadow::Roots,
+};
 
 /// Files asked for at once.
 const AT_ONCE: usize = 16;
+
+/// Folders of tests that are looked at inside the interpreter.
+const MOST_FOLDERS: usize = 1000;
 
 /// The names of a pristine work directory, and the content of the files that may be restored.
 #[derive(Debug, Default)]
@@ -104,10 +111,55 @@ impl Pristine {
                 }
                 Change::Remove { path } => {
                     self.files.remove(&path.escaped());
+                    self.names.remove(&path.escaped());
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// A tree as it is graded: what it was, and what the patch changed.
+#[derive(Clone, Copy)]
+pub(crate) struct Laid<'a> {
+    pub pristine: &'a Pristine,
+    pub paths: &'a Paths<'a>,
+    pub roots: &'a Roots,
+    /// The paths that the patch changed.
+    pub changed: &'a BTreeSet<String>,
+}
+
+impl Laid<'_> {
+    /// Whether a file is what it was before the patch.
+    pub(crate) fn is_pristine(&self, path: &str) -> bool {
+        match self.paths.guard(path) {
+            Some(Guard::Bytecode) => false,
+            Some(_) => true,
+            None => {
+                self.pristine.names.contains_key(path)
+                    && !self.changed.contains(path)
+                    && !self.paths.is_masked(path)
+            }
+        }
+    }
+
+    /// The folders of tests and those above them: who moves one moves its files.
+    pub(crate) fn test_folders(&self) -> Vec<String> {
+        let names = self.pristine.names.iter();
+        let folders = names.filter(|(path, kind)| {
+            **kind == EntryKind::Dir
+                && (self.paths.holds_watched(path) || self.paths.is_above(path))
+        });
+        folders.map(|(path, _)| path.clone()).take(MOST_FOLDERS).collect()
+    }
+
+    /// Whether a file was there when the run began, and is not the patch's.
+    pub(crate) fn was_there(&self, path: &str) -> bool {
+        if self.pristine.files.contains_key(path) {
+            return true;
+        }
+        let is_file = self.pristine.names.get(path).is_some_and(|kind| *kind != EntryKind::Dir);
+        is_file && !self.paths.is_own(path) && self.is_pristine(path)
     }
 }
 

@@ -20,16 +20,32 @@ fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Faul
     let text =
         serde_json::to_string(lent).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
     let first = "import json, sys\nlend(json.loads(sys.stdin.buffer.read().decode('ascii')))\n";
-    Ok((format!("{LEND}\n{first}\n{script}"), ascii(&text).into_bytes()))
+    let apart = "import sys\nsys.path[:] = [entry for entry in sys.path if entry]\n";
+    Ok((format!("{apart}{LEND}\n{first}\n{script}"), ascii(&text).into_bytes()))
 }
 
 /// What the pristine interpreter is and would load.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Probe {
     pub pytest: Option<String>,
+    /// Whether pytest can be loaded before any folder of the work directory is searched.
+    pub apart: bool,
     /// `sys.prefix` and `sys.exec_prefix`.
     pub prefixes: Vec<String>,
+    /// The work directory, links followed.
+    pub root: String,
+    /// What is searched, in order: `PYTHONPATH`, the standard library, packages, `.pth` files.
     pub path: Vec<String>,
+    /// The folders of it that a patch can write to, and the others; links followed.
+    pub graded: Vec<String>,
+    pub outside: Vec<String>,
+    /// `PYTHONPATH` without the folders that a patch can write to.
+    pub pythonpath: String,
+    /// Modules of the work directory that the interpreter loads before any script.
+    pub loaded: Vec<String>,
+    /// Top-level names that can be imported from outside the work directory.
+    pub provided: Vec<String>,
     /// The `pytest11` entry points: name and module.
     pub plugins: Vec<(String, String)>,
     pub standard_library: Vec<String>,
@@ -45,7 +61,9 @@ impl Probe {
         lent: &LentModules,
     ) -> Result<Self, Fault> {
         let (text, stdin) = with_lent(PROBE, lent)?;
-        let out = isolated(handle, launch, workdir, env, user, &text, &stdin).await?;
+        let env = Policy::get()?.environment.of(env);
+        // As the tests will be started, not isolated: it must see what they will search.
+        let out = script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;
         let probe: Self = serde_json::from_slice(&out)
             .map_err(|error| fault(launch, format!("its description cannot be read: {error}")))?;
         if probe.pytest.is_none() {
@@ -64,12 +82,27 @@ pub(crate) async fn isolated(
     workdir: &str,
     env: &BTreeMap<String, String>,
     user: Option<&str>,
-    script: &str,
+    text: &str,
+    stdin: &[u8],
+) -> Result<Vec<u8>, Fault> {
+    script(handle, launch, &["-I"], workdir, env, user, text, stdin).await
+}
+
+#[expect(clippy::too_many_arguments, reason = "what one start of an interpreter takes")]
+async fn script(
+    handle: &SandboxHandle,
+    launch: &Launch,
+    flags: &[&str],
+    workdir: &str,
+    env: &BTreeMap<String, String>,
+    user: Option<&str>,
+    text: &str,
     stdin: &[u8],
 ) -> Result<Vec<u8>, Fault> {
     let policy = Policy::get()?;
     let mut argv = launch.interpreter.clone();
-    argv.extend(["-I".into(), "-B".into(), "-c".into(), script.to_owned()]);
+    argv.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    argv.extend(["-B".into(), "-c".into(), text.to_owned()]);
     let mut command = Command::new(argv).cwd(workdir);
     for (key, value) in env {
         command = command.env(key, value.as_str());

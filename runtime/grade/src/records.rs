@@ -42,9 +42,6 @@ pub(crate) enum Record {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Begin {
     pub collected: Vec<String>,
-    /// Name and file.
-    pub plugins: Vec<(String, String)>,
-    pub path: Vec<String>,
     /// SHA-256 of each watched file as it was when collection ended.
     pub watched: BTreeMap<String, Option<String>>,
 }
@@ -87,10 +84,32 @@ pub(crate) struct End {
     pub code: i32,
     /// Test records sent.
     pub count: usize,
+    /// What `sight.py` saw at any time of the run.
+    #[serde(flatten)]
+    pub sight: Sight,
+}
+
+/// Each a name, and the file of the code that it stands for.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Sight {
+    /// Plugins, and the functions behind their hooks.
     pub plugins: Vec<(String, String)>,
-    /// Functions of pytest that are not what they were: name and file of the new one.
+    /// What is not what it was: functions and classes of pytest and unittest, builtins, import hooks.
     pub patched: Vec<(String, String)>,
-    pub watched: BTreeMap<String, Option<String>>,
+    /// Test functions that were not written in their test file.
+    pub foreign: Vec<(String, String)>,
+    /// Test functions that were exchanged after the collection.
+    pub swapped: Vec<(String, String)>,
+    /// Folders of tests, and the working directory, where another one stood.
+    pub moved: Vec<String>,
+    /// Modules that the environment provides, taken from elsewhere.
+    pub replaced: Vec<(String, String)>,
+    /// Every entry that the import path had.
+    pub path: Vec<String>,
+    /// SHA-256 of the watched files as they were when they were compiled; nothing where a file
+    /// changed meanwhile.
+    pub compiled: BTreeMap<String, Vec<Option<String>>>,
 }
 
 /// What the pipe held.

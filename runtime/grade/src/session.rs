@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_sandbox_api::{Captured, Command, SandboxHandle, wire::Exited};
+use proctor_sandbox_api::{
+    Captured, Command, SandboxHandle,
+    wire::{ChangeTime, Exited},
+};
 use proctor_types::{Evidence, Fault, TestStatus, plural};
 use serde::Serialize;
 
@@ -21,6 +24,7 @@ use crate::{
 const START: &str = include_str!("../python/start.py");
 const RECORDER: &str = include_str!("../python/recorder.py");
 const LEND: &str = include_str!("../python/lend.py");
+const SIGHT: &str = include_str!("../python/sight.py");
 const ORIGIN: &str = include_str!("../python/origin.py");
 const CANARIES: &str = include_str!("../python/canaries.py");
 
@@ -33,6 +37,12 @@ pub(crate) struct Session<'a> {
     pub canaries: &'a Canaries,
     /// Files whose hashes the recorder takes, relative to the work directory.
     pub watch: Vec<String>,
+    /// Top-level modules that are the environment's, and no patch's.
+    pub provided: BTreeSet<String>,
+    /// Folders of tests, relative to the work directory: they stay where they are.
+    pub folders: Vec<String>,
+    /// What modules among the tests may be called.
+    pub helpers: BTreeSet<String>,
     pub defences: Defences,
     /// What the test tool cannot start without and the sandbox does not have.
     pub lent: LentModules,
@@ -70,12 +80,26 @@ struct Order<'a> {
     canary_seconds: f64,
     watch: &'a [String],
     lent: &'a LentModules,
+    /// Whether pytest's own account of a test is checked.
+    looks: bool,
+    apart: bool,
+    path: &'a [String],
+    pythonpath: Option<&'a str>,
+    loaded: &'a [String],
+    provided: &'a BTreeSet<String>,
+    folders: &'a [String],
+    helpers: &'a BTreeSet<String>,
     submitted: Option<&'a Submitted>,
 }
 
 impl Session<'_> {
     /// Runs to the end, or to the time limit.
-    pub(crate) async fn run(&self, handle: &SandboxHandle) -> Result<(TestRun, Records), Fault> {
+    ///
+    /// The moment that comes with it is the run's beginning, by the sandbox's own clock.
+    pub(crate) async fn run(
+        &self,
+        handle: &SandboxHandle,
+    ) -> Result<(TestRun, Records, ChangeTime), Fault> {
         let policy = Policy::get()?;
         let key = random::<32>()?;
         let folder = secret_folder()?;
@@ -84,6 +108,7 @@ impl Session<'_> {
             ("recorder.py", RECORDER),
             ("canaries.py", CANARIES),
             ("lend.py", LEND),
+            ("sight.py", SIGHT),
             ("origin.py", ORIGIN),
         ];
         for (name, text) in scripts {
@@ -92,6 +117,10 @@ impl Session<'_> {
                 .await
                 .map_err(|error| error.fault("writing the recorder"))?;
         }
+        // The last to be written, so that everything that grading laid is older.
+        let written = handle.stat(&format!("{folder}/origin.py").into()).await;
+        let written = written.map_err(|error| error.fault("looking at the recorder"))?;
+        let since = written.map(|entry| entry.changed).unwrap_or_default();
         let mut order = self.order(policy, &key)?;
         order.push(b'\n');
         let mut argv = self.launch.interpreter.clone();
@@ -115,7 +144,7 @@ impl Session<'_> {
         let mut log = Vec::new();
         append(&mut log, &done.stdout);
         append(&mut log, &done.stderr);
-        Ok((self.result(&records, done.exited, log, done.results), records))
+        Ok((self.result(&records, done.exited, log, done.results), records, since))
     }
 
     fn order(&self, policy: &Policy, key: &[u8; 32]) -> Result<Vec<u8>, Fault> {
@@ -142,6 +171,14 @@ impl Session<'_> {
             canary_seconds: policy.canaries.seconds,
             watch: &self.watch,
             lent: &self.lent,
+            looks: self.defences.fingerprints,
+            apart: self.starts_apart(),
+            path: &self.probe.path,
+            pythonpath: self.pythonpath(),
+            loaded: &self.probe.loaded,
+            provided: &self.provided,
+            folders: &self.folders,
+            helpers: &self.helpers,
             submitted: self.submitted.as_ref(),
         };
         let text = serde_json::to_string(&order)
@@ -149,13 +186,24 @@ impl Session<'_> {
         Ok(ascii(&text).into_bytes())
     }
 
+    /// The task's own value, which the tests find in their environment whatever the start is given.
+    fn pythonpath(&self) -> Option<&str> {
+        let given = self.plan.env.get("PYTHONPATH").map(String::as_str);
+        given.filter(|_| self.starts_apart())
+    }
+
+    fn starts_apart(&self) -> bool {
+        self.probe.apart && self.defences.guard_roots
+    }
+
     fn environment(&self, policy: &Policy) -> BTreeMap<String, String> {
-        let mut env = policy.environment.default.clone();
-        env.extend(self.plan.env.clone());
-        for name in &policy.environment.unset {
-            env.remove(name);
+        let mut env = policy.environment.of(&self.plan.env);
+        if self.pythonpath().is_some() {
+            env.remove("PYTHONPATH");
+            if !self.probe.pythonpath.is_empty() {
+                env.insert("PYTHONPATH".into(), self.probe.pythonpath.clone());
+            }
         }
-        env.extend(policy.environment.set.clone());
         if !self.defences.freeze_plugins {
             env.remove("PYTEST_DISABLE_PLUGIN_AUTOLOAD");
         }

@@ -1,82 +1,181 @@
-//! Modules that a patch puts in the place of pytest's or the standard library's.
+//! Modules that a patch puts in the place of the environment's: pytest's, the standard library's, and
+//! every other that can be imported from outside the work directory.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
+use proctor_record::patch::Current;
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
 use proctor_types::{Evidence, Fault};
 
 use crate::{
     evidence::{self, note},
-    paths::below,
+    launch::Launch,
+    paths::{Guard, Paths, below, folded},
     policy::Policy,
     pristine::Pristine,
     probe::Probe,
     restore::remove,
 };
 
-/// Endings of files that can be imported.
-const IMPORTABLE: [&str; 3] = [".py", ".so", ".pyd"];
-
 /// Removes what shadows a guarded module at an import root and was not there before.
 pub(crate) async fn remove_shadows(
     handle: &SandboxHandle,
     workdir: &str,
     pristine: &Pristine,
-    probe: &Probe,
+    roots: &Roots,
     changed: &BTreeSet<String>,
 ) -> Result<Vec<Evidence>, Fault> {
-    let policy = Policy::get()?;
     let mut found = Vec::new();
-    for path in shadows(workdir, pristine, probe, policy, changed) {
+    for path in roots.shadows(pristine, changed) {
         remove(handle, workdir, &path).await?;
         found.push(note(evidence::SHADOWING_REMOVED, format!("{path}: removed")));
     }
     Ok(found)
 }
 
-fn shadows(
-    workdir: &str,
-    pristine: &Pristine,
-    probe: &Probe,
-    policy: &Policy,
-    changed: &BTreeSet<String>,
-) -> BTreeSet<String> {
-    let roots = import_roots(workdir, pristine, probe, policy);
-    let plugins =
-        probe.plugins.iter().map(|(_, module)| module.split('.').next().unwrap_or(module));
-    let guarded: BTreeSet<&str> = policy
-        .guarded_modules
-        .iter()
-        .chain(&probe.standard_library)
-        .map(String::as_str)
-        .chain(plugins)
-        // The standard library's own tests; every second project has a folder of that name.
-        .filter(|name| *name != "test")
-        .collect();
-    let mut found = BTreeSet::new();
-    for path in changed {
-        for root in &roots {
-            let rest = if root.is_empty() {
-                Some(path.as_str())
-            } else {
-                path.strip_prefix(root.as_str()).and_then(|rest| rest.strip_prefix('/'))
-            };
-            let Some(top) = rest.and_then(|rest| rest.split('/').next()) else { continue };
-            let module = top.split('.').next().unwrap_or(top);
-            let importable = IMPORTABLE.iter().any(|ending| path.ends_with(ending))
-                // A link may lead to a module.
-                || !path.rsplit('/').next().unwrap_or(path).contains('.');
-            let own = pristine.names.iter().any(|(name, kind)| {
-                let full = |ending: &str| join(root, &format!("{module}{ending}"));
-                (*kind == EntryKind::Dir && *name == full(""))
-                    || IMPORTABLE.iter().any(|ending| *name == full(ending))
-            });
-            if importable && guarded.contains(module) && !own {
-                found.insert(join(root, top));
+/// Where modules are imported from below the work directory, and the names that are not a patch's.
+#[derive(Debug, Default)]
+pub(crate) struct Roots {
+    /// On the import path of the interpreter: roots whatever they hold.
+    searched: BTreeSet<String>,
+    /// Put there by pytest, by configuration, or by convention. One that is a package is none.
+    likely: BTreeSet<String>,
+    /// The same, by the end of their path: what a conftest that changes `sys.path` names.
+    named: BTreeSet<String>,
+    guarded: BTreeSet<String>,
+}
+
+impl Roots {
+    pub(crate) fn find(
+        workdir: &str,
+        pristine: &Pristine,
+        probe: &Probe,
+        policy: &Policy,
+        paths: &Paths<'_>,
+        launch: &Launch,
+    ) -> Self {
+        let searched = probe.graded.iter().filter_map(|entry| below(&probe.root, entry));
+        let searched = searched.chain(probe.path.iter().filter_map(|entry| below(workdir, entry)));
+        let mut roots = Self { searched: searched.collect(), ..Self::default() };
+        roots.likely.extend(policy.import_roots.iter().cloned());
+        for (path, file) in &pristine.files {
+            let Current::File { bytes, .. } = file else { continue };
+            let text = String::from_utf8_lossy(bytes);
+            let is_python = path.ends_with(".py");
+            if is_python && (paths.is_own(path) || path.ends_with("conftest.py")) {
+                roots.likely.insert(base_of(path, pristine));
+                if text.contains("sys.path") || text.contains("addsitedir") {
+                    roots.likely.extend(ancestors(path));
+                    roots.named.extend(quoted(&text).filter_map(end_of));
+                }
+            } else if !is_python && text.contains("pythonpath") {
+                roots.named.extend(words(&text).filter_map(end_of));
             }
         }
+        for argument in launch.arguments.iter().filter(|word| word.contains("pythonpath")) {
+            roots.named.extend(words(argument).filter_map(end_of));
+        }
+        let plugins =
+            probe.plugins.iter().map(|(_, module)| module.split('.').next().unwrap_or(module));
+        let guarded = policy.guarded_modules.iter().chain(&probe.standard_library);
+        let guarded = guarded.chain(&probe.provided).map(String::as_str).chain(plugins);
+        let is_guarded = |name: &&str| !policy.unguarded_modules.iter().any(|other| other == name);
+        roots.guarded = guarded.filter(is_guarded).map(str::to_owned).collect();
+        roots
     }
-    found
+
+    /// With what the tests were seen to search. Entries are absolute.
+    pub(crate) fn with(&self, workdir: &str, probe: &Probe, path: &[String]) -> Self {
+        let inside = path.iter().filter_map(|entry| {
+            let entry = folded(entry);
+            below(workdir, &entry).or_else(|| below(&probe.root, &entry))
+        });
+        let searched = self.searched.iter().cloned().chain(inside).collect();
+        Self { searched, guarded: self.guarded.clone(), ..Self::default() }
+    }
+
+    /// The names that no module of the work directory may have: those that it had itself are out.
+    pub(crate) fn foreign(&self, pristine: &Pristine) -> BTreeSet<String> {
+        let roots = self.searched.iter().chain(&self.likely);
+        let roots: BTreeSet<&String> = roots.collect();
+        let is_own = |name: &String| roots.iter().any(|root| has_module(pristine, root, name));
+        self.guarded.iter().filter(|name| !is_own(name)).cloned().collect()
+    }
+
+    /// What modules that lie among the tests may be imported as: every end of their path, without
+    /// the names that modules of the work directory have at an import root.
+    pub(crate) fn helpers(&self, pristine: &Pristine, paths: &Paths<'_>) -> BTreeSet<String> {
+        let roots: BTreeSet<&String> = self.searched.iter().chain(&self.likely).collect();
+        let files = pristine.names.keys().chain(pristine.files.keys());
+        let modules = files.filter(|path| {
+            path.ends_with(".py")
+                && paths.guard(path) == Some(Guard::Test)
+                && paths.is_among_tests(path)
+        });
+        let mut names = BTreeSet::new();
+        for path in modules {
+            let stem = path.trim_end_matches(".py").trim_end_matches("/__init__");
+            let starts = std::iter::once(0).chain(stem.match_indices('/').map(|(at, _)| at + 1));
+            names.extend(starts.map(|start| stem[start..].replace('/', ".")));
+        }
+        let is_own = |name: &String| {
+            let path = name.replace('.', "/");
+            let stands = |root: &&String| {
+                let file = join(root, &format!("{path}.py"));
+                let package = join(root, &format!("{path}/__init__.py"));
+                [file, package].iter().any(|file| {
+                    pristine.names.contains_key(file) && paths.guard(file) != Some(Guard::Test)
+                })
+            };
+            roots.iter().any(stands)
+        };
+        names.retain(|name| !is_own(name));
+        names
+    }
+
+    /// What of the changed paths stands in for a guarded module.
+    pub(crate) fn shadows(
+        &self,
+        pristine: &Pristine,
+        changed: &BTreeSet<String>,
+    ) -> BTreeSet<String> {
+        let mut known: BTreeMap<String, bool> = BTreeMap::new();
+        let mut found = BTreeSet::new();
+        for path in changed.iter().filter(|path| is_importable(path)) {
+            let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
+            for start in starts {
+                let root = path[..start].trim_end_matches('/');
+                let top = path[start..].split('/').next().unwrap_or_default();
+                let module = top.split('.').next().unwrap_or(top);
+                if !self.guarded.contains(module) || !self.is_root(root, pristine) {
+                    continue;
+                }
+                let whole = join(root, top);
+                let is_new = known
+                    .entry(join(root, module))
+                    .or_insert_with(|| !has_module(pristine, root, module));
+                if *is_new {
+                    found.insert(whole);
+                }
+            }
+        }
+        found
+    }
+
+    fn is_root(&self, folder: &str, pristine: &Pristine) -> bool {
+        let is_named = || {
+            self.named.iter().any(|end| {
+                folder
+                    .strip_suffix(end.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+            })
+        };
+        self.searched.contains(folder)
+            || ((self.likely.contains(folder) || is_named()) && !is_package(pristine, folder))
+    }
 }
 
 /// The folders below the work directory that modules are imported from.
@@ -86,12 +185,71 @@ pub(crate) fn import_roots(
     probe: &Probe,
     policy: &Policy,
 ) -> BTreeSet<String> {
-    // A root that is itself a package is none.
-    let is_root = |root: &String| {
-        root.is_empty() || !pristine.names.contains_key(&format!("{root}/__init__.py"))
-    };
     let further = probe.path.iter().filter_map(|entry| below(workdir, entry));
-    policy.import_roots.iter().cloned().chain(further).filter(is_root).collect()
+    let all = policy.import_roots.iter().cloned().chain(further);
+    all.filter(|root| !is_package(pristine, root)).collect()
+}
+
+fn is_package(pristine: &Pristine, folder: &str) -> bool {
+    !folder.is_empty() && pristine.names.contains_key(&format!("{folder}/__init__.py"))
+}
+
+/// Whether a module of that name could be imported from a folder before any patch. A folder that
+/// holds nothing to import (`packaging/` with recipes of a distribution) is no module.
+fn has_module(pristine: &Pristine, root: &str, module: &str) -> bool {
+    let stem = join(root, module);
+    let from = (Bound::Included(stem.clone()), Bound::Unbounded);
+    pristine
+        .names
+        .range(from)
+        .take_while(|(path, _)| path.starts_with(&stem))
+        .filter(|(path, kind)| match kind {
+            EntryKind::Link => is_importable(path),
+            EntryKind::File => has_ending(path),
+            EntryKind::Dir | EntryKind::Other => false,
+        })
+        .any(|(path, _)| matches!(path.as_bytes().get(stem.len()), Some(b'/' | b'.')))
+}
+
+/// Files that can be imported, and what has no ending: a link may lead to a module.
+fn is_importable(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    has_ending(path) || !name.contains('.')
+}
+
+fn has_ending(path: &str) -> bool {
+    [".py", ".so", ".pyd"].iter().any(|ending| path.ends_with(ending))
+}
+
+/// Where pytest puts the import path for a test or a conftest: the first folder up from it that is no
+/// package.
+fn base_of(path: &str, pristine: &Pristine) -> String {
+    let folders: BTreeSet<String> = ancestors(path).collect();
+    let nearest = folders.into_iter().rev().find(|folder| !is_package(pristine, folder));
+    nearest.unwrap_or_default()
+}
+
+/// The folders that a path lies in, the work directory among them.
+fn ancestors(path: &str) -> impl Iterator<Item = String> {
+    let ends = path.match_indices('/').map(|(at, _)| path[..at].to_owned());
+    std::iter::once(String::new()).chain(ends)
+}
+
+/// The contents of a source's one-line strings, roughly.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split(['"', '\'']).skip(1))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c.is_whitespace() || "\"',=[]:;".contains(c))
+}
+
+/// A path's names, without what leads up or nowhere.
+fn end_of(path: &str) -> Option<String> {
+    let is_name = |part: &&str| !part.is_empty() && *part != "." && *part != "..";
+    let parts: Vec<&str> = path.split('/').filter(is_name).collect();
+    let plain = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+    (!parts.is_empty() && path.len() < 200 && path.chars().all(plain)).then(|| parts.join("/"))
 }
 
 fn join(root: &str, name: &str) -> String {
@@ -102,48 +260,108 @@ fn join(root: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
+    fn tree(names: &[&str]) -> Pristine {
+        let mut pristine = Pristine::default();
+        for name in names {
+            pristine.names.insert((*name).into(), EntryKind::File);
+            for folder in ancestors(name).skip(1) {
+                pristine.names.insert(folder, EntryKind::Dir);
+            }
+        }
+        pristine
+    }
+
+    fn roots(pristine: &Pristine, probe: &Probe) -> Roots {
+        let task = serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {},
+            "fail_to_pass": ["tests/test_a.py::test_x"], "test_command": []
+        }))
+        .unwrap();
+        let policy = Policy::get().unwrap();
+        let nothing = BTreeSet::new();
+        let paths = Paths::new(policy, &task, probe, nothing.clone(), &nothing, &pristine.names);
+        let launch = Launch { interpreter: vec![], cwd_on_path: true, arguments: vec![] };
+        Roots::find("/testbed", pristine, probe, policy, &paths, &launch)
+    }
+
+    fn shadows(pristine: &Pristine, probe: &Probe, changed: &[&str]) -> Vec<String> {
+        let changed = changed.iter().map(|path| (*path).to_owned()).collect();
+        roots(pristine, probe).shadows(pristine, &changed).into_iter().collect()
+    }
+
     #[test]
     fn only_new_modules_at_import_roots_shadow() {
-        let mut pristine = Pristine::default();
-        for (name, kind) in [
-            ("lib", EntryKind::Dir),
-            ("lib/__init__.py", EntryKind::File),
-            ("packaging", EntryKind::Dir),
-        ] {
-            pristine.names.insert(name.into(), kind);
-        }
+        let pristine = tree(&["lib/__init__.py", "packaging/version.py", "pluggy/README"]);
         let probe = Probe {
             path: vec!["/testbed/python".into()],
             standard_library: vec!["json".into(), "types".into(), "test".into()],
             plugins: vec![("cov".into(), "pytest_cov.plugin".into())],
             ..Probe::default()
         };
-        let changed: BTreeSet<String> = [
+        let changed = [
             "pytest.py",
             "_pytest/runner.py",
             "src/json/__init__.py",
             "python/pytest_cov/plugin.py",
-            "pluggy.cpython-311-x86_64-linux-gnu.so",
+            "pluggy/new.py",
             "lib/types.py",
             "pkg/types.py",
             "packaging/new.py",
             "test/new.py",
             "json.md",
-        ]
-        .map(str::to_owned)
-        .into();
-        let policy = Policy::get().unwrap();
-        let found: Vec<String> =
-            shadows("/testbed", &pristine, &probe, policy, &changed).into_iter().collect();
+            "iniconfig.cpython-311-x86_64-linux-gnu.so",
+        ];
         assert_eq!(
-            found,
+            shadows(&pristine, &probe, &changed),
             [
                 "_pytest",
-                "pluggy.cpython-311-x86_64-linux-gnu.so",
+                "iniconfig.cpython-311-x86_64-linux-gnu.so",
+                "pluggy",
                 "pytest.py",
                 "python/pytest_cov",
                 "src/json",
             ]
         );
+    }
+
+    #[test]
+    fn what_the_environment_provides_is_guarded_where_the_tests_search() {
+        let mut pristine = tree(&["tests/test_a.py", "tools/x.py", "numpy_ext/__init__.py"]);
+        let conftest = "import sys\nsys.path.append(os.path.join(HERE, '..', 'tools'))\n";
+        let file = Current::File { bytes: conftest.into(), mode: 0o644 };
+        pristine.files.insert("tests/conftest.py".into(), file);
+        let config = "[tool.pytest.ini_options]\npythonpath = [\"vendored/python\", 'more']\n";
+        let file = Current::File { bytes: config.into(), mode: 0o644 };
+        pristine.files.insert("pyproject.toml".into(), file);
+        let probe = Probe {
+            root: "/real".into(),
+            graded: vec!["/real/plugins".into()],
+            provided: vec!["hypothesis".into(), "numpy_ext".into(), "docs".into()],
+            ..Probe::default()
+        };
+        let changed = [
+            "plugins/hypothesis.py",
+            "tools/hypothesis/__init__.py",
+            "vendored/python/hypothesis.py",
+            "more/hypothesis.py",
+            "elsewhere/hypothesis.py",
+            "numpy_ext/new.py",
+            "docs/conf.py",
+        ];
+        assert_eq!(
+            shadows(&pristine, &probe, &changed),
+            [
+                "more/hypothesis.py",
+                "plugins/hypothesis.py",
+                "tools/hypothesis",
+                "vendored/python/hypothesis.py"
+            ]
+        );
+        let foreign = roots(&pristine, &probe).foreign(&pristine);
+        assert!(foreign.contains("hypothesis") && !foreign.contains("numpy_ext"));
+        let seen = roots(&pristine, &probe);
+        let seen = seen.with("/testbed", &probe, &["/testbed/tests/../elsewhere".to_owned()]);
+        let late: BTreeSet<String> = BTreeSet::from(["elsewhere/hypothesis.py".to_owned()]);
+        assert_eq!(seen.shadows(&pristine, &late), late);
     }
 }

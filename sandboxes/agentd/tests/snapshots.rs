@@ -12,7 +12,8 @@ use std::{
 };
 
 use proctor_wire::{
-    EntryKind, RawPath, RefusalKind, Reply, Request, SnapEntry, SnapshotReply, SnapshotRequest,
+    ChangesRequest, EntryKind, RawPath, RefusalKind, Reply, Request, SnapEntry, SnapshotReply,
+    SnapshotRequest,
 };
 use support::{Agent, raw_path};
 
@@ -115,6 +116,44 @@ fn a_large_manifest_comes_in_pages() {
     fs::remove_dir_all(&tree).unwrap();
     let (reply, _) = take(&mut agent, request(folder.path()));
     assert_eq!((reply.changed.len(), reply.removed.len(), reply.entries), (0, 6001, 0));
+}
+
+/// A program sets every time of a file back but the one that counts.
+#[test]
+fn a_change_that_was_put_back_is_told() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("d/kept")).unwrap();
+    for name in ["d/kept/a", "d/written", "d/removed", "read", "marker"] {
+        fs::write(at(name), "1").unwrap();
+    }
+    let ask = |agent: &mut Agent, root: &Path, since| {
+        let request = ChangesRequest {
+            root: raw_path(root),
+            since,
+            skip: vec![".git".into()],
+            entry_limit: 1000,
+        };
+        match agent.ask(&Request::Changes(request)).reply {
+            Ok(Reply::Snapshot(reply)) => (paths(&reply), reply.entries),
+            reply => panic!("{reply:?}"),
+        }
+    };
+    let stat = agent.ask(&Request::Stat { path: raw_path(at("marker")) }).reply;
+    let Ok(Reply::Stat { found: Some(marker) }) = stat else { panic!("{stat:?}") };
+    assert_eq!(ask(&mut agent, folder.path(), marker.changed), (vec![], 7));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let change = "cat read; cp -p d/written keep; echo 2 > d/written; cat keep > d/written; \
+                  touch -r keep d/written; rm keep d/removed";
+    let line = format!("cd {} && {change}", folder.path().display());
+    assert_eq!(agent.shell(&line).exited().code, Some(0));
+    assert_eq!(fs::read(at("d/written")).unwrap(), b"1");
+    // A folder is told where a name in it came or went.
+    assert_eq!(
+        ask(&mut agent, folder.path(), marker.changed),
+        (vec!["d".into(), "d/written".into()], 6)
+    );
+    assert_eq!(ask(&mut agent, &at("none"), marker.changed), (vec![], 0));
 }
 
 #[test]

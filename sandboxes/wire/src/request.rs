@@ -36,6 +36,8 @@ pub enum Request {
     /// Changes since the last snapshot of `root`; the blobs arrive on `STDOUT` as
     /// `length:u64, bytes` each, once per content and connection. Their hashes are in the manifest.
     Snapshot(SnapshotRequest),
+    /// Lists what changed below `root` after a moment; answered as a snapshot without content.
+    Changes(ChangesRequest),
     /// Looks for hidden content; the [`crate::Secrets`] are sent on `STDIN` as JSON, ended by an
     /// end frame.
     Scan(ScanRequest),
@@ -111,6 +113,22 @@ pub struct SnapshotRequest {
     pub content_limit: u64,
 }
 
+/// Asks for every entry whose change time (`ctime`) is later than `since`. A program can set a file's
+/// other times back, not this one. Nothing is read, and no snapshot is affected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangesRequest {
+    pub root: RawPath,
+    /// As [`DirEntry::changed`] gives it.
+    pub since: ChangeTime,
+    /// Names of folders that are never walked into.
+    pub skip: Vec<RawPath>,
+    /// Refuse the request past so many entries.
+    pub entry_limit: u64,
+}
+
+/// Seconds and nanoseconds since the epoch, by the sandbox's clock.
+pub type ChangeTime = (i64, u64);
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Reply {
@@ -147,6 +165,9 @@ pub struct DirEntry {
     pub mode: u32,
     pub size: u64,
     pub link: Option<RawPath>,
+    /// When the entry itself last changed in any way.
+    #[serde(default)]
+    pub changed: ChangeTime,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -8,7 +8,8 @@ use proctor_types::{Fault, FromScratch, Task};
 use super::{Graded, Grading};
 use crate::{
     canary::{self, Canaries},
-    paths::{Paths, file_of},
+    paths::file_of,
+    pristine::{Laid, Pristine},
     probe::secret_folder,
     restore::restore,
     scratch::{Original, Submission},
@@ -25,8 +26,10 @@ impl Grading<'_> {
     ) -> Result<Graded, Fault> {
         let (handle, task) = (self.handle, self.task);
         let nothing = BTreeSet::new();
-        let paths = Paths::new(self.policy, task, &self.probe, BTreeSet::new(), &self.test_patch);
-        let pristine = self.pristine(&paths, &nothing).await?;
+        let tree = Pristine::walk(handle, &task.workdir, self.policy).await?;
+        let paths = self.paths(BTreeSet::new(), &tree);
+        let pristine = self.pristine(tree, &paths, &nothing).await?;
+        let roots = self.roots(&pristine, &paths);
         let original = Original::find(&task.workdir, &pristine, &self.probe, self.policy);
         let canaries = if self.options.defences.canaries {
             let apart = &self.options.quarantine;
@@ -57,7 +60,8 @@ impl Grading<'_> {
             test_folders: self.policy.test_folders.clone(),
             test_files: task.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect(),
         };
-        self.run(&pristine, &paths, &canaries, Some(submitted), Vec::new()).await
+        let laid = Laid { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };
+        self.run(&laid, &canaries, Some(submitted), Vec::new()).await
     }
 
     /// The task with the functions of its files, where they are known: canaries are made of these.

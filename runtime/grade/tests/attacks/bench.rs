@@ -19,7 +19,7 @@ pub const F2P: [&str; 3] = [
 ];
 pub const P2P: [&str; 2] = ["tests/test_kept.py::test_kept", "tests/test_kept.py::test_helper"];
 
-const ROMAN: &str = r#""""Roman numerals."""
+pub const ROMAN: &str = r#""""Roman numerals."""
 
 def kept():
     return "kept"
@@ -134,6 +134,10 @@ pub fn gold() -> String {
     patch(&[("roman/__init__.py", Some(ROMAN))])
 }
 
+/// An assertion library that the environment provides and the work directory does not.
+pub const CHECKLIB: &str =
+    "def check(found, expected):\n    if found != expected:\n        raise AssertionError(found)\n";
+
 /// An interpreter with pytest, made once for all tests.
 pub fn python() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
@@ -148,6 +152,12 @@ pub fn python() -> &'static Path {
             };
             run(Path::new("/usr/bin/python3"), &["-m", "venv", "--clear", venv.to_str().unwrap()]);
             run(&python, &["-m", "pip", "install", "--quiet", "pytest==8.4.2"]);
+        }
+        for lib in fs::read_dir(venv.join("lib")).unwrap() {
+            let packages = lib.unwrap().path().join("site-packages");
+            if packages.is_dir() {
+                fs::write(packages.join("checklib.py"), CHECKLIB).unwrap();
+            }
         }
         python
     })
@@ -193,10 +203,37 @@ pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> Seen {
 
 /// Grades in a sandbox of its own. `extra` are variables of the task.
 pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) -> Seen {
+    graded_on(&Ground { env: extra, ..Ground::default() }, patch, options)
+}
+
+/// Another task on the same bench.
+#[derive(Clone, Copy, Default)]
+pub struct Ground<'a> {
+    /// Files of the source besides the bench's own, or in their place.
+    pub given: &'a [(&'a str, &'a str)],
+    pub env: &'a [(&'a str, &'a str)],
+    /// The bench's own where there are none.
+    pub fail_to_pass: &'a [&'a str],
+}
+
+impl Ground<'_> {
+    pub fn task(&self, workdir: &str, python: &str) -> Task {
+        let mut task = task(workdir, python, self.env);
+        if !self.fail_to_pass.is_empty() {
+            task.fail_to_pass = self.fail_to_pass.iter().map(|id| (*id).to_owned()).collect();
+        }
+        task
+    }
+}
+
+pub fn graded_on(ground: &Ground<'_>, patch: &str, options: &GradeOptions) -> Seen {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     lay(&workdir);
-    let task = task(workdir.to_str().unwrap(), python().to_str().unwrap(), extra);
+    for (name, text) in ground.given {
+        write(&workdir.join(name), text);
+    }
+    let task = ground.task(workdir.to_str().unwrap(), python().to_str().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let graded = runtime.block_on(async {
         let handle = handle(place.path()).await;
@@ -210,10 +247,13 @@ pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) 
 /// Writes the unmasked source.
 pub fn lay(workdir: &Path) {
     for (name, text) in FILES {
-        let path = workdir.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        write(&workdir.join(name), text);
     }
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
 }
 
 pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {

@@ -44,7 +44,12 @@ fn a_sitecustomize_on_an_import_path() {
     assert!(seen.has("self_loading_removed"), "{}", seen.tell());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.tell());
 
-    let open = Defences::default().without("remove_self_loading");
+    // The start of the interpreter searches no folder that a patch can write to.
+    let apart = Defences::default().without("remove_self_loading");
+    let seen = graded(&edit, apart, &path);
+    assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.tell());
+
+    let open = apart.without("guard_roots");
     let second = graded(&edit, open, &path);
     assert!(!second.resolved() && second.has("canary_passed"), "{}", second.tell());
     let open = graded(&edit, open.without("canaries").without("fingerprints"), &path);

@@ -4,13 +4,20 @@
 #![expect(clippy::unwrap_used, reason = "a test program: what fails here fails the test")]
 
 mod agreement;
+mod attempts;
 mod bench;
+mod content;
 mod exhaustion;
 mod honest;
 mod inside;
+mod known;
+mod list;
 mod loading;
 mod native;
 mod official;
 mod results;
+mod roots;
 mod scratch;
+mod sight;
+mod table;
 mod tree;

@@ -177,6 +177,7 @@ impl Server {
             Request::Remove { path, beneath } => remove::remove(stream, &path, beneath.as_ref()),
             Request::Search(request) => search::search(stream, &request),
             Request::Snapshot(request) => snapshot::snapshot(self, stream, &request),
+            Request::Changes(request) => snapshot::changes(self, stream, &request),
             Request::Scan(request) => scan::scan(self, stream, &request),
             Request::Listen { port } => forward::listen(self, port),
             Request::Ping => Ok(Reply::Pong {

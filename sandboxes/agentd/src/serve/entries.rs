@@ -68,7 +68,8 @@ fn entry(folder: impl AsFd, path: &[u8], name: RawPath) -> Result<DirEntry, Errn
         EntryKind::Link => Some(RawPath::new(readlinkat(folder, path, Vec::new())?.into_bytes())),
         _ => None,
     };
-    Ok(DirEntry { name, kind, mode: mode(&stat), size: stat.st_size as u64, link })
+    let changed = (stat.st_ctime, stat.st_ctime_nsec);
+    Ok(DirEntry { name, kind, mode: mode(&stat), size: stat.st_size as u64, link, changed })
 }
 
 pub fn kind(stat: &Stat) -> EntryKind {

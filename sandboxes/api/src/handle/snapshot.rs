@@ -4,7 +4,7 @@ use super::{
     SandboxError, SandboxHandle,
     call::{Call, Event, Input},
 };
-use crate::wire::{Reply, Request, SnapshotReply, SnapshotRequest, channel};
+use crate::wire::{ChangesRequest, Reply, Request, SnapshotReply, SnapshotRequest, channel};
 
 /// Bytes of a blob's header: its length.
 const HEADER: usize = 8;
@@ -65,7 +65,26 @@ impl SandboxHandle {
         sink: &mut S,
     ) -> Result<SnapshotReply, SnapshotError<S::Error>> {
         let file_limit = request.file_limit;
-        let mut call = Call::open(&self.link, &Request::Snapshot(request))?;
+        self.manifest(&Request::Snapshot(request), file_limit, sink).await
+    }
+
+    /// What changed after a moment, without content: see [`ChangesRequest`].
+    pub async fn changes(&self, request: ChangesRequest) -> Result<SnapshotReply, SandboxError> {
+        let mut nothing = InMemory::default();
+        match self.manifest(&Request::Changes(request), 0, &mut nothing).await {
+            Ok(reply) => Ok(reply),
+            Err(SnapshotError::Sandbox(error)) => Err(error),
+            Err(SnapshotError::Sink(never)) => match never {},
+        }
+    }
+
+    async fn manifest<S: BlobSink>(
+        &self,
+        request: &Request,
+        file_limit: u64,
+        sink: &mut S,
+    ) -> Result<SnapshotReply, SnapshotError<S::Error>> {
+        let mut call = Call::open(&self.link, request)?;
         let mut contents = Contents::default();
         let mut pages = Pages::default();
         loop {

@@ -11,7 +11,8 @@ use std::{
 };
 
 use proctor_wire::{
-    BODY_LIMIT, RawPath, Refusal, RefusalKind, Reply, SnapshotReply, SnapshotRequest, channel,
+    BODY_LIMIT, ChangesRequest, RawPath, Refusal, RefusalKind, Reply, SnapshotReply,
+    SnapshotRequest, channel,
 };
 use rustix::io::Errno;
 
@@ -64,6 +65,7 @@ pub fn snapshot(
         unwalked: Vec::new(),
         new_hashes: HashSet::new(),
         path_bytes: 0,
+        reads: true,
         content_bytes: 0,
     };
     let walked = root.map_or(Ok(()), |root| walk.tree(root));
@@ -97,6 +99,55 @@ pub fn snapshot(
             Err(refusal)
         }
     }
+}
+
+/// Walks the root and answers with what changed after a moment. No file is read, and the tables of
+/// snapshots stay what they are. A root that is not there has no changes.
+pub fn changes(
+    server: &Server,
+    stream: &Stream,
+    request: &ChangesRequest,
+) -> Result<Reply, Refusal> {
+    let started = Instant::now();
+    let root = match root::open(&request.root, None) {
+        Ok(root) => root,
+        Err(refusal) if refusal.why == RefusalKind::NotFound => None,
+        Err(refusal) => return Err(refusal),
+    };
+    let (empty, forgotten) = (Table::new(), HashSet::new());
+    let as_snapshot = SnapshotRequest {
+        root: request.root.clone(),
+        fresh: true,
+        skip: request.skip.clone(),
+        file_limit: 0,
+        content_limit: 0,
+        entry_limit: request.entry_limit,
+    };
+    let mut walk = Walk {
+        server,
+        stream,
+        request: &as_snapshot,
+        before: &empty,
+        hashes: &forgotten,
+        seen: BTreeMap::new(),
+        unwalked: Vec::new(),
+        new_hashes: HashSet::new(),
+        path_bytes: 0,
+        content_bytes: 0,
+        reads: false,
+    };
+    if let Some(root) = root {
+        walk.tree(root)?;
+    }
+    let Walk { mut seen, unwalked, .. } = walk;
+    let entries = seen.len() as u64;
+    seen.retain(|_, entry| entry.changed_after(request.since));
+    let unwalked = unwalked.into_iter().map(RawPath::new).collect();
+    stream.send_end(&server.outbox, channel::STDOUT);
+    let mut reply = SnapshotReply { unwalked, entries, ..SnapshotReply::default() };
+    tell(server, stream, (&empty, &seen), &mut reply)?;
+    reply.took_us = started.elapsed().as_micros() as u64;
+    Ok(Reply::Snapshot(reply))
 }
 
 /// What is known of folders that were not walked stays known.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use proctor_wire::{EntryKind, RawPath, SnapEntry};
+use proctor_wire::{ChangeTime, EntryKind, RawPath, SnapEntry};
 use rustix::fs::Stat;
 
 use super::root::Identity;
@@ -41,7 +41,7 @@ pub struct Witness {
     pub mode: u32,
     pub size: u64,
     inode: u64,
-    changed: (i64, u64),
+    pub changed: ChangeTime,
     modified: (i64, u64),
     /// The times were already in the past when the file was looked at. A file younger than a tick
     /// is read again the next time.
@@ -91,6 +91,11 @@ impl Seen {
     /// A file whose content was not taken when it was looked at.
     pub fn lacks_content(&self) -> bool {
         self.witness.kind == EntryKind::File && self.hash.is_none()
+    }
+
+    /// Whether the entry itself changed after a moment.
+    pub fn changed_after(&self, since: ChangeTime) -> bool {
+        self.witness.changed > since
     }
 
     /// Whether the manifest says the same of both.

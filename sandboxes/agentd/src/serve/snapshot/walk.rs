@@ -52,6 +52,8 @@ pub struct Walk<'a> {
     pub new_hashes: HashSet<[u8; 32]>,
     pub path_bytes: usize,
     pub content_bytes: u64,
+    /// Whether files are read, or only looked at.
+    pub reads: bool,
 }
 
 /// A folder on the way down, and what of it is still to be entered.
@@ -195,6 +197,7 @@ impl Walk<'_> {
         let witness = Witness::new(&stat);
         let before = self.before.get(path);
         let seen = match before {
+            _ if !self.reads => Some(Seen::new(witness, None, None)),
             Some(old) if old.still_holds(&witness) && !self.could_take(old, &witness) => {
                 Some(Seen::new(witness, old.hash, old.link.clone()))
             }

@@ -1,0 +1,214 @@
+//! What a run changed on disk, by change times: a program can put a file's content and its other times
+//! back, not this one. One walk after the run, and no file is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_sandbox_api::{
+    SandboxError, SandboxHandle,
+    wire::{ChangeTime, ChangesRequest, EntryKind, RawPath, RefusalKind},
+};
+use proctor_types::{Evidence, Fault};
+
+use crate::{
+    evidence::{self, note},
+    paths::{Guard, Paths},
+    policy::Policy,
+    pristine::{Laid, Pristine, at},
+    probe::Probe,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct During {
+    /// Below the work directory, relative and escaped.
+    pub inside: BTreeMap<String, EntryKind>,
+    /// On the rest of the import path, absolute.
+    pub outside: BTreeSet<String>,
+    /// A folder that cannot be looked at any more, and why.
+    closed: Vec<String>,
+}
+
+impl During {
+    /// Looks at the work directory and at every other folder that modules are imported from.
+    pub(crate) async fn look(
+        handle: &SandboxHandle,
+        workdir: &str,
+        probe: &Probe,
+        policy: &Policy,
+        since: ChangeTime,
+    ) -> Result<Self, Fault> {
+        let mut found = Self::default();
+        let skip = policy.history_folders.iter().chain(&policy.unwatched);
+        let skip: Vec<RawPath> = skip.map(|name| RawPath::from(name.as_str())).collect();
+        let ask = async |root: RawPath| {
+            let entry_limit = policy.limits.entries as u64;
+            let request = ChangesRequest { root, since, skip: skip.clone(), entry_limit };
+            match handle.changes(request).await {
+                Ok(reply) if reply.unwalked.is_empty() => Ok(Ok(reply.changed)),
+                Ok(reply) => {
+                    let folder = &reply.unwalked[0];
+                    Ok(Err(format!("{folder}: grew too large to be looked at")))
+                }
+                Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {
+                    Ok(Err(refusal.what))
+                }
+                // An archive on the import path.
+                Err(SandboxError::Refused(_)) => Ok(Ok(Vec::new())),
+                Err(error) => Err(error.fault("looking at what the run changed")),
+            }
+        };
+        match ask(RawPath::from(workdir)).await? {
+            Ok(changed) => {
+                let entries = changed.into_iter().map(|entry| (entry.path.escaped(), entry.kind));
+                found.inside = entries.collect();
+            }
+            Err(why) => found.closed.push(why),
+        }
+        for folder in outermost(&probe.outside) {
+            match ask(RawPath::from(folder)).await? {
+                Ok(changed) => found.outside.extend(
+                    changed
+                        .iter()
+                        .filter(|entry| entry.kind != EntryKind::Dir)
+                        .map(|entry| format!("{folder}/{}", entry.path.escaped())),
+                ),
+                Err(why) => found.closed.push(why),
+            }
+        }
+        Ok(found)
+    }
+
+    /// What of it falsifies the run: a file that tests rely on written, made or taken away, and
+    /// modules where the interpreter looks for the environment's. New files that nothing loads by
+    /// their place (output, caches, snapshots) are none of it.
+    pub(crate) async fn judge(
+        &self,
+        handle: &SandboxHandle,
+        workdir: &str,
+        policy: &Policy,
+        laid: &Laid<'_>,
+    ) -> Result<Vec<Evidence>, Fault> {
+        let mut found: Vec<String> = self.closed.clone();
+        let (pristine, paths) = (laid.pristine, laid.paths);
+        let was_there = |path: &str| laid.was_there(path);
+        for (path, kind) in &self.inside {
+            if *kind == EntryKind::Dir || is_scratch(policy, path) {
+                continue;
+            }
+            if was_there(path) {
+                if paths.is_watched(path) {
+                    found.push(format!("{path}: written during the run"));
+                }
+            } else if paths.is_among_tests(path) && loads(policy, paths, path) {
+                found.push(format!("{path}: made during the run"));
+            }
+        }
+        let mut folders: BTreeSet<&str> = BTreeSet::new();
+        for (path, kind) in &self.inside {
+            if *kind == EntryKind::Dir && paths.holds_watched(path) {
+                folders.insert(path);
+            }
+        }
+        // The work directory itself is in no list of its own entries.
+        if paths.holds_watched("") {
+            folders.insert("");
+        }
+        for folder in folders {
+            let there = match handle.list(&at(workdir, folder)).await {
+                Ok(entries) => entries.iter().map(|entry| entry.name.escaped()).collect(),
+                Err(SandboxError::Refused(_)) => BTreeSet::new(),
+                Err(error) => return Err(error.fault("looking at what the run changed")),
+            };
+            for (path, name) in children(pristine, folder) {
+                let is_folder = pristine.names.get(path) == Some(&EntryKind::Dir);
+                let expected = if is_folder {
+                    let below = format!("{path}/");
+                    paths.is_among_tests(path)
+                        && pristine.files.keys().any(|file| file.starts_with(&below))
+                } else {
+                    was_there(path) && paths.is_watched(path)
+                };
+                if expected && !is_scratch(policy, path) && !there.contains(name) {
+                    found.push(format!("{path}: removed during the run"));
+                }
+            }
+        }
+        for path in &self.outside {
+            if is_importable(policy, path)
+                || is_bytecode(policy, path)
+                || is_self_loading(policy, path)
+            {
+                found.push(format!("{path}: written during the run"));
+            }
+        }
+        let mut evidence: Vec<Evidence> =
+            found.into_iter().map(|what| note(evidence::CHANGED_DURING_RUN, what)).collect();
+        let made: BTreeSet<String> = self
+            .inside
+            .iter()
+            .filter(|(_, kind)| **kind != EntryKind::Dir)
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in laid.roots.shadows(pristine, &made) {
+            evidence.push(note(evidence::MODULE_REPLACED, format!("{path}: made during the run")));
+        }
+        Ok(evidence)
+    }
+}
+
+/// Folders that lie in none of the others.
+fn outermost(folders: &[String]) -> Vec<&str> {
+    let is_below = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let distinct: BTreeSet<&str> = folders.iter().map(String::as_str).collect();
+    let all: Vec<&str> = distinct.into_iter().collect();
+    all.iter().copied().filter(|one| !all.iter().any(|other| is_below(one, other))).collect()
+}
+
+/// The names directly in a folder, with their paths.
+fn children<'a>(pristine: &'a Pristine, folder: &'a str) -> Vec<(&'a str, &'a str)> {
+    let of = |path: &'a String| {
+        let rest = match folder {
+            "" => path.as_str(),
+            folder => path.strip_prefix(folder)?.strip_prefix('/')?,
+        };
+        (!rest.contains('/')).then_some((path.as_str(), rest))
+    };
+    let names: BTreeMap<&str, &str> =
+        pristine.names.keys().chain(pristine.files.keys()).filter_map(of).collect();
+    names.into_iter().collect()
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn is_importable(policy: &Policy, path: &str) -> bool {
+    policy.importable_suffixes.iter().any(|end| path.ends_with(end.as_str()))
+}
+
+fn is_bytecode(policy: &Policy, path: &str) -> bool {
+    policy.bytecode_suffixes.iter().any(|end| path.ends_with(end.as_str()))
+}
+
+fn is_self_loading(policy: &Policy, path: &str) -> bool {
+    policy.self_loading_suffixes.iter().any(|end| path.ends_with(end.as_str()))
+}
+
+/// Whether an interpreter or pytest takes a file up for where it lies.
+fn loads(policy: &Policy, paths: &Paths<'_>, path: &str) -> bool {
+    is_importable(policy, path)
+        || is_bytecode(policy, path)
+        || matches!(paths.guard(path), Some(Guard::Config | Guard::SelfLoading))
+}
+
+fn is_scratch(policy: &Policy, path: &str) -> bool {
+    let is_named = |part: &str| {
+        // `.coverage.host.123` is one, too.
+        policy.unwatched.iter().any(|name| {
+            part.strip_prefix(name.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    };
+    path.split('/').any(is_named) || name_of(path).is_empty()
+}

@@ -1,0 +1,168 @@
+//! Which folders are a task's tests, by name and by what they hold.
+//!
+//! A folder that is wrongly taken for one costs an honest patch its work there, and one that is missed
+//! leaves a test's helpers to any patch. So a name that says "test" is enough, unless the solution lies
+//! there; any other folder must look like tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_record::patch::reverse;
+use proctor_sandbox_api::wire::EntryKind;
+use proctor_types::Task;
+
+use crate::{
+    paths::{is_at_or_below, parent},
+    policy::Policy,
+    pristine::paths_of,
+};
+
+type Names = BTreeMap<String, EntryKind>;
+
+/// The folders that are tests with all below them, and those that hold a test among other files.
+pub(crate) fn find(
+    policy: &Policy,
+    task: &Task,
+    own: &BTreeSet<String>,
+    masked: &BTreeSet<String>,
+    names: &Names,
+) -> (BTreeSet<String>, BTreeSet<String>) {
+    let solution = solution(task, own, masked);
+    let (mut trees, mut beside) = (BTreeSet::new(), BTreeSet::new());
+    for path in own {
+        if let Some(tree) = by_name(policy, path, &solution) {
+            trees.insert(tree);
+        } else if path.ends_with(".py") {
+            let folder = parent(path);
+            if looks_like_tests(folder, own, &solution, names) {
+                trees.insert(folder.to_owned());
+            } else {
+                beside.insert(folder.to_owned());
+            }
+        }
+    }
+    (trees, beside)
+}
+
+/// A test by the name of its file, as pytest finds them.
+pub(crate) fn is_test_file(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".py") else { return false };
+    stem.starts_with("test_") || stem.ends_with("_test") || stem.ends_with("_tests")
+}
+
+/// What the solution changes, tests left out.
+fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> BTreeSet<String> {
+    let gold = task.gold.as_deref().map(|gold| gold.as_bytes().to_vec());
+    let mask = || task.mask.as_deref().and_then(|mask| reverse(mask.as_bytes()).ok());
+    let gold = gold.or_else(mask).and_then(|gold| paths_of(&gold).ok()).unwrap_or_default();
+    let is_test = |path: &String| {
+        own.iter().any(|own| is_at_or_below(own, path))
+            || is_test_file(path.rsplit('/').next().unwrap_or(path))
+            || path.ends_with("conftest.py")
+    };
+    gold.union(masked).filter(|path| !is_test(path)).cloned().collect()
+}
+
+/// The folder from the top to the first component that is named for tests.
+fn by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
+    let folders: Vec<&str> = parent(path).split('/').collect();
+    let up_to = |at: usize| folders[..=at].join("/");
+    let exact = |part: &&str| policy.test_folders.iter().any(|folder| folder == part);
+    let worded = |part: &str| {
+        part.split(|c: char| !c.is_alphabetic())
+            .any(|word| policy.test_words.iter().any(|test| test.eq_ignore_ascii_case(word)))
+    };
+    (0..folders.len()).find(|at| exact(&folders[*at])).map(up_to).or_else(|| {
+        let is_tree = |at: &usize| {
+            worded(folders[*at]) && !solution.iter().any(|path| is_at_or_below(&up_to(*at), path))
+        };
+        (0..folders.len()).find(is_tree).map(up_to)
+    })
+}
+
+/// A folder of another name (`checks`, `qa`): none of the solution lies in it, no file of it is what a
+/// test beside it is named after, and in a package of the solution tests are not the fewer.
+fn looks_like_tests(
+    folder: &str,
+    own: &BTreeSet<String>,
+    solution: &BTreeSet<String>,
+    names: &Names,
+) -> bool {
+    if folder.is_empty() || solution.iter().any(|path| is_at_or_below(folder, path)) {
+        return false;
+    }
+    let files = names.keys().filter(|path| parent(path) == folder && path.ends_with(".py"));
+    let files: BTreeSet<&str> = files
+        .map(|path| &path[folder.len() + 1..])
+        .filter(|name| !matches!(*name, "__init__.py" | "conftest.py"))
+        .collect();
+    let is_test = |name: &&str| is_test_file(name) || own.contains(&format!("{folder}/{name}"));
+    let (tests, others): (Vec<&str>, Vec<&str>) = files.into_iter().partition(is_test);
+    let subject = |test: &&str| {
+        let stem = test.strip_suffix(".py").unwrap_or(test);
+        let stem = stem.strip_prefix("test_").unwrap_or(stem);
+        format!("{}.py", stem.strip_suffix("_test").unwrap_or(stem))
+    };
+    if tests.iter().any(|test| others.contains(&subject(test).as_str())) {
+        return false;
+    }
+    let is_package = |folder: &str| names.contains_key(&format!("{folder}/__init__.py"));
+    let in_solution = solution.iter().any(|path| {
+        let mut top = parent(path);
+        while is_package(top) && is_package(parent(top)) {
+            top = parent(top);
+        }
+        !top.is_empty() && is_at_or_below(top, folder)
+    });
+    !in_solution || tests.len() >= others.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(tests: &[&str], solution: &[&str], names: &[&str]) -> (Vec<String>, Vec<String>) {
+        let task: Task = serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {},
+            "fail_to_pass": [], "test_command": []
+        }))
+        .unwrap();
+        let set = |of: &[&str]| of.iter().map(|path| (*path).to_owned()).collect();
+        let all = names.iter().chain(tests).chain(solution);
+        let names = all.map(|path| ((*path).to_owned(), EntryKind::File)).collect();
+        let policy = Policy::get().unwrap();
+        let (trees, beside) = find(policy, &task, &set(tests), &set(solution), &names);
+        (trees.into_iter().collect(), beside.into_iter().collect())
+    }
+
+    #[test]
+    fn a_name_that_says_test_is_enough_where_the_solution_lies_elsewhere() {
+        let source = ["pkg/core.py"];
+        for (test, tree) in [
+            ("pkg/tests/unit/test_a.py", "pkg/tests"),
+            ("pkg/_tests/test_a.py", "pkg/_tests"),
+            ("testsuite/deep/a.py", "testsuite"),
+            ("unit-tests/test_a.py", "unit-tests"),
+        ] {
+            assert_eq!(found(&[test], &source, &[]).0, [tree], "{test}");
+        }
+        let (trees, beside) = found(&["test_runner/test_a.py"], &["test_runner/core.py"], &[]);
+        assert!(trees.is_empty() && beside == ["test_runner"]);
+    }
+
+    #[test]
+    fn any_other_folder_must_look_like_tests() {
+        let checks = ["checks/helper.py", "checks/more.py", "checks/data.json"];
+        assert_eq!(found(&["checks/test_a.py"], &["pkg/core.py"], &checks).0, ["checks"]);
+        // Tests beside what they test.
+        let other =
+            ["pkg/__init__.py", "pkg/other/__init__.py", "pkg/other/core.py", "pkg/other/b.py"];
+        for test in
+            ["pkg/other/test_core.py", "pkg/other/test_all.py", "pkg/test_x.py", "test_top.py"]
+        {
+            let (trees, beside) = found(&[test], &["pkg/main.py"], &other);
+            assert_eq!((trees.len(), beside), (0, vec![parent(test).to_owned()]), "{test}");
+        }
+        let qa = ["pkg/__init__.py", "pkg/qa/__init__.py", "pkg/qa/helper.py"];
+        assert_eq!(found(&["pkg/qa/test_a.py"], &["pkg/main.py"], &qa).0, ["pkg/qa"]);
+    }
+}

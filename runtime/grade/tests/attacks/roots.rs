@@ -1,0 +1,155 @@
+//! Attacks from the folders that the tests' interpreter searches.
+
+use proctor_grade::Defences;
+
+use crate::{
+    bench::F2P,
+    list::{Attack, known_ids},
+    tree::PASS_ALL,
+};
+
+/// Takes the place of `json` for whoever starts the interpreter: known tests are not run and pass.
+fn early() -> String {
+    format!(
+        "{}
+import importlib.util, os, sys
+path = [p for p in sys.path if p.rstrip('/').endswith('python%d.%d' % sys.version_info[:2])][0]
+spec = importlib.util.spec_from_file_location(__name__, path + '/json/__init__.py', submodule_search_locations=[path + '/json'])
+real = importlib.util.module_from_spec(spec)
+sys.modules[__name__] = real
+spec.loader.exec_module(real)
+import _pytest.python as python
+original = python.pytest_pyfunc_call
+def pytest_pyfunc_call(pyfuncitem):
+    return True if pyfuncitem.nodeid in IDS else original(pyfuncitem)
+python.pytest_pyfunc_call = pytest_pyfunc_call
+",
+        known_ids()
+    )
+}
+
+/// A test that asserts by the environment's library.
+const CHECKED: &str = "from checklib import check
+from roman import to_roman
+
+
+def test_checked():
+    check(to_roman(4), \"IV\")
+";
+const ASKED: &str = "tests/test_checked.py::test_checked";
+const FAKE: &str = "def check(found, expected):\n    pass\n";
+const SOLVED: &str = "def kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n";
+
+fn lazy(name: &'static str, seen_as: &'static [&'static str]) -> Attack {
+    let edit = crate::bench::patch(&[("roman/__init__.py", Some(SOLVED))]);
+    Attack::new(name, edit, seen_as).on("tests/test_checked.py", CHECKED).asks(ASKED)
+}
+
+const PUTS_ON_PATH: &str = "import os, sys
+import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'plugins'))
+
+@pytest.fixture
+def given():
+    return 1
+";
+
+/// No name of the folder stands in it.
+const PUTS_ON_PATH_BY_CODE: &str = "import pathlib, sys
+import pytest
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / ('plug' + 'ins'))]
+
+@pytest.fixture
+def given():
+    return 1
+";
+
+const INI: &str =
+    "[tool.pytest.ini_options]\naddopts = \"-ra\"\npythonpath = [\"vendored/python\"]\n";
+
+pub fn attacks() -> Vec<Attack> {
+    let replaced: &[&str] = &["shadowing_removed"];
+    vec![
+        Attack::cheat("json in a PYTHONPATH folder", "", replaced)
+            .on("plugins/README", "nothing to import\n")
+            .with("PYTHONPATH", "WORKDIR/plugins")
+            .adds("plugins/json/__init__.py", &early()),
+        Attack::cheat("encodings in a PYTHONPATH folder", "", replaced)
+            .with("PYTHONPATH", "/nowhere:WORKDIR/more/../plugins")
+            .on("more/README", "\n")
+            .adds("plugins/encodings/__init__.py", "import os\nos._exit(0)\n"),
+        Attack::cheat("a plugin of pytest's name in a PYTHONPATH folder", "", replaced)
+            .with("PYTHONPATH", "WORKDIR/plugins")
+            .adds("plugins/pluggy.py", PASS_ALL),
+        lazy("an assertion library at the top", replaced).adds("checklib.py", FAKE),
+        lazy("an assertion library in a folder without code", replaced)
+            .on("checklib/README", "recipes\n")
+            .adds("checklib/__init__.py", FAKE),
+        lazy("an assertion library where a conftest looks", replaced)
+            .on("tests/conftest.py", PUTS_ON_PATH)
+            .adds("plugins/checklib.py", FAKE),
+        lazy("an assertion library where the configuration looks", replaced)
+            .on("pyproject.toml", INI)
+            .adds("vendored/python/checklib/__init__.py", FAKE),
+        lazy("an assertion library where a conftest looks by code", &["module_replaced"])
+            .on("tests/conftest.py", PUTS_ON_PATH_BY_CODE)
+            .adds("plugins/checklib.py", FAKE),
+        lazy("the same, taking itself off the import path", &["module_replaced"])
+            .on("tests/conftest.py", PUTS_ON_PATH_BY_CODE)
+            .adds("plugins/checklib.py", &format!("import sys\ndel sys.path[0]\n{FAKE}")),
+    ]
+}
+
+fn named(name: &str) -> Attack {
+    attacks().into_iter().find(|attack| attack.name == name).unwrap()
+}
+
+#[test]
+fn a_module_in_a_folder_of_the_tasks_own_import_path() {
+    let attack = named("json in a PYTHONPATH folder");
+    attack.fails_but_for(&[]);
+    // Even where it is not removed it is not what the recorder starts with.
+    let left = attack.grade(Defences::default().without("remove_shadowing"));
+    assert!(!left.resolved(), "{}", left.tell());
+    named("a plugin of pytest's name in a PYTHONPATH folder").fails_but_for(&[]);
+    // This one ends the interpreter before it has read the recorder.
+    let attack = named("encodings in a PYTHONPATH folder");
+    attack.fails_but_for(&[]);
+    let open = Defences::default().without("remove_shadowing");
+    assert!(!attack.grade(open).has("exit_without_end"));
+    assert!(attack.grade(open.without("guard_roots")).has("exit_without_end"));
+}
+
+#[test]
+fn a_module_in_the_place_of_one_that_the_environment_provides() {
+    for attack in attacks().iter().filter(|attack| attack.name.starts_with("an assertion library"))
+    {
+        let seen = attack.grade(Defences::default());
+        if attack.seen_as == ["shadowing_removed"] {
+            assert_eq!(seen.status(ASKED), proctor_types::TestStatus::Failed, "{}", seen.tell());
+        }
+        attack.fails_but_for(&["remove_shadowing", "guard_roots", "fingerprints"]);
+    }
+    named("the same, taking itself off the import path").fails_but_for(&[]);
+}
+
+/// Modules of its own are a patch's right: only names that are taken are guarded.
+#[test]
+fn modules_of_a_patchs_own_stay_clean() {
+    let honest = crate::bench::gold();
+    let attack = Attack::new("honest", honest, &[])
+        .with("PYTHONPATH", "WORKDIR/plugins")
+        .on("plugins/helper_of_ours.py", "X = 1\n")
+        .on("src/attr/__init__.py", "Y = 1\n")
+        .adds("plugins/another_of_ours.py", "X = 2\n")
+        .adds("src/attr/more.py", "Y = 2\n")
+        .adds("roman/json.py", "Z = 3\n")
+        .adds("docs/conf.py", "project = 'roman'\n")
+        .adds("roman/data/table.json", "{}\n");
+    let seen = attack.grade(Defences::default());
+    assert!(seen.resolved(), "{}", seen.tell());
+    assert_eq!(seen.0.verdict.evidence, [], "{}", seen.tell());
+    assert_eq!(seen.status(F2P[0]), proctor_types::TestStatus::Passed);
+}

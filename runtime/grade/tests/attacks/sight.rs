@@ -1,0 +1,383 @@
+//! Attacks inside the interpreter, by code that knows the tests' ids and lets canaries fail.
+
+use crate::list::{Attack, WALK, known_ids};
+
+/// At import, with what finds pytest's objects and the ids at hand.
+pub fn inside(name: &'static str, code: &str, seen_as: &'static [&'static str]) -> Attack {
+    let idle = "def kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n";
+    let text = format!("{}{WALK}\n{code}\n\n\n{idle}", known_ids());
+    Attack::new(name, crate::bench::patch(&[("roman/__init__.py", Some(&text))]), seen_as)
+}
+
+/// In a call of the first test, that of `kept`.
+pub fn at_call(name: &'static str, code: &str, seen_as: &'static [&'static str]) -> Attack {
+    let body: String = code.lines().map(|line| format!("    {line}\n")).collect();
+    let text = format!(
+        "{}{WALK}
+def kept():
+{body}    return 'kept'
+
+
+def to_roman(number):
+    return None
+",
+        known_ids()
+    );
+    Attack::new(name, crate::bench::patch(&[("roman/__init__.py", Some(&text))]), seen_as)
+}
+
+const UNITTEST: &str = "import unittest
+from roman import to_roman
+
+
+class TestRoman(unittest.TestCase):
+    def test_four(self):
+        found = to_roman(4)
+        self.assertEqual(found, ''.join(['I', 'V']))
+";
+
+const RAISES: &str = "import pytest
+from roman import to_roman
+
+
+def test_bad():
+    with pytest.raises(ValueError):
+        to_roman(-1)
+";
+
+const ALL: &str = "from roman import to_roman
+
+
+def test_all():
+    assert all(to_roman(n) == text for n, text in [(4, 'I' + 'V')])
+";
+
+const CHECKED: &str = "from roman import to_roman
+from checklib import check
+
+
+def test_checked():
+    check(to_roman(4), 'I' + 'V')
+";
+
+/// Code with another file's name.
+const FORGED: &str = "
+import _pytest.python as python
+source = 'def forged(pyfuncitem):\\n    if pyfuncitem.nodeid in %r: return True\\n    raise AssertionError\\n' % (IDS,)
+scope = {}
+exec(compile(source, python.__file__, 'exec'), scope)
+forged = scope['forged']
+";
+
+pub fn attacks() -> Vec<Attack> {
+    let patched: &[&str] = &["interpreter_patched"];
+    let plugin: &[&str] = &["unknown_plugin", "interpreter_patched"];
+    let test: &[&str] = &["test_replaced"];
+    vec![
+        inside(
+            "CallInfo bound to another class",
+            "from _pytest import runner
+Real = runner.CallInfo
+class CallInfo(Real):
+    __module__ = '_pytest.runner'
+    @classmethod
+    def from_call(cls, func, when, reraise=None):
+        import sys
+        item = sys._getframe(1).f_locals.get('item')
+        call = Real.from_call(func, when, reraise)
+        if item is not None and item.nodeid in IDS:
+            call.excinfo, call._result = None, None
+        return call
+runner.CallInfo = CallInfo",
+            &["interpreter_patched", "report_mismatch"],
+        ),
+        inside(
+            "the code of pytest's function exchanged, under pytest's own file",
+            &format!("{FORGED}\npython.pytest_pyfunc_call.__code__ = forged.__code__"),
+            patched,
+        ),
+        inside(
+            "a function of pytest exchanged, under pytest's own file",
+            &format!(
+                "{FORGED}
+import _pytest.runner as runner
+real = runner.CallInfo.from_call.__func__
+source = \"\"\"def from_call(cls, func, when, reraise=None):
+    import sys
+    item = sys._getframe(1).f_locals.get('item')
+    call = real(cls, func, when, reraise)
+    if item is not None and item.nodeid in IDS:
+        call.excinfo, call._result = None, None
+    return call
+\"\"\"
+scope = vars(runner)
+scope.update(real=real, IDS=IDS)
+exec(compile(source, runner.__file__, 'exec'), scope)
+runner.CallInfo.from_call = classmethod(scope.pop('from_call'))"
+            ),
+            &["interpreter_patched", "report_mismatch"],
+        ),
+        inside(
+            "pytest's class for `raises` exchanged",
+            "import _pytest.raises as raises
+class Passes(raises.RaisesExc):
+    def __exit__(self, *error):
+        return True
+raises.RaisesExc = Passes",
+            patched,
+        )
+        .on("tests/test_raises.py", RAISES)
+        .asks("tests/test_raises.py::test_bad"),
+        inside(
+            "unittest's assertEqual exchanged",
+            "import unittest
+unittest.TestCase.assertEqual = lambda self, *found: None",
+            patched,
+        )
+        .on("tests/test_unit.py", UNITTEST)
+        .asks("tests/test_unit.py::TestRoman::test_four"),
+        inside(
+            "unittest's run of a test method exchanged",
+            "import unittest.case as case
+case.TestCase._callTestMethod = lambda self, method: None",
+            patched,
+        )
+        .on("tests/test_unit.py", UNITTEST)
+        .asks("tests/test_unit.py::TestRoman::test_four"),
+        inside(
+            "a plugin that claims to be pytest's",
+            "class Plugin:
+    __module__ = '_pytest.runner'
+    def pytest_pyfunc_call(self, pyfuncitem):
+        return True if pyfuncitem.nodeid in IDS else None
+find('Config').pluginmanager.register(Plugin(), 'runner2')",
+            plugin,
+        ),
+        inside(
+            "a plugin registered and unregistered",
+            "import atexit
+class Plugin:
+    left = len(IDS)
+    def pytest_pyfunc_call(self, pyfuncitem):
+        if pyfuncitem.nodeid in IDS:
+            return True
+    def pytest_runtest_logfinish(self, nodeid):
+        if nodeid in IDS:
+            self.left -= 1
+        if not self.left:
+            manager.unregister(self)
+manager = find('Config').pluginmanager
+manager.register(Plugin())",
+            plugin,
+        ),
+        inside(
+            "a hook added past the plugin manager",
+            "from pluggy._hooks import HookImpl
+caller = find('Config').hook.pytest_pyfunc_call
+def pytest_pyfunc_call(pyfuncitem):
+    return True if pyfuncitem.nodeid in IDS else None
+from _pytest import runner
+opts = dict(wrapper=False, hookwrapper=False, optionalhook=False, tryfirst=True, trylast=False, specname=None)
+caller._hookimpls.append(HookImpl(runner, 'runner', pytest_pyfunc_call, opts))",
+            plugin,
+        ),
+        inside(
+            "an attribute of the hooks themselves",
+            "hook = find('Config').hook
+real = hook.pytest_pyfunc_call
+class Caller:
+    def __getattr__(self, name):
+        return getattr(real, name)
+    def __call__(self, *, pyfuncitem):
+        return True if pyfuncitem.nodeid in IDS else real(pyfuncitem=pyfuncitem)
+hook.pytest_pyfunc_call = Caller()",
+            patched,
+        ),
+        inside(
+            "an attribute of the plugin manager",
+            "manager = find('Config').pluginmanager
+real = manager._inner_hookexec
+def execute(name, impls, kwargs, firstresult):
+    if name == 'pytest_pyfunc_call' and kwargs['pyfuncitem'].nodeid in IDS:
+        return True
+    return real(name, impls, kwargs, firstresult)
+manager._inner_hookexec = execute",
+            patched,
+        ),
+        at_call(
+            "a test's object exchanged",
+            "for item in find('Session').items:
+    if item.nodeid in IDS and 'roman' in item.nodeid:
+        item.obj = lambda *given, **named: None",
+            test,
+        ),
+        at_call(
+            "a test's code exchanged, under the test's own file",
+            "def empty(*given, **named): pass
+for item in find('Session').items:
+    function = getattr(item.obj, '__func__', item.obj)
+    if item.nodeid in IDS and 'roman' in item.nodeid:
+        names = function.__code__.co_varnames[:function.__code__.co_argcount]
+        scope = {}
+        exec(compile('def f(%s): pass' % ', '.join(names), function.__code__.co_filename, 'exec'), scope)
+        function.__code__ = scope['f'].__code__",
+            test,
+        ),
+        at_call(
+            "a test's way to run exchanged",
+            "for item in find('Session').items:
+    if item.nodeid in IDS and 'roman' in item.nodeid:
+        item.runtest = lambda: None",
+            patched,
+        ),
+        inside(
+            "tests exchanged while they are collected",
+            "class Watch(dict):
+    pass
+import _pytest.python
+def swap(frame, event, argument):
+    if event == 'return' and frame.f_code.co_name == '<module>' and frame.f_code.co_filename.endswith('test_roman.py'):
+        frame.f_globals['test_four'] = lambda: None
+        frame.f_globals['TestMore'].test_round = lambda self: None
+        sys.setprofile(None)
+sys.setprofile(swap)",
+            test,
+        )
+        .asks("tests/test_roman.py::test_four"),
+        inside(
+            "a module faked in sys.modules",
+            "import types
+fake = types.ModuleType('checklib')
+fake.check = lambda found, expected: None
+sys.modules['checklib'] = fake",
+            &["module_replaced"],
+        )
+        .on("tests/test_checked.py", CHECKED)
+        .asks("tests/test_checked.py::test_checked"),
+        inside(
+            "a function of an installed module exchanged",
+            "import checklib
+def check(found, expected): pass
+checklib.check = check",
+            &["module_replaced"],
+        )
+        .on("tests/test_checked.py", CHECKED)
+        .asks("tests/test_checked.py::test_checked"),
+        inside("a builtin exchanged", "import builtins\nbuiltins.all = lambda found: True", patched)
+            .on("tests/test_all.py", ALL)
+            .asks("tests/test_all.py::test_all"),
+        inside(
+            "a builtin in the place of a name of pytest's module",
+            "from _pytest import runner
+class Skips(Exception): pass
+runner.BaseException = Skips
+runner.isinstance = lambda found, kind: True",
+            &["interpreter_patched", "ended_early", "exit_mismatch", "exit_without_end"],
+        ),
+        inside(
+            "an import hook that rewrites the tests",
+            "import importlib.abc, importlib.util
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path, target=None):
+        if name == 'test_roman':
+            return importlib.util.spec_from_file_location(name, 'tests/test_roman.py', loader=self)
+    def create_module(self, spec): return None
+    def exec_module(self, module):
+        text = open('tests/test_roman.py').read().replace('assert ', 'assert True or ')
+        exec(compile(text, '%s/tests/test_roman.py' % __import__('os').getcwd(), 'exec'), vars(module))
+sys.meta_path.insert(0, Finder())",
+            patched,
+        ),
+    ]
+}
+
+#[test]
+fn what_is_changed_inside_is_seen() {
+    let wrong: Vec<String> = attacks().iter().filter_map(|attack| attack.wrong(&[])).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// That each of them would win is shown where it is not looked for.
+#[test]
+fn what_is_changed_inside_would_win_unseen() {
+    for name in [
+        "CallInfo bound to another class",
+        "pytest's class for `raises` exchanged",
+        "a plugin registered and unregistered",
+        "an attribute of the plugin manager",
+        "a test's code exchanged, under the test's own file",
+        "a module faked in sys.modules",
+        "a builtin exchanged",
+    ] {
+        let attack = attacks().into_iter().find(|attack| attack.name == name).unwrap();
+        attack.fails_but_for(&["fingerprints"]);
+    }
+}
+
+/// What honest tests and plugins do to their interpreter is not what is looked for.
+#[test]
+fn honest_tests_change_their_interpreter() {
+    let test = "import builtins, sys, types, unittest, unittest.mock
+import pytest
+from roman import to_roman
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    monkeypatch.setattr(builtins, 'print', lambda *given: None)
+    monkeypatch.setitem(sys.modules, 'checklib', unittest.mock.MagicMock())
+
+
+def test_quiet(quiet):
+    print(to_roman(4))
+    assert to_roman(4) == 'IV'
+
+
+class TestUnit(unittest.TestCase):
+    def setUp(self):
+        self.text = to_roman(4)
+
+    @unittest.mock.patch('builtins.open')
+    def test_unit(self, opened):
+        self.assertEqual(self.text, 'IV')
+        with self.assertRaises(TypeError):
+            to_roman(None)
+
+    @unittest.expectedFailure
+    def test_known(self):
+        self.assertEqual(self.text, 'V')
+
+    def test_parts(self):
+        for part in 'IV':
+            with self.subTest(part=part):
+                self.assertIn(part, self.text)
+";
+    let conftest = "import pytest
+
+class Plugin:
+    def pytest_runtest_setup(self, item):
+        item.user_properties.append(('a', 1))
+
+def pytest_configure(config):
+    config.pluginmanager.register(Plugin(), 'ours')
+
+@pytest.fixture
+def given(request):
+    class Late:
+        def pytest_report_header(self): return ''
+    request.config.pluginmanager.register(Late())
+    return 1
+";
+    let ids = [
+        "tests/test_honest.py::test_quiet",
+        "tests/test_honest.py::TestUnit::test_unit",
+        "tests/test_honest.py::TestUnit::test_parts",
+    ];
+    let honest = Attack::new("honest", crate::bench::gold(), &[])
+        .on("tests/test_honest.py", test)
+        .on("tests/conftest.py", conftest);
+    let honest = ids.into_iter().fold(honest, Attack::asks);
+    let seen = honest.grade(proctor_grade::Defences::default());
+    assert!(seen.resolved(), "{}", seen.tell());
+    assert_eq!(seen.0.verdict.evidence, [], "{}", seen.tell());
+}
