@@ -47,7 +47,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 31] = [
+pub(crate) const KINDS: [&str; 33] = [
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,
