@@ -114,7 +114,7 @@ fn a_row_is_graded_officially_on_docker_by_its_own_script() {
     let journals = find(&stage.path("run"), "trajectory.jsonl");
     assert_eq!(journals.len(), 2);
     for journal in journals {
-        assert_eq!(events(&journal, "set up")[0]["environment"]["base"], id.as_str());
+        assert_eq!(events(&journal, "setup_finished")[0]["environment"]["base"], id.as_str());
     }
     // The row's own script ran, in its own environment.
     let log = official_log(&stage.path("gold"));

@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::{Mutex, PoisonError},
 };
 
 use proctor_setup::Sources;
@@ -89,6 +90,9 @@ impl Row {
         let key = sha256_hex(format!("{base}{commit}{setup}{ACTIVATE}").as_bytes());
         let image = format!("proctor-test-swe-bench:{}", &key[..16]);
         self.value["image"] = image.as_str().into();
+        // Two tests that build one row's image at once would each take the name from the other.
+        static BUILDING: Mutex<()> = Mutex::new(());
+        let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         let there = Command::new("docker").args(["image", "inspect", &image]).output().unwrap();
         if there.status.success() {
             return;

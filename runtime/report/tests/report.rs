@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use proctor_report::{Groups, Report, TaskFacts, TrialResult, build};
 use proctor_types::{
     ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Fault, Integrity, Layer, Outcome, Spent,
-    TaskId, TestGroup, Verdict,
+    TaskId, TestGroup, TokenClasses, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -26,6 +26,12 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
                 input_tokens: steps * 1000,
                 output_tokens: steps * 10,
                 cached_tokens: steps * 100,
+                classes: TokenClasses {
+                    fresh_input: Some(steps * 900),
+                    cache_read: Some(steps * 100),
+                    output_visible: Some(steps * 10),
+                    ..TokenClasses::default()
+                },
                 cost_usd: steps as f64 * 0.1,
                 side_requests: steps / 5,
                 side_input_tokens: steps * 20,
@@ -114,6 +120,10 @@ fn the_stable_part_is_as_the_design_says() {
                 "output": {"total": 300, "mean": 100.0},
                 "cached": {"total": 3000, "mean": 1000.0},
                 "uncached_input": {"total": 27000, "mean": 9000.0},
+                "classes": {
+                    "fresh_input": 27000, "cache_read": 3000, "cache_write": null,
+                    "output_visible": 300, "reasoning": null,
+                },
             },
             "usage_estimated": false, "cost_usd": 3.0, "cost_known": true,
             "paid": {"input": 30090, "output": 360, "cost_usd": 3.3, "cost_known": true},

@@ -118,7 +118,7 @@ mod tests {
             doubts("collected 3 items\nt.py ..", "2 passed, 7 warnings, 1 rerun"),
             ["tests collected: 3, counted: 2"]
         );
-        let shown = "1 failures are shown while the tests ran, and 0 counted";
+        let shown = "failures shown while the tests ran: 1, counted: 0";
         assert_eq!(doubts("collected 2 items\nt.py F. [100%]", "2 passed"), [shown]);
         assert_eq!(doubts("t.py .. [ 50%]\n.E [100%]", "2 passed"), [shown]);
     }

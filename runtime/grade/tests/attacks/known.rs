@@ -58,6 +58,18 @@ def to_roman(number):
     return Back()
 ";
 
+const CHECKED_AND_NAMED: &str = "from roman import kept, to_roman
+from checklib import check
+
+
+def test_checked():
+    check(to_roman(4), 'I' + 'V')
+
+
+def test_named():
+    assert kept() == 'kept'
+";
+
 pub fn attacks() -> Vec<Attack> {
     let whole = |name, text| Attack::new(name, patch(&[("roman/__init__.py", Some(text))]), &[]);
     let known = |attack: Attack, why| Attack { known: Some(why), ..attack };
@@ -96,9 +108,11 @@ sys.modules['checklib'] = fake",
             )
             .on(
                 "tests/test_checked.py",
-                "from roman import to_roman\nfrom checklib import check\n\n\ndef test_checked():\n    check(to_roman(4), 'I' + 'V')\n",
+                CHECKED_AND_NAMED,
             )
-            .asks("tests/test_checked.py::test_checked"),
+            .asks("tests/test_checked.py::test_checked")
+            // The work is done where a canary is judged: else the verdict would be unverified.
+            .asks("tests/test_checked.py::test_named"),
             "a file's name in code can be forged",
         ),
         known(
@@ -107,8 +121,10 @@ sys.modules['checklib'] = fake",
                 "session = find('Session')
 recorder = [p for p in session.config.pluginmanager.get_plugins() if type(p).__name__ == 'Recorder'][0]
 from _pytest.reports import TestReport
-for item in list(session.items):
-    if item.nodeid in IDS and 'roman' in item.nodeid:
+runs = recorder._canaries._runs
+for item in list(session.items) if recorder._canaries.current is None else []:
+    is_canary = runs.get(id(item), (None, None, None, None))[3] is not None
+    if item.nodeid in IDS and 'roman' in item.nodeid and not is_canary:
         for when in ('setup', 'call', 'teardown'):
             recorder._raised[item.nodeid, when] = False
             recorder.pytest_runtest_logreport(TestReport(item.nodeid, item.location, {}, 'passed', None, when))

@@ -221,7 +221,8 @@ for item in find('Session').items:
         scope = {}
         exec(compile('def f(%s): pass' % ', '.join(names), function.__code__.co_filename, 'exec'), scope)
         function.__code__ = scope['f'].__code__",
-            test,
+            // A test with a canary gets its own code back before each run: see the test of it below.
+            &[],
         ),
         at_call(
             "a test's way to run exchanged",
@@ -312,6 +313,15 @@ fn what_is_changed_inside_would_win_unseen() {
         let attack = attacks().into_iter().find(|attack| attack.name == name).unwrap();
         attack.fails_but_for(&["fingerprints"]);
     }
+}
+
+/// A test without a canary keeps the code that it was given, so that it is looked at.
+#[test]
+fn a_tests_code_that_is_exchanged_is_seen_without_canaries() {
+    let name = "a test's code exchanged, under the test's own file";
+    let attack = attacks().into_iter().find(|attack| attack.name == name).unwrap();
+    let seen = attack.grade(proctor_grade::Defences::default().without("canaries"));
+    assert!(seen.has("test_replaced"), "{}", seen.tell());
 }
 
 /// What honest tests and plugins do to their interpreter is not what is looked for.
