@@ -62,7 +62,10 @@ fn a_flaky_test_is_certified_and_decides_nothing() {
     assert_eq!(arm(&stage.report(&out), "gold")["resolved"], 1);
     let verdict = std::fs::read(&find(&out, "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
-    assert_eq!(verdict["evidence"][0]["kind"], "quarantined");
+    // Beside it may stand that the toss was run again, or that its canary told nothing.
+    let kinds: Vec<&Value> =
+        verdict["evidence"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
+    assert!(kinds.iter().any(|kind| *kind == "quarantined"), "{kinds:?}");
     assert!(verdict["tests"]["tests/test_coin.py::test_toss"].is_string(), "shown all the same");
     let text = stage.run(["report", out_text], 0);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();

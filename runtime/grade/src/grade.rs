@@ -276,12 +276,13 @@ impl<'a> Grading<'a> {
         canaries.tell(&mut run.log);
         let mut runs = vec![records];
         if let Some(judged) = judged.as_mut().filter(|judged| !judged.passed.is_empty()) {
-            let controls = canaries.controls(&judged.passed);
+            let times = self.policy.canaries.again;
+            let controls = canaries.controls(&judged.passed, times);
             let files = controls.list.iter().map(|canary| file_of(&canary.id).to_owned()).collect();
             let part = plan.only(&files);
             let second = Session { canaries: &controls, plan: &part, ..session.clone() };
             let (second, records, _) = second.run(self.handle).await?;
-            judged.weigh(canaries, Some((&records, &second)));
+            judged.weigh(canaries, Some((&records, &second)), times);
         }
         if !again.is_empty() {
             let (none, part) = (Canaries::default(), plan.only(&again));

@@ -57,6 +57,8 @@ pub(crate) struct CanaryLimits {
     pub enough: usize,
     pub fail_to_pass: usize,
     pub pass_to_pass: usize,
+    /// Runs more of a canary that passed: a test that tosses a coin passes it by chance.
+    pub again: usize,
     pub seconds: f64,
     /// Names that the maker of canaries knows, by what they are.
     pub words: BTreeMap<String, Vec<String>>,

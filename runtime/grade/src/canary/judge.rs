@@ -72,25 +72,21 @@ impl Judged {
         }
     }
 
-    /// What it means that canaries passed. `controls` is what a run of their tests, unchanged, twice
-    /// each, showed: a test that does not pass twice cannot tell.
-    pub(crate) fn weigh(&mut self, canaries: &Canaries, controls: Option<(&Records, &TestRun)>) {
+    /// What it means that canaries passed. `controls` is what a second run showed of their tests,
+    /// unchanged and once more, and of the canaries, `again` times each: a test that does not pass each
+    /// time, or a canary that does not, has shown nothing but chance.
+    pub(crate) fn weigh(
+        &mut self,
+        canaries: &Canaries,
+        controls: Option<(&Records, &TestRun)>,
+        again: usize,
+    ) {
         for (at, number) in self.passed.iter().enumerate() {
             let Some(canary) = canaries.list.get(*number) else { continue };
-            let twice = controls.is_none_or(|(records, run)| {
-                let laid = records.list.iter().find_map(|record| match record {
-                    Record::CanaryLaid { number, what } if *number == at => Some(what),
-                    _ => None,
-                });
-                let Some(id) = laid else { return true };
-                let seen: Vec<TestRecord> =
-                    phases(records, at).map(|phase| phase.as_test(id)).collect();
-                let seen: Vec<&TestRecord> = seen.iter().collect();
-                let control = statuses::of_phases(id, &seen, &mut Vec::new());
-                let bad = [TestStatus::Failed, TestStatus::Error];
-                !bad.contains(&control) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
-            });
-            let kind = if twice { evidence::CANARY_PASSED } else { evidence::CANARY_UNFIT };
+            let block = at * (again + 1)..(at + 1) * (again + 1);
+            let steady = controls
+                .is_none_or(|(records, run)| block.clone().all(|at| passes(at, records, run)));
+            let kind = if steady { evidence::CANARY_PASSED } else { evidence::CANARY_UNFIT };
             self.evidence.push(note(kind, &*canary.what));
         }
     }
@@ -174,6 +170,21 @@ impl Judged {
     }
 }
 
+/// Whether a copy of a test passed in a second run, and its test beside it. One that was left out says
+/// nothing against either.
+fn passes(number: usize, records: &Records, run: &TestRun) -> bool {
+    let laid = records.list.iter().find_map(|record| match record {
+        Record::CanaryLaid { number: of, what } if *of == number => Some(what),
+        _ => None,
+    });
+    let Some(id) = laid else { return true };
+    let seen: Vec<TestRecord> = phases(records, number).map(|phase| phase.as_test(id)).collect();
+    let seen: Vec<&TestRecord> = seen.iter().collect();
+    let copy = statuses::of_phases(id, &seen, &mut Vec::new());
+    let bad = [TestStatus::Failed, TestStatus::Error];
+    !bad.contains(&copy) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
+}
+
 fn phases(records: &Records, number: usize) -> impl Iterator<Item = &CanaryRecord> {
     records.list.iter().filter_map(move |record| match record {
         Record::Canary(phase) if phase.number == number => Some(phase),
@@ -238,6 +249,14 @@ mod tests {
         })
     }
 
+    fn numbered(record: Record, number: usize) -> Record {
+        match record {
+            Record::Canary(phase) => Record::Canary(CanaryRecord { number, ..phase }),
+            Record::CanaryLaid { what, .. } => Record::CanaryLaid { number, what },
+            other => other,
+        }
+    }
+
     fn records(call: Record) -> Records {
         let laid = Record::CanaryLaid { number: 0, what: ID.into() };
         let list = vec![
@@ -259,7 +278,7 @@ mod tests {
         let canaries = canaries(Kind::Value, true);
         let of = |call| {
             let mut judged = Judged::of(&canaries, &records(call), &passed);
-            judged.weigh(&canaries, None);
+            judged.weigh(&canaries, None, 8);
             judged
         };
         let told = |judged: &Judged| judged.verified(&canaries, &task(&[]), &passed.tests);
@@ -280,7 +299,22 @@ mod tests {
         ] {
             let untouched = records(phase("call", "passed", None, false));
             let mut judged = Judged::of(&canaries, &untouched, &passed);
-            judged.weigh(&canaries, Some((&records(call), run)));
+            judged.weigh(&canaries, Some((&records(call), run)), 8);
+            assert_eq!(kinds(&judged), [kind]);
+        }
+        // The canary itself, run again, does not pass each time.
+        for (last, kind) in
+            [("failed", evidence::CANARY_UNFIT), ("passed", evidence::CANARY_PASSED)]
+        {
+            let passes = || phase("call", "passed", None, false);
+            let mut second = records(passes());
+            for number in [1, 2] {
+                let outcome = if number == 2 { last } else { "passed" };
+                let again = records(phase("call", outcome, Some(7), true));
+                second.list.extend(again.list.into_iter().map(|one| numbered(one, number)));
+            }
+            let mut judged = Judged::of(&canaries, &records(passes()), &passed);
+            judged.weigh(&canaries, Some((&second, &passed)), 2);
             assert_eq!(kinds(&judged), [kind]);
         }
         // At another line, by another error: nothing is shown either way.

@@ -1,6 +1,9 @@
 //! Makes canaries, before anything of the model's is in the sandbox.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+};
 
 use proctor_record::patch::Current;
 use proctor_sandbox_api::SandboxHandle;
@@ -190,11 +193,15 @@ fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
 }
 
 impl Canaries {
-    /// The tests of these canaries, as they are, in the canaries' places.
-    pub(crate) fn controls(&self, numbers: &[usize]) -> Self {
+    /// For each of these canaries its test as it is, in the canary's place, and the canary `again` times
+    /// more: a block of `again + 1` each.
+    pub(crate) fn controls(&self, numbers: &[usize], again: usize) -> Self {
         let of = numbers.iter().filter_map(|number| self.list.get(*number));
-        let list = of.map(|canary| Canary { control: true, ..canary.clone() }).collect();
-        Self { list, compares: self.compares }
+        let block = |canary: &Canary| {
+            let control = Canary { control: true, ..canary.clone() };
+            iter::once(control).chain(iter::repeat_n(canary.clone(), again))
+        };
+        Self { list: of.flat_map(block).collect(), compares: self.compares }
     }
 
     /// For people who read the log: it shows these tests twice.
