@@ -4,6 +4,7 @@ is judged by the grader. Loaded before any of the graded code. Runs on Python 3.
 """
 
 import builtins
+import dis
 import hashlib
 import importlib.machinery
 import os
@@ -59,6 +60,13 @@ DECISIVE = (
 )
 # What the standard library has to be replaced by whoever wants to.
 HANDLERS = ("showwarning", "formatwarning", "excepthook", "unraisablehook", "displayhook")
+# A test whose code has one of these names may have a use for an assertion that fails.
+CATCHING = frozenset(
+    ("AssertionError", "Exception", "BaseException", "failureException", "raises", "suppress")
+    + ("assertRaises", "assertRaisesRegex", "assertRaisesRegexp", "subTest", "subtests")
+)
+# Names that every module has, and the builtins' module too.
+OF_EVERY_MODULE = frozenset(("__name__", "__doc__", "__package__", "__loader__", "__spec__"))
 MOST = 1000  # Of each list; past it one more says so.
 SHARE = 50  # Looks between tests take one part in so many of the time, at most.
 
@@ -153,6 +161,8 @@ class Sight:
         self._genuine = {}
         self._path = []
         self._hash_what_is_compiled()
+        self._swallowed, self._failing = {}, []
+        self._see_failing_assertions()
         self._stat, self._looked, self._walked = os.stat, 0.0, 0.0
         self._folders = {self._work + name: self._identity(self._work + name) for name in order["folders"]}
         self._here = {".": self._identity(".")}
@@ -212,6 +222,53 @@ class Sight:
             return result
 
         rewrite._rewrite_test = hashed
+
+    # An assertion that failed ends its test. Code under test can keep it from that: by a context
+    # manager or a caller that swallows it, or in a thread.
+
+    def _see_failing_assertions(self):
+        rewrite = sys.modules.get("_pytest.assertion.rewrite")
+        library = os.path.dirname(unittest.__file__) + os.sep
+        frame_of = sys._getframe
+
+        def seen(original):
+            def seen(*given, **named):
+                frame = frame_of(1)
+                while frame is not None and frame.f_code.co_filename.startswith(library):
+                    frame = frame.f_back
+                self._saw_failing(frame)
+                return original(*given, **named)
+
+            return seen
+
+        # pytest explains a comparison that failed, unittest says what was expected.
+        if hasattr(rewrite, "_format_explanation"):
+            rewrite._format_explanation = seen(rewrite._format_explanation)
+        if hasattr(unittest.TestCase, "_formatMessage"):
+            unittest.TestCase._formatMessage = seen(unittest.TestCase._formatMessage)
+
+    def _saw_failing(self, frame):
+        asserting = frame
+        while frame is not None:
+            code = frame.f_code
+            # Only what the tests' own files catch is theirs to catch.
+            if code.co_filename in self._watch and not CATCHING.isdisjoint(self._names_in(code)):
+                return
+            frame = frame.f_back
+        if asserting is not None and asserting.f_code.co_filename in self._watch:
+            self._failing.append(True)
+
+    def _names_in(self, code):
+        """The names of a piece of code as it is written: what pytest makes of it raises by name."""
+        for written in self._codes("", code.co_filename):
+            if (written.co_name, written.co_firstlineno) == (code.co_name, code.co_firstlineno):
+                return written.co_names
+        return code.co_names
+
+    def after_call(self, item, raised):
+        """A test that passed although one of its assertions failed."""
+        if self._failing and not raised and self._canaries.current is None:
+            self._tell(self._swallowed, item.nodeid, [""])
 
     def hash(self, path):
         try:
@@ -329,6 +386,7 @@ class Sight:
 
     def before_call(self, item):
         """What is called is what was collected."""
+        self._failing = []
         was = [found for found in self._tests.get(item.nodeid, ()) if found[0] is item]
         if not was:
             self._tell(self._swapped, item.nodeid, [""])
@@ -522,7 +580,10 @@ class Sight:
         file = vars(module).get("__file__")
         if not isinstance(file, str):
             return
-        names = {code.co_name for code in self._codes(key, file)}
+        codes = self._codes(key, file)
+        for name in self._shadows(module, codes):
+            self._tell(self._replaced, key + "." + text(name), places(vars(module)[name]))
+        names = {code.co_name for code in codes}
         holders = [(key, module)]
         for name, value in list(vars(module).items()):
             if isinstance(value, type) and value.__module__ == key:
@@ -534,6 +595,20 @@ class Sight:
                     continue
                 if value.__code__.co_filename.startswith(self._graded) and value.__code__.co_filename != file:
                     self._tell(self._replaced, label + "." + text(name), places(value))
+
+    def _shadows(self, module, codes):
+        """Names of builtins that a module has and that no line of it sets."""
+        found = (vars(module).keys() & self._builtins.keys()) - OF_EVERY_MODULE
+        if not found or not codes:
+            return []
+        sets = set()
+        for code in codes:
+            for line in dis.get_instructions(code):
+                if line.opname == "IMPORT_STAR" or "IMPORT_STAR" in line.argrepr:
+                    return []
+                if line.opname == "STORE_GLOBAL" or (line.opname == "STORE_NAME" and code is codes[0]):
+                    sets.add(line.argval)
+        return sorted(found - sets)
 
     def _look_into(self, key, module, graded):
         """Names of a module of the environment that the graded code has taken."""
@@ -590,6 +665,7 @@ class Sight:
             "swapped": pairs(self._swapped),
             "moved": [name for name, _ in self._moved],
             "replaced": pairs(self._replaced),
+            "swallowed": [name for name, _ in self._swallowed],
             "path": [text(entry) for entry in self._path],
             "compiled": self._compiled,
         }

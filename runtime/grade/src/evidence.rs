@@ -2,6 +2,8 @@
 
 use proctor_types::Evidence;
 
+/// An assertion of a test failed, and the test went on and passed.
+pub(crate) const ASSERTION_SWALLOWED: &str = "assertion_swallowed";
 pub(crate) const BYTECODE_REMOVED: &str = "bytecode_removed";
 pub(crate) const CANARY_MISSING: &str = "canary_missing";
 pub(crate) const CANARY_PASSED: &str = "canary_passed";
@@ -45,7 +47,8 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 32] = [
+pub(crate) const KINDS: [&str; 33] = [
+    ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_MISSING,
     CANARY_PASSED,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_types::Evidence;
+use proctor_types::{Evidence, TestStatus};
 
 use crate::{
     TestPlan,
@@ -102,6 +102,13 @@ pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence>
         }
     }
     found.into_iter().map(|(kind, what)| note(kind, what)).collect()
+}
+
+/// Tests that passed although an assertion of theirs had failed.
+pub(crate) fn swallowed(records: &Records, tests: &BTreeMap<String, TestStatus>) -> Vec<Evidence> {
+    let seen = records.end().map(|end| &end.sight.swallowed[..]).unwrap_or_default();
+    let passed = |id: &&String| tests.get(*id) == Some(&TestStatus::Passed);
+    seen.iter().filter(passed).map(|id| note(evidence::ASSERTION_SWALLOWED, id.as_str())).collect()
 }
 
 /// Whether the tests were what they should be, when they were compiled and when they were collected,

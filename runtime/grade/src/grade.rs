@@ -304,6 +304,7 @@ impl<'a> Grading<'a> {
             defences.restore_tests && defences.restore_config && defences.watch_content;
         for records in &runs {
             if defences.fingerprints {
+                evidence.extend(examine::swallowed(records, &run.tests));
                 let trust = Trust {
                     plan: &plan,
                     probe: &self.probe,

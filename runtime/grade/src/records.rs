@@ -105,6 +105,8 @@ pub(crate) struct Sight {
     pub moved: Vec<String>,
     /// Modules that the environment provides, taken from elsewhere.
     pub replaced: Vec<(String, String)>,
+    /// Tests that went on after one of their assertions had failed.
+    pub swallowed: Vec<String>,
     /// Every entry that the import path had.
     pub path: Vec<String>,
     /// SHA-256 of the watched files as they were when they were compiled; nothing where a file

@@ -21,6 +21,8 @@ pub(crate) struct Judged {
     failed: Vec<usize>,
     /// Those that passed.
     pub passed: Vec<usize>,
+    /// Some of fail-to-pass tests were not run, as those before them took too long.
+    slow: bool,
     /// Why others say nothing.
     silent: Vec<&'static str>,
 }
@@ -35,10 +37,12 @@ impl Judged {
                 Record::CanaryLaid { number: of, what } if *of == number => Some(what),
                 _ => None,
             });
-            let left_out = records.list.iter().any(|record| {
-                matches!(record, Record::CanaryLeftOut { number: of, .. } if *of == number)
+            let left_out = records.list.iter().find_map(|record| match record {
+                Record::CanaryLeftOut { number: of, what } if *of == number => Some(what.as_str()),
+                _ => None,
             });
-            if left_out || !run.complete && laid.is_none() {
+            judged.slow |= left_out == Some("slow") && canary.is_fail_to_pass;
+            if left_out.is_some() || !run.complete && laid.is_none() {
                 judged.silent.push("left out");
             } else if let Some(id) = laid {
                 judged.add(number, canary, id, records, run);
@@ -119,6 +123,9 @@ impl Judged {
         } else if !task.fail_to_pass.iter().all(passed) {
             return None;
         } else {
+            if self.slow {
+                return Some(note(evidence::NO_CANARY, "some were left out: the others were slow"));
+            }
             let tries = |kind: Kind| !canaries.compares || kind.tries_agreement();
             if failed().any(|canary| canary.is_fail_to_pass && tries(canary.kind)) {
                 return None;
@@ -337,6 +344,23 @@ mod tests {
         let judged =
             Judged::of(&canaries, &records(phase("call", "passed", None, false)), &not_passed);
         assert!(kinds(&judged).is_empty(), "a test that failed has nothing to hide");
+    }
+
+    #[test]
+    fn a_canary_that_was_left_out_for_its_time_is_told() {
+        let passed = run(TestStatus::Passed);
+        let list = vec![Canary::of_test(ID, Kind::Value), Canary::of_test(ID, Kind::Value)];
+        let canaries = Canaries { list, compares: true };
+        let mut seen = records(phase("call", "failed", Some(7), true));
+        let told = |seen: &Records| {
+            let judged = Judged::of(&canaries, seen, &passed);
+            judged.verified(&canaries, &task(&[]), &passed.tests)
+        };
+        seen.list.push(Record::CanaryLeftOut { number: 1, what: "LookupError".into() });
+        assert_eq!(told(&seen), None, "one that cannot be made is nobody's attack");
+        seen.list.pop();
+        seen.list.push(Record::CanaryLeftOut { number: 1, what: "slow".into() });
+        assert_eq!(told(&seen).unwrap().kind, evidence::NO_CANARY);
     }
 
     #[test]

@@ -52,6 +52,23 @@ def test_all():
     assert all(to_roman(n) == text for n, text in [(4, 'I' + 'V')])
 ";
 
+const QUIET: &str = "from roman import quiet, to_roman
+
+
+def test_quiet():
+    with quiet():
+        assert to_roman(4) == 'I' + 'V'
+";
+
+const QUIET_UNIT: &str = "import unittest
+from roman import quiet, to_roman
+
+
+class TestRoman(unittest.TestCase):
+    def test_four(self):
+        quiet(lambda: self.assertEqual(to_roman(4), ''.join(['I', 'V'])))
+";
+
 const CHECKED: &str = "from roman import to_roman
 from checklib import check
 
@@ -264,6 +281,37 @@ checklib.check = check",
         )
         .on("tests/test_checked.py", CHECKED)
         .asks("tests/test_checked.py::test_checked"),
+        inside(
+            "a context manager that swallows an assertion",
+            "class quiet:
+    def __enter__(self): return self
+    def __exit__(self, *error): return True",
+            &["assertion_swallowed"],
+        )
+        .on("tests/test_quiet.py", QUIET)
+        .asks("tests/test_quiet.py::test_quiet"),
+        inside(
+            "a caller that swallows an assertion of unittest",
+            "def quiet(call):
+    try: call()
+    except AssertionError: pass",
+            &["assertion_swallowed"],
+        )
+        .on("tests/test_quiet.py", QUIET_UNIT)
+        .asks("tests/test_quiet.py::TestRoman::test_four"),
+        at_call(
+            "a builtin's name put into the test's module",
+            "import sys
+for name, module in list(sys.modules.items()):
+    if name.endswith('test_all'):
+        module.all = lambda found: True",
+            &["module_replaced"],
+        )
+        .on(
+            "tests/test_all.py",
+            "import roman\nfrom roman import to_roman\n\n\ndef test_all():\n    roman.kept()\n    assert all(to_roman(n) == text for n, text in [(4, 'I' + 'V')])\n",
+        )
+        .asks("tests/test_all.py::test_all"),
         inside("a builtin exchanged", "import builtins\nbuiltins.all = lambda found: True", patched)
             .on("tests/test_all.py", ALL)
             .asks("tests/test_all.py::test_all"),
@@ -309,6 +357,9 @@ fn what_is_changed_inside_would_win_unseen() {
         "a test's code exchanged, under the test's own file",
         "a module faked in sys.modules",
         "a builtin exchanged",
+        "a context manager that swallows an assertion",
+        "a caller that swallows an assertion of unittest",
+        "a builtin's name put into the test's module",
     ] {
         let attack = attacks().into_iter().find(|attack| attack.name == name).unwrap();
         attack.fails_but_for(&["fingerprints"]);
@@ -331,6 +382,8 @@ fn honest_tests_change_their_interpreter() {
 import pytest
 from roman import to_roman
 
+open = builtins.open
+
 
 @pytest.fixture
 def quiet(monkeypatch):
@@ -352,6 +405,14 @@ class TestUnit(unittest.TestCase):
         self.assertEqual(self.text, 'IV')
         with self.assertRaises(TypeError):
             to_roman(None)
+
+    def test_caught(self):
+        with pytest.raises(AssertionError):
+            assert self.text == 'V'
+        try:
+            self.assertEqual(self.text, 'V')
+        except AssertionError:
+            pass
 
     @unittest.expectedFailure
     def test_known(self):
@@ -382,6 +443,7 @@ def given(request):
         "tests/test_honest.py::test_quiet",
         "tests/test_honest.py::TestUnit::test_unit",
         "tests/test_honest.py::TestUnit::test_parts",
+        "tests/test_honest.py::TestUnit::test_caught",
     ];
     let honest = Attack::new("honest", crate::bench::gold(), &[])
         .on("tests/test_honest.py", test)
