@@ -8,8 +8,8 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
-    Cancel, Capacity, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Plan, Progress,
-    RunContext, SharedMeters, Verdicts,
+    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Plan,
+    Progress, RunContext, SharedMeters, Verdicts,
 };
 use proctor_egress::Egress;
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
@@ -257,6 +257,7 @@ pub fn context(
         egress,
         grading: GradeOptions::default(),
         capacity,
+        comparing: Comparing::default(),
         frozen: FrozenTests::new((verdicts == Grading::Once).then(|| cache.join("frozen"))),
         verdicts: match verdicts {
             Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),

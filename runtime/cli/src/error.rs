@@ -62,7 +62,14 @@ impl fmt::Display for CommandError {
                     None => Ok(()),
                 }
             }
-            Self::Other(error) => f.write_str(&wrapped(&format!("error: {}", said(error)))),
+            Self::Other(error) => {
+                let what = format!("error: {}", said(error));
+                f.write_str(&wrapped(&what))?;
+                match proctor_types::hint_of_open_files(&format!("{error:#}")) {
+                    Some(hint) => write!(f, "\n{}", wrapped(&format!(" hint: {hint}"))),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }

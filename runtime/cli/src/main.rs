@@ -6,6 +6,7 @@ mod checks;
 mod commands;
 mod error;
 mod home;
+mod open_files;
 mod print;
 mod progress;
 mod shipped;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("PROCTOR_LOG")
         .unwrap_or_else(|_| EnvFilter::new("warn,async_openai=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    open_files::raise();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

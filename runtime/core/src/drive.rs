@@ -10,7 +10,7 @@ use proctor_record::{
     Journal, Tree, TrialDir,
     patch::{self, PatchPolicy},
 };
-use proctor_sandbox_api::{Prepared, Sandbox, wire::RawPath};
+use proctor_sandbox_api::{Exhausted, Prepared, Sandbox, SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
 use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{
@@ -189,10 +189,20 @@ impl Try<'_> {
             }
             Err(Stop::Refused(why)) => Ending::ModelRefused { why },
             Err(Stop::Cancelled) => Ending::Cancelled,
-            Err(Stop::Fault(fault)) => return Err(fault),
+            Err(Stop::Fault(fault)) => match self.used_up(handle, &fault).await {
+                Some(why) => Ending::ScaffoldExited { why },
+                None => return Err(fault),
+            },
         };
         let (waited, in_tools) = (meter.waited(), meter.tool_time());
-        let end = session.finish().await?;
+        let end = match session.finish().await {
+            Ok(end) => end,
+            // The last tree that could be looked at is the work.
+            Err(fault) if self.used_up(handle, &fault).await.is_some() => {
+                recorder.last_tree().await
+            }
+            Err(fault) => return Err(fault),
+        };
         let left_out = self.collect(&base, &end, recorder).await?;
         Ok(Outcome {
             schema_version: 1,
@@ -206,6 +216,13 @@ impl Try<'_> {
             left_out,
             not_enforced,
         })
+    }
+
+    /// Why the sandbox cannot be used any more, where the agent brought that about within its limits: that
+    /// is an end of the trial like any other, and its work is graded.
+    async fn used_up(&self, handle: &SandboxHandle, fault: &Fault) -> Option<String> {
+        let (how, why) = handle.exhausted(fault).await?;
+        (how != Exhausted::Refused).then(|| format!("its sandbox ended: {why}"))
     }
 
     fn on_wait(&self) -> Box<dyn Fn(Wait) + Send + Sync> {
@@ -263,12 +280,14 @@ impl Try<'_> {
     /// Computes the patch on the host, from the two trees, and keeps it.
     async fn collect(
         &self,
-        base: &Tree,
-        end: &Tree,
+        base: &Arc<Tree>,
+        end: &Arc<Tree>,
         recorder: &Recorder,
     ) -> Result<Vec<String>, Fault> {
-        let policy = PatchPolicy::default();
-        let patch = patch::between(base, end, recorder.blobs(), &policy).map_err(record_fault)?;
+        let (base, end) = (Arc::clone(base), Arc::clone(end));
+        let blobs = recorder.blobs().clone();
+        let make = move || patch::between(&base, &end, &blobs, &PatchPolicy::default());
+        let patch = self.context.comparing.run(make).await?.map_err(record_fault)?;
         self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
         let hash = recorder.blob(&patch.bytes)?;
         recorder

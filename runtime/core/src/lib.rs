@@ -3,6 +3,7 @@
 
 mod cancel;
 mod capacity;
+mod comparing;
 mod dispatcher;
 mod drive;
 mod environments;
@@ -30,6 +31,7 @@ mod verdicts;
 
 pub use cancel::Cancel;
 pub use capacity::{Capacity, Share};
+pub use comparing::Comparing;
 pub use dispatcher::{Dispatched, dispatch};
 pub use environments::Environments;
 pub use fault_policy::FaultPolicy;

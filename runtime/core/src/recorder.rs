@@ -7,11 +7,8 @@ use std::{
 };
 
 use proctor_gateway::{Meter, Waiting};
-use proctor_record::{Blobs, Journal, RecordError, Tree};
-use proctor_sandbox_api::{
-    SandboxHandle,
-    wire::{RawPath, RefusalKind},
-};
+use proctor_record::{Blobs, Journal, NewBlob, RecordError, Tree};
+use proctor_sandbox_api::{BlobSink, SandboxHandle, SnapshotError, wire::RawPath};
 use proctor_types::{Cause, Event, Fault, Layer, Message};
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -35,7 +32,7 @@ pub(crate) struct Recorder {
 
 struct State {
     journal: Journal,
-    tree: Tree,
+    tree: Arc<Tree>,
     /// Of `tree`.
     digest: String,
     /// What tools showed since the last request: the call and the hash of the text.
@@ -48,14 +45,9 @@ impl Recorder {
         blobs: Blobs,
         on_wait: Box<dyn Fn(Wait) + Send + Sync>,
     ) -> Arc<Self> {
-        let (tree, digest, shown) = (Tree::default(), String::new(), Vec::new());
+        let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
         let state = State { journal, tree, digest, shown };
         Arc::new(Self { blobs, on_wait, meter: OnceLock::new(), state: Mutex::new(state) })
-    }
-
-    /// The tree of the last snapshot.
-    pub(crate) async fn tree(&self) -> Tree {
-        self.state.lock().await.tree.clone()
     }
 
     /// Appends one event under the step that goes on.
@@ -129,54 +121,75 @@ impl Recorder {
         handle: &SandboxHandle,
         workdir: &RawPath,
         fresh: bool,
-    ) -> Result<Tree, Fault> {
+    ) -> Result<Arc<Tree>, Fault> {
         let begun = Instant::now();
         let request = proctor_setup::snapshot_request(workdir, fresh);
-        let (reply, contents) = match handle.snapshot(request).await {
-            Ok(taken) => taken,
-            // What the agent made is too much to look at: the last tree that was not is its work. A
-            // fault here would let it keep a trial from being scored.
-            Err(error) if !fresh && error.refusal() == Some(RefusalKind::TooLarge) => {
+        let mut contents = Contents { blobs: &self.blobs, shared: fresh, new: None, bytes: 0 };
+        let reply = match handle.snapshot_to(request, &mut contents).await {
+            Ok(reply) => reply,
+            Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
+            // What the agent made cannot be looked at: the last tree that could is its work. A fault here
+            // would let it keep a trial from being scored.
+            Err(SnapshotError::Sandbox(error)) if !fresh && error.refusal().is_some() => {
                 let note = json!({ "snapshot_refused": error.to_string() });
                 self.append(Event::Noted { note: note.as_object().cloned().unwrap_or_default() })
                     .await?;
-                return Ok(self.state.lock().await.tree.clone());
+                return Ok(self.last_tree().await);
             }
-            Err(error) => return Err(error.fault("taking a snapshot")),
+            Err(SnapshotError::Sandbox(error)) => return Err(error.fault("taking a snapshot")),
         };
-        let mut bytes = 0;
-        for (hash, content) in &contents {
-            bytes += content.len() as u64;
-            // What the agent finds at its start, the other trials of the task find too.
-            let stored = match fresh {
-                true => self.blobs.put_shared(content),
-                false => self.blobs.put(content),
-            };
-            let stored = stored.map_err(record_fault)?;
-            if stored != *hash {
-                return Err(Fault::new(
-                    Layer::Sandbox,
-                    format!("the sandbox sent content that does not hash to {hash}"),
-                ));
-            }
-        }
+        let bytes = contents.bytes;
         let (changed, removed) = (reply.changed.len() as u64, reply.removed.len() as u64);
         let (tree, snapshot) = {
             let mut state = self.state.lock().await;
             if fresh {
-                state.tree = Tree::default();
+                state.tree = Arc::default();
             }
-            state.tree.advance(&reply);
-            let saved = match fresh {
-                true => state.tree.save(&self.blobs),
-                false => state.tree.save_after(&self.blobs, &state.digest, &reply),
-            };
-            state.digest = saved.map_err(record_fault)?;
-            (state.tree.clone(), state.digest.clone())
+            if fresh || changed + removed > 0 || state.tree.unwalked != reply.unwalked {
+                Arc::make_mut(&mut state.tree).advance(&reply);
+                let saved = match fresh {
+                    true => state.tree.save(&self.blobs),
+                    false => state.tree.save_after(&self.blobs, &state.digest, &reply),
+                };
+                state.digest = saved.map_err(record_fault)?;
+            }
+            (Arc::clone(&state.tree), state.digest.clone())
         };
         let ms = begun.elapsed().as_secs_f64() * 1e3;
         self.append(Event::SnapshotTaken { snapshot, changed, removed, bytes, ms }).await?;
         Ok(tree)
+    }
+
+    /// The tree of the last snapshot.
+    pub(crate) async fn last_tree(&self) -> Arc<Tree> {
+        Arc::clone(&self.state.lock().await.tree)
+    }
+}
+
+/// Puts a snapshot's contents among the blobs as they arrive.
+struct Contents<'a> {
+    blobs: &'a Blobs,
+    /// What the agent finds at its start, the other trials of the task find too.
+    shared: bool,
+    new: Option<NewBlob>,
+    bytes: u64,
+}
+
+impl BlobSink for Contents<'_> {
+    type Error = RecordError;
+
+    fn begin(&mut self, length: u64) -> Result<(), RecordError> {
+        self.bytes += length;
+        self.new = Some(self.blobs.begin(self.shared));
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
+        self.new.as_mut().map_or(Ok(()), |new| new.take(bytes))
+    }
+
+    fn end(&mut self) -> Result<(), RecordError> {
+        self.new.take().map_or(Ok(()), |new| new.end().map(drop))
     }
 }
 

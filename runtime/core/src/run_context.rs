@@ -16,8 +16,8 @@ use proctor_types::{Cause, Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    Cancel, Capacity, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Progress,
-    SharedMeters, Verdicts,
+    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
+    Progress, SharedMeters, Verdicts,
 };
 
 /// Shared by all trials of a run; assembled once by the command line.
@@ -33,6 +33,8 @@ pub struct RunContext {
     pub grading: GradeOptions,
     /// Held by gradings, beside the run's `jobs`.
     pub capacity: Capacity,
+    /// Where patches are made.
+    pub comparing: Comparing,
     pub frozen: FrozenTests,
     /// Absent: every patch is graded anew.
     pub verdicts: Option<Verdicts>,

@@ -59,7 +59,7 @@ impl TrialSession {
     }
 
     /// Takes the last snapshot, whatever ended the loop, and returns the final tree.
-    pub(crate) async fn finish(&mut self) -> Result<Tree, Fault> {
+    pub(crate) async fn finish(&mut self) -> Result<Arc<Tree>, Fault> {
         self.steps.finish().await
     }
 

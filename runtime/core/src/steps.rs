@@ -49,7 +49,7 @@ impl Steps {
     ///
     /// A sandbox that is gone by now takes nothing with it where the last step's tree is kept: that one is
     /// the work. Else what it held cannot be known.
-    pub(crate) async fn finish(&self) -> Result<Tree, Fault> {
+    pub(crate) async fn finish(&self) -> Result<Arc<Tree>, Fault> {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();
         let known = step > 0 && *kept == step;
@@ -59,7 +59,7 @@ impl Steps {
                 let note = ("no_final_snapshot".to_owned(), fault.to_string().into());
                 let note = [note].into_iter().collect();
                 self.recorder.append(Event::Noted { note }).await?;
-                Ok(self.recorder.tree().await)
+                Ok(self.recorder.last_tree().await)
             }
             taken => taken,
         }

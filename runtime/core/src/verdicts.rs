@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_grade::{GRADER, Graded, TIMED_OUT};
+use proctor_grade::{GRADER, Graded, SANDBOX_KILLED, TIMED_OUT};
 use proctor_types::{Fault, SandboxSpec, Task, canonical, sha256_hex};
 use serde_json::json;
 
@@ -58,7 +58,9 @@ impl Verdicts {
     }
 
     pub(crate) fn keep(&self, key: &str, graded: &Graded) {
-        if graded.verdict.evidence.iter().any(|evidence| evidence.kind == TIMED_OUT) {
+        // Another grading may have more luck with the time and the memory.
+        let passing = [TIMED_OUT, SANDBOX_KILLED];
+        if graded.verdict.evidence.iter().any(|found| passing.contains(&found.kind.as_str())) {
             return;
         }
         let _ = self.write(&self.folder.join(key), graded);

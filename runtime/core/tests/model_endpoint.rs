@@ -132,6 +132,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         shared: proctor_core::SharedMeters::default(),
         grading: proctor_grade::GradeOptions::default(),
         capacity: proctor_core::Capacity::of(&proctor_sandbox_api::Machine::here()),
+        comparing: proctor_core::Comparing::default(),
         frozen: proctor_core::FrozenTests::new(None),
         verdicts: None,
         unreliable: BTreeMap::new(),

@@ -43,7 +43,11 @@ impl During {
             let entry_limit = policy.limits.entries as u64;
             let request = ChangesRequest { root, since, skip: skip.clone(), entry_limit };
             match handle.changes(request).await {
-                Ok(reply) => Ok(Ok(reply.changed)),
+                Ok(reply) if reply.unwalked.is_empty() => Ok(Ok(reply.changed)),
+                Ok(reply) => {
+                    let folder = &reply.unwalked[0];
+                    Ok(Err(format!("{folder}: grew too large to be looked at")))
+                }
                 Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {
                     Ok(Err(refusal.what))
                 }

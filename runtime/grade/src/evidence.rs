@@ -35,6 +35,10 @@ pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
 pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
 /// Tests that failed after a canary were run again without one.
 pub(crate) const RUN_AGAIN: &str = "run_again";
+/// The content of the sandbox kept a step of the grading from being done.
+pub(crate) const SANDBOX_EXHAUSTED: &str = "sandbox_exhausted";
+/// The kernel ended the sandbox at its memory limit: with more memory another grading may not end so.
+pub const SANDBOX_KILLED: &str = "sandbox_killed";
 pub(crate) const SELF_LOADING_REMOVED: &str = "self_loading_removed";
 pub(crate) const SHADOWING_REMOVED: &str = "shadowing_removed";
 pub(crate) const STRICT_NOT_RUN: &str = "strict_not_run";
@@ -47,7 +51,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 33] = [
+pub(crate) const KINDS: [&str; 35] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_MISSING,
@@ -74,6 +78,8 @@ pub(crate) const KINDS: [&str; 33] = [
     REPORT_WITHOUT_RUN,
     RESULTS_PIPE_GARBAGE,
     RUN_AGAIN,
+    SANDBOX_EXHAUSTED,
+    SANDBOX_KILLED,
     SELF_LOADING_REMOVED,
     SHADOWING_REMOVED,
     STRICT_NOT_RUN,

@@ -9,6 +9,7 @@ use crate::{
     during::During,
     evidence::{self, note},
     paths::{below, file_of, folded},
+    pristine::Content,
     probe::Probe,
     records::Records,
 };
@@ -112,14 +113,14 @@ pub(crate) fn swallowed(records: &Records, tests: &BTreeMap<String, TestStatus>)
 }
 
 /// Whether the tests were what they should be, when they were compiled and when they were collected,
-/// and lay where they should. `expected` is the SHA-256 of each file.
-pub(crate) fn content(records: &Records, expected: &BTreeMap<String, String>) -> Vec<Evidence> {
+/// and lay where they should. `expected` is the content of each file.
+pub(crate) fn content(records: &Records, expected: &BTreeMap<String, Content>) -> Vec<Evidence> {
     let collected = records.begin().map(|begin| &begin.collected[..]).unwrap_or_default();
     let collected: BTreeSet<&str> = collected.iter().map(|id| file_of(id)).collect();
     let compiled = records.end().map(|end| &end.sight.compiled);
     let mut found = Vec::new();
-    for (path, hash) in expected {
-        let is_other = |seen: &Option<String>| seen.as_ref() != Some(hash);
+    for (path, content) in expected {
+        let is_other = |seen: &Option<String>| seen.as_ref() != Some(&content.sha256);
         let watched = records.begin().and_then(|begin| begin.watched.get(path));
         let texts = compiled.and_then(|all| all.get(path));
         // Where pytest compiles tests itself it compiles all of them.

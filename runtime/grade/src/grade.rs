@@ -4,13 +4,14 @@ mod submission;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use proctor_record::patch::Current;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
-use proctor_types::{Evidence, Fault, Layer, Task, Verdict, sha256_hex};
+use proctor_types::{Evidence, Fault, Layer, Task, Verdict};
 
 use crate::{
     Defences, Expected, Frozen, TestPlan,
@@ -18,13 +19,14 @@ use crate::{
     during::During,
     evidence::{self, note},
     examine::{self, Trust},
+    exhausted,
     files::whole_files,
     frozen::needs_freezing,
     hidden::{LentModules, exceptions},
     launch::Launch,
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
-    pristine::{Laid, Pristine, at, paths_of},
+    pristine::{Content, Laid, Pristine, at, paths_of},
     probe::Probe,
     records::Records,
     restore::{remove, restore},
@@ -80,9 +82,13 @@ pub async fn grade(
     };
     let task = expanded.as_ref().unwrap_or(task);
     let grading = Grading::prepare(handle, task, options).await?;
-    match &task.from_scratch {
+    let graded = match &task.from_scratch {
         Some(start) => grading.grade_submission(start, patch).await,
         None => grading.grade(patch).await,
+    };
+    match graded {
+        Err(fault) if grading.laid.load(Ordering::Relaxed) => grading.exhausted(fault).await,
+        graded => graded,
     }
 }
 
@@ -96,6 +102,8 @@ struct Grading<'a> {
     probe: Probe,
     masked: BTreeSet<String>,
     test_patch: BTreeSet<String>,
+    /// The model's patch is in the sandbox, or on its way there.
+    laid: AtomicBool,
 }
 
 impl<'a> Grading<'a> {
@@ -120,7 +128,8 @@ impl<'a> Grading<'a> {
         let masked = of(&task.mask, "mask")?;
         let test_patch = of(&task.test_patch, "test patch")?;
         let policy = Policy::get()?;
-        Ok(Self { handle, task, options, policy, launch, probe, masked, test_patch })
+        let laid = AtomicBool::new(false);
+        Ok(Self { handle, task, options, policy, launch, probe, masked, test_patch, laid })
     }
 
     async fn grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
@@ -143,6 +152,7 @@ impl<'a> Grading<'a> {
 
         let absent = self.set_up(&pristine, &paths).await?;
         let mut changed = touched;
+        self.laid.store(true, Ordering::Relaxed);
         if !is_empty {
             match apply_patch(handle, &RawPath::from(task.workdir.as_str()), patch).await {
                 Ok(paths) => changed.extend(paths.iter().map(RawPath::escaped)),
@@ -245,12 +255,12 @@ impl<'a> Grading<'a> {
         let task = self.task;
         let Laid { pristine, roots, .. } = *laid;
         let plan = self.plan();
-        let expected: BTreeMap<String, String> = pristine
+        let expected: BTreeMap<String, Content> = pristine
             .files
             .iter()
             .filter(|(path, _)| path.ends_with(".py"))
             .filter_map(|(path, file)| match file {
-                Current::File { bytes, .. } => Some((path.clone(), sha256_hex(bytes))),
+                Current::File { bytes, .. } => Some((path.clone(), Content::of(bytes))),
                 Current::Link { .. } => None,
             })
             .collect();
@@ -368,6 +378,15 @@ impl<'a> Grading<'a> {
             .filter(|path| laid.paths.guard(path).is_none())
             .map(|path| note(evidence::MODULE_REPLACED, format!("{path}: on the import path")))
             .collect()
+    }
+
+    /// The verdict where the sandbox failed after the patch was laid, if the patch is to blame.
+    async fn exhausted(&self, fault: Fault) -> Result<Graded, Fault> {
+        let found = exhausted::judge(self.handle, fault).await?;
+        let log = format!("the grading could not be completed: {}\n", found.what).into_bytes();
+        let quarantine = &self.options.quarantine;
+        let verdict = draw_up(self.task, &BTreeMap::new(), false, vec![found], quarantine)?;
+        Ok(Graded { verdict, log, raw: Vec::new() })
     }
 
     /// The verdict on a patch that cannot be laid.

@@ -6,6 +6,7 @@ mod defences;
 mod during;
 mod evidence;
 mod examine;
+mod exhausted;
 mod expected;
 mod files;
 mod find_leaks;
@@ -38,7 +39,7 @@ pub const GRADER: &str = env!("GRADER");
 
 pub use costs::Costs;
 pub use defences::Defences;
-pub use evidence::TIMED_OUT;
+pub use evidence::{SANDBOX_KILLED, TIMED_OUT};
 pub use expected::{Expected, expected_of_gold};
 pub use find_leaks::find_leaks;
 pub use frozen::{Frozen, freeze, needs_freezing};

@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{DirEntry, EntryKind, RawPath},
 };
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, Layer, sha256_hex};
 
 use crate::{
     paths::{Guard, Paths},
@@ -194,6 +194,18 @@ pub(crate) async fn read(
         }
         EntryKind::Link => Ok(found.link.map(|target| Current::Link { target })),
         EntryKind::Dir | EntryKind::Other => Ok(None),
+    }
+}
+
+/// What a file is expected to hold.
+#[derive(Debug, Clone)]
+pub(crate) struct Content {
+    pub sha256: String,
+}
+
+impl Content {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self { sha256: sha256_hex(bytes) }
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use proctor_wire::SnapshotReply;
+use tempfile::NamedTempFile;
 
 use crate::{
     RecordError, Tree,
@@ -112,6 +113,13 @@ impl Blobs {
         Ok(name)
     }
 
+    /// A blob that is put piece by piece: a shared one as [`Blobs::put_shared`] would, else as
+    /// [`Blobs::put`].
+    pub fn begin(&self, shared: bool) -> NewBlob {
+        let (hasher, blobs) = (blake3::Hasher::new(), self.clone());
+        NewBlob { blobs, shared, hasher, held: Vec::new(), file: None }
+    }
+
     /// The bytes, checked against their name.
     pub fn get(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         if let Some(pack) = &self.pack {
@@ -202,6 +210,62 @@ impl Blobs {
     }
 }
 
+/// Bytes of a new blob that are held in memory: all that a pack may take.
+const HELD: usize = PACKED;
+
+/// A blob on its way to the disk. Dropped before its end, it was never there.
+#[derive(Debug)]
+pub struct NewBlob {
+    blobs: Blobs,
+    shared: bool,
+    hasher: blake3::Hasher,
+    held: Vec<u8>,
+    file: Option<NamedTempFile>,
+}
+
+impl NewBlob {
+    pub fn take(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
+        self.hasher.update(bytes);
+        if self.file.is_none() && self.held.len() + bytes.len() <= HELD {
+            self.held.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let root = self.blobs.root.clone();
+        let mut write = || {
+            let file = match &mut self.file {
+                Some(file) => file,
+                none => {
+                    fs::create_dir_all(&root)?;
+                    none.insert(tempfile::Builder::new().prefix(".tmp-").tempfile_in(&root)?)
+                }
+            };
+            file.write_all(&std::mem::take(&mut self.held))?;
+            file.write_all(bytes)
+        };
+        write().map_err(RecordError::io(&root, "cannot be written"))
+    }
+
+    /// The hash that it is kept by, as [`Blobs::put`] gives it.
+    pub fn end(self) -> Result<String, RecordError> {
+        let Some(file) = self.file else {
+            return match self.shared {
+                true => self.blobs.put_shared(&self.held),
+                false => self.blobs.put(&self.held),
+            };
+        };
+        let hash = self.hasher.finalize().to_hex().to_string();
+        let path = self.blobs.path(&hash)?;
+        let write = || {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            file.persist(&path).map_err(|error| error.error).map(drop)
+        };
+        write().map_err(RecordError::io(&path, "cannot be written"))?;
+        Ok(hash)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +281,25 @@ mod tests {
         assert!(!blobs.has(&Blobs::hash(b"other")));
         let files = fs::read_dir(folder.path().join(&hash[..2])).unwrap().count();
         assert_eq!(files, 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn a_blob_in_pieces_is_the_same_blob() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::at(folder.path());
+        for size in [0, 10, HELD, HELD + 1, 3 * HELD] {
+            let bytes: Vec<u8> = (0..size).map(|n| (n / 7) as u8).collect();
+            let mut new = blobs.begin(false);
+            bytes.chunks(100_000).for_each(|piece| new.take(piece).unwrap());
+            let hash = new.end().unwrap();
+            assert_eq!(hash, Blobs::hash(&bytes));
+            assert_eq!(blobs.get(&hash).unwrap(), bytes);
+        }
+        let mut dropped = blobs.begin(false);
+        dropped.take(&vec![7; 2 * HELD]).unwrap();
+        drop(dropped);
+        let left = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+        assert!(left.into_iter().all(|name| name.len() == 2), "a temporary file stays");
     }
 
     #[test]

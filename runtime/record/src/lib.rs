@@ -16,7 +16,7 @@ mod run_file;
 mod tree;
 mod trial_dir;
 
-pub use blobs::Blobs;
+pub use blobs::{Blobs, NewBlob};
 pub use check::{Checked, Damage, PatchFacts, Remedy};
 pub use error::RecordError;
 pub use journal::Journal;

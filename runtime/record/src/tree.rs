@@ -13,6 +13,9 @@ const MANIFEST_VERSION: u32 = 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
     pub entries: BTreeMap<RawPath, SnapEntry>,
+    /// Folders that the last snapshot did not walk, or not to the end: what stands below them here is what
+    /// was known before.
+    pub unwalked: Vec<RawPath>,
 }
 
 /// One path that two trees hold differently; at least one side is there.
@@ -27,6 +30,8 @@ pub struct Difference<'a> {
 struct Manifest {
     manifest: u32,
     entries: Vec<SnapEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unwalked: Vec<RawPath>,
 }
 
 impl Tree {
@@ -38,6 +43,7 @@ impl Tree {
         for entry in &reply.changed {
             self.entries.insert(entry.path.clone(), entry.clone());
         }
+        self.unwalked.clone_from(&reply.unwalked);
     }
 
     /// The manifest as JSON. The same tree always gives the same bytes.
@@ -45,6 +51,7 @@ impl Tree {
         let manifest = Manifest {
             manifest: MANIFEST_VERSION,
             entries: self.entries.values().cloned().collect(),
+            unwalked: self.unwalked.clone(),
         };
         // Text, numbers and lists only: serde_json has no way to fail on them.
         serde_json::to_vec(&manifest).unwrap_or_default()
@@ -58,7 +65,7 @@ impl Tree {
             return Err(format!("manifest version {} is not known", manifest.manifest));
         }
         let entries = manifest.entries.into_iter().map(|entry| (entry.path.clone(), entry));
-        Ok(Self { entries: entries.collect() })
+        Ok(Self { entries: entries.collect(), unwalked: manifest.unwalked })
     }
 
     /// BLAKE3 (hex) of the manifest: the name that [`Tree::save`] keeps it by.
@@ -79,9 +86,6 @@ impl Tree {
         before: &str,
         reply: &SnapshotReply,
     ) -> Result<String, RecordError> {
-        if reply.changed.is_empty() && reply.removed.is_empty() {
-            return Ok(before.to_owned());
-        }
         blobs.put_tree(self, before, reply)
     }
 

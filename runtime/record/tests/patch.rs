@@ -198,3 +198,53 @@ fn the_policy_leaves_out_what_it_says_and_lists_it() {
     let none = between(&base_tree, &base_tree, &blobs, &policy).unwrap();
     assert_eq!(none, patch::Patch::default());
 }
+
+/// The cap of a whole patch: the work comes first, whatever lies around it under whatever name, and what
+/// does not fit is named.
+#[test]
+fn a_heap_of_data_never_pushes_out_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = Blobs::at(folder.path());
+    let base = nodes(&[("src/work.py", file("a\n"))]);
+    let mut end = nodes(&[("src/work.py", file("b\n")), ("src/new.py", file("new\n"))]);
+    for number in 0..40 {
+        // Before the work by name, and each of another content.
+        let text = format!("{number}\n").repeat(300);
+        end.extend(nodes(&[(&format!("a{number:02}"), file(&text))]));
+    }
+    let (base, end) = (tree_of(&base, &blobs), tree_of(&end, &blobs));
+    let of = |policy: &PatchPolicy| between(&base, &end, &blobs, policy).unwrap();
+    let whole = of(&PatchPolicy::shipped());
+    assert_eq!((whole.files, whole.left_out.len()), (42, 0));
+
+    let few = of(&PatchPolicy { files_limit: 2, ..PatchPolicy::shipped() });
+    let text = String::from_utf8(few.bytes).unwrap();
+    assert!(text.contains("+b\n") && text.contains("+new\n") && !text.contains("a00"), "{text}");
+    assert_eq!((few.files, few.left_out.len()), (2, 40));
+    assert!(few.left_out[0].why.contains("more than 2 files"), "{:?}", few.left_out[0]);
+
+    let small = of(&PatchPolicy { bytes_limit: 4000, ..PatchPolicy::shipped() });
+    assert!(small.bytes.len() <= 4000 && small.files > 2, "{} bytes", small.bytes.len());
+    assert!(String::from_utf8(small.bytes).unwrap().contains("+b\n"));
+    assert!(small.left_out[0].why.contains("more than 4000 bytes"), "{:?}", small.left_out[0]);
+
+    let cheap = of(&PatchPolicy { content_limit_bytes: 3000, ..PatchPolicy::shipped() });
+    assert!(cheap.files > 2 && cheap.left_out.len() > 30, "{}", cheap.left_out.len());
+
+    let listed = of(&PatchPolicy { files_limit: 2, left_out_limit: 3, ..PatchPolicy::shipped() });
+    let last = listed.left_out.last().unwrap();
+    assert_eq!((listed.left_out.len(), &last.why[..]), (4, "and 37 further paths"));
+}
+
+#[test]
+fn a_path_that_no_sandbox_can_name_at_once_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = Blobs::at(folder.path());
+    let deep = format!("{}f", "d/".repeat(600));
+    let end = nodes(&[("kept", file("x\n")), (&deep, file("y\n"))]);
+    let (base, end) = (tree_of(&Nodes::new(), &blobs), tree_of(&end, &blobs));
+    let made = between(&base, &end, &blobs, &PatchPolicy::shipped()).unwrap();
+    assert_eq!(made.files, 1);
+    let left: Vec<_> = made.left_out.iter().map(|one| one.path.to_string()).collect();
+    assert_eq!(left, ["d"]);
+}

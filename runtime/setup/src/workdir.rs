@@ -16,10 +16,14 @@ use crate::{
 /// Files larger than this are listed in a snapshot without their content, in bytes.
 pub const SNAPSHOT_FILE_LIMIT: u64 = 64 << 20;
 
-/// A work directory of more entries than this is refused.
-pub const SNAPSHOT_ENTRY_LIMIT: u64 = 500_000;
+/// A work directory is walked up to so many entries.
+pub const SNAPSHOT_ENTRY_LIMIT: u64 = 250_000;
 
-/// The snapshot request for a task's work directory.
+/// Bytes of content that one step may bring into the record, small files beyond it apart.
+pub const SNAPSHOT_CONTENT_LIMIT: u64 = 256 << 20;
+
+/// The snapshot request for a task's work directory. A fresh one is of the task's own source, which is
+/// taken whole.
 pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     SnapshotRequest {
         root: workdir.clone(),
@@ -27,6 +31,7 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
         skip: vec![RawPath::from(".git")],
         file_limit: SNAPSHOT_FILE_LIMIT,
         entry_limit: SNAPSHOT_ENTRY_LIMIT,
+        content_limit: if fresh { 0 } else { SNAPSHOT_CONTENT_LIMIT },
     }
 }
 

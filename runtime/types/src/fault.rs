@@ -122,6 +122,22 @@ impl fmt::Display for Cause {
     }
 }
 
+/// Where a fault was met, as far as whoever met it can tell. Not recorded: it decides, in the process
+/// that met the fault, whether the content of a sandbox caused it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Origin {
+    #[default]
+    Elsewhere,
+    /// A living sandbox refused a request.
+    Refusal,
+    /// A living sandbox refused a request because its disk is full.
+    FullDisk,
+    /// The sandbox is gone.
+    Gone,
+    /// The sandbox did not end a command that had reached its time limit.
+    Overdue,
+}
+
 /// A fault for the operator. It is never shown to the model and never scored as a failure of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
@@ -133,16 +149,29 @@ pub struct Fault {
     pub hint: Option<String>,
     #[serde(default)]
     pub cause: Cause,
+    #[serde(skip)]
+    pub origin: Origin,
 }
 
 impl Fault {
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
-        Self { layer, what: what.into(), hint: None, cause: Cause::Other }
+        let what = what.into();
+        let hint = hint_of_open_files(&what).map(str::to_owned);
+        Self { layer, what, hint, cause: Cause::Other, origin: Origin::Elsewhere }
+    }
+
+    #[must_use]
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.origin = origin;
+        self
     }
 
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        // Whoever met it thought of what usually goes wrong there, the disk or a folder's permissions.
+        if hint_of_open_files(&self.what).is_none() {
+            self.hint = Some(hint.into());
+        }
         self
     }
 
@@ -172,6 +201,18 @@ impl Fault {
         self.what = format!("{context}: {}", self.what);
         self
     }
+}
+
+/// The hint for what failed for want of an open file, wherever that was: only the kernel's own words tell
+/// it, as every layer passes them on. A command inside a sandbox has limits of its own; the sandbox agent
+/// gives its errors without a number.
+pub fn hint_of_open_files(what: &str) -> Option<&'static str> {
+    if what.contains("(os error 24)") {
+        return Some("the limit on open files is reached: raise it (`ulimit -n`) or lower `jobs`");
+    }
+    what.contains("(os error 23)").then_some(
+        "the machine's limit on open files is reached: raise it (`sysctl fs.file-max`) or lower `jobs`",
+    )
 }
 
 impl fmt::Display for Layer {
@@ -220,5 +261,20 @@ mod tests {
         assert_eq!(Cause::of(&full), Cause::NoSpace);
         assert_eq!(Cause::of(&fmt::Error), Cause::Other);
         assert_eq!(Cause::of_text("pip: [Errno 28] No space left on device"), Cause::NoSpace);
+    }
+
+    #[test]
+    fn want_of_open_files_is_named_and_never_laid_to_the_disk() {
+        let disk = "check the free space and the permissions of the run directory";
+        for number in [23, 24] {
+            let error = std::io::Error::from_raw_os_error(number);
+            let fault =
+                Fault::new(Layer::Record, format!("a/b: cannot be written: {error}")).hint(disk);
+            assert!(fault.hint.as_ref().unwrap().contains("open files"), "{fault}");
+            assert!(!fault.to_string().contains("free space"), "{fault}");
+        }
+        let full =
+            Fault::new(Layer::Record, "a/b: No space left on device (os error 28)").hint(disk);
+        assert_eq!(full.hint.unwrap(), disk);
     }
 }

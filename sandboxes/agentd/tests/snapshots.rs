@@ -24,6 +24,7 @@ fn request(root: &Path) -> SnapshotRequest {
         skip: vec![".git".into()],
         file_limit: 1 << 20,
         entry_limit: 100_000,
+        content_limit: 0,
     }
 }
 
@@ -32,9 +33,9 @@ fn take(agent: &mut Agent, request: SnapshotRequest) -> (SnapshotReply, BTreeMap
     let Ok(Reply::Snapshot(mut reply)) = answer.reply else { panic!("{:?}", answer.reply) };
     let mut blobs = BTreeMap::new();
     let mut rest = &answer.stdout[..];
-    while let Some((header, more)) = rest.split_first_chunk::<40>() {
-        let length = u64::from_be_bytes(header[32..].try_into().unwrap()) as usize;
-        let hash = header[..32].iter().map(|byte| format!("{byte:02x}")).collect();
+    while let Some((header, more)) = rest.split_first_chunk::<8>() {
+        let length = u64::from_be_bytes(*header) as usize;
+        let hash = blake3::hash(&more[..length]).to_hex().to_string();
         assert!(blobs.insert(hash, more[..length].to_vec()).is_none(), "sent twice");
         rest = &more[length..];
     }
@@ -167,10 +168,11 @@ fn depth_and_limits() {
     assert_eq!(agent.shell(&deep).exited().code, Some(0));
     let (reply, blobs) = take(&mut agent, request(&root));
     assert_eq!((reply.entries, blobs.len()), (2201, 1));
+    // What is not walked is neither changed nor gone.
     let few = SnapshotRequest { entry_limit: 100, ..request(&root) };
-    let refusal = agent.ask(&Request::Snapshot(few)).reply.unwrap_err();
-    assert_eq!(refusal.why, RefusalKind::TooLarge);
-    // What was refused is not remembered.
+    let (cut, _) = take(&mut agent, few);
+    assert_eq!((cut.entries, cut.changed.len(), cut.removed.len()), (100, 0, 0));
+    assert_eq!(cut.unwalked.len(), 1);
     let remove = Request::Remove { path: raw_path(root.join("d")), beneath: None };
     assert_eq!(agent.ask(&remove).reply, Ok(Reply::Done));
     assert_eq!(take(&mut agent, request(&root)).0.removed.len(), 2201);

@@ -22,7 +22,10 @@ pub use agent::{AGENT, agent_digest};
 pub use backend::{Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree};
 pub use command::{Captured, Command, Completed, ending_of};
 pub use enforcement::{Enforcement, hint_of};
-pub use handle::{Incoming, SandboxError, SandboxHandle, SandboxStream};
+pub use handle::{
+    BlobSink, Exhausted, Incoming, SandboxError, SandboxHandle, SandboxStream, SnapshotError,
+    Witness,
+};
 pub use kept::Kept;
 pub use machine::Machine;
 pub use proctor_wire as wire;

@@ -21,7 +21,7 @@ use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 use crate::{
     docker::Engine,
     fault, hardening, layer, owner,
-    sandbox::Guard,
+    sandbox::{Guard, Word},
     stream::{LastWords, Output, text},
     tarball::AGENT_PATH,
 };
@@ -104,6 +104,11 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
         }
     };
     enforcement.not_enforced.extend(notes);
+    handle.set_witness(Arc::new(Word {
+        client: engine.client.clone(),
+        id: guard.id().to_owned(),
+        disk_mb: (!engine.has_quota()).then_some(spec.limits.disk_mb),
+    }));
     Ok(Opened { handle, enforcement, guard })
 }
 

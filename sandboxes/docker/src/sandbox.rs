@@ -6,8 +6,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bollard::query_parameters::RemoveContainerOptionsBuilder;
-use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle};
+use bollard::query_parameters::{InspectContainerOptionsBuilder, RemoveContainerOptionsBuilder};
+use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle, Witness};
 use proctor_types::Fault;
 use tokio::{runtime::Handle, time::timeout};
 
@@ -26,6 +26,39 @@ impl DockerSandbox {
     pub fn new(opened: Opened) -> Self {
         let Opened { handle, enforcement, guard } = opened;
         Self { handle, enforcement, guard: Some(guard) }
+    }
+}
+
+/// The engine's word on a container's end.
+pub struct Word {
+    pub client: bollard::Docker,
+    pub id: String,
+    /// Absent where the engine holds the disk limit itself.
+    pub disk_mb: Option<u64>,
+}
+
+#[async_trait]
+impl Witness for Word {
+    async fn killed(&self) -> Option<String> {
+        // The engine hears of a container's end a moment after its channel has ended.
+        for _ in 0..20 {
+            let found = self.client.inspect_container(&self.id, None).await.ok()?;
+            let state = found.state?;
+            if state.running != Some(true) {
+                let killed = state.oom_killed == Some(true);
+                return killed.then(|| "the kernel killed it at its memory limit".to_owned());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        None
+    }
+
+    async fn filled_its_disk(&self) -> bool {
+        let Some(disk_mb) = self.disk_mb else { return true };
+        let options = InspectContainerOptionsBuilder::new().size(true).build();
+        let found = self.client.inspect_container(&self.id, Some(options)).await;
+        let written = found.ok().and_then(|found| found.size_rw).unwrap_or(0);
+        u64::try_from(written).unwrap_or(0) >> 20 >= disk_mb
     }
 }
 

@@ -346,3 +346,25 @@ async fn docker_an_environment_is_listed_and_given_back() {
     assert!(again.built, "made anew");
     docker.discard(own).await.unwrap();
 }
+
+/// The end of a container is its content's doing only where the kernel killed in it at its memory limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_was_removed_is_not_to_blame_for_its_end() {
+    let name = "a_container_that_was_removed_is_not_to_blame_for_its_end";
+    let Some(docker) = engine(name).await else { return };
+    let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let mut spec = handle(&prepared);
+    spec.purpose = format!("to-be-killed-{}", std::process::id());
+    let mut killed = docker.open(&spec).await.unwrap();
+    shell(&*killed, "echo here").await;
+    let label = format!("label=proctor.purpose={}", spec.purpose);
+    let listed = ["ps", "--no-trunc", "--quiet", "--filter", &label];
+    let id = Process::new("docker").args(listed).output().unwrap().stdout;
+    let id = String::from_utf8_lossy(&id).trim().to_owned();
+    assert_eq!(id.len(), 64, "one container: {id:?}");
+    let done = Process::new("docker").args(["kill", &id]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let error = killed.handle().run(Command::shell("sleep 30")).await.unwrap_err();
+    assert_eq!(killed.handle().exhausted(&error.fault("running")).await, None);
+    killed.close().await.unwrap();
+}

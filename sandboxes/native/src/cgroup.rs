@@ -20,6 +20,10 @@ const PERIOD: u64 = 100_000;
 /// The agent's threads and the helper come on top of what the sandbox may have.
 pub(crate) const OWN_PROCESSES: u64 = 16;
 
+/// Likewise the agent's memory, in MiB: with all files written that the limits allow, what it must know of
+/// them for a snapshot still has a place. Commands may have it too; they are killed first.
+const OWN_MEMORY_MB: u64 = 64;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     One,
@@ -126,12 +130,41 @@ impl Groups {
 }
 
 impl Group {
+    /// What tells of kills for want of memory, as long as the group is there.
+    pub(crate) fn memory(&self) -> Option<MemoryEvents> {
+        self.has_memory.then(|| MemoryEvents { folders: self.folders.clone() })
+    }
+
     /// Kills what is left in the groups and removes them. Waits for the dead to leave.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         for folder in self.folders.drain(..) {
             remove(&folder)?;
         }
         Ok(())
+    }
+}
+
+/// What the kernel counts of a group's memory.
+#[derive(Debug)]
+pub(crate) struct MemoryEvents {
+    folders: Vec<PathBuf>,
+}
+
+impl MemoryEvents {
+    /// Whether the kernel killed in the group because the group was at its limit. A kill counts there
+    /// too where the whole machine was out of memory; then the limit was not met.
+    pub(crate) fn killed(&self) -> bool {
+        let count = |file: &str, name: &str| {
+            let read = |folder: &PathBuf| fs::read_to_string(folder.join(file)).ok();
+            let text: String = self.folders.iter().filter_map(read).collect();
+            text.lines()
+                .filter_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+                .any(|count| count > 0)
+        };
+        // Swap included, the two limits are the same, and the kernel counts at the one that it tries first.
+        let at_limit = count("memory.failcnt", "") || count("memory.memsw.failcnt", "");
+        let one = count("memory.oom_control", "oom_kill ") && at_limit;
+        one || (count("memory.events", "oom_kill ") && count("memory.events", "oom "))
     }
 }
 
@@ -178,7 +211,7 @@ fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io:
         fs::write(folder.join(file), value)
             .map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))
     };
-    let memory = (limits.memory_mb << 20).to_string();
+    let memory = ((limits.memory_mb + OWN_MEMORY_MB) << 20).to_string();
     let processes = (limits.processes + OWN_PROCESSES).to_string();
     let quota = ((limits.cpus * PERIOD as f64).round() as u64).max(1_000);
     match (version, name) {

@@ -1,11 +1,14 @@
 //! Starting a helper and telling it its plan.
 
 use std::{
-    io::{self, ErrorKind},
-    os::{fd::OwnedFd, unix::net::UnixStream as Pair},
+    io::{self, ErrorKind, Read as _},
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream as Pair, process::CommandExt as _},
+    },
     path::Path,
-    process::Stdio,
-    time::Duration,
+    process::{Child, ChildStderr, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use proctor_types::{Fault, Layer};
@@ -13,7 +16,6 @@ use proctor_wire::{LayoutReport, PLAN_LIMIT, SandboxLayout};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
-    process::{Child, ChildStderr, Command},
     time::{sleep, timeout},
 };
 
@@ -22,11 +24,46 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A helper whose sandbox is made; the channel's hello is next on the stream.
 pub(crate) struct Launched {
-    pub(crate) child: Child,
+    pub(crate) helper: Helper,
     pub(crate) stream: UnixStream,
-    /// Held open as long as the sandbox may live: the helper ends the sandbox when it closes.
-    pub(crate) lifeline: ChildStderr,
     pub(crate) notes: Vec<String>,
+}
+
+/// The helper's process. It holds no descriptor of the runtime: a run has hundreds of sandboxes, and often
+/// a thousand descriptors.
+///
+/// Rejected: tokio's own child, which keeps one open for each process to hear of its end.
+pub(crate) struct Helper(Child);
+
+impl Helper {
+    pub(crate) fn kill(&mut self) {
+        let _ = self.0.kill();
+    }
+
+    /// Whether it has ended, or does so in time. Only the end of a sandbox asks, so a few looks are cheap.
+    pub(crate) async fn ended_within(&mut self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match self.0.try_wait() {
+                Ok(None) if Instant::now() < deadline => sleep(pause).await,
+                Ok(ended) => return ended.is_some(),
+                // Somebody else waited for it.
+                Err(_) => return true,
+            }
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            self.kill();
+            // Killed, it is gone in a moment; until somebody waits for it its number is kept.
+            let _ = self.0.wait();
+        }
+    }
 }
 
 /// Starts `agentd sandbox` and waits until its sandbox is made.
@@ -37,17 +74,18 @@ pub(crate) async fn launch(agent: &Path, plan: &SandboxLayout) -> Result<Launche
 }
 
 async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
-    let (mut child, stream) = spawn(agent).await.map_err(|error| {
+    let (mut helper, stream) = spawn(agent).await.map_err(|error| {
         let what = format!("start the sandbox's helper {}: {error}", agent.display());
         Fault::new(Layer::Sandbox, what)
             .hint("the cache folder must be on a file system that allows programs to run")
     })?;
-    let Some(mut lifeline) = child.stderr.take() else {
-        return Err(Fault::new(Layer::Sandbox, "the helper has no error output"));
-    };
     let mut stream = stream;
     match converse(&mut stream, plan).await {
-        Ok(LayoutReport::Ready { notes }) => Ok(Launched { child, stream, lifeline, notes }),
+        Ok(LayoutReport::Ready { notes }) => {
+            // It has nothing more to say; the channel itself tells it of the runtime's end.
+            drop(helper.0.stderr.take());
+            Ok(Launched { helper, stream, notes })
+        }
         Ok(LayoutReport::Failed { step, why, hint }) => {
             let fault = Fault::new(Layer::Sandbox, format!("make the sandbox: {step}: {why}"));
             Err(match hint {
@@ -56,9 +94,8 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
             })
         }
         Err(error) => {
-            let _ = child.start_kill();
-            let mut said = Vec::new();
-            let _ = timeout(Duration::from_secs(1), lifeline.read_to_end(&mut said)).await;
+            helper.kill();
+            let said = helper.0.stderr.take().map_or_else(Vec::new, last_words);
             let said = String::from_utf8_lossy(&said);
             let what =
                 format!("the sandbox's helper ended before it reported: {error} {}", said.trim());
@@ -67,7 +104,19 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     }
 }
 
-async fn spawn(agent: &Path) -> io::Result<(Child, UnixStream)> {
+/// What is in the pipe of a helper that was killed: its children may hold the pipe's other end for a moment
+/// longer, so the end of the pipe is not waited for.
+fn last_words(mut pipe: ChildStderr) -> Vec<u8> {
+    let mut said = vec![0; 4096];
+    let read = match rustix::io::ioctl_fionbio(&pipe, true) {
+        Ok(()) => pipe.read(&mut said).unwrap_or(0),
+        Err(_) => 0,
+    };
+    said.truncate(read);
+    said
+}
+
+async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
     let mut tries = 0;
     loop {
         let (ours, theirs) = Pair::pair()?;
@@ -82,12 +131,12 @@ async fn spawn(agent: &Path) -> io::Result<(Child, UnixStream)> {
             .stderr(Stdio::piped())
             // An interrupt from the terminal is the runtime's to handle, not the sandboxes'.
             .process_group(0)
-            .kill_on_drop(true)
             .spawn();
         match spawned {
             Ok(child) => {
+                let helper = Helper(child);
                 ours.set_nonblocking(true)?;
-                return Ok((child, UnixStream::from_std(ours)?));
+                return Ok((helper, UnixStream::from_std(ours)?));
             }
             // Just written, and a process forked meanwhile still holds the descriptor.
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && tries < 50 => {

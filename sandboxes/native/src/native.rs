@@ -19,7 +19,7 @@ use proctor_sandbox_api::{
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 use proctor_wire::{Defence, SandboxLayout, Upper};
 use rustix::process::geteuid;
-use tokio::task::spawn_blocking;
+use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use crate::{
     agent,
@@ -29,9 +29,12 @@ use crate::{
     launch::launch,
     layer::{self, Building},
     registry::{self, Entry},
-    sandbox::{Held, NativeSandbox},
+    sandbox::{Held, Kernel, NativeSandbox},
     setup, share,
 };
+
+/// Sandboxes made at once: more would only share the same processors.
+const AT_ONCE: usize = 8;
 
 /// Native sandboxes, with a cache of environments.
 pub struct Native(Arc<Inner>);
@@ -42,6 +45,8 @@ struct Inner {
     groups: Groups,
     entry: Arc<Entry>,
     sandboxes: AtomicU64,
+    /// Sandboxes are made few at once.
+    opening: Semaphore,
     without: Vec<Defence>,
 }
 
@@ -87,6 +92,7 @@ impl Native {
                 groups,
                 entry,
                 sandboxes: AtomicU64::new(0),
+                opening: Semaphore::new(AT_ONCE),
                 without: Vec::new(),
             })
         };
@@ -295,6 +301,8 @@ impl Inner {
             process_limit,
             without: self.without.clone(),
         };
+        // Making a sandbox holds some files for a moment, of which there is only so many.
+        let _turn = self.opening.acquire().await;
         let launched = match launch(&self.agent, &plan).await {
             Ok(launched) => launched,
             Err(fault) => {
@@ -303,15 +311,14 @@ impl Inner {
             }
         };
         enforcement.not_enforced.extend(launched.notes);
-        let held = Held {
-            child: launched.child,
-            lifeline: launched.lifeline,
-            group,
-            owner: Arc::clone(&self.entry),
-        };
+        let held = Held { helper: launched.helper, group, owner: Arc::clone(&self.entry) };
         let (reader, writer) = launched.stream.into_split();
         match SandboxHandle::connect(reader, writer).await {
-            Ok(handle) => Ok(NativeSandbox::new(handle, enforcement, held)),
+            Ok(handle) => {
+                let memory = held.group.memory();
+                handle.set_witness(Arc::new(Kernel { memory }));
+                Ok(NativeSandbox::new(handle, enforcement, held))
+            }
             Err(error) => {
                 let _ = held.destroy().await;
                 Err(error.fault("shake hands with the sandbox's agent"))

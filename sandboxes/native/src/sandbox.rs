@@ -3,15 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle};
+use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle, Witness};
 use proctor_types::{Fault, Layer};
-use tokio::{
-    process::{Child, ChildStderr},
-    task::spawn_blocking,
-    time::timeout,
-};
+use tokio::{task::spawn_blocking, time::timeout};
 
-use crate::{cgroup::Group, registry::Entry};
+use crate::{
+    cgroup::{Group, MemoryEvents},
+    launch::Helper,
+    registry::Entry,
+};
 
 /// How long a sandbox may take to end by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -24,11 +24,29 @@ pub(crate) struct NativeSandbox {
 
 /// What a sandbox occupies on the host.
 pub(crate) struct Held {
-    pub(crate) child: Child,
-    pub(crate) lifeline: ChildStderr,
+    pub(crate) helper: Helper,
     pub(crate) group: Group,
     /// Keeps the runtime's entry locked as long as the sandbox lives, whoever drops the back end.
     pub(crate) owner: Arc<Entry>,
+}
+
+/// The kernel's word on a sandbox's end.
+pub(crate) struct Kernel {
+    /// Absent where memory is not held.
+    pub(crate) memory: Option<MemoryEvents>,
+}
+
+#[async_trait]
+impl Witness for Kernel {
+    async fn killed(&self) -> Option<String> {
+        let killed = self.memory.as_ref().is_some_and(MemoryEvents::killed);
+        killed.then(|| "the kernel killed it at its memory limit".to_owned())
+    }
+
+    /// Written files lie in memory that is this sandbox's alone.
+    async fn filled_its_disk(&self) -> bool {
+        true
+    }
 }
 
 impl NativeSandbox {
@@ -40,7 +58,7 @@ impl NativeSandbox {
 impl Held {
     /// Ends the sandbox and returns what it held. The overlay and its memory go with the namespace.
     pub(crate) async fn release(mut self) -> Result<(), Fault> {
-        if timeout(GRACE, self.child.wait()).await.is_err() {
+        if !self.helper.ended_within(GRACE).await {
             self.kill().await;
         }
         self.finish().await
@@ -54,13 +72,12 @@ impl Held {
 
     async fn kill(&mut self) {
         // The first process dies with the helper, and everything with the first process.
-        let _ = self.child.start_kill();
-        let _ = self.child.wait().await;
+        self.helper.kill();
+        let _ = self.helper.ended_within(GRACE).await;
     }
 
     async fn finish(self) -> Result<(), Fault> {
-        let Self { lifeline, mut group, owner, .. } = self;
-        drop(lifeline);
+        let Self { mut group, owner, .. } = self;
         let removed = spawn_blocking(move || group.remove()).await;
         drop(owner);
         match removed {
@@ -95,12 +112,12 @@ impl Sandbox for NativeSandbox {
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
-        // The helper is killed on drop, and the closed lifeline ends the sandbox in any case. The
-        // groups need someone to wait for the dead: a thread, since the runtime may be ending too.
-        let Held { child, lifeline, mut group, owner } = held;
-        drop(child);
-        drop(lifeline);
+        // The helper and the groups need someone to wait for the dead: a thread, since the runtime may be
+        // ending too.
+        let Held { mut helper, mut group, owner } = held;
+        helper.kill();
         std::thread::spawn(move || {
+            drop(helper);
             if let Err(error) = group.remove() {
                 tracing::warn!(%error, "a dropped sandbox left its control group");
             }

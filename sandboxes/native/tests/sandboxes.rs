@@ -13,8 +13,8 @@ use std::{
 
 use proctor_native::Native;
 use proctor_sandbox_api::{
-    AGENT, Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree,
-    wire::RawPath,
+    AGENT, Backend, Base, Command, Exhausted, LayerSpec, Prepared, Sandbox, SandboxError,
+    SandboxRequest, SourceTree, wire::RawPath,
 };
 use proctor_types::{Layer, SandboxSpec};
 
@@ -469,4 +469,60 @@ fn put(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
     header.set_size(bytes.len() as u64);
     header.set_mode(0o755);
     tar.append_data(&mut header, path, bytes).unwrap();
+}
+
+/// The end of a sandbox is its content's doing where the kernel killed in it at its memory limit.
+#[tokio::test]
+async fn only_a_sandbox_at_its_limit_is_to_blame_for_its_end() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let environment = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let gone = SandboxError::Broken { why: "the stream ended".to_owned() }.fault("looking");
+    let mut hog = native.open(&handle(&environment)).await.unwrap();
+    let mut calm = native.open(&handle(&environment)).await.unwrap();
+    if hog.enforcement().not_enforced.iter().any(|limit| limit.starts_with("memory:")) {
+        return;
+    }
+    assert_eq!(hog.handle().exhausted(&gone).await, None);
+    shell(&*hog, "python3 -c 'x = bytearray(1 << 30)'").await;
+    let (how, why) = hog.handle().exhausted(&gone).await.unwrap();
+    assert_eq!(how, Exhausted::Killed);
+    assert!(why.contains("memory limit"), "{why}");
+    assert_eq!(calm.handle().exhausted(&gone).await, None, "its neighbour");
+    // What the sandbox refuses is its content's doing; a full disk too, as nobody shares it.
+    let full = calm.handle().write(&RawPath::from("/big"), &vec![1; 100 << 20], None).await;
+    let fault = full.unwrap_err().fault("writing");
+    let (how, why) = calm.handle().exhausted(&fault).await.unwrap();
+    assert_eq!(how, Exhausted::Refused);
+    assert!(why.contains("No space left"), "{why}");
+    let other = proctor_types::Fault::new(proctor_types::Layer::Record, "the disk");
+    assert_eq!(calm.handle().exhausted(&other).await, None);
+    hog.close().await.unwrap();
+    calm.close().await.unwrap();
+}
+
+/// Hundreds of sandboxes are open at once, and a thousand descriptors is what there often is.
+#[tokio::test]
+async fn an_open_sandbox_costs_one_descriptor() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    let environment = native.prepare(&spec(Base::Host, &[])).await.unwrap();
+    let sockets = || {
+        let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        links.filter_map(|entry| fs::read_link(entry.path()).ok()).count()
+    };
+    // Other tests open and close beside this one: what holds is the smallest growth seen.
+    let mut least = usize::MAX;
+    for _ in 0..5 {
+        let before = sockets();
+        let mut open = Vec::new();
+        for _ in 0..10 {
+            open.push(native.open(&handle(&environment)).await.unwrap());
+        }
+        least = least.min(sockets().saturating_sub(before));
+        for mut sandbox in open {
+            sandbox.close().await.unwrap();
+        }
+    }
+    assert!(least <= 10, "{least} descriptors for ten sandboxes");
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Raised with every change that an older side would misread, fingerprints of text included.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The largest body of a frame, in bytes.
 pub const BODY_LIMIT: usize = 1 << 20;

@@ -34,7 +34,7 @@ pub enum Request {
     },
     Search(SearchRequest),
     /// Changes since the last snapshot of `root`; the blobs arrive on `STDOUT` as
-    /// `hash:32 bytes, length:u64, bytes` each, once per hash and connection.
+    /// `length:u64, bytes` each, once per content and connection. Their hashes are in the manifest.
     Snapshot(SnapshotRequest),
     /// Lists what changed below `root` after a moment; answered as a snapshot without content.
     Changes(ChangesRequest),
@@ -106,8 +106,11 @@ pub struct SnapshotRequest {
     pub skip: Vec<RawPath>,
     /// Files larger than this are listed with their size and no content.
     pub file_limit: u64,
-    /// Refuse the snapshot past so many entries.
+    /// Walk no further past so many entries; one folder may hold half of them.
     pub entry_limit: u64,
+    /// Past so many bytes of content only small files are sent, and past twice as many none; the others
+    /// are listed without content. 0 is no limit.
+    pub content_limit: u64,
 }
 
 /// Asks for every entry whose change time (`ctime`) is later than `since`. A program can set a file's
@@ -192,6 +195,10 @@ pub struct SnapshotReply {
     /// JSON strings.
     pub changed: Vec<SnapEntry>,
     pub removed: Vec<RawPath>,
+    /// Folders that were not walked, or not to the end. What the last snapshot found below them stays as it
+    /// was, neither changed nor removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unwalked: Vec<RawPath>,
     /// Entries walked.
     pub entries: u64,
     pub took_us: u64,

@@ -25,7 +25,7 @@ use crate::{
     assemble::{self, Flakes, Grading, Scripts},
     commands::report,
     error::CommandError,
-    progress,
+    open_files, progress,
 };
 
 /// The exit status of a run that is done but in which some trials have no verdict.
@@ -72,6 +72,7 @@ pub async fn carry_out(
     grading: Grading,
     flakes: Flakes,
 ) -> Result<ExitCode, CommandError> {
+    open_files::check(jobs, plan.trials().len(), plan.arms.iter().map(AsRef::as_ref))?;
     let out = run.path().to_owned();
     eprintln!("run directory: {}", out.display());
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();

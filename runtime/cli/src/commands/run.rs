@@ -18,7 +18,7 @@ use crate::{
     commands::{carry_out::carry_out, certificate},
     config::{self, ConfigFile, RunConfig, Written},
     error::{CommandError, UserError},
-    home, print, shipped, tasks,
+    home, open_files, print, shipped, tasks,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -95,7 +95,9 @@ fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Resu
                 .map_err(|error| written.about(&["arms", &index.to_string(), "replay"], error))?;
         }
     }
-    Ok(())
+    let trials = tasks.len() * resolved.arms.len() * resolved.file.attempts as usize;
+    open_files::check(resolved.file.jobs, trials, resolved.arms.iter())
+        .map_err(|error| written.about(&["jobs"], error))
 }
 
 /// `runs/<configuration>-<seconds since the epoch>`.

@@ -386,7 +386,7 @@ fn edits_of_tests_are_notes_with_their_steps() {
             };
             (path, entry)
         });
-        Tree { entries: entries.collect() }.save(&blobs).unwrap()
+        Tree { entries: entries.collect(), ..Tree::default() }.save(&blobs).unwrap()
     };
     let taken = |step, snapshot: &str| {
         event(

@@ -1,6 +1,6 @@
 //! The grading of what was written from scratch.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use proctor_setup::ApplyError;
 use proctor_types::{Fault, FromScratch, Task};
@@ -43,6 +43,7 @@ impl Grading<'_> {
             original.remove(handle, task, &pristine, &paths).await?;
         }
         restore(handle, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
+        self.laid.store(true, Ordering::Relaxed);
         let submission = match Submission::lay(handle, secret_folder()?, start, patch).await {
             Ok(submission) => submission,
             Err(ApplyError::Patch(error)) => return self.rejected(&error),

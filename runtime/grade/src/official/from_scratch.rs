@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proctor_sandbox_api::wire::RawPath;
-use proctor_types::{Fault, FromScratch, Layer};
+use proctor_types::{Fault, FromScratch, Layer, Origin};
 
 use super::{
     OfficialRun,
@@ -67,6 +67,8 @@ impl Live<'_> {
         }
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing");
-        Err(Fault::new(Layer::Grade, format!("{}: {what}: {last}", self.task.id)))
+        // The sandbox is well: once the submission is in it, whose doing this is is the submission's.
+        let fault = Fault::new(Layer::Grade, format!("{}: {what}: {last}", self.task.id));
+        Err(fault.origin(Origin::Refusal))
     }
 }

@@ -1,6 +1,10 @@
 //! Grades a patch in a fresh sandbox as the benchmark's own harness does.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use proctor_record::patch::Current;
 use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
@@ -9,8 +13,9 @@ use proctor_types::{Evidence, Fault, Integrity, Layer, Task};
 use serde_json::Value;
 
 use crate::{
-    GradeOptions, Graded, TIMED_OUT,
-    evidence::{KEPT_FOR_TOOL, note},
+    GradeOptions, Graded, SANDBOX_KILLED, TIMED_OUT,
+    evidence::{KEPT_FOR_TOOL, SANDBOX_EXHAUSTED, note},
+    exhausted,
     hidden::exceptions,
     official::{
         FileRun, Official, OfficialPolicy, PolicyError, Subject, registry::detail, script,
@@ -41,6 +46,10 @@ pub enum Trouble {
     Rejected,
     /// A run reached its time limit: another grading may not.
     TimedOut,
+    /// The content of the sandbox kept a step from being done.
+    Exhausted,
+    /// The kernel ended the sandbox at its memory limit.
+    Killed,
 }
 
 impl Graded {
@@ -53,8 +62,14 @@ impl Graded {
         );
         self.log.extend_from_slice(heading.as_bytes());
         self.log.extend_from_slice(&run.log);
-        if run.trouble == Some(Trouble::TimedOut) {
-            self.verdict.evidence.push(note(TIMED_OUT, run.official.why.clone()));
+        let kind = match run.trouble {
+            None | Some(Trouble::Rejected) => None,
+            Some(Trouble::TimedOut) => Some(TIMED_OUT),
+            Some(Trouble::Exhausted) => Some(SANDBOX_EXHAUSTED),
+            Some(Trouble::Killed) => Some(SANDBOX_KILLED),
+        };
+        if let Some(kind) = kind {
+            self.verdict.evidence.push(note(kind, run.official.why.clone()));
         }
         // Where the strict policy resolves it without these copies, they gave nothing away.
         if run.official.resolved
@@ -103,8 +118,12 @@ pub async fn run_official(
     let own = Duration::from_secs_f64(seconds.max(0.0));
     let time_limit = options.time_limit.map_or(own, |limit| limit.min(own));
     let hidden = &options.hidden;
-    let live = Live { handle, task, hidden, policy, test_command, time_limit };
-    let mut run = live.grade(patch).await?;
+    let laid = AtomicBool::new(false);
+    let live = Live { handle, task, hidden, policy, test_command, time_limit, laid };
+    let mut run = match live.grade(patch).await {
+        Err(fault) if live.laid.load(Ordering::Relaxed) => live.exhausted(fault).await?,
+        run => run?,
+    };
     run.evidence.extend(exceptions(hidden));
     // A repository of a masked source holds what the mask takes away.
     if task.mask.is_some() && live.asks_history() {
@@ -159,6 +178,8 @@ pub(super) struct Live<'a> {
     test_command: String,
     /// Of the script; where files are run one by one, of each.
     time_limit: Duration,
+    /// The model's patch is in the sandbox, or on its way there.
+    pub(super) laid: AtomicBool,
 }
 
 impl Live<'_> {
@@ -198,6 +219,18 @@ impl Live<'_> {
     pub(super) fn rejected(&self, log: Vec<u8>) -> OfficialRun {
         let run = self.not_run("the harness cannot apply the patch", log);
         OfficialRun { trouble: Some(Trouble::Rejected), ..run }
+    }
+
+    /// The run where the sandbox failed after the patch was laid, if the patch is to blame.
+    async fn exhausted(&self, fault: Fault) -> Result<OfficialRun, Fault> {
+        let found = exhausted::judge(self.handle, fault).await?;
+        let trouble = Some(match found.kind.as_str() {
+            TIMED_OUT => Trouble::TimedOut,
+            SANDBOX_KILLED => Trouble::Killed,
+            _ => Trouble::Exhausted,
+        });
+        let log = format!("the run could not be completed: {}\n", found.what).into_bytes();
+        Ok(OfficialRun { trouble, ..self.not_run(&found.what, log) })
     }
 
     pub(super) fn not_run(&self, why: &str, log: Vec<u8>) -> OfficialRun {
@@ -255,6 +288,7 @@ impl Live<'_> {
         if rules.final_newline && !patch.ends_with(b"\n") {
             patch.push(b'\n');
         }
+        self.laid.store(true, Ordering::Relaxed);
         self.write(PATCH, &patch).await?;
         let mut absent = true;
         for (number, command) in rules.apply.iter().enumerate() {

@@ -7,6 +7,7 @@ mod agreement;
 mod attempts;
 mod bench;
 mod content;
+mod exhaustion;
 mod honest;
 mod inside;
 mod known;

@@ -14,9 +14,9 @@ use crate::{
     results::forgery,
 };
 
-const PYTHON: &str = "/venv/bin/python";
+pub const PYTHON: &str = "/venv/bin/python";
 
-async fn environment(native: &Native, place: &Path) -> Prepared {
+pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
     let source = place.join("source");
     lay(&source);
     let setup = ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"];
@@ -28,7 +28,7 @@ async fn environment(native: &Native, place: &Path) -> Prepared {
         env: Vec::new(),
         time_limit: Duration::from_secs(300),
     };
-    native.prepare(&spec).await.unwrap()
+    backend.prepare(&spec).await.unwrap()
 }
 
 async fn open(native: &Native, environment: &Prepared) -> Box<dyn Sandbox> {

@@ -30,7 +30,9 @@ pub(crate) struct Pack {
 
 #[derive(Debug, Default)]
 struct State {
-    file: Option<File>,
+    /// This writes the file, so that its index is whole. The file is opened for each write: a run has
+    /// hundreds of trials at once, and often a thousand descriptors.
+    writes: bool,
     /// Bytes that were indexed.
     length: u64,
     entries: HashMap<Hash, (u64, Head)>,
@@ -48,6 +50,8 @@ struct State {
 struct Changes {
     changed: Vec<proctor_wire::SnapEntry>,
     removed: Vec<proctor_wire::RawPath>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unwalked: Vec<proctor_wire::RawPath>,
 }
 
 impl Pack {
@@ -105,7 +109,8 @@ impl Pack {
         reply: &SnapshotReply,
     ) -> Result<(), RecordError> {
         let mut state = self.indexed()?;
-        let changes = Changes { changed: reply.changed.clone(), removed: reply.removed.clone() };
+        let SnapshotReply { changed, removed, unwalked, .. } = reply.clone();
+        let changes = Changes { changed, removed, unwalked };
         let mut payload = before.to_vec();
         serde_json::to_writer(&mut payload, &changes).map_err(|error| RecordError::Misuse {
             path: self.path.clone(),
@@ -117,8 +122,12 @@ impl Pack {
     /// Syncs what was put to the disk.
     pub(crate) fn sync(&self) -> Result<(), RecordError> {
         let state = self.state();
-        let Some(file) = &state.file else { return Ok(()) };
-        file.sync_data().map_err(RecordError::io(&self.path, "cannot be synced"))
+        if !state.writes {
+            return Ok(());
+        }
+        self.open()
+            .and_then(|file| file.sync_data())
+            .map_err(RecordError::io(&self.path, "cannot be synced"))
     }
 
     fn append(
@@ -143,13 +152,10 @@ impl Pack {
             let why = "an entry cannot be read back".to_owned();
             return Err(RecordError::Misuse { path: self.path.clone(), why });
         };
-        if state.file.is_none() {
-            state.file = Some(self.open().map_err(failed())?);
-        }
+        let file = self.open().map_err(failed())?;
+        state.writes = true;
         let at = state.length;
-        if let Some(file) = &state.file
-            && let Err(error) = file.write_all_at(&bytes, at)
-        {
+        if let Err(error) = file.write_all_at(&bytes, at) {
             state.broken = file.set_len(at).is_err();
             return Err(failed()(error));
         }
@@ -169,7 +175,7 @@ impl Pack {
     fn indexed(&self) -> Result<MutexGuard<'_, State>, RecordError> {
         let mut state = self.state();
         let failed = || RecordError::io(&self.path, "cannot be read");
-        if state.file.is_none() {
+        if !state.writes {
             match File::options().read(true).open(&self.path) {
                 Ok(file) => drop(self.index(&mut state, &file).map_err(failed())?),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -208,10 +214,7 @@ impl Pack {
     fn entry(&self, state: &State, hash: &Hash) -> Result<Option<(Kind, Vec<u8>)>, RecordError> {
         let Some((at, head)) = state.entries.get(hash) else { return Ok(None) };
         let mut bytes = vec![0; head.length()];
-        let read = match &state.file {
-            Some(file) => file.read_exact_at(&mut bytes, *at),
-            None => File::open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, *at)),
-        };
+        let read = File::open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, *at));
         read.map_err(RecordError::io(&self.path, "cannot be read"))?;
         let payload = head.payload(&bytes).map_err(|why| self.damaged(*at, why))?;
         Ok(Some((head.kind, payload)))
@@ -330,8 +333,8 @@ impl Pack {
                 .map_err(|why| self.damaged(0, &format!("a blob is not a manifest: {why}")))?;
             break Arc::new(tree);
         };
-        for Changes { changed, removed } in steps.into_iter().rev() {
-            let reply = SnapshotReply { changed, removed, ..SnapshotReply::default() };
+        for Changes { changed, removed, unwalked } in steps.into_iter().rev() {
+            let reply = SnapshotReply { changed, removed, unwalked, ..SnapshotReply::default() };
             Arc::make_mut(&mut tree).advance(&reply);
         }
         state.tree = Some((*hash, Arc::clone(&tree)));

@@ -14,7 +14,7 @@ use super::{
     policy::Excluded,
     write,
 };
-use crate::{Blobs, RecordError, Tree};
+use crate::{Blobs, Difference, RecordError, Tree};
 
 /// What `between` makes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ const COARSE_FROM: usize = 100_000_000;
 ///
 /// The rules of `end`'s ignore files hold for paths that `base` does not have; a tracked file stays
 /// tracked. Empty folders and mode bits other than the owner's executable bit are no part of a
-/// patch.
+/// patch. The policy's limits hold for the whole: memory and time do not grow with the tree.
 ///
 /// # Errors
 /// A blob that either tree names cannot be read.
@@ -51,10 +51,11 @@ pub fn between(
     blobs: &Blobs,
     policy: &PatchPolicy,
 ) -> Result<Patch, RecordError> {
-    let ignored = Ignored::of(end, blobs)?;
+    let ignored = Ignored::of(end, blobs, policy.ignore_limit_bytes)?;
     let excluded = Excluded::of(policy);
-    let mut patch = Patch::default();
-    let mut left_out = BTreeMap::new();
+    let mut left_out =
+        LeftOutPaths { paths: BTreeMap::new(), more: 0, limit: policy.left_out_limit };
+    let mut wanted = Vec::new();
     for change in base.diff(end) {
         let sides = [change.base, change.end];
         if sides.iter().flatten().all(|entry| entry.kind == EntryKind::Dir)
@@ -64,36 +65,155 @@ pub fn between(
         }
         let path = change.path;
         let is_new = change.base.is_none_or(|entry| entry.kind == EntryKind::Dir);
-        let mut leave = |length: usize, why: &str| {
-            let head = RawPath::new(&path.as_bytes()[..length]);
-            left_out.entry(head).or_insert_with(|| why.to_owned());
-        };
+        let mut leave = |length: usize, why: &str| left_out.add(&path.as_bytes()[..length], why);
         let whole = path.as_bytes().len();
         if let Some((length, why)) = excluded.find(path.as_bytes(), is_new) {
             leave(length, why);
-            continue;
-        }
-        if let Some(length) = ignored.find(path).filter(|_| is_new) {
+        } else if let Some(length) = ignored.find(path).filter(|_| is_new) {
             leave(length, "new, and ignored by the tree's .gitignore");
-            continue;
-        }
-        if guard::check_path(path).is_err() {
+        } else if guard::check_path(path).is_err() {
             leave(whole, "no patch may touch this path");
-            continue;
-        }
-        match sides_of(change.base, change.end, blobs, policy)? {
-            Err(why) => leave(whole, &why),
-            Ok((old, new)) => {
-                if let Some(why) = one(path, old, new, policy, &mut patch.bytes) {
-                    leave(whole, why);
-                } else {
-                    patch.files += 1;
-                }
-            }
+        } else if whole > policy.path_limit_bytes {
+            // Its folder stands for it: the paths of a deep tree would fill the outcome.
+            let why = format!("a path of more than {} bytes", policy.path_limit_bytes);
+            leave(path.as_bytes().iter().position(|byte| *byte == b'/').unwrap_or(whole), &why);
+        } else {
+            wanted.push(change);
         }
     }
-    patch.left_out = left_out.into_iter().map(|(path, why)| LeftOut { path, why }).collect();
-    Ok(patch)
+    in_order(&mut wanted);
+    let mut room = Room { files: 0, bytes: 0, content: 0, too_large: u64::MAX };
+    let mut pieces = BTreeMap::new();
+    for change in wanted {
+        let path = change.path;
+        let left = match room.piece(path, [change.base, change.end], blobs, policy)? {
+            Ok(piece) => {
+                pieces.insert(path, piece);
+                continue;
+            }
+            Err(why) => why,
+        };
+        left_out.add(path.as_bytes(), &left);
+    }
+    for folder in &end.unwalked {
+        let folder = if folder.as_bytes().is_empty() { b"." } else { folder.as_bytes() };
+        let shown = &folder[..folder.len().min(policy.path_limit_bytes)];
+        left_out.add(shown, "too deep, or too much in it, to be looked at as a whole");
+    }
+    let files = pieces.len() as u64;
+    let mut bytes = Vec::new();
+    while let Some((_, piece)) = pieces.pop_first() {
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(Patch { bytes, files, left_out: left_out.list() })
+}
+
+/// What comes first where there is no room for all: what was there before; then new files in folders with
+/// few of them, the smallest first. A heap of files, large or empty, is last wherever it lies.
+fn in_order(wanted: &mut [Difference<'_>]) {
+    let folder = |path: &RawPath| {
+        let bytes = path.as_bytes();
+        bytes[..bytes.iter().rposition(|byte| *byte == b'/').unwrap_or(0)].to_vec()
+    };
+    let mut heaps: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+    for change in wanted.iter().filter(|change| change.base.is_none()) {
+        *heaps.entry(folder(change.path)).or_default() += 1;
+    }
+    wanted.sort_by_cached_key(|change| match (change.base, change.end) {
+        (None, Some(end)) => {
+            let hundreds = heaps.get(&folder(change.path)).map_or(0, |count| count / 100);
+            (true, hundreds, end.size == 0, end.size)
+        }
+        _ => (false, 0, false, 0),
+    });
+}
+
+/// The paths left out, as many as are named.
+struct LeftOutPaths {
+    paths: BTreeMap<RawPath, String>,
+    more: u64,
+    limit: usize,
+}
+
+impl LeftOutPaths {
+    fn add(&mut self, path: &[u8], why: &str) {
+        let path = RawPath::new(path);
+        if self.paths.contains_key(&path) {
+            return;
+        }
+        if self.paths.len() < self.limit {
+            self.paths.insert(path, why.to_owned());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn list(self) -> Vec<LeftOut> {
+        let listed = self.paths.into_iter().map(|(path, why)| LeftOut { path, why });
+        let more = (self.more > 0).then(|| LeftOut {
+            path: "...".into(),
+            why: format!("and {} further path{}", self.more, if self.more == 1 { "" } else { "s" }),
+        });
+        listed.chain(more).collect()
+    }
+}
+
+/// What of the policy's limits is used up.
+struct Room {
+    files: u64,
+    bytes: u64,
+    content: u64,
+    /// Files of this size did not fit: of one that is as large it is not tried again.
+    too_large: u64,
+}
+
+impl Room {
+    /// One path's part of the patch, or why it is left out.
+    fn piece(
+        &mut self,
+        path: &RawPath,
+        sides: [Option<&SnapEntry>; 2],
+        blobs: &Blobs,
+        policy: &PatchPolicy,
+    ) -> Result<Result<Vec<u8>, String>, RecordError> {
+        if self.files >= policy.files_limit {
+            let limit = policy.files_limit;
+            return Ok(Err(format!("the patch would change more than {limit} files")));
+        }
+        let read: u64 = sides
+            .iter()
+            .flatten()
+            .filter(|entry| entry.kind == EntryKind::File && entry.size <= policy.file_limit_bytes)
+            .map(|entry| entry.size)
+            .sum();
+        if self.content + read > policy.content_limit_bytes {
+            let limit = policy.content_limit_bytes;
+            return Ok(Err(format!("with the files before it more than {limit} bytes to compare")));
+        }
+        let over = || {
+            let limit = policy.bytes_limit;
+            Ok(Err(format!("with it the patch would have more than {limit} bytes")))
+        };
+        if read >= self.too_large {
+            return over();
+        }
+        let (old, new) = match sides_of(sides[0], sides[1], blobs, policy)? {
+            Ok(sides) => sides,
+            Err(why) => return Ok(Err(why)),
+        };
+        self.content += read;
+        let mut piece = Vec::new();
+        if let Some(why) = one(path, old, new, policy, &mut piece) {
+            return Ok(Err(why.to_owned()));
+        }
+        if self.bytes + piece.len() as u64 > policy.bytes_limit {
+            self.too_large = read;
+            return over();
+        }
+        self.files += 1;
+        self.bytes += piece.len() as u64;
+        Ok(Ok(piece))
+    }
 }
 
 /// What a patch can say of an entry.

@@ -11,6 +11,10 @@ use super::files::Data;
 /// name a disk full of zeros.
 pub(super) const UNPACKED_LIMIT: usize = 256 << 20;
 
+/// Bytes that the files of one patch may hold together, unpacked or copied: a few kilobytes of patch can
+/// say terabytes.
+pub(super) const WHOLE_LIMIT: usize = 512 << 20;
+
 pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
     // Writing to memory does not fail.

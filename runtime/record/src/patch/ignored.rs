@@ -23,8 +23,10 @@ pub(super) struct Ignored {
 }
 
 impl Ignored {
-    pub(super) fn of(tree: &Tree, blobs: &Blobs) -> Result<Self, RecordError> {
+    /// Obeys so many bytes of rules: the tree is the agent's, and its rules are held in memory.
+    pub(super) fn of(tree: &Tree, blobs: &Blobs, limit: u64) -> Result<Self, RecordError> {
         let mut by_folder = BTreeMap::new();
+        let mut read: u64 = 0;
         for (path, entry) in &tree.entries {
             let folder = match path.as_bytes().strip_suffix(b".gitignore") {
                 Some(b"") => Vec::new(),
@@ -33,6 +35,10 @@ impl Ignored {
             };
             // Git does not follow a link here, nor do we.
             let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
+            read = read.saturating_add(entry.size);
+            if read > limit {
+                break;
+            }
             let text = blobs.get(hash)?;
             let mut builder = GitignoreBuilder::new(rooted(&folder));
             for line in String::from_utf8_lossy(&text).lines() {

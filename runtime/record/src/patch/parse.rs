@@ -2,7 +2,7 @@
 
 use super::{
     PatchError, base85,
-    binary::inflate,
+    binary::{WHOLE_LIMIT, inflate},
     files::{Body, Data, FilePatch, How},
     header, hunk,
     lines::{Lines, bare},
@@ -16,13 +16,29 @@ pub(super) fn parse(patch: &[u8]) -> Result<Vec<FilePatch>, PatchError> {
     files(patch).map_err(|why| PatchError::Malformed { why })
 }
 
+fn unpacked_size(file: &FilePatch) -> usize {
+    let size = |data: &Data| match data {
+        Data::Literal(bytes) | Data::Delta(bytes) => bytes.len(),
+    };
+    match &file.body {
+        Body::Binary { forward, backward } => size(forward) + backward.as_ref().map_or(0, size),
+        _ => 0,
+    }
+}
+
 fn files(patch: &[u8]) -> Parsed<Vec<FilePatch>> {
     let mut lines = Lines::new(patch);
     let mut files = Vec::new();
+    let mut unpacked = 0;
     while let Some(line) = lines.peek() {
         let line = bare(line);
         if let Some(names) = line.strip_prefix(b"diff --git ") {
-            files.push(git_file(&mut lines, names)?);
+            let file = git_file(&mut lines, names)?;
+            unpacked += unpacked_size(&file);
+            if unpacked > WHOLE_LIMIT {
+                return Err(format!("its binary data is over the limit of {WHOLE_LIMIT} bytes"));
+            }
+            files.push(file);
         } else if line.starts_with(b"--- ") && second_names_a_file(&lines) {
             files.push(plain_file(&mut lines)?);
         } else if line.starts_with(b"@@ -") {

@@ -13,6 +13,18 @@ pub struct PatchPolicy {
     pub binary: bool,
     /// Bytes; a file larger than this on either side is left out.
     pub file_limit_bytes: u64,
+    /// Paths that a patch changes, at most.
+    pub files_limit: u64,
+    /// Bytes of a whole patch.
+    pub bytes_limit: u64,
+    /// Bytes of both sides of all files that are compared.
+    pub content_limit_bytes: u64,
+    /// Bytes of one path.
+    pub path_limit_bytes: usize,
+    /// Bytes of all ignore files that are obeyed.
+    pub ignore_limit_bytes: u64,
+    /// Paths that are named as left out, at most.
+    pub left_out_limit: usize,
     /// Globs over one component of a path: never part of a patch.
     pub never: Vec<String>,
     /// Globs over one component of a path: left out where the path is new.
@@ -22,10 +34,16 @@ pub struct PatchPolicy {
 impl PatchPolicy {
     /// The policy that ships with Proctor.
     pub fn shipped() -> Self {
-        // A test reads the shipped text; were it broken, nothing would be left out.
+        // A test reads the shipped text; were it broken, only the limits would hold.
         Self::from_toml(SHIPPED).unwrap_or(Self {
             binary: true,
-            file_limit_bytes: u64::MAX,
+            file_limit_bytes: 8 << 20,
+            files_limit: 5000,
+            bytes_limit: 32 << 20,
+            content_limit_bytes: 128 << 20,
+            path_limit_bytes: 1024,
+            ignore_limit_bytes: 4 << 20,
+            left_out_limit: 1000,
             never: vec![".git".into()],
             new: vec![],
         })
@@ -105,7 +123,7 @@ mod tests {
     #[test]
     fn a_broken_policy_is_named() {
         assert!(PatchPolicy::from_toml("binary = true\nnever = []\nnew = []").is_err());
-        let text = "binary = true\nfile_limit_bytes = 1\nnever = ['[']\nnew = []";
-        assert!(PatchPolicy::from_toml(text).unwrap_err().contains('['));
+        let text = SHIPPED.replace("never = [", "never = [\"[\",");
+        assert!(PatchPolicy::from_toml(&text).unwrap_err().contains('['));
     }
 }

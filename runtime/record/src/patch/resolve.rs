@@ -49,7 +49,7 @@ pub fn resolve(
         .filter(|file| file.how == How::Rename || file.new.is_none())
         .filter_map(|file| file.old.clone())
         .collect();
-    let mut scene = Scene { current, after: BTreeMap::new(), leaves };
+    let mut scene = Scene { current, after: BTreeMap::new(), leaves, held: 0 };
     for file in &files {
         scene.play(file)?;
     }
@@ -61,6 +61,8 @@ struct Scene<'a> {
     /// What the paths hold that the patch has touched so far.
     after: BTreeMap<RawPath, Option<Current>>,
     leaves: BTreeSet<RawPath>,
+    /// Bytes of all contents so far.
+    held: usize,
 }
 
 impl Scene<'_> {
@@ -111,6 +113,11 @@ impl Scene<'_> {
             Some(Current::Link { target }) => (target.0, None),
         };
         let after = content(file, &name, &bytes)?;
+        self.held += after.len();
+        if self.held > binary::WHOLE_LIMIT {
+            let limit = binary::WHOLE_LIMIT;
+            return Err(refuse(&format!("with it the patch's files hold more than {limit} bytes")));
+        }
         let Some(new) = &file.new else {
             if !after.is_empty() {
                 return Err(refuse("the patch deletes it, and it would not be empty"));

@@ -18,7 +18,7 @@ use rustix::{
         Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open,
         set_parent_process_death_signal, setsid, umask, waitpid,
     },
-    stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stderr, stdin},
+    stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin},
     system::sethostname,
     thread::UnshareFlags,
 };
@@ -30,7 +30,7 @@ use super::{
 use crate::{hardening, sys};
 
 /// Makes a sandbox as told on standard input, a socket, and serves the channel on it. Returns the exit
-/// status; standard error must be a pipe that the runtime holds open as long as the sandbox may live.
+/// status.
 pub fn run() -> i32 {
     match launch() {
         Ok(code) => code,
@@ -57,12 +57,7 @@ fn launch() -> io::Result<i32> {
         return Ok(1);
     }
     match sys::fork()? {
-        Some(first) => {
-            // The first process is the only one to hold the channel: when it ends, the runtime
-            // reads the end of the stream.
-            drop(socket);
-            watch(first)
-        }
+        Some(first) => watch(first, &socket),
         None => sys::exit(be_first(&plan, socket, &null)),
     }
 }
@@ -124,16 +119,17 @@ fn loopback() -> io::Result<()> {
     sys::loopback_up(any.as_fd())
 }
 
-/// Waits for the first process, and kills it when nobody reads standard error any more: that is how
-/// the end of the runtime shows even where the channel is stuck.
+/// Waits for the first process, and kills it when the runtime's end of the channel is closed: the kernel
+/// tells so even where the channel is stuck. The helper reads nothing, and ends with the first process, so
+/// that the runtime then reads the end of the stream.
 ///
+/// Rejected: a pipe of its own for each sandbox. It costs the runtime a descriptor.
 /// Rejected: `PR_SET_PDEATHSIG` towards the runtime. It fires when the *thread* that forked ends,
 /// and the runtime's threads come and go.
-fn watch(first: Pid) -> io::Result<i32> {
+fn watch(first: Pid, channel: &UnixStream) -> io::Result<i32> {
     let handle = pidfd_open(first, PidfdFlags::empty())?;
-    let error = stderr();
-    let mut fds =
-        [PollFd::new(&handle, PollFlags::IN), PollFd::from_borrowed_fd(error, PollFlags::empty())];
+    // Nothing is asked for: that the other end is gone is told in any case.
+    let mut fds = [PollFd::new(&handle, PollFlags::IN), PollFd::new(channel, PollFlags::empty())];
     loop {
         match poll(&mut fds, None) {
             Ok(_) => {}

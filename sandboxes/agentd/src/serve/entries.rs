@@ -40,15 +40,24 @@ pub fn stat(path: &RawPath) -> Result<Reply, Refusal> {
 
 /// The names in a folder, in no order.
 pub fn names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
+    names_up_to(folder, usize::MAX).map(Option::unwrap_or_default)
+}
+
+/// The names in a folder, in no order; `None` where they are more than `most`.
+pub fn names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<u8>>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(name.to_vec());
+        if name == b"." || name == b".." {
+            continue;
         }
+        if names.len() >= most {
+            return Ok(None);
+        }
+        names.push(name.to_vec());
     }
-    Ok(names)
+    Ok(Some(names))
 }
 
 /// Never follows a link.

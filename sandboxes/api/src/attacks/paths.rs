@@ -84,6 +84,7 @@ async fn special_files_are_laid_out(fixture: &Fixture<'_>) -> Outcome {
         skip: Vec::new(),
         file_limit: 1 << 20,
         entry_limit: 1_000,
+        content_limit: 0,
     };
     let reply = fixture.handle.snapshot(request);
     let reply = tokio::time::timeout(Duration::from_secs(20), reply).await;

@@ -47,6 +47,7 @@ async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
         skip: Vec::new(),
         file_limit: 1 << 20,
         entry_limit: 1_000,
+        content_limit: 0,
     };
     fixture.handle.snapshot(request).await?;
     Ok(())

@@ -24,7 +24,7 @@ pub fn checks() -> Vec<Check> {
         full snapshot_sees_a_change_with_old_times,
         full snapshot_skips_named_folders,
         full snapshot_lists_large_files_without_content,
-        full snapshot_refuses_too_many_entries,
+        full snapshot_cuts_a_tree_of_too_many_entries,
         full snapshot_of_thousands_of_files,
     ]
 }
@@ -114,6 +114,7 @@ fn request(root: &str) -> SnapshotRequest {
         skip: vec![path(".git")],
         file_limit: 10 << 20,
         entry_limit: 100_000,
+        content_limit: 0,
     }
 }
 
@@ -268,12 +269,26 @@ async fn snapshot_lists_large_files_without_content(fixture: &Fixture<'_>) -> Ou
     Ok(())
 }
 
-async fn snapshot_refuses_too_many_entries(fixture: &Fixture<'_>) -> Outcome {
+/// A refusal would cost a trial its work: what was there stays known, what fits is taken, and what is not
+/// walked is named.
+async fn snapshot_cuts_a_tree_of_too_many_entries(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
-    must(&fixture.sh(&format!("cd {folder}; touch $(seq 1 50)")).await?)?;
-    let few = SnapshotRequest { entry_limit: 10, ..request(&folder) };
-    let refused = fixture.handle.snapshot(few).await;
-    ensure!(matches!(refused, Err(SandboxError::Refused(_))), "it was not refused");
+    let make = "mkdir src; echo 1 > src/work; echo 1 > src/kept";
+    must(&fixture.sh(&format!("cd {folder}; {make}")).await?)?;
+    let few = || SnapshotRequest { entry_limit: 20, ..request(&folder) };
+    fixture.handle.snapshot(few()).await?;
+    let heap = "mkdir a z; touch a/$(seq -s ' a/' 1 15) z/$(seq -s ' z/' 1 9) z/x z/y; \
+                echo 2 > src/work";
+    must(&fixture.sh(&format!("cd {folder}; {heap}")).await?)?;
+    let (cut, _) = fixture.handle.snapshot(few()).await?;
+    ensure!(names(&cut).split(' ').any(|name| name == "src/work"), "{}", names(&cut));
+    ensure!(cut.removed.is_empty(), "{}", names(&cut));
+    ensure!(cut.unwalked.contains(&path("a")), "{:?}", cut.unwalked);
+    ensure!(cut.entries <= 20, "{} entries", cut.entries);
+    must(&fixture.sh(&format!("cd {folder}; rm -r a z src/kept")).await?)?;
+    let (whole, _) = fixture.handle.snapshot(few()).await?;
+    ensure!(whole.unwalked.is_empty(), "{:?}", whole.unwalked);
+    ensure!(whole.removed.contains(&path("src/kept")), "{}", names(&whole));
     Ok(())
 }
 

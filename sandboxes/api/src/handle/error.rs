@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{Cause, Fault, Layer, Origin};
 
 use crate::wire::{Refusal, RefusalKind};
+
+/// Why a channel is given up whose agent let a command run past its limit.
+pub(super) const OVERDUE: &str = "the agent did not end a command at its limit";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxError {
@@ -17,7 +20,9 @@ pub enum SandboxError {
 impl SandboxError {
     /// As a fault of the sandbox, for callers to whom a refusal too is one.
     pub fn fault(&self, doing: impl fmt::Display) -> Fault {
-        Fault::new(Layer::Sandbox, format!("{doing}: {self}")).cause(self.cause())
+        Fault::new(Layer::Sandbox, format!("{doing}: {self}"))
+            .cause(self.cause())
+            .origin(self.origin())
     }
 
     fn cause(&self) -> Cause {
@@ -27,6 +32,16 @@ impl SandboxError {
             // What the kernel says of the moment.
             Some(RefusalKind::Io | RefusalKind::Cancelled) => Cause::Other,
             Some(_) => Cause::Refused,
+        }
+    }
+
+    /// For a fault that is made of it.
+    pub fn origin(&self) -> Origin {
+        match self {
+            Self::Refused(refusal) if refusal.why == RefusalKind::NoSpace => Origin::FullDisk,
+            Self::Refused(_) => Origin::Refusal,
+            Self::Broken { why } if why == OVERDUE => Origin::Overdue,
+            Self::Broken { .. } => Origin::Gone,
         }
     }
 

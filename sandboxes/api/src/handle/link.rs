@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    SandboxError,
+    SandboxError, Witness,
     call::{Event, Flow, Inbox},
     forward::{Incoming, WAITING},
 };
@@ -36,6 +36,7 @@ const CREDIT_LIMIT: usize = 1 << 40;
 pub struct SandboxHandle {
     pub(super) link: Arc<Link>,
     pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
+    pub(super) witness: OnceLock<Arc<dyn Witness>>,
     tasks: [AbortHandle; 2],
 }
 
@@ -85,7 +86,8 @@ impl SandboxHandle {
         let reading = tokio::spawn(read_frames(Arc::clone(&link), reader));
         let writing = tokio::spawn(write_frames(Arc::clone(&link), queue, writer));
         let tasks = [reading.abort_handle(), writing.abort_handle()];
-        Ok(Arc::new(Self { link, accepted: tokio::sync::Mutex::new(accepted), tasks }))
+        let (accepted, witness) = (tokio::sync::Mutex::new(accepted), OnceLock::new());
+        Ok(Arc::new(Self { link, accepted, witness, tasks }))
     }
 
     /// Why the sandbox is gone, once it is.

@@ -13,8 +13,11 @@ mod snapshot;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod witness;
 
 pub use error::SandboxError;
 pub use forward::Incoming;
 pub use link::SandboxHandle;
+pub use snapshot::{BlobSink, SnapshotError};
 pub use stream::SandboxStream;
+pub use witness::{Exhausted, Witness};

@@ -8,6 +8,7 @@ use super::{
     SandboxError, SandboxHandle,
     call::{Call, Event, Input},
     capture::Capture,
+    error::OVERDUE,
 };
 use crate::{
     Command, Completed,
@@ -54,7 +55,7 @@ impl SandboxHandle {
                 Some(at) => match timeout_at(at, call.step(&mut input)).await {
                     Ok(event) => event?,
                     Err(_) => {
-                        return Err(call.give_up("the agent did not end a command at its limit"));
+                        return Err(call.give_up(OVERDUE));
                     }
                 },
             };

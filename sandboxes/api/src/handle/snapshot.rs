@@ -6,93 +6,231 @@ use super::{
 };
 use crate::wire::{ChangesRequest, Reply, Request, SnapshotReply, SnapshotRequest, channel};
 
-/// Bytes of a blob's header: hash and length.
-const HEADER: usize = 40;
+/// Bytes of a blob's header: its length.
+const HEADER: usize = 8;
+
+/// The longest line of a manifest's page, in bytes: a path, a link's target and the rest, escaped.
+const LINE_LIMIT: usize = 1 << 20;
+
+/// Takes the contents that a snapshot sends, one after another, piece by piece: a tree may hold more than
+/// the host has memory for.
+pub trait BlobSink: Send {
+    type Error: Send;
+
+    /// A content of so many bytes begins.
+    fn begin(&mut self, length: u64) -> Result<(), Self::Error>;
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
+
+    /// All bytes of the content have been taken.
+    fn end(&mut self) -> Result<(), Self::Error>;
+}
+
+/// Why a snapshot was not taken.
+#[derive(Debug)]
+pub enum SnapshotError<E> {
+    Sandbox(SandboxError),
+    /// Whoever takes the contents could not.
+    Sink(E),
+}
+
+impl<E> From<SandboxError> for SnapshotError<E> {
+    fn from(error: SandboxError) -> Self {
+        Self::Sandbox(error)
+    }
+}
 
 impl SandboxHandle {
     /// The reply, and the content of each hash that this channel had not sent before (hex hash,
-    /// bytes).
+    /// bytes). For trees that are known to be small; see [`SandboxHandle::snapshot_to`].
     pub async fn snapshot(
         &self,
         request: SnapshotRequest,
     ) -> Result<(SnapshotReply, Vec<(String, Vec<u8>)>), SandboxError> {
+        let mut blobs = InMemory::default();
+        match self.snapshot_to(request, &mut blobs).await {
+            Ok(reply) => Ok((reply, blobs.0)),
+            Err(SnapshotError::Sandbox(error)) => Err(error),
+            Err(SnapshotError::Sink(never)) => match never {},
+        }
+    }
+
+    /// The reply; the content that this channel had not sent before goes to `sink`.
+    ///
+    /// # Errors
+    /// Where the sink fails, the snapshot is cancelled and its own error is returned.
+    pub async fn snapshot_to<S: BlobSink>(
+        &self,
+        request: SnapshotRequest,
+        sink: &mut S,
+    ) -> Result<SnapshotReply, SnapshotError<S::Error>> {
         let file_limit = request.file_limit;
-        self.manifest(&Request::Snapshot(request), file_limit).await
+        self.manifest(&Request::Snapshot(request), file_limit, sink).await
     }
 
     /// What changed after a moment, without content: see [`ChangesRequest`].
     pub async fn changes(&self, request: ChangesRequest) -> Result<SnapshotReply, SandboxError> {
-        self.manifest(&Request::Changes(request), 0).await.map(|(reply, _)| reply)
+        let mut nothing = InMemory::default();
+        match self.manifest(&Request::Changes(request), 0, &mut nothing).await {
+            Ok(reply) => Ok(reply),
+            Err(SnapshotError::Sandbox(error)) => Err(error),
+            Err(SnapshotError::Sink(never)) => match never {},
+        }
     }
 
-    async fn manifest(
+    async fn manifest<S: BlobSink>(
         &self,
         request: &Request,
         file_limit: u64,
-    ) -> Result<(SnapshotReply, Vec<(String, Vec<u8>)>), SandboxError> {
+        sink: &mut S,
+    ) -> Result<SnapshotReply, SnapshotError<S::Error>> {
         let mut call = Call::open(&self.link, request)?;
-        let mut blobs = Vec::new();
-        let mut bytes = Vec::new();
-        let mut pages = Vec::new();
+        let mut contents = Contents::default();
+        let mut pages = Pages::default();
         loop {
             match call.step(&mut Input::none()).await? {
                 Event::Data(channel::STDOUT, more) => {
-                    bytes.extend_from_slice(&more);
-                    let taken =
-                        take_blobs(&bytes, file_limit, &mut blobs).map_err(|why| call.left(why))?;
-                    bytes.drain(..taken);
+                    let taken = contents.take(&more, file_limit, sink);
+                    taken.map_err(SnapshotError::Sink)?;
+                    if contents.too_long {
+                        let why = "a snapshot's blob is over the limit of a file";
+                        return Err(call.left(why).into());
+                    }
                 }
-                Event::Data(channel::RESULTS, more) => pages.extend_from_slice(&more),
-                Event::Data(..) => return Err(call.left("a snapshot on a wrong channel")),
+                Event::Data(channel::RESULTS, more) => {
+                    let wrong = |why| call.left(&format!("a snapshot's page: {why}"));
+                    pages.take(&more).map_err(wrong)?;
+                }
+                Event::Data(..) => return Err(call.left("a snapshot on a wrong channel").into()),
                 Event::End => {}
                 Event::Reply(Ok(Reply::Snapshot(mut reply))) => {
-                    if !bytes.is_empty() {
-                        return Err(call.left("a snapshot's blob is cut short"));
+                    if !contents.is_done() {
+                        return Err(call.left("a snapshot's blob is cut short").into());
                     }
-                    if !pages.is_empty() {
-                        read_pages(&pages, &mut reply)
-                            .map_err(|why| call.left(&format!("a snapshot's page: {why}")))?;
+                    if !pages.rest.is_empty() {
+                        return Err(call.left("a snapshot's page is cut short").into());
                     }
-                    return Ok((reply, blobs));
+                    reply.changed.append(&mut pages.reply.changed);
+                    reply.removed.append(&mut pages.reply.removed);
+                    return Ok(reply);
                 }
-                Event::Reply(Ok(_)) => return Err(call.left("not the reply of a snapshot")),
-                Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
+                Event::Reply(Ok(_)) => return Err(call.left("not the reply of a snapshot").into()),
+                Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
             }
         }
     }
 }
 
-/// Takes whole blobs off the HTTP server; returns how many bytes they were. A length past the limit of a
-/// file is refused before it is waited for.
-fn take_blobs(
-    bytes: &[u8],
-    file_limit: u64,
-    blobs: &mut Vec<(String, Vec<u8>)>,
-) -> Result<usize, &'static str> {
-    let mut taken = 0;
-    while let Some(header) = bytes[taken..].first_chunk::<HEADER>() {
-        let (hash, length) = header.split_at(32);
-        let length = length.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-        if length > file_limit {
-            return Err("a snapshot's blob is over the limit of a file");
-        }
-        let start = taken + HEADER;
-        let Some(content) = bytes.get(start..start + length as usize) else { break };
-        let hex = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        blobs.push((hex, content.to_vec()));
-        taken = start + content.len();
+#[derive(Default)]
+struct InMemory(Vec<(String, Vec<u8>)>);
+
+impl BlobSink for InMemory {
+    type Error = std::convert::Infallible;
+
+    fn begin(&mut self, length: u64) -> Result<(), Self::Error> {
+        let room = usize::try_from(length).unwrap_or(0);
+        self.0.push((String::new(), Vec::with_capacity(room)));
+        Ok(())
     }
-    Ok(taken)
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
+        if let Some((_, content)) = self.0.last_mut() {
+            content.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Self::Error> {
+        if let Some((hash, content)) = self.0.last_mut() {
+            *hash = blake3::hash(content).to_hex().to_string();
+        }
+        Ok(())
+    }
 }
 
-/// A line that is an object is a changed entry, a string a removed path.
-fn read_pages(pages: &[u8], reply: &mut SnapshotReply) -> Result<(), serde_json::Error> {
-    for line in pages.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        if line[0] == b'"' {
-            reply.removed.push(serde_json::from_slice(line)?);
-        } else {
-            reply.changed.push(serde_json::from_slice(line)?);
+/// Where the stream of contents stands.
+#[derive(Default)]
+struct Contents {
+    header: Vec<u8>,
+    /// Bytes that are still to come of the content that has begun.
+    left: Option<u64>,
+    too_long: bool,
+}
+
+impl Contents {
+    /// A length past the limit of a file is refused before it is waited for.
+    fn take<S: BlobSink>(
+        &mut self,
+        mut bytes: &[u8],
+        file_limit: u64,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        while !bytes.is_empty() {
+            let left = match self.left {
+                Some(left) => left,
+                None => {
+                    let (head, rest) = bytes.split_at(bytes.len().min(HEADER - self.header.len()));
+                    self.header.extend_from_slice(head);
+                    bytes = rest;
+                    if self.header.len() < HEADER {
+                        return Ok(());
+                    }
+                    let length =
+                        self.header.drain(..).fold(0, |sum, byte| sum << 8 | u64::from(byte));
+                    if length > file_limit {
+                        self.too_long = true;
+                        return Ok(());
+                    }
+                    sink.begin(length)?;
+                    length
+                }
+            };
+            let here = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let (piece, rest) = bytes.split_at(here);
+            if !piece.is_empty() {
+                sink.take(piece)?;
+            }
+            bytes = rest;
+            self.left = Some(left - here as u64).filter(|left| *left > 0);
+            if self.left.is_none() {
+                sink.end()?;
+            }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn is_done(&self) -> bool {
+        self.left.is_none() && self.header.is_empty()
+    }
+}
+
+/// The lines of a manifest that did not fit its reply.
+#[derive(Default)]
+struct Pages {
+    rest: Vec<u8>,
+    reply: SnapshotReply,
+}
+
+impl Pages {
+    /// A line that is an object is a changed entry, a string a removed path.
+    fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.rest.extend_from_slice(line);
+            if self.rest.len() > LINE_LIMIT {
+                return Err("a line is too long".to_owned());
+            }
+            if self.rest.last() != Some(&b'\n') {
+                break;
+            }
+            let wrong = |error: serde_json::Error| error.to_string();
+            match self.rest.first() {
+                Some(b'"') => {
+                    self.reply.removed.push(serde_json::from_slice(&self.rest).map_err(wrong)?);
+                }
+                _ => self.reply.changed.push(serde_json::from_slice(&self.rest).map_err(wrong)?),
+            }
+            self.rest.clear();
+        }
+        Ok(())
+    }
 }

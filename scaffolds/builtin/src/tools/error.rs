@@ -22,10 +22,11 @@ impl From<Stop> for ToolError {
 
 impl From<SandboxError> for ToolError {
     fn from(error: SandboxError) -> Self {
+        let origin = error.origin();
         match error {
             SandboxError::Refused(refusal) => Self::Tell(refusal.what),
             SandboxError::Broken { why } => {
-                Self::Stop(Stop::Fault(Fault::new(Layer::Sandbox, why)))
+                Self::Stop(Stop::Fault(Fault::new(Layer::Sandbox, why).origin(origin)))
             }
         }
     }

@@ -16,17 +16,28 @@ use proctor_wire::{
 };
 use rustix::io::Errno;
 
+use serde::Serialize;
 pub use table::Sent;
+use table::Table;
 use walk::Walk;
 
 use super::{dispatch::Server, refusal::refuse, stream::Stream};
 
-/// Sandbox in the reply's frame for what is not the manifest, in bytes.
+/// Room in the reply's frame for what is not the manifest, in bytes.
 const MARGIN: usize = 1024;
+
+/// Changes that are put into the reply itself, where they fit.
+const IN_REPLY: usize = 4096;
+
+/// Bytes of lines that are sent at once.
+const PAGE: usize = 256 << 10;
 
 /// Walks the root, sends the content of what the connection has not sent, and answers with the
 /// difference to the table of the last snapshot. Nothing is remembered of a snapshot that was
 /// refused or cancelled: the next one sends it all again.
+///
+/// Nothing that a tree holds refuses its snapshot: a refusal would cost the trial all its work. What
+/// cannot be walked or read is said to be so, and the rest is taken.
 pub fn snapshot(
     server: &Server,
     stream: &Stream,
@@ -38,44 +49,56 @@ pub fn snapshot(
     let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
     let root = root::open(&request.root, first)?;
     let identity = root.as_ref().map(root::identity).transpose()?;
-    let empty = BTreeMap::new();
     let before = match request.fresh {
-        true => &empty,
-        false => sent.tables.get(&request.root).unwrap_or(&empty),
+        true => None,
+        false => sent.tables.remove(&request.root),
     };
+    let before = before.unwrap_or_default();
     let forgotten = HashSet::new();
     let mut walk = Walk {
         server,
         stream,
         request,
-        before,
+        before: &before,
         hashes: if request.fresh { &forgotten } else { &sent.hashes },
         seen: BTreeMap::new(),
-        changed: Vec::new(),
+        unwalked: Vec::new(),
         new_hashes: HashSet::new(),
         path_bytes: 0,
-        since: None,
+        reads: true,
+        content_bytes: 0,
     };
-    if let Some(root) = root {
-        walk.tree(root)?;
+    let walked = root.map_or(Ok(()), |root| walk.tree(root));
+    let Walk { mut seen, unwalked, new_hashes, .. } = walk;
+    let done = walked.and_then(|()| {
+        let entries = seen.len() as u64;
+        keep_unwalked(&before, &unwalked, &mut seen);
+        let unwalked = unwalked.into_iter().map(RawPath::new).collect();
+        stream.send_end(&server.outbox, channel::STDOUT);
+        let mut reply = SnapshotReply { unwalked, entries, ..SnapshotReply::default() };
+        tell(server, stream, (&before, &seen), &mut reply)?;
+        reply.took_us = started.elapsed().as_micros() as u64;
+        Ok(reply)
+    });
+    match done {
+        Ok(reply) => {
+            if request.fresh {
+                sent.hashes.clear();
+            }
+            sent.hashes.extend(new_hashes);
+            sent.tables.insert(request.root.clone(), seen);
+            if let Some(identity) = first.or(identity) {
+                sent.roots.insert(request.root.clone(), identity);
+            }
+            Ok(Reply::Snapshot(reply))
+        }
+        Err(refusal) => {
+            if !request.fresh {
+                sent.tables.insert(request.root.clone(), before);
+            }
+            Err(refusal)
+        }
     }
-    let Walk { seen, mut changed, new_hashes, .. } = walk;
-    changed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    let gone = before.keys().filter(|path| !seen.contains_key(*path));
-    let removed = gone.map(|path| RawPath::new(path.clone())).collect();
-    let took_us = started.elapsed().as_micros() as u64;
-    let mut reply = SnapshotReply { changed, removed, entries: seen.len() as u64, took_us };
-    stream.send_end(&server.outbox, channel::STDOUT);
-    page(server, stream, &mut reply)?;
-    if request.fresh {
-        sent.hashes.clear();
-    }
-    sent.hashes.extend(new_hashes);
-    sent.tables.insert(request.root.clone(), seen);
-    if let Some(identity) = first.or(identity) {
-        sent.roots.insert(request.root.clone(), identity);
-    }
-    Ok(Reply::Snapshot(reply))
 }
 
 /// Walks the root and answers with what changed after a moment. No file is read, and the tables of
@@ -91,12 +114,13 @@ pub fn changes(
         Err(refusal) if refusal.why == RefusalKind::NotFound => None,
         Err(refusal) => return Err(refusal),
     };
-    let (empty, forgotten) = (BTreeMap::new(), HashSet::new());
+    let (empty, forgotten) = (Table::new(), HashSet::new());
     let as_snapshot = SnapshotRequest {
         root: request.root.clone(),
         fresh: true,
         skip: request.skip.clone(),
         file_limit: 0,
+        content_limit: 0,
         entry_limit: request.entry_limit,
     };
     let mut walk = Walk {
@@ -106,49 +130,86 @@ pub fn changes(
         before: &empty,
         hashes: &forgotten,
         seen: BTreeMap::new(),
-        changed: Vec::new(),
+        unwalked: Vec::new(),
         new_hashes: HashSet::new(),
         path_bytes: 0,
-        since: Some(request.since),
+        content_bytes: 0,
+        reads: false,
     };
     if let Some(root) = root {
         walk.tree(root)?;
     }
-    let Walk { seen, mut changed, .. } = walk;
-    changed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    let took_us = started.elapsed().as_micros() as u64;
+    let Walk { mut seen, unwalked, .. } = walk;
     let entries = seen.len() as u64;
-    let mut reply = SnapshotReply { changed, removed: Vec::new(), entries, took_us };
+    seen.retain(|_, entry| entry.changed_after(request.since));
+    let unwalked = unwalked.into_iter().map(RawPath::new).collect();
     stream.send_end(&server.outbox, channel::STDOUT);
-    page(server, stream, &mut reply)?;
+    let mut reply = SnapshotReply { unwalked, entries, ..SnapshotReply::default() };
+    tell(server, stream, (&empty, &seen), &mut reply)?;
+    reply.took_us = started.elapsed().as_micros() as u64;
     Ok(Reply::Snapshot(reply))
 }
 
-/// A manifest that does not fit a frame goes over `RESULTS` as JSON lines: an object is a changed
-/// entry, a string is a removed path.
-fn page(server: &Server, stream: &Stream, reply: &mut SnapshotReply) -> Result<(), Refusal> {
-    let wrong = |error: serde_json::Error| refuse(RefusalKind::Io, format!("manifest: {error}"));
-    let whole = serde_json::to_vec(&*reply).map_err(wrong)?.len();
-    if whole <= BODY_LIMIT - MARGIN {
-        return Ok(());
+/// What is known of folders that were not walked stays known.
+fn keep_unwalked(before: &Table, unwalked: &[Vec<u8>], seen: &mut Table) {
+    for folder in unwalked {
+        let below = |path: &[u8]| {
+            folder.is_empty()
+                || path.strip_prefix(&folder[..]).is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        let from = before.range(folder.clone()..);
+        let known = from.take_while(|(path, _)| path.starts_with(folder));
+        for (path, entry) in known.filter(|(path, _)| below(path)) {
+            seen.entry(path.clone()).or_insert_with(|| entry.clone());
+        }
+    }
+}
+
+/// Puts the difference into the reply. One that may not fit a frame goes over `RESULTS` as JSON lines: an
+/// object is a changed entry, a string is a removed path. It is written entry by entry: a list of all
+/// entries beside the tables would take memory that a full sandbox does not have.
+fn tell(
+    server: &Server,
+    stream: &Stream,
+    (before, seen): (&Table, &Table),
+    reply: &mut SnapshotReply,
+) -> Result<(), Refusal> {
+    let changed = || {
+        seen.iter()
+            .filter(|(path, entry)| !before.get(*path).is_some_and(|old| old.same_entry(entry)))
+            .map(|(path, entry)| entry.entry(path))
+    };
+    let removed = || {
+        let gone = before.keys().filter(|path| !seen.contains_key(*path));
+        gone.map(|path| RawPath::new(path.clone()))
+    };
+    if changed().count() + removed().count() <= IN_REPLY {
+        let (changed, removed) = (changed().collect(), removed().collect());
+        let whole = SnapshotReply { changed, removed, ..reply.clone() };
+        if line(&whole)?.len() <= BODY_LIMIT - MARGIN {
+            *reply = whole;
+            return Ok(());
+        }
     }
     let mut lines = Vec::new();
-    for entry in std::mem::take(&mut reply.changed) {
-        serde_json::to_writer(&mut lines, &entry).map_err(wrong)?;
-        lines.push(b'\n');
-        flush(server, stream, &mut lines, BODY_LIMIT / 4)?;
+    for entry in changed() {
+        lines.extend(line(&entry)?);
+        flush(server, stream, &mut lines, PAGE)?;
     }
-    let removed = serde_json::to_vec(&reply.removed).map_err(wrong)?.len();
-    if removed > BODY_LIMIT - MARGIN {
-        for path in std::mem::take(&mut reply.removed) {
-            serde_json::to_writer(&mut lines, &path).map_err(wrong)?;
-            lines.push(b'\n');
-            flush(server, stream, &mut lines, BODY_LIMIT / 4)?;
-        }
+    for path in removed() {
+        lines.extend(line(&path)?);
+        flush(server, stream, &mut lines, PAGE)?;
     }
     flush(server, stream, &mut lines, 0)?;
     stream.send_end(&server.outbox, channel::RESULTS);
     Ok(())
+}
+
+fn line(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+    let wrong = |error: serde_json::Error| refuse(RefusalKind::Io, format!("manifest: {error}"));
+    let mut line = serde_json::to_vec(value).map_err(wrong)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 fn flush(

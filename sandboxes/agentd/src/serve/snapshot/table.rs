@@ -27,6 +27,7 @@ pub struct Sent {
 /// Paths relative to the root.
 pub type Table = BTreeMap<Vec<u8>, Seen>;
 
+#[derive(Clone)]
 pub struct Seen {
     witness: Witness,
     pub hash: Option<[u8; 32]>,
@@ -85,6 +86,16 @@ impl Seen {
     /// Whether what was read then is still what a read would give now.
     pub fn still_holds(&self, now: &Witness) -> bool {
         self.witness.settled && Witness { settled: true, ..*now } == self.witness
+    }
+
+    /// A file whose content was not taken when it was looked at.
+    pub fn lacks_content(&self) -> bool {
+        self.witness.kind == EntryKind::File && self.hash.is_none()
+    }
+
+    /// Whether the entry itself changed after a moment.
+    pub fn changed_after(&self, since: ChangeTime) -> bool {
+        self.witness.changed > since
     }
 
     /// Whether the manifest says the same of both.

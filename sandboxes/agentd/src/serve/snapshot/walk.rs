@@ -1,15 +1,10 @@
 //! The walk: every entry once, no link followed, no special file opened.
 
-use std::{
-    collections::HashSet,
-    os::fd::{AsFd, OwnedFd},
-};
+use std::{collections::HashSet, os::fd::OwnedFd};
 
-use proctor_wire::{
-    ChangeTime, EntryKind, RawPath, Refusal, RefusalKind, SnapEntry, SnapshotRequest, channel,
-};
+use proctor_wire::{EntryKind, Refusal, SnapshotRequest, channel};
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, fstat, openat, readlinkat, statat},
+    fs::{AtFlags, Mode, OFlags, SeekFrom, fstat, openat, readlinkat, statat},
     io::Errno,
 };
 
@@ -20,8 +15,8 @@ use super::{
 use crate::serve::{
     dispatch::Server,
     entries,
-    refusal::{cancelled, from_errno, refuse},
-    stream::Stream,
+    refusal::{cancelled, from_errno},
+    stream::{PIECE, Stream},
 };
 
 const FOLDER: OFlags =
@@ -36,8 +31,14 @@ const FILE: OFlags = OFlags::RDONLY
 /// name at once, and a chain of folders would cost its depth squared.
 const PATH_LIMIT: usize = 8 << 10;
 
-/// All paths together, in bytes: half a million of usual length.
-const PATHS_LIMIT: usize = 48 << 20;
+/// All paths together, in bytes: a quarter of a million of usual length.
+const PATHS_LIMIT: usize = 24 << 20;
+
+/// Files of this size are sent past the limit on content, which larger ones have used up.
+const SMALL: u64 = 64 << 10;
+
+/// Folders named as not walked, at most: beyond that the walk ends.
+const UNWALKED: usize = 100;
 
 pub struct Walk<'a> {
     pub server: &'a Server,
@@ -46,11 +47,13 @@ pub struct Walk<'a> {
     pub before: &'a Table,
     pub hashes: &'a HashSet<[u8; 32]>,
     pub seen: Table,
-    pub changed: Vec<SnapEntry>,
+    /// Folders not walked, or not to the end.
+    pub unwalked: Vec<Vec<u8>>,
     pub new_hashes: HashSet<[u8; 32]>,
     pub path_bytes: usize,
-    /// Only what changed later is told, and nothing is read.
-    pub since: Option<ChangeTime>,
+    pub content_bytes: u64,
+    /// Whether files are read, or only looked at.
+    pub reads: bool,
 }
 
 /// A folder on the way down, and what of it is still to be entered.
@@ -61,53 +64,111 @@ struct Level {
     folders: Vec<Vec<u8>>,
 }
 
+/// Why a walk, or the look at one folder or file, goes no further.
+enum Stop {
+    /// This one cannot be walked or read; the others can.
+    Here,
+    /// The limits of a whole snapshot are reached.
+    Full,
+    /// The host cancelled, or the channel is gone.
+    Refused(Refusal),
+}
+
+impl From<Errno> for Stop {
+    fn from(_: Errno) -> Self {
+        Self::Here
+    }
+}
+
 impl Walk<'_> {
     /// One open folder and `..` instead of recursion: depth costs neither stack nor descriptors.
     pub fn tree(&mut self, root: OwnedFd) -> Result<(), Refusal> {
-        let failed = |path: &[u8], error| from_errno(error, RawPath::new(path));
-        let device = fstat(&root).map_err(|error| failed(b".", error))?.st_dev;
-        let top = root.try_clone().map_err(|_| failed(b".", Errno::MFILE))?;
+        let failed = |error| from_errno(error, &self.request.root);
+        let device = fstat(&root).map_err(failed)?.st_dev;
+        let top = root.try_clone().map_err(|_| failed(Errno::MFILE))?;
         let mut folder = root;
         let mut path = Vec::new();
-        let mut levels = vec![self.enter(&folder, &path)?];
+        let mut levels = Vec::new();
+        match self.enter(&folder, &path) {
+            Ok(level) => levels.push(level),
+            Err(stop) => return self.leave(&path, stop).map(drop),
+        }
         while let Some(level) = levels.last_mut() {
             path.truncate(level.length);
             if let Some(name) = level.folders.pop() {
-                let opened = openat(&folder, &name[..], FOLDER, Mode::empty());
                 push(&mut path, &name);
-                let inner = match unless_gone(opened) {
-                    Ok(Some(inner)) => inner,
-                    // Closed to the agent: listed, not walked.
-                    Ok(None) | Err(Errno::ACCESS) => continue,
-                    Err(error) => return Err(failed(&path, error)),
-                };
-                // Another file system mounted there is not the work directory's content.
-                if fstat(&inner).map_err(|error| failed(&path, error))?.st_dev != device {
-                    continue;
+                let entered = open(&folder, &name, device).and_then(|inner| match inner {
+                    Some(inner) => self.enter(&inner, &path).map(|level| Some((inner, level))),
+                    None => Ok(None),
+                });
+                match entered {
+                    Ok(Some((inner, level))) => {
+                        folder = inner;
+                        levels.push(level);
+                    }
+                    Ok(None) => {}
+                    Err(stop) => {
+                        if !self.leave(&path, stop)? {
+                            // The topmost folder that is not done stands for all below it.
+                            let open = levels.iter().find(|level| !level.folders.is_empty());
+                            if let Some(level) = open {
+                                path.truncate(level.length);
+                                self.unwalked.pop();
+                                self.unwalked.push(path);
+                            }
+                            return Ok(());
+                        }
+                    }
                 }
-                folder = inner;
-                levels.push(self.enter(&folder, &path)?);
                 continue;
             }
             levels.pop();
-            let Some(above) = levels.last() else { break };
-            path.truncate(above.length);
-            folder = climb(&top, &folder, above.identity, &path)
-                .map_err(|error| failed(&path, error))?;
+            while let Some(above) = levels.last() {
+                path.truncate(above.length);
+                match climb(&top, &folder, above.identity, &path) {
+                    Ok(found) => {
+                        folder = found;
+                        break;
+                    }
+                    // Somebody moved it away meanwhile: what is left of it cannot be reached.
+                    Err(_) => {
+                        if levels.pop().is_some_and(|lost| !lost.folders.is_empty()) {
+                            self.unwalked.push(path.clone());
+                        }
+                    }
+                }
+            }
         }
         Ok(())
     }
 
-    fn enter(&mut self, folder: &OwnedFd, path: &[u8]) -> Result<Level, Refusal> {
-        let failed = |error| from_errno(error, RawPath::new(path));
-        if self.stream.is_cancelled() {
-            return Err(cancelled());
+    /// Notes a folder that is not walked to its end; whether the walk can go on.
+    fn leave(&mut self, path: &[u8], stop: Stop) -> Result<bool, Refusal> {
+        match stop {
+            Stop::Refused(refusal) => Err(refusal),
+            Stop::Full => {
+                self.unwalked.push(path.to_vec());
+                Ok(false)
+            }
+            Stop::Here => {
+                self.unwalked.push(path.to_vec());
+                Ok(self.unwalked.len() < UNWALKED)
+            }
         }
-        let stat = fstat(folder).map_err(failed)?;
+    }
+
+    fn enter(&mut self, folder: &OwnedFd, path: &[u8]) -> Result<Level, Stop> {
+        if self.stream.is_cancelled() {
+            return Err(Stop::Refused(cancelled()));
+        }
+        let stat = fstat(folder)?;
         let mut level =
             Level { identity: (stat.st_dev, stat.st_ino), length: path.len(), folders: Vec::new() };
+        // A folder with a flood of files must not take the place of all others.
+        let most = usize::try_from(self.request.entry_limit / 2).unwrap_or(usize::MAX);
+        let names = entries::names_up_to(folder, most)?.ok_or(Errno::TOOBIG)?;
         let mut full = path.to_vec();
-        for name in entries::names(folder).map_err(failed)? {
+        for name in names {
             full.truncate(path.len());
             push(&mut full, &name);
             let is_folder = self.look(folder, &name, &full)?;
@@ -115,47 +176,60 @@ impl Walk<'_> {
                 level.folders.push(name);
             }
         }
+        // The last is entered first. What was there before comes before what is new: where the limits
+        // cut a tree, they cut what somebody heaped up in it.
+        level.folders.sort_by_cached_key(|name| {
+            full.truncate(path.len());
+            push(&mut full, name);
+            self.before.contains_key(&full)
+        });
         Ok(level)
     }
 
     /// Records one entry; tells whether it is a folder to be walked.
-    fn look(&mut self, folder: &OwnedFd, name: &[u8], path: &[u8]) -> Result<bool, Refusal> {
-        let failed = |error| from_errno(error, RawPath::new(path));
+    fn look(&mut self, folder: &OwnedFd, name: &[u8], path: &[u8]) -> Result<bool, Stop> {
         self.path_bytes += path.len();
         if self.seen.len() as u64 >= self.request.entry_limit || self.path_bytes > PATHS_LIMIT {
-            let what = format!(
-                "{}: more than {} entries, or paths too long",
-                self.request.root, self.request.entry_limit
-            );
-            return Err(refuse(RefusalKind::TooLarge, what));
+            return Err(Stop::Full);
         }
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        let Some(stat) = unless_gone(stat).map_err(failed)? else { return Ok(false) };
+        let Some(stat) = unless_gone(stat)? else { return Ok(false) };
         let witness = Witness::new(&stat);
-        if let Some(since) = self.since {
-            let seen = Seen::new(witness, None, None);
-            if witness.changed > since {
-                self.changed.push(seen.entry(path));
-            }
-            self.seen.insert(path.to_vec(), seen);
-            return Ok(witness.kind == EntryKind::Dir && path.len() <= PATH_LIMIT);
-        }
         let before = self.before.get(path);
         let seen = match before {
-            Some(old) if old.still_holds(&witness) => {
+            _ if !self.reads => Some(Seen::new(witness, None, None)),
+            Some(old) if old.still_holds(&witness) && !self.could_take(old, &witness) => {
                 Some(Seen::new(witness, old.hash, old.link.clone()))
             }
-            _ => self.read(folder, name, witness).map_err(|stop| match stop {
-                Stop::Errno(error) => failed(error),
-                Stop::Refused(refusal) => refusal,
-            })?,
+            _ => match self.read(folder, name, witness) {
+                // Listed, not read.
+                Err(Stop::Here) => Some(Seen::new(witness, None, None)),
+                other => other?,
+            },
         };
         let Some(seen) = seen else { return Ok(false) };
-        if !before.is_some_and(|old| old.same_entry(&seen)) {
-            self.changed.push(seen.entry(path));
-        }
         self.seen.insert(path.to_vec(), seen);
-        Ok(witness.kind == EntryKind::Dir && path.len() <= PATH_LIMIT)
+        if witness.kind == EntryKind::Dir && path.len() > PATH_LIMIT {
+            self.unwalked.push(path.to_vec());
+            return if self.unwalked.len() < UNWALKED { Ok(false) } else { Err(Stop::Full) };
+        }
+        Ok(witness.kind == EntryKind::Dir)
+    }
+
+    /// Whether the content of a file that was not taken the last time would be taken now.
+    fn could_take(&self, old: &Seen, now: &Witness) -> bool {
+        old.lacks_content() && now.size <= self.limit()
+    }
+
+    /// The size up to which files are sent now.
+    fn limit(&self) -> u64 {
+        let (file, all) = (self.request.file_limit, self.request.content_limit);
+        match self.content_bytes {
+            _ if all == 0 => file,
+            sent if sent > all.saturating_mul(2) => 0,
+            sent if sent > all => file.min(SMALL),
+            _ => file,
+        }
     }
 
     fn read(
@@ -184,46 +258,110 @@ impl Walk<'_> {
         listed: Witness,
     ) -> Result<Option<Seen>, Stop> {
         let without_content = |witness| Ok(Some(Seen::new(witness, None, None)));
-        if listed.size > self.request.file_limit {
+        if listed.size > self.limit() {
             return without_content(listed);
         }
-        let file = match unless_gone(openat(folder, name, FILE, Mode::empty())) {
-            Ok(Some(file)) => file,
-            Ok(None) => return Ok(None),
-            // Closed to the agent: listed, not read.
-            Err(Errno::ACCESS | Errno::PERM | Errno::NXIO) => return without_content(listed),
-            Err(error) => return Err(Stop::Errno(error)),
-        };
-        let witness = Witness::new(&fstat(&file).map_err(Stop::Errno)?);
+        let opened = openat(folder, name, FILE, Mode::empty());
+        let Some(file) = unless_gone(opened)? else { return Ok(None) };
+        let witness = Witness::new(&fstat(&file)?);
         if witness.kind != EntryKind::File {
             return Ok(None);
         }
-        let limit = self.request.file_limit;
-        let Some(bytes) = content(&file, witness.size, limit).map_err(Stop::Errno)? else {
-            return without_content(witness.with_size(limit.saturating_add(1)));
-        };
-        // A file that is being written has the size of what was read of it.
-        let witness = witness.with_size(bytes.len() as u64);
-        let hash = *blake3::hash(&bytes).as_bytes();
-        if !self.hashes.contains(&hash) && !self.new_hashes.contains(&hash) {
-            self.send(&hash, &bytes).map_err(Stop::Refused)?;
-            self.new_hashes.insert(hash);
+        if witness.size > self.limit() {
+            return without_content(witness);
         }
-        Ok(Some(Seen::new(witness, Some(hash), None)))
+        if witness.size <= SMALL {
+            let mut bytes = Vec::with_capacity(witness.size as usize);
+            let whole = pieces(&file, SMALL + 1, |piece| {
+                bytes.extend_from_slice(piece);
+                Ok(())
+            })?;
+            if !whole {
+                return without_content(witness.with_size(SMALL + 1));
+            }
+            let hash = *blake3::hash(&bytes).as_bytes();
+            if self.is_new(&hash) {
+                self.send(bytes.len() as u64)?;
+                self.send_piece(&bytes)?;
+                self.count(hash, bytes.len() as u64);
+            }
+            // A file that is being written has the size of what was read of it.
+            return Ok(Some(Seen::new(witness.with_size(bytes.len() as u64), Some(hash), None)));
+        }
+        self.read_large(&file, witness)
     }
 
-    fn send(&self, hash: &[u8; 32], bytes: &[u8]) -> Result<(), Refusal> {
-        let mut header = hash.to_vec();
-        header.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
-        let outbox = &self.server.outbox;
-        self.stream.send_all(outbox, channel::STDOUT, &header)?;
-        self.stream.send_all(outbox, channel::STDOUT, bytes)
+    /// Hashed first, and read again to be sent: a sandbox whose memory is full cannot hold it.
+    fn read_large(&mut self, file: &OwnedFd, witness: Witness) -> Result<Option<Seen>, Stop> {
+        let mut size = 0;
+        let mut hasher = blake3::Hasher::new();
+        let limit = self.limit();
+        let whole = pieces(file, limit.saturating_add(1), |piece| {
+            size += piece.len() as u64;
+            hasher.update(piece);
+            Ok(())
+        })?;
+        if !whole {
+            return Ok(Some(Seen::new(witness.with_size(limit.saturating_add(1)), None, None)));
+        }
+        let mut hash = *hasher.finalize().as_bytes();
+        if !self.is_new(&hash) {
+            return Ok(Some(Seen::new(witness.with_size(size), Some(hash), None)));
+        }
+        rustix::fs::seek(file, SeekFrom::Start(0))?;
+        self.send(size)?;
+        // Its length is promised by now. Where somebody writes to the file meanwhile, what was sent is
+        // what it holds, cut or filled up to the length.
+        let (mut left, mut hasher) = (size, blake3::Hasher::new());
+        let sent = pieces(file, u64::MAX, |piece| {
+            let piece = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            left -= piece.len() as u64;
+            hasher.update(piece);
+            self.send_piece(piece)?;
+            if left == 0 { Err(Stop::Full) } else { Ok(()) }
+        });
+        match sent {
+            Ok(_) | Err(Stop::Full | Stop::Here) => {}
+            Err(refused) => return Err(refused),
+        }
+        let zeros = [0; 4096];
+        while left > 0 {
+            let piece = &zeros[..zeros.len().min(left as usize)];
+            left -= piece.len() as u64;
+            hasher.update(piece);
+            self.send_piece(piece)?;
+        }
+        hash = *hasher.finalize().as_bytes();
+        self.count(hash, size);
+        Ok(Some(Seen::new(witness.with_size(size), Some(hash), None)))
+    }
+
+    fn is_new(&self, hash: &[u8; 32]) -> bool {
+        !self.hashes.contains(hash) && !self.new_hashes.contains(hash)
+    }
+
+    fn count(&mut self, hash: [u8; 32], bytes: u64) {
+        self.content_bytes += bytes;
+        self.new_hashes.insert(hash);
+    }
+
+    fn send(&self, length: u64) -> Result<(), Stop> {
+        self.send_piece(&length.to_be_bytes())
+    }
+
+    fn send_piece(&self, bytes: &[u8]) -> Result<(), Stop> {
+        self.stream.send_all(&self.server.outbox, channel::STDOUT, bytes).map_err(Stop::Refused)
     }
 }
 
-enum Stop {
-    Errno(Errno),
-    Refused(Refusal),
+/// The folder below, `None` where it is gone, or another file system is mounted there, which is not the
+/// work directory's content.
+fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, Stop> {
+    match unless_gone(openat(folder, name, FOLDER, Mode::empty())) {
+        Ok(Some(inner)) if fstat(&inner)?.st_dev == device => Ok(Some(inner)),
+        Ok(_) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn push(path: &mut Vec<u8>, name: &[u8]) {
@@ -253,23 +391,27 @@ fn climb(
     Ok(found)
 }
 
-/// The whole content, `None` past the limit.
-fn content(file: impl AsFd, size: u64, limit: u64) -> Result<Option<Vec<u8>>, Errno> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(size as usize + 1).map_err(|_| Errno::NOMEM)?;
-    let mut chunk = vec![0; (64 << 10).min(size as usize + 1)];
+/// Hands on a file from where it stands, piece by piece; false where it reaches the limit.
+fn pieces(
+    file: &OwnedFd,
+    limit: u64,
+    mut take: impl FnMut(&[u8]) -> Result<(), Stop>,
+) -> Result<bool, Stop> {
+    let mut chunk = vec![0; PIECE];
+    let mut total = 0;
     loop {
-        let read = match rustix::io::read(&file, &mut chunk[..]) {
+        let read = match rustix::io::read(file, &mut chunk[..]) {
             Ok(read) => read,
             Err(Errno::INTR) => continue,
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         if read == 0 {
-            return Ok(Some(bytes));
+            return Ok(true);
         }
-        bytes.extend_from_slice(&chunk[..read]);
-        if bytes.len() as u64 > limit {
-            return Ok(None);
+        total += read as u64;
+        if total >= limit {
+            return Ok(false);
         }
+        take(&chunk[..read])?;
     }
 }

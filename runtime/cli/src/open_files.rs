@@ -1,0 +1,79 @@
+//! The limit on open files: raised at the start, and held against a plan before the plan starts.
+
+use proctor_types::{Arm, NetworkMode};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Deserialize;
+
+use crate::{config::SCRIPT, error::UserError};
+
+const NEEDS: &str = include_str!("../../../configs/open-files.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Needs {
+    base: u64,
+    trial: u64,
+    script: u64,
+    network: u64,
+}
+
+/// Raises the soft limit to the hard one. The soft one is low for the sake of programs that use `select`,
+/// which this is none of. Sandboxes have a limit of their own.
+pub fn raise() {
+    let files = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: files.maximum, maximum: files.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit on open files stays as it is");
+    }
+}
+
+/// Refuses `jobs` trials at once that could not all have the files that they need: in the middle of a run
+/// each would fail somewhere else.
+pub fn check<'a>(
+    jobs: usize,
+    trials: usize,
+    arms: impl Iterator<Item = &'a Arm>,
+) -> Result<(), UserError> {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return Ok(()) };
+    // A test reads what ships; were it broken, a plan would only not be held against it.
+    let Ok(needs) = toml::from_str::<Needs>(NEEDS) else { return Ok(()) };
+    let most = needs.most(limit, arms);
+    if jobs.min(trials) as u64 <= most {
+        return Ok(());
+    }
+    let what = format!(
+        "jobs = {jobs}: {} trials at once need more open files than the limit of {limit} allows",
+        jobs.min(trials)
+    );
+    let raise = "raise the limit (`ulimit -n`, or LimitNOFILE of a service)";
+    let hint = match most {
+        0 => format!("{raise}: not even one trial fits"),
+        most => format!("set `jobs` to {most} or less, or {raise}"),
+    };
+    Err(UserError::new(what).hint(hint))
+}
+
+impl Needs {
+    /// How many trials of the neediest arm fit at once.
+    fn most<'a>(&self, limit: u64, arms: impl Iterator<Item = &'a Arm>) -> u64 {
+        let of = |arm: &Arm| {
+            let model = arm.model.as_ref();
+            let scripted = model.is_some_and(|model| model.base_url.starts_with(SCRIPT));
+            let network = arm.network.mode != NetworkMode::Closed;
+            self.trial + self.script * u64::from(scripted) + self.network * u64::from(network)
+        };
+        limit.saturating_sub(self.base) / arms.map(of).max().unwrap_or(self.trial).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ships_can_be_read_and_lets_300_trials_into_1024_files() {
+        let needs: Needs = toml::from_str(NEEDS).unwrap();
+        assert!(needs.most(1024, [].into_iter()) >= 300);
+        assert_eq!(needs.most(64, [].into_iter()), 0);
+    }
+}

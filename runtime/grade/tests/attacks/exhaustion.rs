@@ -1,0 +1,220 @@
+//! What a patch, or the code under test, does to its sandbox within its limits ends in a verdict: else a
+//! failure could be turned into a missing value.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use proctor_docker::Docker;
+use proctor_grade::{GradeOptions, grade};
+use proctor_native::Native;
+use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, Witness};
+use proctor_types::SandboxSpec;
+
+use crate::{
+    bench::{self, Seen, diff, gold, lay, package, patch, python, task, with_all},
+    native::{PYTHON, environment},
+};
+
+/// By name, what the package does when the tests import it. None of them solves the task.
+const AT_IMPORT: [(&str, &str); 19] = [
+    ("a large file", "for f in glob('tests/*.py'): os.truncate(f, 65 << 20)"),
+    ("a sparse file", "try_all(lambda: [os.truncate(f, 1 << 43) for f in glob('tests/*.py')])"),
+    ("many large files", "fill('tests', 4 << 20)"),
+    ("a full disk", "fill('/testbed', 1 << 20); fill('/tmp', 4096); fill('/', 1)"),
+    ("no inode", "fill('tests', 0)"),
+    ("deep folders", "os.chdir('tests')\nfor n in range(2100): os.mkdir('d'); os.chdir('d')"),
+    (
+        "long names",
+        "os.chdir('tests')\nfor n in range(40): os.mkdir('n' * 255); os.chdir('n' * 255)",
+    ),
+    (
+        "links in circles",
+        "for n in range(50): os.symlink(f'l{n + 1}', f'tests/l{n}')\n\
+         os.symlink('l0', 'tests/l50')\nos.remove('tests/helper.py')\nos.symlink('l0', 'tests/helper.py')",
+    ),
+    (
+        "a link to memory",
+        "for f in glob('tests/*.py'): os.remove(f); os.symlink('/proc/self/mem', f)",
+    ),
+    (
+        "odd names",
+        "for n in [b'a\\nb', b'\\xff\\xfe', b'-rf', b'*', b'\\x01', b' ']: open(b'tests/' + n, 'w').close()",
+    ),
+    ("closed files and folders", "for f in glob('tests/*.py') + ['tests', '.']: os.chmod(f, 0)"),
+    (
+        "special files",
+        "import socket\nfor f in glob('tests/*.py'): os.remove(f)\nos.mkfifo('tests/test_roman.py')\n\
+         socket.socket(socket.AF_UNIX).bind('tests/test_kept.py')\nos.mkdir('tests/helper.py')",
+    ),
+    (
+        "an open and locked file",
+        "import fcntl\nheld = [open(f, 'r+') for f in glob('tests/*.py')]\n\
+         for f in held: fcntl.flock(f, fcntl.LOCK_EX)\nheld[0].write('#')\nheld[0].flush()",
+    ),
+    ("no work directory", "shutil.rmtree('/testbed')"),
+    ("memory", "x = b'x' * (1 << 40)"),
+    ("memory by pages", "x = []\nwhile True: x.append(bytearray(os.urandom(1 << 20)))"),
+    (
+        "a swarm",
+        "for n in range(5000):\n    try:\n        if os.fork() == 0: os.setsid(); time.sleep(600)\n\
+         \x20   except OSError: break",
+    ),
+    ("a stopped process", "os.kill(os.getpid(), signal.SIGSTOP)"),
+    (
+        "a flood",
+        "for n in range(20): os.write(1, b'x' * (1 << 20)); os.write(2, b'y' * (1 << 20)); \
+         os.write(3, b'z' * (1 << 20))",
+    ),
+];
+
+const HELPERS: &str = "import os, shutil, signal, time
+from glob import glob
+
+def try_all(act):
+    try: act()
+    except OSError as e: print(e)
+
+def fill(folder, size):
+    n = 0
+    while n < 400000:
+        try:
+            with open(f'{folder}/fill-{size}-{n}', 'wb') as f: f.write(b'x' * size)
+        except OSError as e:
+            print('stopped by', e)
+            return
+        n += 1
+";
+
+/// Small, so that it is full soon.
+fn small() -> SandboxSpec {
+    SandboxSpec { memory_mb: 192, disk_mb: 96, processes: 128, ..SandboxSpec::default() }
+}
+
+fn cheat(line: &str) -> String {
+    patch(&[("roman/__init__.py", Some(&package(&format!("{HELPERS}\n{line}"))))])
+}
+
+async fn verdict(
+    backend: &dyn Backend,
+    environment: &Prepared,
+    limits: SandboxSpec,
+    patch: &str,
+) -> Result<Seen, proctor_types::Fault> {
+    let spec =
+        SandboxRequest { environment: environment.clone(), limits, purpose: "grading".into() };
+    let mut sandbox = backend.open(&spec).await.unwrap();
+    let task = task("/testbed", PYTHON, &[]);
+    let options =
+        GradeOptions { time_limit: Some(Duration::from_secs(8)), ..GradeOptions::default() };
+    let graded = grade(sandbox.handle(), &task, patch.as_bytes(), &options).await;
+    let _ = sandbox.close().await;
+    graded.map(Seen)
+}
+
+/// Grades them all, and the gold afterwards; tells which ended without a verdict, or resolved.
+async fn escaped(backend: &dyn Backend, names: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let place = tempfile::tempdir().unwrap();
+    let environment = environment(backend, place.path()).await;
+    let mut escaped = Vec::new();
+    let deep = "d/".repeat(2100);
+    let long = "n".repeat(300);
+    let few = |name: &str| format!("tests/{name}.py");
+    let many: String =
+        (0..6_000).map(|n| diff(&format!("tests/e{n}"), None, Some("x\n"))).collect();
+    let block = "x".repeat(1000) + "\n";
+    let large = diff("tests/large.txt", None, Some(&block.repeat(30_000)));
+    let patches = [
+        ("a deep path", diff(&few(&format!("{deep}a")), None, Some("x = 1\n"))),
+        ("a long name", diff(&few(&long), None, Some("x = 1\n"))),
+        ("more files than inodes", many),
+        ("a patch as large as the disk", large),
+        ("a file for a folder", diff("tests/helper.py/a.py", None, Some("x = 1\n"))),
+    ];
+    let cheats = AT_IMPORT.iter().map(|(name, line)| (*name, cheat(line)));
+    for (name, patch) in cheats.chain(patches).filter(|(name, _)| names(name)) {
+        let begun = std::time::Instant::now();
+        // A patch has less disk than that: 4,096 inodes, and 24 MiB.
+        let disk_mb = if AT_IMPORT.iter().any(|(one, _)| *one == name) { 96 } else { 24 };
+        let limits = SandboxSpec { disk_mb, ..small() };
+        match verdict(backend, &environment, limits, &patch).await {
+            Ok(seen) if seen.resolved() => escaped.push(format!("{name}: {}", seen.tell())),
+            Ok(seen) => {
+                let kinds: Vec<_> =
+                    seen.0.verdict.evidence.iter().map(|found| &found.kind[..]).collect();
+                eprintln!("{name}: {kinds:?} in {:.1?}", begun.elapsed());
+            }
+            Err(fault) => escaped.push(format!("{name}: {fault}")),
+        }
+    }
+    let seen = verdict(backend, &environment, small(), &gold()).await.unwrap();
+    assert!(seen.resolved() && !seen.suspect(), "the gold: {}", seen.tell());
+    escaped
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_that_uses_its_native_sandbox_up_has_a_verdict() {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exhaustion-cache");
+    let native = Native::new(cache).unwrap();
+    let escaped = escaped(&native, &|_| true).await;
+    assert!(escaped.is_empty(), "{}", escaped.join("\n"));
+}
+
+/// What a container's own disk and engine make different.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_that_uses_its_container_up_has_a_verdict() {
+    let docker = match Docker::connect().await {
+        Ok(docker) => docker,
+        Err(fault) => {
+            assert!(std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_none(), "{fault}");
+            eprintln!("skipped: Docker is absent");
+            return;
+        }
+    };
+    // Filling the machine's disk is not tried: without a quota it is everybody's.
+    let none = ["a full disk", "many large files", "no inode"];
+    let escaped = escaped(&docker, &|name| !none.contains(&name)).await;
+    assert!(escaped.is_empty(), "{}", escaped.join("\n"));
+}
+
+/// Without a limit on the sandbox: what the grader itself reads is bounded.
+#[test]
+fn a_test_file_that_grows_is_seen_and_not_read() {
+    let seen = with_all(&cheat("for f in glob('tests/*.py'): os.truncate(f, 3 << 30)"));
+    assert!(!seen.resolved() && seen.has("changed_during_run"), "{}", seen.tell());
+}
+
+/// Says of a sandbox's end what it is told to.
+struct Says(bool);
+
+#[async_trait::async_trait]
+impl Witness for Says {
+    async fn killed(&self) -> Option<String> {
+        self.0.then(|| "the kernel killed it".to_owned())
+    }
+
+    async fn filled_its_disk(&self) -> bool {
+        true
+    }
+}
+
+/// The bench's agent can be killed by what it runs. With the kernel's reason that is a verdict, without it a
+/// fault.
+#[test]
+fn an_agent_that_is_gone_is_a_verdict_with_the_kernels_reason_only() {
+    let place = tempfile::tempdir().unwrap();
+    let graded = |killed| {
+        let workdir = place.path().join("testbed");
+        lay(&workdir);
+        let task = bench::task(workdir.to_str().unwrap(), python().to_str().unwrap(), &[]);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let handle = bench::handle(place.path()).await;
+            handle.set_witness(Arc::new(Says(killed)));
+            let patch = cheat("os.kill(os.getppid(), 9); time.sleep(5)");
+            grade(&handle, &task, patch.as_bytes(), &GradeOptions::default()).await
+        })
+    };
+    let seen = Seen(graded(true).unwrap());
+    assert!(!seen.resolved() && seen.has("sandbox_killed"), "{}", seen.tell());
+    let fault = graded(false).unwrap_err();
+    assert!(fault.what.contains("the sandbox is gone"), "{fault}");
+}

@@ -1,0 +1,102 @@
+//! What an agent leaves in its sandbox, within its limits, ends in a patch and a verdict, never in a fault.
+
+use std::fs;
+
+use fake_llm::FakeLlm;
+use serde_json::Value;
+
+use crate::{
+    scripted::script,
+    stage::{Stage, docker, find},
+};
+
+/// A trial of these commands after a first one that does some work: its patch and its outcome.
+fn trial(kind: &str, limits: &str, commands: &[&str]) -> (String, Value) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let work = ["echo kept > kept.txt; echo '# kept' >> numerals/roman.py"];
+    let commands: Vec<_> = work.iter().chain(commands).map(|line| (*line).to_owned()).collect();
+    let fake = runtime.block_on(FakeLlm::start(script(&commands))).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n[sandbox]\nkind = \"{kind}\"\n{limits}\n\
+             [[arms]]\nname = \"scripted\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let report = stage.report(&out);
+    let task = &report["tasks"][0];
+    assert_eq!(task["outcome"], "submitted", "{task}");
+    assert_eq!(task["resolved"], false, "{task}");
+    let patch =
+        String::from_utf8_lossy(&fs::read(&find(&out, "patch.diff")[0]).unwrap()).into_owned();
+    assert!(patch.contains("+kept") && patch.contains("+# kept"), "{:.2000}", patch);
+    let outcome = fs::read(&find(&out, "outcome.json")[0]).unwrap();
+    (patch, serde_json::from_slice(&outcome).unwrap())
+}
+
+fn left_out(outcome: &Value) -> Vec<&str> {
+    outcome["left_out"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect()
+}
+
+const DEEP: &str = "python3 -c 'import os\nfor n in range(2100): os.mkdir(\"d\"); os.chdir(\"d\")\n\
+    open(\"f\", \"w\").write(\"x\")'";
+
+const ODD: &str = "mkfifo pipe; ln -s loop loop; for n in $(seq 60); do ln -s l$((n + 1)) l$n; done; \
+    python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"; \
+    touch -- -rf \"$(printf 'a\\nb')\" \"$(printf '\\377')\"; mkdir closed; touch closed/f; chmod 000 closed; \
+    mkdir tests/closed; chmod 000 tests";
+
+/// Goes on after its command, and moves folders under whoever walks them.
+const RESTLESS: &str = "python3 - > /dev/null 2>&1 <<'END' &\nimport os\nos.setsid()\n\
+    os.makedirs('a/b/c/d/e', exist_ok=True)\n\
+    while True:\n    os.rename('a/b/c', 'x')\n    os.rename('x', 'a/b/c')\nEND\nsleep 1";
+
+const EMPTY_FILES: &str = "mkdir heap; python3 -c 'import itertools\n\
+    for n in itertools.count(): open(f\"heap/{n}\", \"w\").close()'; true";
+
+const FULL: &str =
+    "cat /dev/zero > full; cat /dev/zero > /dev/shm/full; cat /dev/zero > /tmp/full; true";
+
+fn strange_trees(kind: &str) {
+    let (_, outcome) = trial(kind, "", &[DEEP, ODD, RESTLESS]);
+    let left_out = left_out(&outcome);
+    assert!(left_out.iter().any(|line| line.starts_with("d: a path of more than")), "{left_out:?}");
+    assert!(left_out.iter().any(|line| line.starts_with("pipe: ")), "{left_out:?}");
+}
+
+#[test]
+fn strange_trees_have_a_patch_and_a_verdict() {
+    strange_trees("native");
+}
+
+#[test]
+fn docker_strange_trees_have_a_patch_and_a_verdict() {
+    if docker("docker_strange_trees_have_a_patch_and_a_verdict") {
+        strange_trees("docker");
+    }
+}
+
+#[test]
+fn a_sandbox_without_disk_and_inodes_has_a_patch_and_a_verdict() {
+    let (patch, outcome) = trial("native", "memory_mb = 256\ndisk_mb = 160", &[EMPTY_FILES, FULL]);
+    assert!(patch.len() <= 32 << 20, "{} bytes", patch.len());
+    let left_out = left_out(&outcome);
+    assert!(left_out.iter().any(|line| line.contains("more than 5000 files")), "{left_out:?}");
+    assert!(left_out.iter().any(|line| line.starts_with("full: ")), "{left_out:?}");
+    assert!(left_out.len() <= 1001, "{}", left_out.len());
+}
+
+#[test]
+fn a_heap_of_data_is_left_out_and_the_work_is_not() {
+    let heap = "for n in $(seq 30); do head -c 4194304 /dev/urandom > a$n; done";
+    let (patch, outcome) = trial("native", "memory_mb = 2048\ndisk_mb = 1024", &[heap]);
+    assert!(patch.len() <= 33 << 20, "{} bytes", patch.len());
+    let left_out = left_out(&outcome);
+    let over = left_out.iter().filter(|line| line.contains("bytes")).count();
+    assert!(over >= 20, "{left_out:?}");
+}
