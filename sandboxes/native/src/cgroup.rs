@@ -154,15 +154,23 @@ impl MemoryEvents {
     /// Whether the kernel killed in the group because the group was at its limit. A kill counts there
     /// too where the whole machine was out of memory; then the limit was not met.
     pub(crate) fn killed(&self) -> bool {
-        let count = |file: &str, name: &str| {
+        let values = |file: &str, name: &str| -> Vec<u64> {
             let read = |folder: &PathBuf| fs::read_to_string(folder.join(file)).ok();
             let text: String = self.folders.iter().filter_map(read).collect();
-            text.lines()
-                .filter_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
-                .any(|count| count > 0)
+            text.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok()).collect()
+        };
+        let count = |file: &str, name: &str| values(file, name).iter().any(|count| *count > 0);
+        // Kernels of late count no failures in version 1 (seen with 6.18): there the most that was ever
+        // used tells, less what a processor takes in advance.
+        let was_full = |file: &str, limit: &str| {
+            let (most, limit) = (values(file, ""), values(limit, ""));
+            most.iter().zip(&limit).any(|(most, limit)| *most >= limit - limit / 64)
         };
         // Swap included, the two limits are the same, and the kernel counts at the one that it tries first.
-        let at_limit = count("memory.failcnt", "") || count("memory.memsw.failcnt", "");
+        let at_limit = count("memory.failcnt", "")
+            || count("memory.memsw.failcnt", "")
+            || was_full("memory.max_usage_in_bytes", "memory.limit_in_bytes")
+            || was_full("memory.memsw.max_usage_in_bytes", "memory.memsw.limit_in_bytes");
         let one = count("memory.oom_control", "oom_kill ") && at_limit;
         one || (count("memory.events", "oom_kill ") && count("memory.events", "oom "))
     }

@@ -484,7 +484,7 @@ async fn only_a_sandbox_at_its_limit_is_to_blame_for_its_end() {
         return;
     }
     assert_eq!(hog.handle().exhausted(&gone).await, None);
-    shell(&*hog, "python3 -c 'x = bytearray(1 << 30)'").await;
+    shell(&*hog, "python3 -c 'x = [1] * (1 << 27)'").await;
     let (how, why) = hog.handle().exhausted(&gone).await.unwrap();
     assert_eq!(how, Exhausted::Killed);
     assert!(why.contains("memory limit"), "{why}");
