@@ -1,7 +1,12 @@
 //! What a patch, or the code under test, does to its sandbox within its limits ends in a verdict: else a
 //! failure could be turned into a missing value.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, grade};
@@ -66,7 +71,7 @@ const AT_IMPORT: [(&str, &str); 19] = [
     ),
 ];
 
-const HELPERS: &str = "import os, shutil, signal, time
+const HELPERS: &str = "import os, shutil, signal, sys, time
 from glob import glob
 
 def try_all(act):
@@ -89,7 +94,7 @@ fn small() -> SandboxSpec {
     SandboxSpec { memory_mb: 192, disk_mb: 96, processes: 128, ..SandboxSpec::default() }
 }
 
-fn cheat(line: &str) -> String {
+pub fn cheat(line: &str) -> String {
     patch(&[("roman/__init__.py", Some(&package(&format!("{HELPERS}\n{line}"))))])
 }
 
@@ -110,11 +115,49 @@ async fn verdict(
     graded.map(Seen)
 }
 
+/// Something that a patch does. None solves the task.
+pub struct Attempt {
+    name: &'static str,
+    patch: String,
+    disk_mb: u64,
+}
+
+impl Attempt {
+    /// The package does it when the tests import it.
+    pub fn at_import(name: &'static str, line: &str) -> Self {
+        Self { name, patch: cheat(line), disk_mb: 96 }
+    }
+
+    /// The patch itself does it, with less disk: 4,096 inodes, and 24 MiB.
+    pub fn patch(name: &'static str, patch: String) -> Self {
+        Self { name, patch, disk_mb: 24 }
+    }
+}
+
 /// Grades them all, and the gold afterwards; tells which ended without a verdict, or resolved.
-async fn escaped(backend: &dyn Backend, names: &dyn Fn(&str) -> bool) -> Vec<String> {
+pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let environment = environment(backend, place.path()).await;
     let mut escaped = Vec::new();
+    for Attempt { name, patch, disk_mb } in attempts {
+        let begun = std::time::Instant::now();
+        let limits = SandboxSpec { disk_mb: *disk_mb, ..small() };
+        match verdict(backend, &environment, limits, patch).await {
+            Ok(seen) if seen.resolved() => escaped.push(format!("{name}: {}", seen.tell())),
+            Ok(seen) => {
+                let kinds: BTreeSet<_> =
+                    seen.0.verdict.evidence.iter().map(|found| &found.kind[..]).collect();
+                eprintln!("{name}: {kinds:?} in {:.1?}", begun.elapsed());
+            }
+            Err(fault) => escaped.push(format!("{name}: {fault}")),
+        }
+    }
+    let seen = verdict(backend, &environment, small(), &gold()).await.unwrap();
+    assert!(seen.resolved() && !seen.suspect(), "the gold: {}", seen.tell());
+    escaped
+}
+
+fn attempts() -> Vec<Attempt> {
     let deep = "d/".repeat(2100);
     let long = "n".repeat(300);
     let few = |name: &str| format!("tests/{name}.py");
@@ -129,49 +172,43 @@ async fn escaped(backend: &dyn Backend, names: &dyn Fn(&str) -> bool) -> Vec<Str
         ("a patch as large as the disk", large),
         ("a file for a folder", diff("tests/helper.py/a.py", None, Some("x = 1\n"))),
     ];
-    let cheats = AT_IMPORT.iter().map(|(name, line)| (*name, cheat(line)));
-    for (name, patch) in cheats.chain(patches).filter(|(name, _)| names(name)) {
-        let begun = std::time::Instant::now();
-        // A patch has less disk than that: 4,096 inodes, and 24 MiB.
-        let disk_mb = if AT_IMPORT.iter().any(|(one, _)| *one == name) { 96 } else { 24 };
-        let limits = SandboxSpec { disk_mb, ..small() };
-        match verdict(backend, &environment, limits, &patch).await {
-            Ok(seen) if seen.resolved() => escaped.push(format!("{name}: {}", seen.tell())),
-            Ok(seen) => {
-                let kinds: Vec<_> =
-                    seen.0.verdict.evidence.iter().map(|found| &found.kind[..]).collect();
-                eprintln!("{name}: {kinds:?} in {:.1?}", begun.elapsed());
-            }
-            Err(fault) => escaped.push(format!("{name}: {fault}")),
+    let at_import = AT_IMPORT.iter().map(|(name, line)| Attempt::at_import(name, line));
+    at_import.chain(patches.map(|(name, patch)| Attempt::patch(name, patch))).collect()
+}
+
+/// Where environments stay from one run of the tests to the next.
+pub fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("exhaustion-cache")
+}
+
+/// `None`, and said so, where there is no engine.
+pub async fn docker() -> Option<Docker> {
+    match Docker::connect().await {
+        Ok(docker) => Some(docker),
+        Err(fault) => {
+            assert!(std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_none(), "{fault}");
+            eprintln!("skipped: Docker is absent");
+            None
         }
     }
-    let seen = verdict(backend, &environment, small(), &gold()).await.unwrap();
-    assert!(seen.resolved() && !seen.suspect(), "the gold: {}", seen.tell());
-    escaped
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_that_uses_its_native_sandbox_up_has_a_verdict() {
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exhaustion-cache");
-    let native = Native::new(cache).unwrap();
-    let escaped = escaped(&native, &|_| true).await;
+    let native = Native::new(cache()).unwrap();
+    let escaped = escaped(&native, &attempts()).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
 /// What a container's own disk and engine make different.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_that_uses_its_container_up_has_a_verdict() {
-    let docker = match Docker::connect().await {
-        Ok(docker) => docker,
-        Err(fault) => {
-            assert!(std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_none(), "{fault}");
-            eprintln!("skipped: Docker is absent");
-            return;
-        }
-    };
+    let Some(docker) = docker().await else { return };
     // Filling the machine's disk is not tried: without a quota it is everybody's.
     let none = ["a full disk", "many large files", "no inode"];
-    let escaped = escaped(&docker, &|name| !none.contains(&name)).await;
+    let attempts: Vec<_> =
+        attempts().into_iter().filter(|attempt| !none.contains(&attempt.name)).collect();
+    let escaped = escaped(&docker, &attempts).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 

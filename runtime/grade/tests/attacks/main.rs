@@ -21,3 +21,4 @@ mod scratch;
 mod sight;
 mod table;
 mod tree;
+mod wreckage;
