@@ -9,6 +9,7 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 
+use crate::not_run::not_run;
 use crate::{
     resume::wait_for,
     stage::{Stage, docker, events, find},
@@ -177,8 +178,8 @@ fn a_full_disk_loses_nothing_that_was_recorded() {
     fs::create_dir(&place).unwrap();
     let disk = SmallDisk(&place);
     if !disk.mount("size=128k") {
-        eprintln!("a_full_disk_loses_nothing_that_was_recorded: NOT RUN: mounting needs root");
-        return;
+        let test = "a_full_disk_loses_nothing_that_was_recorded";
+        return not_run(test, "ROOT", "mounting needs root");
     }
     let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 8\njobs = 1\n{GOLD}");
     let config = stage.file("run.toml", &text);

@@ -12,6 +12,7 @@ use std::{
 
 use fake_llm::{FakeLlm, Script};
 
+use crate::not_run::not_run;
 use crate::{
     resume::wait_for,
     stage::{Stage, arm, docker, events, find},
@@ -194,8 +195,8 @@ fn halted_by_the_record(out: &Path, stage: &Stage, spoil: impl Fn(), mend: impl 
 fn a_full_run_directory_halts_the_plan_after_the_first_few() {
     let stage = Stage::new();
     let Some(disk) = SmallDisk::mounted(stage.path("disk")) else {
-        eprintln!("a_full_run_directory_halts_the_plan...: NOT RUN: mounting needs root");
-        return;
+        let test = "a_full_run_directory_halts_the_plan_after_the_first_few";
+        return not_run(test, "ROOT", "mounting needs root");
     };
     let filler = disk.0.join("filler");
     let fill = || {
@@ -227,8 +228,8 @@ fn a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few() {
     let can = change("+i") && change("-i");
     fs::remove_dir_all(&out).unwrap();
     if !can {
-        eprintln!("a_run_directory_that_turns_read_only...: NOT RUN: no immutable folders here");
-        return;
+        let test = "a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few";
+        return not_run(test, "ROOT", "no immutable folders here (chattr +i)");
     }
     let spoil = || assert!(change("+i"));
     let mend = || assert!(change("-i"));

@@ -22,6 +22,8 @@ mod limits;
 mod many_gradings;
 mod mistakes;
 mod open_files;
+#[path = "../not_run.rs"]
+mod not_run;
 mod paid;
 mod resume;
 mod scripted;

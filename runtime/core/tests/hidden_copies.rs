@@ -2,11 +2,15 @@
 //! under test until the last test has run. Real packages, of which pip, setuptools and pytest carry or
 //! need copies.
 
+#![expect(clippy::print_stdout, reason = "what was found is shown where a test fails")]
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
-#![expect(clippy::print_stdout, reason = "what a test could not run is said")]
+
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
 
 use std::{fmt::Write as _, path::Path};
 
+use not_run::not_run;
 use proctor_core::{Cancel, Capacity, GradingSandbox, grade_patch};
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, find_leaks, grade};
@@ -296,11 +300,7 @@ async fn a_copy_that_pytest_itself_needs_is_lent_to_it_alone() {
 async fn copies_of_packaging_stay_hidden_in_docker() {
     let docker = match Docker::connect().await {
         Ok(docker) => docker,
-        Err(fault) if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() => panic!("{fault}"),
-        Err(fault) => {
-            println!("NOT RUN: Docker is absent: {fault}");
-            return;
-        }
+        Err(fault) => return not_run("copies_of_packaging_stay_hidden_in_docker", "DOCKER", fault),
     };
     let cache = tempfile::tempdir().unwrap();
     let docker = docker.keeping(cache.path().join("docker"));

@@ -69,7 +69,7 @@ mod tests {
                 let said = String::from_utf8_lossy(&listed.stdout).into_owned();
                 assert!(said.contains("trustedCertEntry"), "{said}");
             }
-            Err(_) => eprintln!("java_reads_the_key_store: NOT RUN: no keytool"),
+            Err(_) => crate::not_run::not_run("java_reads_the_key_store", "CLIENTS", "no keytool"),
         }
     }
 }

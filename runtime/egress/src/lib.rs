@@ -16,6 +16,9 @@ mod keystore;
 mod ledger;
 mod limits;
 mod mirrors;
+#[cfg(test)]
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
 mod pattern;
 mod policy;
 mod private;

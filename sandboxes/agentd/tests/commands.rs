@@ -1,9 +1,12 @@
 //! Commands: what they get, what comes back, and that nothing of them stays.
 
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
 mod support;
 
 use std::time::{Duration, Instant};
 
+use not_run::not_run;
 use proctor_wire::{Frame, Kind, RefusalKind, Reply, Request, RunRequest, channel};
 use support::{Agent, eventually, is_running, run, shell};
 
@@ -187,7 +190,8 @@ fn the_agent_cannot_be_looked_into() {
     let request = RunRequest { user: Some("65534:65534".into()), ..shell(line) };
     let answer = agent.ask(&Request::Run(request));
     if answer.exited().code == Some(126) {
-        return; // Not root: the agent cannot become another user, and said so.
+        let test = "the_agent_cannot_be_looked_into";
+        return not_run(test, "ROOT", "the agent cannot become another user, and said so");
     }
     assert_eq!(answer.stdout, b"agentd\n");
     assert!(String::from_utf8_lossy(&answer.stderr).contains("Permission denied"));

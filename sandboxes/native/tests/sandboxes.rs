@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
+
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -11,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use not_run::not_run;
 use proctor_native::Native;
 use proctor_sandbox_api::{
     AGENT, Backend, Base, Command, Exhausted, LayerSpec, Prepared, Sandbox, SandboxError,
@@ -429,8 +433,8 @@ async fn a_living_runtime_is_spared_by_one_with_a_copy_of_its_cache() {
 async fn a_living_runtime_is_spared_across_pid_namespaces() {
     let probe = Process::new(OTHER_NAMESPACE[0]).args(&OTHER_NAMESPACE[1..]).arg("true").output();
     if !probe.is_ok_and(|done| done.status.success()) {
-        println!("a_living_runtime_is_spared_across_pid_namespaces: NOT RUN: no PID namespaces");
-        return;
+        let test = "a_living_runtime_is_spared_across_pid_namespaces";
+        return not_run(test, "ROOT", "no PID namespaces");
     }
     let caches = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let native = Native::new(caches[0].path().to_owned()).unwrap();

@@ -1,10 +1,15 @@
 //! The official `openai` Python package against the `fake-llm` binary.
 
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
+
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
 };
+
+use not_run::not_run;
 
 /// The variable that names a Python interpreter with the `openai` package.
 const PYTHON: &str = "PROCTOR_OPENAI_PYTHON";
@@ -12,10 +17,8 @@ const PYTHON: &str = "PROCTOR_OPENAI_PYTHON";
 #[test]
 fn the_official_python_client_agrees() {
     let Some(python) = std::env::var_os(PYTHON) else {
-        // Not `eprintln!`: the test harness would swallow it, as the test passes.
-        let told = "NOT RUN: the_official_python_client_agrees";
-        writeln!(std::io::stderr(), "{told} ({PYTHON} is not set)").expect("stderr is open");
-        return;
+        let why = format!("{PYTHON} is not set");
+        return not_run("the_official_python_client_agrees", "CLIENTS", why);
     };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut server = Command::new(env!("CARGO_BIN_EXE_fake-llm"))

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
 mod clients;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
 mod refusals;
 mod stage;
 #[path = "../../../../tests/end_to_end/upstream.rs"]

@@ -4,6 +4,8 @@ mod answers;
 mod budgets;
 mod clients;
 mod common;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
 mod parallel;
 mod rates;
 mod retries;

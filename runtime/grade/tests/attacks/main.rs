@@ -14,6 +14,8 @@ mod known;
 mod list;
 mod loading;
 mod native;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
 mod official;
 mod results;
 mod roots;

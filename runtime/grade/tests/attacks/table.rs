@@ -13,6 +13,7 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Integrity, SandboxSpec};
 
+use crate::not_run::not_run;
 use crate::{
     bench::{CHECKLIB, Ground, Seen, lay},
     list::{Attack, all},
@@ -93,7 +94,6 @@ async fn every_attack_on_native() {
 async fn every_attack_on_docker() {
     match Docker::connect().await {
         Ok(docker) => table(&docker, "docker").await,
-        Err(fault) if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() => panic!("{fault}"),
-        Err(fault) => println!("every_attack_on_docker: not run, Docker is absent: {fault}"),
+        Err(fault) => not_run("every_attack_on_docker", "DOCKER", fault),
     }
 }

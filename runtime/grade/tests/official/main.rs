@@ -4,6 +4,8 @@
 
 mod compare;
 mod graders;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
 
 use compare::Tally;
 use graders::Graders;

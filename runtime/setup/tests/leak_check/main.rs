@@ -4,6 +4,8 @@
 #![expect(clippy::print_stdout, reason = "the list of findings is what these tests show")]
 
 mod bench;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
 
 use proctor_docker::Docker;
 use proctor_native::Native;
@@ -12,6 +14,7 @@ use proctor_setup::{Hidden, LayerFindings, LeakKind, Purpose, Ready, prepare_for
 use proctor_types::{Layer, OnFinding};
 
 use bench::{layer, look, prepared, set_up, task};
+use not_run::not_run;
 
 /// Hiding places: how, where, and the kind of finding that each must be.
 const PLACES: [(&str, &str, LeakKind); 38] = [
@@ -154,11 +157,8 @@ const DEBIAN: &str = "proctor-test:bookworm";
 async fn engine(test: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
-        Err(fault) if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() => {
-            panic!("{test}: {fault}")
-        }
         Err(fault) => {
-            println!("{test}: NOT RUN: Docker is absent: {fault}");
+            not_run(test, "DOCKER", fault);
             None
         }
     }

@@ -133,6 +133,41 @@ async fn sandbox_for<'s>(
     Ok(&**shared.insert(sandbox))
 }
 
+/// What keeps results from showing that all of `listed` hold: what failed, what has no result or two, and
+/// the skipped ones where they are more than `skips`. A list that is mostly skipped shows nothing, however
+/// long it is.
+pub fn missed<'a>(
+    listed: impl IntoIterator<Item = &'a str>,
+    skips: usize,
+    results: &[CheckResult],
+) -> Vec<String> {
+    let mut missed = Vec::new();
+    let mut skipped = Vec::new();
+    let mut any = false;
+    for name in listed {
+        any = true;
+        let of_name: Vec<_> = results.iter().filter(|result| result.name == name).collect();
+        match of_name[..] {
+            [CheckResult { passed: true, .. }] => {}
+            [CheckResult { skipped_reason: Some(reason), .. }] => {
+                skipped.push(format!("{name}: skipped: {reason}"));
+            }
+            [result] => {
+                missed.push(format!("{name}: {}", result.why.as_deref().unwrap_or("failed")));
+            }
+            [] => missed.push(format!("{name}: was not run")),
+            _ => missed.push(format!("{name}: has {} results", of_name.len())),
+        }
+    }
+    if !any {
+        missed.push("nothing is listed".to_owned());
+    }
+    if skipped.len() > skips {
+        missed.append(&mut skipped);
+    }
+    missed
+}
+
 /// The results as text: a line each with name and milliseconds, then the sums.
 pub fn render(results: &[CheckResult]) -> String {
     let mut out = String::new();
@@ -163,4 +198,33 @@ pub fn announce(backend: &str, results: &[CheckResult]) {
         let _ = writeln!(text, "conformance {backend} {line}");
     }
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(name: &'static str, passed: bool, skipped: Option<&str>) -> CheckResult {
+        let skipped_reason = skipped.map(str::to_owned);
+        CheckResult { name, passed, skipped_reason, took: Duration::ZERO, why: None }
+    }
+
+    #[test]
+    fn only_what_passed_is_shown_to_hold() {
+        let passed: Vec<_> = ["a", "b", "c"].map(|name| result(name, true, None)).into();
+        assert_eq!(missed(["a", "b", "c"], 0, &passed), Vec::<String>::new());
+        assert_eq!(missed(["a", "d"], 0, &passed), ["d: was not run"]);
+        assert_eq!(missed([], 0, &passed), ["nothing is listed"]);
+        let twice = [result("a", true, None), result("a", true, None)];
+        assert_eq!(missed(["a"], 0, &twice), ["a: has 2 results"]);
+        assert_eq!(missed(["a"], 1, &[result("a", false, None)]), ["a: failed"]);
+    }
+
+    #[test]
+    fn no_more_than_so_many_may_be_skipped() {
+        let results = [result("a", false, Some("no quota")), result("b", false, Some("no quota"))];
+        assert_eq!(missed(["a", "b"], 2, &results), Vec::<String>::new());
+        let said = ["a: skipped: no quota", "b: skipped: no quota"];
+        assert_eq!(missed(["a", "b"], 1, &results), said);
+    }
 }

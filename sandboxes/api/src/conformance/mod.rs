@@ -16,4 +16,4 @@ mod processes;
 mod trees;
 
 pub use fixture::{Failed, Fixture};
-pub use kit::{Check, CheckResult, announce, checks, render, run_kit};
+pub use kit::{Check, CheckResult, announce, checks, missed, render, run_kit};

@@ -1,16 +1,12 @@
 //! Where real clients come from.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
-
 use std::{
-    io::Write,
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
 };
 
-/// Set, a client that cannot be had is a failure.
-const REQUIRED: &str = "PROCTOR_REQUIRE_CLIENTS";
+use crate::not_run::not_run;
 
 /// Where clients are kept from one run to the next; below the temporary folder otherwise.
 const FOLDER: &str = "PROCTOR_CLIENTS_DIR";
@@ -24,10 +20,8 @@ pub fn folder() -> PathBuf {
 pub fn or_not_run<'a, T>(test: &str, found: &'a Result<T, String>) -> Option<&'a T> {
     match found {
         Ok(found) => Some(found),
-        Err(why) if std::env::var_os(REQUIRED).is_some() => panic!("{test}: {why}"),
         Err(why) => {
-            // Not `eprintln!`: the test harness would swallow it, as the test passes.
-            writeln!(std::io::stderr(), "NOT RUN: {test} ({why})").expect("stderr is open");
+            not_run(test, "CLIENTS", why);
             None
         }
     }

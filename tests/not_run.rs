@@ -1,0 +1,17 @@
+//! What a test says that cannot run on this machine. Test crates take this file in by its path.
+
+use std::{env, fmt::Display, io::Write as _};
+
+/// Says so, or fails where `PROCTOR_REQUIRE_<need>` is set, as in `.ci/run`. Needs are `DOCKER`, `ROOT`
+/// (also namespaces and file attributes), `CLIENTS` (Java, Node, packages of PyPI and npm) and `OFFICIAL` (the
+/// benchmarks' own graders).
+///
+/// # Panics
+/// Where the need is required.
+pub fn not_run(test: &str, need: &str, why: impl Display) {
+    let required = format!("PROCTOR_REQUIRE_{need}");
+    assert!(env::var_os(&required).is_none(), "{test} cannot run and {required} is set: {why}");
+    // In one write and not by `eprintln!`: the test harness swallows what a test prints that passes.
+    let line = format!("\nNOT RUN: {test}: {why}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
