@@ -21,9 +21,9 @@ mod lasting;
 mod limits;
 mod many_gradings;
 mod mistakes;
-mod open_files;
 #[path = "../not_run.rs"]
 mod not_run;
+mod open_files;
 mod paid;
 mod resume;
 mod scripted;

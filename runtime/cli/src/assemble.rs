@@ -16,6 +16,7 @@ use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::{Backend, Machine};
+use proctor_scaffold_api::Scaffold;
 use proctor_setup::Sources;
 use proctor_types::{Arm, Fault, FlakePolicy, Layer, RunRecord, SandboxKind, sha256_hex};
 use serde_json::Value;
@@ -43,8 +44,10 @@ pub fn known() -> Known<'static> {
     fn script(file: &Path) -> Result<(), String> {
         Script::load(file).map(drop).map_err(|error| error.to_string())
     }
-    let scaffolds = proctor_scaffolds::names();
-    Known { scaffold: &proctor_scaffolds::builtin, scaffolds, script: &script }
+    fn scaffold(name: &str) -> Result<Option<Arc<dyn Scaffold>>, String> {
+        proctor_scaffolds::builtin(name).map_err(|error| error.to_string())
+    }
+    Known { scaffold: &scaffold, scaffolds: proctor_scaffolds::names(), script: &script }
 }
 
 /// Starts one back end and removes what dead runtimes left behind on it.
@@ -238,10 +241,13 @@ pub fn context(
         None => GradingFile::default(),
     };
     let capacity = Capacity::of(&capacity(&granted, &backends));
-    let scaffolds = proctor_scaffolds::names()
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), proctor_scaffolds::builtin(name)?)))
-        .collect();
+    let mut scaffolds = BTreeMap::new();
+    for name in proctor_scaffolds::names() {
+        let found = proctor_scaffolds::builtin(name);
+        if let Some(found) = found.map_err(|error| UserError::new(error.to_string()))? {
+            scaffolds.insert((*name).to_owned(), found);
+        }
+    }
     let replay = replays(&record)?;
     let egress = Egress::new()
         .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress proxy: {error}")))?;

@@ -16,7 +16,7 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// An error of a run directory that the user named. Which of them the user can hint by naming
+    /// An error of a run directory that the user named. Which of them the user can put right by naming
     /// another is the record's to know; each message says the hint.
     pub fn of_run(error: RecordError) -> Self {
         match error {

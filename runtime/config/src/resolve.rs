@@ -21,9 +21,12 @@ pub struct RunConfig {
     pub arms: Vec<Arm>,
 }
 
+/// `None` where no scaffold has a name; why one that has it cannot be used.
+type Found = Result<Option<Arc<dyn Scaffold>>, String>;
+
 /// What a configuration may name, and whoever assembles the parts knows.
 pub struct Known<'a> {
-    pub scaffold: &'a dyn Fn(&str) -> Option<Arc<dyn Scaffold>>,
+    pub scaffold: &'a dyn Fn(&str) -> Found,
     pub scaffolds: &'a [&'a str],
     /// Why a scripted model's file cannot be read.
     pub script: &'a dyn Fn(&Path) -> Result<(), String>,
@@ -69,7 +72,8 @@ pub fn resolve(
                 .error(&own("name"), format!("two arms are called `{}`", arm.name))
                 .hint("give each arm a name of its own"));
         }
-        let Some(found) = (known.scaffold)(&arm.scaffold) else {
+        let found = (known.scaffold)(&arm.scaffold);
+        let Some(found) = found.map_err(|why| written.error(&own("scaffold"), why))? else {
             let what = format!("no scaffold is called `{}`", arm.scaffold);
             let hint = format!("known: {}", known.scaffolds.join(", "));
             return Err(written.error(&own("scaffold"), what).hint(hint));
@@ -259,13 +263,23 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let (config, written) = read(file.path(), &[])?;
         let lookup = |name: &str| match name {
-            "client" => Some(Arc::new(Client) as Arc<dyn Scaffold>),
-            other => proctor_scaffolds::builtin(other),
+            "client" => Ok(Some(Arc::new(Client) as Arc<dyn Scaffold>)),
+            "broken" => Err("broken/task.md.j2: syntax error".to_owned()),
+            other => proctor_scaffolds::builtin(other).map_err(|error| error.to_string()),
         };
         let known =
             Known { scaffold: &lookup, scaffolds: &["client", "tools"], script: &|_| Ok(()) };
         let resolved = resolve(config, &written, &known)?;
         Ok(resolved.arms.into_iter().map(|arm| arm.name).collect())
+    }
+
+    /// A scaffold whose own files do not load is there: to call its name unknown would hide why.
+    #[test]
+    fn a_scaffold_that_does_not_load_says_why() {
+        let arm = "[[arms]]\nname = 'b'\nscaffold = 'broken'";
+        let error = resolved("", arm).unwrap_err().to_string();
+        assert!(error.contains("broken/task.md.j2: syntax error"), "{error}");
+        assert!(error.contains("arms"), "{error}");
     }
 
     /// What only a loop in the runtime can keep is refused for a client behind the model endpoint, and

@@ -284,9 +284,10 @@ impl Try<'_> {
         end: &Arc<Tree>,
         recorder: &Recorder,
     ) -> Result<Vec<String>, Fault> {
+        let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;
         let (base, end) = (Arc::clone(base), Arc::clone(end));
         let blobs = recorder.blobs().clone();
-        let make = move || patch::between(&base, &end, &blobs, &PatchPolicy::default());
+        let make = move || patch::between(&base, &end, &blobs, policy);
         let patch = self.context.comparing.run(make).await?.map_err(record_fault)?;
         self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
         let hash = recorder.blob(&patch.bytes)?;

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use proctor_types::{DenyReason, Source, Task, package_name};
 
-use crate::{Pattern, PatternError, Target, mirrors::Mirrors, target::Origin};
+use crate::{
+    Pattern, PatternError, Target,
+    mirrors::{Files, Mirrors},
+    target::Origin,
+};
 
 /// What one task blocks.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +18,8 @@ pub(crate) struct TaskRules {
     benchmarks: Vec<Pattern>,
     /// Names of the packages under test, by PEP 503.
     packages: BTreeSet<String>,
+    /// How files of packages are called. Absent where there is no task.
+    files: Option<&'static Files>,
 }
 
 impl TaskRules {
@@ -22,7 +28,8 @@ impl TaskRules {
             text: "configs/mirrors.toml".into(),
             why: "not readable",
         })?;
-        let mut rules = Self { benchmarks: patterns(&mirrors.benchmarks)?, ..Self::default() };
+        let benchmarks = patterns(&mirrors.benchmarks)?;
+        let mut rules = Self { benchmarks, files: Some(&mirrors.files), ..Self::default() };
         let mut things = Things::default();
         for written in &task.blocked_urls {
             let pattern = Pattern::task(&with_scheme(written))?;
@@ -95,17 +102,14 @@ impl TaskRules {
 
     /// A file of a package under test, whatever the host: a wheel, a sdist, a distribution's package.
     fn file(&self, path: &str) -> Option<String> {
-        let mirrors = Mirrors::shipped().ok()?;
+        let files = self.files?;
         let named = path.split('/').find_map(|segment| {
             let lower = segment.to_lowercase();
-            let stem = mirrors
-                .files
-                .suffixes
-                .iter()
-                .find_map(|suffix| lower.strip_suffix(suffix.as_str()))?;
+            let stem =
+                files.suffixes.iter().find_map(|suffix| lower.strip_suffix(suffix.as_str()))?;
             let stem = package_name(stem);
             self.packages.iter().find(|package| {
-                mirrors.files.prefixes.iter().any(|prefix| {
+                files.prefixes.iter().any(|prefix| {
                     stem.strip_prefix(prefix.as_str())
                         .and_then(|rest| rest.strip_prefix(package.as_str()))
                         .and_then(|rest| rest.strip_prefix('-'))

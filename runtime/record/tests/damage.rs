@@ -393,7 +393,7 @@ fn run_json_is_read_from_its_copy_and_restored() {
         assert!(damage.starts_with(&path.display().to_string()), "{damage}");
         run.restore_run().unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole, "{what}");
-        // With both damaged nothing is read, and no hint loses anything.
+        // With both damaged nothing is read, and no repair loses anything.
         harm(&path, &path);
         flip(&copy);
         let error = run.read_run().unwrap_err().to_string();

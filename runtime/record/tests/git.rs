@@ -30,7 +30,8 @@ fn link(target: &str) -> Node {
 fn round_trip(base: &Nodes, end: &Nodes) {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::at(folder.path().join("blobs"));
-    let policy = PatchPolicy { never: vec![], new: vec![], ..PatchPolicy::shipped() };
+    let policy =
+        PatchPolicy { never: vec![], new: vec![], ..PatchPolicy::shipped().unwrap().clone() };
     let made = between(&tree_of(base, &blobs), &tree_of(end, &blobs), &blobs, &policy).unwrap();
     assert_eq!(made.left_out, vec![]);
     let patch = made.bytes;

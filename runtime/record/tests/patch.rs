@@ -172,7 +172,11 @@ fn the_policy_leaves_out_what_it_says_and_lists_it() {
         ("long", file(&"x\n".repeat(100))),
         ("x.py", file("2\n")),
     ]);
-    let policy = PatchPolicy { binary: false, file_limit_bytes: 150, ..PatchPolicy::shipped() };
+    let policy = PatchPolicy {
+        binary: false,
+        file_limit_bytes: 150,
+        ..PatchPolicy::shipped().unwrap().clone()
+    };
     let (base_tree, end_tree) = (tree_of(&base, &blobs), tree_of(&end, &blobs));
     let made = between(&base_tree, &end_tree, &blobs, &policy).unwrap();
     let left: Vec<_> =
@@ -214,24 +218,29 @@ fn a_heap_of_data_never_pushes_out_the_work() {
     }
     let (base, end) = (tree_of(&base, &blobs), tree_of(&end, &blobs));
     let of = |policy: &PatchPolicy| between(&base, &end, &blobs, policy).unwrap();
-    let whole = of(&PatchPolicy::shipped());
+    let whole = of(PatchPolicy::shipped().unwrap());
     assert_eq!((whole.files, whole.left_out.len()), (42, 0));
 
-    let few = of(&PatchPolicy { files_limit: 2, ..PatchPolicy::shipped() });
+    let few = of(&PatchPolicy { files_limit: 2, ..PatchPolicy::shipped().unwrap().clone() });
     let text = String::from_utf8(few.bytes).unwrap();
     assert!(text.contains("+b\n") && text.contains("+new\n") && !text.contains("a00"), "{text}");
     assert_eq!((few.files, few.left_out.len()), (2, 40));
     assert!(few.left_out[0].why.contains("more than 2 files"), "{:?}", few.left_out[0]);
 
-    let small = of(&PatchPolicy { bytes_limit: 4000, ..PatchPolicy::shipped() });
+    let small = of(&PatchPolicy { bytes_limit: 4000, ..PatchPolicy::shipped().unwrap().clone() });
     assert!(small.bytes.len() <= 4000 && small.files > 2, "{} bytes", small.bytes.len());
     assert!(String::from_utf8(small.bytes).unwrap().contains("+b\n"));
     assert!(small.left_out[0].why.contains("more than 4000 bytes"), "{:?}", small.left_out[0]);
 
-    let cheap = of(&PatchPolicy { content_limit_bytes: 3000, ..PatchPolicy::shipped() });
+    let cheap =
+        of(&PatchPolicy { content_limit_bytes: 3000, ..PatchPolicy::shipped().unwrap().clone() });
     assert!(cheap.files > 2 && cheap.left_out.len() > 30, "{}", cheap.left_out.len());
 
-    let listed = of(&PatchPolicy { files_limit: 2, left_out_limit: 3, ..PatchPolicy::shipped() });
+    let listed = of(&PatchPolicy {
+        files_limit: 2,
+        left_out_limit: 3,
+        ..PatchPolicy::shipped().unwrap().clone()
+    });
     let last = listed.left_out.last().unwrap();
     assert_eq!((listed.left_out.len(), &last.why[..]), (4, "and 37 further paths"));
 }
@@ -243,7 +252,7 @@ fn a_path_that_no_sandbox_can_name_at_once_is_left_out() {
     let deep = format!("{}f", "d/".repeat(600));
     let end = nodes(&[("kept", file("x\n")), (&deep, file("y\n"))]);
     let (base, end) = (tree_of(&Nodes::new(), &blobs), tree_of(&end, &blobs));
-    let made = between(&base, &end, &blobs, &PatchPolicy::shipped()).unwrap();
+    let made = between(&base, &end, &blobs, PatchPolicy::shipped().unwrap()).unwrap();
     assert_eq!(made.files, 1);
     let left: Vec<_> = made.left_out.iter().map(|one| one.path.to_string()).collect();
     assert_eq!(left, ["d"]);

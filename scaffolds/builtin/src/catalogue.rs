@@ -10,9 +10,11 @@ pub fn names() -> &'static [&'static str] {
 }
 
 /// A scaffold with the prompts it was built with; `None` where no scaffold has this name.
-pub fn builtin(name: &str) -> Option<Arc<dyn Scaffold>> {
-    // The embedded prompts load: a test holds that, for every name.
-    builtin_with(name, None).ok().flatten()
+///
+/// # Errors
+/// The prompts that Proctor was built with do not load.
+pub fn builtin(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
+    builtin_with(name, None)
 }
 
 /// A scaffold whose prompt files are overlaid by those of the same name in `prompts`, a folder laid
@@ -41,9 +43,9 @@ mod tests {
     #[test]
     fn every_name_is_a_scaffold_of_that_name() {
         for name in names() {
-            assert_eq!(builtin(name).unwrap().name(), *name);
+            assert_eq!(builtin(name).unwrap().unwrap().name(), *name);
         }
-        assert!(builtin("Tools").is_none());
+        assert!(builtin("Tools").unwrap().is_none());
     }
 
     #[test]
@@ -52,7 +54,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("tools")).unwrap();
         std::fs::write(folder.path().join("tools/task.md.j2"), "Do: {{ statement }}").unwrap();
         let own = builtin_with("tools", Some(folder.path())).unwrap().unwrap();
-        let shipped = builtin("tools").unwrap();
+        let shipped = builtin("tools").unwrap().unwrap();
         assert_eq!(own.factors()["prompts"]["task"], "Do: {{ statement }}");
         assert_ne!(own.factors(), shipped.factors());
         assert_eq!(own.factors()["settings"], shipped.factors()["settings"]);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transform_hint_what_schemars_writes_otherwise() {
+    fn the_transform_changes_what_schemars_writes_otherwise() {
         #[derive(Deserialize, JsonSchema)]
         #[expect(dead_code, reason = "only its schema is used")]
         struct Sample {

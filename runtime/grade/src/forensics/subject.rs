@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use proctor_record::patch;
-use proctor_types::{Fault, Layer, Source, Task, package_name};
+use proctor_types::{Cause, Fault, Layer, Source, Task, package_name};
 use serde::Deserialize;
 
 use crate::{
@@ -63,7 +63,7 @@ impl Subject {
         for url in &task.blocked_urls {
             subject.url(url, hosts);
         }
-        subject.modules(task, policy);
+        subject.modules(task, policy)?;
         let ids = task.fail_to_pass.iter().map(|id| file_of(id));
         let hidden = ids.chain(task.hidden.iter().map(String::as_str));
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
@@ -114,9 +114,14 @@ impl Subject {
         }
     }
 
-    fn modules(&mut self, task: &Task, policy: &Policy) {
-        let touched = task.mask.as_deref().map(|mask| patch::touched(mask.as_bytes()));
-        for path in touched.and_then(Result::ok).unwrap_or_default() {
+    fn modules(&mut self, task: &Task, policy: &Policy) -> Result<(), Fault> {
+        let Some(mask) = &task.mask else { return Ok(()) };
+        // Without its modules the rules would look for less, and say nothing of it.
+        let touched = patch::touched(mask.as_bytes()).map_err(|error| {
+            let what = format!("{}: its mask cannot be read: {error}", task.id);
+            Fault::new(Layer::Grade, what).cause(Cause::Invalid)
+        })?;
+        for path in touched {
             let path = escaped(&path.escaped());
             let Some(stem) = path.strip_suffix(".py") else { continue };
             let mut parts = stem.split('/').peekable();
@@ -131,6 +136,7 @@ impl Subject {
                 self.modules.insert(top.to_owned());
             }
         }
+        Ok(())
     }
 
     /// The places of a pattern, each with its alternatives; `None` where there are none.

@@ -472,6 +472,16 @@ fn the_rules_give_every_kind_a_meaning_and_hold_for_a_task_without_names() {
     assert_eq!(kinds, ["history_mined"]);
 }
 
+/// Without the modules that the mask names, the rules would find less and call it clean.
+#[test]
+fn a_mask_that_cannot_be_read_is_a_fault() {
+    let mut damaged = task();
+    let half = "diff --git a/pkg/a.py b/pkg/a.py\n--- a/pkg/a.py\n+++ b/pkg/a.py\n@@ -1 +1 @@\n";
+    damaged.mask = Some(half.to_owned());
+    let fault = Subject::of(&damaged, Policy::get().unwrap()).err().unwrap();
+    assert!(fault.what.contains("its mask cannot be read"), "{fault}");
+}
+
 #[test]
 fn lines_that_are_no_shell_are_read_as_far_as_they_go() {
     for line in [

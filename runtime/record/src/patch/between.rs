@@ -44,7 +44,7 @@ const COARSE_FROM: usize = 100_000_000;
 /// patch. The policy's limits hold for the whole: memory and time do not grow with the tree.
 ///
 /// # Errors
-/// A blob that either tree names cannot be read.
+/// A blob that either tree names, or a glob of the policy, cannot be read.
 pub fn between(
     base: &Tree,
     end: &Tree,
@@ -52,7 +52,7 @@ pub fn between(
     policy: &PatchPolicy,
 ) -> Result<Patch, RecordError> {
     let ignored = Ignored::of(end, blobs, policy.ignore_limit_bytes)?;
-    let excluded = Excluded::of(policy);
+    let excluded = Excluded::of(policy)?;
     let mut left_out =
         LeftOutPaths { paths: BTreeMap::new(), more: 0, limit: policy.left_out_limit };
     let mut wanted = Vec::new();

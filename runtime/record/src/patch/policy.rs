@@ -1,10 +1,19 @@
 //! What a patch leaves out: data, in `configs/patch-policy.toml`.
 
+use std::{path::Path, sync::LazyLock};
+
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
+use crate::RecordError;
+
 /// The policy's text as shipped.
 const SHIPPED: &str = include_str!("../../../../configs/patch-policy.toml");
+/// Where it stands in the repository.
+const PLACE: &str = "configs/patch-policy.toml";
+
+static READ: LazyLock<Result<PatchPolicy, String>> =
+    LazyLock::new(|| PatchPolicy::from_toml(SHIPPED));
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,20 +42,12 @@ pub struct PatchPolicy {
 
 impl PatchPolicy {
     /// The policy that ships with Proctor.
-    pub fn shipped() -> Self {
-        // A test reads the shipped text; were it broken, only the limits would hold.
-        Self::from_toml(SHIPPED).unwrap_or(Self {
-            binary: true,
-            file_limit_bytes: 8 << 20,
-            files_limit: 5000,
-            bytes_limit: 32 << 20,
-            content_limit_bytes: 128 << 20,
-            path_limit_bytes: 1024,
-            ignore_limit_bytes: 4 << 20,
-            left_out_limit: 1000,
-            never: vec![".git".into()],
-            new: vec![],
-        })
+    ///
+    /// # Errors
+    /// It cannot be read. A patch that leaves nothing out instead would hold caches and bytecode, and be
+    /// graded with them.
+    pub fn shipped() -> Result<&'static Self, RecordError> {
+        READ.as_ref().map_err(|why| unreadable(why.clone()))
     }
 
     /// Reads a policy; the error names the key or the glob.
@@ -59,10 +60,8 @@ impl PatchPolicy {
     }
 }
 
-impl Default for PatchPolicy {
-    fn default() -> Self {
-        Self::shipped()
-    }
+fn unreadable(why: String) -> RecordError {
+    RecordError::Misuse { path: Path::new(PLACE).to_owned(), why }
 }
 
 /// The globs of a policy, ready to match.
@@ -72,16 +71,18 @@ pub(super) struct Excluded {
 }
 
 impl Excluded {
-    /// A glob that cannot be read matches nothing; [`PatchPolicy::from_toml`] refuses it earlier.
-    pub(super) fn of(policy: &PatchPolicy) -> Self {
+    /// # Errors
+    /// A glob that cannot be read: to match nothing by it would put into the patch what it was to keep out.
+    pub(super) fn of(policy: &PatchPolicy) -> Result<Self, RecordError> {
         let set = |globs: &[String]| {
             let mut builder = GlobSetBuilder::new();
-            globs.iter().filter_map(|glob| Glob::new(glob).ok()).for_each(|glob| {
-                builder.add(glob);
-            });
-            builder.build().unwrap_or_else(|_| GlobSet::empty())
+            for glob in globs {
+                builder.add(Glob::new(glob)?);
+            }
+            builder.build()
         };
-        Self { never: set(&policy.never), new: set(&policy.new) }
+        let set = |globs| set(globs).map_err(|error: globset::Error| unreadable(error.to_string()));
+        Ok(Self { never: set(&policy.never)?, new: set(&policy.new)? })
     }
 
     /// The length of the path's head that a glob takes out, and why.
@@ -110,8 +111,8 @@ mod tests {
     #[test]
     fn the_shipped_policy_is_sound() {
         let policy = PatchPolicy::from_toml(SHIPPED).unwrap();
-        assert_eq!(policy, PatchPolicy::shipped());
-        let excluded = Excluded::of(&policy);
+        assert_eq!(&policy, PatchPolicy::shipped().unwrap());
+        let excluded = Excluded::of(&policy).unwrap();
         let cut = |path: &str, is_new| excluded.find(path.as_bytes(), is_new).map(|(end, _)| end);
         assert_eq!(cut("a/__pycache__/x.py", false), Some(13));
         assert_eq!(cut("a/x.pyc", false), Some(7));
@@ -125,5 +126,15 @@ mod tests {
         assert!(PatchPolicy::from_toml("binary = true\nnever = []\nnew = []").is_err());
         let text = SHIPPED.replace("never = [", "never = [\"[\",");
         assert!(PatchPolicy::from_toml(&text).unwrap_err().contains('['));
+    }
+
+    /// A policy need not come out of a file that was checked: its globs are errors where they are used.
+    #[test]
+    fn a_glob_that_cannot_be_read_leaves_nothing_in_silently() {
+        for (never, new) in [(vec!["[".to_owned()], vec![]), (vec![], vec!["a{b".to_owned()])] {
+            let policy = PatchPolicy { never, new, ..PatchPolicy::shipped().unwrap().clone() };
+            let error = Excluded::of(&policy).err().unwrap().to_string();
+            assert!(error.starts_with("configs/patch-policy.toml: "), "{error}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::{Did, Scripted, says};
 
 async fn drive(session: &mut Scripted) -> Result<Finish, Stop> {
-    builtin("bash").unwrap().drive(session).await
+    builtin("bash").unwrap().unwrap().drive(session).await
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use crate::support::{Did, Scripted};
 
 #[tokio::test]
 async fn gold_lays_its_patch_and_submits() {
-    let gold = builtin("gold").unwrap();
+    let gold = builtin("gold").unwrap().unwrap();
     let mut session = Scripted::new(Vec::new()).await;
     let finish = gold.drive(&mut session).await.unwrap();
     assert_eq!(finish, Finish::Exited { why: "the task has no gold patch".into() });
@@ -19,7 +19,7 @@ async fn gold_lays_its_patch_and_submits() {
 #[tokio::test]
 async fn noop_does_nothing() {
     let mut session = Scripted::new(Vec::new()).await;
-    let noop = builtin("noop").unwrap();
+    let noop = builtin("noop").unwrap().unwrap();
     assert_eq!(noop.drive(&mut session).await.unwrap(), Finish::Submitted);
     assert_eq!(session.did, []);
 }

@@ -9,7 +9,7 @@ async fn task_message(scaffold: &str, announced: Option<Budget>) -> String {
     let mut session = Scripted::new(Vec::new()).await;
     session.brief.workdir = "/testbed".into();
     session.brief.announced = announced;
-    drop(builtin(scaffold).unwrap().drive(&mut session).await);
+    drop(builtin(scaffold).unwrap().unwrap().drive(&mut session).await);
     match &session.asked()[0].messages[..] {
         [Message::System { content: system }, Message::User { content }] => {
             assert!(!system.contains("{{") && !system.contains("{%"));

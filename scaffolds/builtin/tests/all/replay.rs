@@ -80,12 +80,12 @@ async fn the_same_actions_make_the_same_files_and_no_difference() {
         says("thinking"),
         calls(&[("edit", r#"{"command":"undo","path":"f"}"#), ("submit", "")]),
     ];
-    let tools = builtin("tools").unwrap();
+    let tools = builtin("tools").unwrap().unwrap();
     let (_folder, path) = recorded(tools.as_ref(), answers, Ending::Submitted).await;
     let mut session = Scripted::new(Vec::new()).await;
     session.write("f", "one\n");
     session.brief.replay = Some(path.clone());
-    let replay = builtin("replay").unwrap();
+    let replay = builtin("replay").unwrap().unwrap();
     assert_eq!(replay.drive(&mut session).await, Ok(Finish::Submitted));
     assert_eq!(session.read("f"), "one\n");
     let ended = session.did.iter().filter(|did| **did == Did::EndedStep).count();
@@ -99,14 +99,14 @@ async fn the_same_actions_make_the_same_files_and_no_difference() {
 #[tokio::test]
 async fn a_difference_is_noted_with_its_first_line() {
     let answers = vec![calls(&[("shell", r#"{"command":"echo same; cat f"}"#)])];
-    let tools = builtin("tools").unwrap();
+    let tools = builtin("tools").unwrap().unwrap();
     let ending =
         Ending::Budget { budget: proctor_types::BudgetKind::Steps, scope: Default::default() };
     let (_folder, path) = recorded(tools.as_ref(), answers, ending).await;
     let mut session = Scripted::new(Vec::new()).await;
     session.write("f", "other\n");
     session.brief.replay = Some(path);
-    let finish = builtin("replay").unwrap().drive(&mut session).await.unwrap();
+    let finish = builtin("replay").unwrap().unwrap().drive(&mut session).await.unwrap();
     assert_eq!(finish, Finish::Exited { why: "the recorded trial ended as budget_steps".into() });
     let notes = session.noted();
     assert_eq!(notes.len(), 2);
@@ -123,11 +123,11 @@ async fn blocks_of_bash_are_run_again() {
         says("nothing"),
         says("```bash\nproctor-submit\n```"),
     ];
-    let bash = builtin("bash").unwrap();
+    let bash = builtin("bash").unwrap().unwrap();
     let (_folder, path) = recorded(bash.as_ref(), answers, Ending::Submitted).await;
     let mut session = Scripted::new(Vec::new()).await;
     session.brief.replay = Some(path);
-    let finish = builtin("replay").unwrap().drive(&mut session).await;
+    let finish = builtin("replay").unwrap().unwrap().drive(&mut session).await;
     assert_eq!(finish, Ok(Finish::Submitted));
     assert_eq!(session.read("f"), "two\n");
     assert_eq!(session.noted().last().unwrap()["differing"], 0);
@@ -139,7 +139,8 @@ async fn what_is_no_trajectory_is_a_fault() {
     session.write("empty", "\n");
     for name in ["missing", "empty"] {
         session.brief.replay = Some(session.folder.path().join(name));
-        let Err(Stop::Fault(fault)) = builtin("replay").unwrap().drive(&mut session).await else {
+        let Err(Stop::Fault(fault)) = builtin("replay").unwrap().unwrap().drive(&mut session).await
+        else {
             panic!()
         };
         assert!(fault.what.contains(name), "{fault}");

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::{Did, Scripted, calls, says};
 
 async fn drive(session: &mut Scripted) -> Result<Finish, Stop> {
-    builtin("tools").unwrap().drive(session).await
+    builtin("tools").unwrap().unwrap().drive(session).await
 }
 
 /// Runs one answer's calls and returns what was shown for each.
@@ -276,7 +276,7 @@ async fn a_full_context_window_ends_before_the_request_that_would_not_fit() {
 
 #[test]
 fn the_factors_hold_every_text_the_model_reads() {
-    let factors = builtin("tools").unwrap().factors();
+    let factors = builtin("tools").unwrap().unwrap().factors();
     assert_eq!(factors["settings"]["shell"]["output_tokens"], json!(8000));
     assert!(factors["prompts"]["system"].as_str().unwrap().contains("submit"));
     assert_eq!(factors["tools"].as_array().unwrap().len(), 4);
