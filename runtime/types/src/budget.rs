@@ -322,7 +322,7 @@ impl Spent {
         self.estimated |= usage.estimated;
     }
 
-    /// Adds what one go cost, of use or not, and the step or the side request if its answer was
+    /// Adds what one send cost, of use or not, and the step or the side request if its answer was
     /// delivered.
     pub fn add(
         &mut self,

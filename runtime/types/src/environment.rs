@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// A prepared environment, as it was found: names move, these do not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentRecord {
-    /// SHA-256 of base, source, set-up lines and sandbox agent.
+    /// SHA-256 of base, source, set-up lines, work directory and variables; on Docker also of the sandbox
+    /// agent, which lies in the image.
     pub digest: String,
     /// The content of the base: the id of an image, else a SHA-256.
     pub base: String,

@@ -50,16 +50,17 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         environment: Option<crate::EnvironmentRecord>,
     },
-    /// A request is about to leave. `request` is the body's content hash among the blobs.
+    /// A request is about to leave: what it adds to the one before it. Its exact bytes are named by the
+    /// `model_attempted` that follow.
     ModelAsked {
         ask: AskRecord,
     },
-    /// One go at the endpoint, failed ones included.
+    /// The request was sent once, failed sends included.
     ModelAttempted {
         attempt: u32,
         status: Option<u16>,
         error: Option<String>,
-        /// Back-off before this go.
+        /// Back-off before this send.
         wait_seconds: f64,
         /// Then in the queue for the endpoint's rate limits and for limits that trials share.
         #[serde(default)]
@@ -83,7 +84,7 @@ pub enum Event {
     ModelAnswered {
         answer: Answer,
     },
-    /// A request of a client of the gateway's HTTP server was answered or refused. The goes at the
+    /// A request of a client of the gateway's HTTP server was answered or refused. The sends to the
     /// endpoint are the `model_attempted` before it; where the answer was delivered and is of the
     /// main conversation, `model_answered` follows.
     RequestServed {

@@ -181,6 +181,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_documentation_names_this_version() {
+        let page = include_str!("../../../docs/channel.md");
+        assert!(page.contains(&format!("the version is {VERSION}\n")), "docs/channel.md");
+    }
+
+    #[test]
     fn frames_survive_encoding_and_pieces_wait() {
         let frame = Frame::data(2, channel::STDOUT, b"hello");
         let bytes = frame.encode();
