@@ -5,6 +5,7 @@
 mod arrows;
 mod budgets;
 mod certificate;
+mod contributing;
 mod damage;
 mod demo;
 mod egress;

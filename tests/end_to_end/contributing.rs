@@ -1,0 +1,70 @@
+//! CONTRIBUTING.md names the files that a change touches. This holds those names to the tree.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Folders at the top of the repository that hold what recipes name.
+const TOPS: [&str; 7] =
+    ["configs/", "docs/", "prompts/", "runtime/", "sandboxes/", "scaffolds/", "tests/"];
+
+/// What the page writes between backticks and what is a path; capitals stand for a name to be chosen, and
+/// there the folder counts.
+fn named(page: &str) -> Vec<String> {
+    let paths = page.split('`').skip(1).step_by(2);
+    paths
+        .filter(|path| TOPS.iter().any(|top| path.starts_with(top)) && !path.contains(' '))
+        .map(|path| match path.find("NAME").or_else(|| path.find('*')) {
+            Some(at) => path[..at].rsplit_once('/').map_or("", |(folder, _)| folder).to_owned(),
+            None => path.to_owned(),
+        })
+        .collect()
+}
+
+#[test]
+fn every_path_that_contributing_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
+    let paths = named(&page);
+    assert!(paths.len() > 30, "{} paths: the page is not read as it is written", paths.len());
+    let gone: Vec<_> = paths.iter().filter(|path| !root.join(path).exists()).collect();
+    assert!(gone.is_empty(), "CONTRIBUTING.md names what is not there: {gone:?}");
+}
+
+/// The pages of the repository: those at its top and those of `docs/`.
+fn pages(root: &Path) -> Vec<PathBuf> {
+    let files = [root.to_owned(), root.join("docs")].map(|folder| fs::read_dir(folder).unwrap());
+    let paths = files.into_iter().flatten().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+/// What the links of a page lead to, without addresses of the network and places within a page.
+fn links(page: &str) -> Vec<&str> {
+    let targets = page.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+    targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
+}
+
+#[test]
+fn every_link_between_pages_leads_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut gone = Vec::new();
+    for page in pages(&root) {
+        let text = fs::read_to_string(&page).unwrap();
+        for target in links(&text) {
+            let file = target.split('#').next().unwrap_or(target);
+            if !page.parent().unwrap().join(file).exists() {
+                gone.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(gone.is_empty(), "links that lead nowhere: {gone:#?}");
+    let page = "[a](b.md), [c](https://d), [e](#f), [g](h i.md#j)";
+    assert_eq!(links(page), ["b.md", "h i.md#j"]);
+}
+
+#[test]
+fn a_path_that_is_not_there_would_be_seen() {
+    let page = "Write `configs/benchmarks/NAME.toml` and `runtime/none.rs`, run `cargo test`.";
+    assert_eq!(named(page), ["configs/benchmarks", "runtime/none.rs"]);
+}
