@@ -74,6 +74,7 @@ async fn what_was_sent_can_be_inspected() {
     let server = started().await;
     post(&server, user("plain")).await.expect("an answer");
     let url = server.base_url().replace("/v1", "/requests");
+    #[expect(clippy::disallowed_methods, reason = "a test on loopback")]
     let told = reqwest::get(url).await.expect("a list").text().await.expect("a body");
     let told: Value = serde_json::from_str(&told).expect("JSON");
     assert_eq!(told[0]["body"]["messages"][0]["content"], "plain");
