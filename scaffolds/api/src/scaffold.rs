@@ -6,9 +6,11 @@ use crate::{Session, Stop};
 /// How a scaffold left its loop by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
+    /// The work directory is its answer.
     Submitted,
     /// It gave up or came to its natural end without a submission.
     Exited {
+        /// For the record and the report.
         why: String,
     },
 }

@@ -8,12 +8,17 @@ use serde_json::{Map, Value};
 /// What the scaffold may know of its task. No hidden test, no gold, no mask.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Brief {
+    /// The id of the task.
     pub task: String,
+    /// What the agent is asked to do.
     pub statement: String,
+    /// Where commands start, an absolute path.
     pub workdir: String,
     /// Environment variables of every command.
     pub env: Vec<(String, String)>,
+    /// Whom commands run as, where the task says it.
     pub user: Option<String>,
+    /// The longest that one command may run.
     pub command_limit: Duration,
     /// The limits, where the arm announces them.
     pub announced: Option<Budget>,
@@ -39,11 +44,15 @@ pub struct ModelEndpoint {
 /// Why the session ended the loop. A scaffold passes it on unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
+    /// A limit of the trial's own.
     Budget(BudgetKind),
     /// A limit that the trial shares with others.
     SharedBudget(BudgetScope, BudgetKind),
+    /// The endpoint rejected this trial's request, and why.
     Refused(String),
+    /// Infrastructure failed: the try is discarded.
     Fault(Fault),
+    /// The run was interrupted.
     Cancelled,
 }
 
@@ -56,13 +65,17 @@ impl From<Fault> for Stop {
 /// A finished tool call, for the record.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolDone {
+    /// As the model's call has it.
     pub call_id: String,
+    /// The tool.
     pub name: String,
     /// What the model is shown.
     pub shown: String,
     /// The whole output, where `shown` is cut.
     pub full: Option<Vec<u8>>,
+    /// Of a command that ended by itself.
     pub exit_status: Option<i32>,
+    /// How long the call took.
     pub duration: Duration,
     /// The arguments could not be read; counted in the outcome.
     pub malformed: bool,
@@ -71,6 +84,7 @@ pub struct ToolDone {
 /// One trial, as its scaffold sees it.
 #[async_trait]
 pub trait Session: Send {
+    /// What the scaffold may know of the task.
     fn brief(&self) -> &Brief;
 
     /// The sandbox, for acting in it. Its methods fail with a sandbox error only when the sandbox itself is
@@ -89,6 +103,7 @@ pub trait Session: Send {
         arguments: Value,
     ) -> Result<(), Stop>;
 
+    /// To be called once for each call, when its result is known.
     async fn tool_returned(&mut self, done: ToolDone) -> Result<(), Stop>;
 
     /// Anything worth keeping that no other event says.
