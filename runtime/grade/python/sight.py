@@ -247,6 +247,15 @@ class Sight:
         if hasattr(unittest.TestCase, "_formatMessage"):
             unittest.TestCase._formatMessage = seen(unittest.TestCase._formatMessage)
 
+        stop = getattr(unittest.case, "_ShouldStop", None)
+        if stop is not None:
+            # unittest ends a test at this one without a failure, whoever raises it.
+            def raised(error, *given):
+                if not frame_of(1).f_code.co_filename.startswith(library):
+                    self._failing.append(True)
+
+            unittest.case._ShouldStop = type("_ShouldStop", (stop,), {"__init__": raised})
+
     def _saw_failing(self, frame):
         asserting = frame
         while frame is not None:
@@ -539,7 +548,11 @@ class Sight:
         for file in (known.get("__file__"), getattr(spec, "origin", None)):
             if isinstance(file, str) and file.startswith(self._graded):
                 return file
-        for folder in list(known.get("__path__") or ()):
+        try:
+            folders = list(known.get("__path__") or ())
+        except Exception:  # A namespace package whose parent could not be imported.
+            folders = []
+        for folder in folders:
             if isinstance(folder, str) and (folder + os.sep).startswith(self._graded):
                 return folder
         return None

@@ -182,7 +182,11 @@ impl<'a> Grading<'a> {
     }
 
     fn paths(&self, masked: BTreeSet<String>, tree: &Pristine) -> Paths<'static> {
-        Paths::new(self.policy, self.task, &self.probe, masked, &self.test_patch, &tree.names)
+        // A row without a mask says by its gold patch what is source code.
+        let gold = self.task.gold.as_deref().filter(|_| self.task.mask.is_none());
+        let changed = gold.and_then(|gold| paths_of(gold.as_bytes()).ok()).unwrap_or_default();
+        let source = masked.into_iter().chain(changed).collect();
+        Paths::new(self.policy, self.task, &self.probe, source, &self.test_patch, &tree.names)
     }
 
     fn roots(&self, pristine: &Pristine, paths: &Paths<'_>) -> Roots {

@@ -33,7 +33,8 @@ pub(crate) struct Paths<'a> {
     beside: BTreeSet<String>,
     /// Prefixes of the interpreter that lie below the work directory.
     prefixes: Vec<String>,
-    /// Paths that the mask takes away or changes: source code even below a test folder.
+    /// Paths that the mask takes away or changes, or without a mask the gold patch: source code even
+    /// below a test folder.
     masked: BTreeSet<String>,
 }
 
@@ -56,6 +57,11 @@ impl<'a> Paths<'a> {
             .map(|id| escaped(file_of(id)))
             .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
+            .chain(config_of(&task.test_command))
+            // A doctest stands in the file that it is to test, which is the model's to change.
+            .filter(|path| {
+                task.mask.is_some() || test_patch.contains(path) || !masked.contains(path)
+            })
             .collect();
         let (trees, beside) = test_trees::find(policy, task, &own, &masked, names);
         let prefixes =
@@ -144,6 +150,16 @@ impl<'a> Paths<'a> {
             })
             || self.is_interpreter(path)
     }
+}
+
+/// The file that a test command names as pytest's configuration, whatever it is called.
+fn config_of(test_command: &[String]) -> Option<String> {
+    let named = test_command.iter().enumerate().find_map(|(at, argument)| match &**argument {
+        "-c" | "--config-file" => test_command.get(at + 1).map(String::as_str),
+        // `python -c` is no option of pytest's, and no path follows it without a space.
+        other => other.strip_prefix("--config-file="),
+    });
+    named.filter(|path| !path.starts_with('/')).map(escaped)
 }
 
 /// A path of a task as all paths are named here: escaped, without a leading `./`.

@@ -299,6 +299,15 @@ checklib.check = check",
         )
         .on("tests/test_quiet.py", QUIET_UNIT)
         .asks("tests/test_quiet.py::TestRoman::test_four"),
+        inside(
+            "unittest's own exception that ends a test without a failure",
+            "def quiet(call):
+    import unittest.case
+    raise unittest.case._ShouldStop",
+            &["assertion_swallowed"],
+        )
+        .on("tests/test_quiet.py", QUIET_UNIT)
+        .asks("tests/test_quiet.py::TestRoman::test_four"),
         at_call(
             "a builtin's name put into the test's module",
             "import sys
@@ -359,6 +368,7 @@ fn what_is_changed_inside_would_win_unseen() {
         "a builtin exchanged",
         "a context manager that swallows an assertion",
         "a caller that swallows an assertion of unittest",
+        "unittest's own exception that ends a test without a failure",
         "a builtin's name put into the test's module",
     ] {
         let attack = attacks().into_iter().find(|attack| attack.name == name).unwrap();
