@@ -138,6 +138,7 @@ impl Session<'_> {
         let done = handle.run(command).await.map_err(|error| error.fault("running the tests"))?;
         // The results are here. What the run made of the sandbox (a folder that cannot be removed, a
         // disk without an inode for the file system's own use) must not take them back.
+        // What these files took is the room of the next start, where the tests have filled the disk.
         let _ = handle.remove(&folder).await;
 
         let records = Records::read(&done.results, &key, self.defences.authenticate);

@@ -12,11 +12,11 @@ use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, grade};
 use proctor_native::Native;
 use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, Witness};
-use proctor_types::SandboxSpec;
+use proctor_types::{SandboxSpec, Task};
 
 use crate::{
     bench::{self, Seen, diff, gold, lay, package, patch, python, task, with_all},
-    native::{PYTHON, environment},
+    native::{PYTHON, environment, environment_with},
 };
 
 /// By name, what the package does when the tests import it. None of them solves the task.
@@ -102,15 +102,15 @@ async fn verdict(
     backend: &dyn Backend,
     environment: &Prepared,
     limits: SandboxSpec,
+    task: &Task,
     patch: &str,
 ) -> Result<Seen, proctor_types::Fault> {
     let spec =
         SandboxRequest { environment: environment.clone(), limits, purpose: "grading".into() };
     let mut sandbox = backend.open(&spec).await.unwrap();
-    let task = task("/testbed", PYTHON, &[]);
     let options =
         GradeOptions { time_limit: Some(Duration::from_secs(8)), ..GradeOptions::default() };
-    let graded = grade(sandbox.handle(), &task, patch.as_bytes(), &options).await;
+    let graded = grade(sandbox.handle(), task, patch.as_bytes(), &options).await;
     let _ = sandbox.close().await;
     graded.map(Seen)
 }
@@ -138,11 +138,12 @@ impl Attempt {
 pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let environment = environment(backend, place.path()).await;
+    let task = task("/testbed", PYTHON, &[]);
     let mut escaped = Vec::new();
     for Attempt { name, patch, disk_mb } in attempts {
         let begun = std::time::Instant::now();
         let limits = SandboxSpec { disk_mb: *disk_mb, ..small() };
-        match verdict(backend, &environment, limits, patch).await {
+        match verdict(backend, &environment, limits, &task, patch).await {
             Ok(seen) if seen.resolved() => escaped.push(format!("{name}: {}", seen.tell())),
             Ok(seen) => {
                 let kinds: BTreeSet<_> =
@@ -152,7 +153,7 @@ pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String>
             Err(fault) => escaped.push(format!("{name}: {fault}")),
         }
     }
-    let seen = verdict(backend, &environment, small(), &gold()).await.unwrap();
+    let seen = verdict(backend, &environment, small(), &task, &gold()).await.unwrap();
     assert!(seen.resolved() && !seen.suspect(), "the gold: {}", seen.tell());
     escaped
 }
@@ -210,6 +211,51 @@ async fn a_patch_that_uses_its_container_up_has_a_verdict() {
         attempts().into_iter().filter(|attempt| !none.contains(&attempt.name)).collect();
     let escaped = escaped(&docker, &attempts).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
+}
+
+/// Its tests fill the disk, and can run once in a process: where a canary came first they are run again.
+const WASTEFUL: &str = "import os
+from roman import register
+
+
+def fill(size):
+    try:
+        for n in range(400000):
+            with open(f'/tmp/{os.getpid()}-{size}-{n}', 'wb') as f:
+                f.write(b'x' * size)
+    except OSError:
+        pass
+
+
+fill(1 << 20)
+fill(1)
+
+
+def test_once():
+    assert register('a') == 1
+";
+
+const REGISTER: &str = "SEEN = []\n\n\ndef kept():\n    return 'kept'\n\n\ndef register(name):\n    \
+    SEEN.append(name)\n    return len(SEEN)\n";
+
+/// The grader has room for a second start of the tests where the first has filled the disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn tests_that_fill_the_disk_do_not_cost_an_honest_patch_its_verdict() {
+    let native = Native::new(cache()).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let files = [("tests/test_once.py", WASTEFUL)];
+    let environment = environment_with(&native, place.path(), &files).await;
+    let mut task = task("/testbed", PYTHON, &[]);
+    task.fail_to_pass = vec!["tests/test_once.py::test_once".to_owned()];
+    task.pass_to_pass.clear();
+    let honest = patch(&[("roman/__init__.py", Some(REGISTER))]);
+    let mut second = 0;
+    for _ in 0..8 {
+        let seen = verdict(&native, &environment, small(), &task, &honest).await.unwrap();
+        assert!(seen.resolved() && !seen.suspect(), "{}", seen.tell());
+        second += usize::from(seen.has("run_again"));
+    }
+    assert!(second > 0, "no canary came before its test in eight gradings");
 }
 
 /// Without a limit on the sandbox: what the grader itself reads is bounded.

@@ -17,12 +17,26 @@ use crate::{
 pub const PYTHON: &str = "/venv/bin/python";
 
 pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
+    environment_with(backend, place, &[]).await
+}
+
+/// With more files in the work directory.
+pub async fn environment_with(
+    backend: &dyn Backend,
+    place: &Path,
+    files: &[(&str, &str)],
+) -> Prepared {
     let source = place.join("source");
     lay(&source);
+    let mut digest = "bench".to_owned();
+    for (path, text) in files {
+        std::fs::write(source.join(path), text).unwrap();
+        digest = format!("{digest}-{}", proctor_types::sha256_hex(text.as_bytes()));
+    }
     let setup = ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"];
     let spec = LayerSpec {
         base: Base::Host,
-        source: Some(SourceTree { folder: source, digest: "bench".into(), at: "/testbed".into() }),
+        source: Some(SourceTree { folder: source, digest, at: "/testbed".into() }),
         setup: setup.map(str::to_owned).into(),
         workdir: "/testbed".into(),
         env: Vec::new(),
