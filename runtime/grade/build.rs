@@ -9,8 +9,14 @@ use std::{
 };
 
 /// What a verdict depends on besides the task, the patch and the environment.
-const INPUTS: [&str; 4] =
-    ["src", "python", "../../configs/grading.toml", "../../configs/benchmarks"];
+const INPUTS: [&str; 6] = [
+    "src",
+    "python",
+    "../official/src",
+    "../record/src/patch",
+    "../../configs/grading.toml",
+    "../../configs/benchmarks",
+];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -58,9 +58,10 @@ async fn against_pytest() {
         let tasks = cache.join("tasks");
         let tell = |what: &str| eprintln!("{}: {what}", located.recipe.id);
         let sources = environments.sources();
-        let task = proctor_recipes::build_cached(&located.recipe, &native, sources, &tasks, &tell)
-            .await
-            .expect("a task");
+        let task =
+            proctor_collection::build_cached(&located.recipe, &native, sources, &tasks, &tell)
+                .await
+                .expect("a task");
         let (environment, _) = environments
             .get(&native, &task, Path::new("."), &faults)
             .await

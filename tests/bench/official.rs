@@ -8,7 +8,7 @@ use std::{
 use futures_util::future::join_all;
 use proctor_core::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
 use proctor_docker::Docker;
-use proctor_grade::{GradeOptions, find_leaks, official::run_official};
+use proctor_grade::{GradeOptions, find_leaks, procedure::run_official};
 use proctor_sandbox_api::{Backend as _, Machine, Prepared, SandboxRequest};
 use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};

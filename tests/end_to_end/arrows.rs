@@ -20,9 +20,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-scaffold-api", &["proctor-types", "proctor-sandbox-api"]),
     ("proctor-scaffolds", &["proctor-types", "proctor-sandbox-api", "proctor-scaffold-api"]),
     ("proctor-setup", &["proctor-types", "proctor-record", "proctor-sandbox-api"]),
-    ("proctor-grade", &["proctor-types", "proctor-record", "proctor-sandbox-api", "proctor-setup"]),
+    ("proctor-official", &["proctor-types"]),
+    ("proctor-forensics", &["proctor-types", "proctor-record", "proctor-wire"]),
     (
-        "proctor-recipes",
+        "proctor-grade",
+        &[
+            "proctor-types",
+            "proctor-record",
+            "proctor-sandbox-api",
+            "proctor-setup",
+            "proctor-official",
+        ],
+    ),
+    (
+        "proctor-collection",
         &[
             "proctor-types",
             "proctor-datasets",
@@ -43,6 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "proctor-scaffold-api",
             "proctor-setup",
             "proctor-grade",
+            "proctor-forensics",
         ],
     ),
     (

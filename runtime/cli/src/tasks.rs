@@ -86,7 +86,7 @@ pub async fn built(
     let sources = Sources::new(cache.join("sources"));
     for located in loaded.recipes {
         let name = located.recipe.id.clone();
-        let built = proctor_recipes::build_cached(
+        let built = proctor_collection::build_cached(
             &located.recipe,
             backend.as_ref(),
             &sources,

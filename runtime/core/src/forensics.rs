@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use proctor_grade::forensics::{Examiner, examine};
+use proctor_forensics::{Examiner, examine};
 use proctor_record::{Remedy, TrialDir, read_journal};
 use proctor_types::{Fault, Layer, Task, Verdict};
 

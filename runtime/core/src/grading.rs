@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proctor_grade::{
     Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze,
-    official::{OfficialRun, has_official_run, only_official, procedure, run_official},
+    procedure::{OfficialRun, has_official_run, only_official, procedure, run_official},
 };
 use proctor_sandbox_api::{Backend, Prepared, Sandbox, agent_digest};
 use proctor_setup::{LayerFindings, PREPARATION, Preparation, Purpose, Ready};

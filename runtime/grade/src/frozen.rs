@@ -10,7 +10,9 @@ use proctor_setup::Hidden;
 use proctor_types::{Cause, Fault, Layer, Task, TestStatus};
 use serde::{Deserialize, Serialize};
 
-use crate::{TestPlan, TestRun, official::OfficialPolicy, paths::file_of, run_tests};
+use proctor_official::OfficialPolicy;
+
+use crate::{TestPlan, TestRun, paths::file_of, run_tests};
 
 /// What passed on the unmasked source, of the files that a task names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

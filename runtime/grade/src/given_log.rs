@@ -7,14 +7,14 @@ use std::{
     sync::LazyLock,
 };
 
+use proctor_official::{
+    FileRun, OfficialPolicy, PolicyError, Subject, parsers::text::pattern, reader, with_official,
+};
 use proctor_types::{Fault, Layer, Task, TestStatus, Verdict};
 use regex::Regex;
 
 use crate::{
     evidence::{self, note},
-    official::{FileRun, OfficialPolicy, PolicyError, Subject, with_official},
-    parsers::text::pattern,
-    reader,
     verdict::draw_up,
 };
 

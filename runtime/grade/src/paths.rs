@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_sandbox_api::wire::{EntryKind, RawPath};
 use proctor_types::Task;
+pub(crate) use proctor_types::file_of;
 
 use crate::{policy::Policy, probe::Probe, test_trees};
 
@@ -36,11 +37,6 @@ pub(crate) struct Paths<'a> {
     /// Paths that the mask takes away or changes, or without a mask the gold patch: source code even
     /// below a test folder.
     masked: BTreeSet<String>,
-}
-
-/// The file of a test id.
-pub(crate) fn file_of(id: &str) -> &str {
-    id.split("::").next().unwrap_or(id)
 }
 
 impl<'a> Paths<'a> {

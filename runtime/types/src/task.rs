@@ -166,3 +166,8 @@ pub struct Resources {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u64>,
 }
+
+/// The file of a test id: what stands before the first `::`.
+pub fn file_of(id: &str) -> &str {
+    id.split("::").next().unwrap_or(id)
+}

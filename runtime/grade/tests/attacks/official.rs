@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use proctor_grade::{GradeOptions, freeze, grade, needs_freezing, official::run_official};
+use proctor_grade::{GradeOptions, freeze, grade, needs_freezing, procedure::run_official};
 use proctor_setup::Hidden;
 use proctor_types::{Benchmark, Task, Verdict};
 use serde_json::{Value, json};

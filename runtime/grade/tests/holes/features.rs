@@ -1,6 +1,7 @@
 //! FeatureBench 0.2.3.
 
-use proctor_grade::{GivenLog, grade_log, official::FileRun};
+use proctor_grade::{GivenLog, grade_log};
+use proctor_official::FileRun;
 use proctor_types::{Task, Verdict};
 use serde_json::json;
 

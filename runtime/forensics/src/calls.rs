@@ -1,0 +1,85 @@
+//! What an agent had run, from the events of a trial.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{Envelope, Event};
+use serde_json::Value;
+
+use crate::rules::RuleFile;
+
+/// A call of a tool that ran a shell line or read a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub step: u64,
+    /// A path that is read stands as `view PATH`.
+    pub line: String,
+    /// What the model was shown of it.
+    pub shown: String,
+}
+
+/// The calls of a trial, in order. Where the record has no calls of tools, as of a client that runs
+/// its own, they are those that the model asked for.
+pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
+    let shown: BTreeMap<(u64, &str), &str> = events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            Event::ToolReturned { call_id, shown, .. } => {
+                Some(((envelope.step, call_id.as_str()), shown.as_str()))
+            }
+            _ => None,
+        })
+        .collect();
+    let mut called = Vec::new();
+    let mut asked = Vec::new();
+    for envelope in events {
+        let step = envelope.step;
+        match &envelope.event {
+            Event::ToolCalled { call_id, arguments, .. } => {
+                let shown = shown.get(&(step, call_id.as_str())).copied().unwrap_or_default();
+                for line in lines(arguments, file) {
+                    called.push(Call { step, line, shown: shown.to_owned() });
+                }
+            }
+            Event::ModelAnswered { answer } => {
+                for call in &answer.tool_calls {
+                    let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+                    for line in lines(&arguments, file) {
+                        asked.push(Call { step, line, shown: String::new() });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let any = events.iter().any(|envelope| matches!(envelope.event, Event::ToolCalled { .. }));
+    if any { called } else { asked }
+}
+
+fn lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in &file.shell.line_arguments {
+        match arguments.get(name) {
+            Some(Value::String(line)) => all.push(line.clone()),
+            // A command as its words, as some clients have it.
+            Some(Value::Array(words)) => {
+                let words: Vec<_> = words.iter().filter_map(Value::as_str).map(quoted).collect();
+                all.push(words.join(" "));
+            }
+            _ => {}
+        }
+    }
+    // A tool for files also has a `command`, which is no shell line: its name says what is done.
+    let path = file.shell.path_arguments.iter().find_map(|name| arguments.get(name)?.as_str());
+    if let Some(path) = path {
+        all = vec![format!("view {}", quoted(path))];
+    }
+    all
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "@%+=:,./-_".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -1,0 +1,167 @@
+//! Simple commands in the one form that the rules are written for.
+
+use crate::{
+    rules::{RuleFile, Shell},
+    shell::{Simple, split},
+};
+
+/// Commands of a pipe that are followed back: the line is the agent's, and may be all pipe.
+const PIPE: usize = 16;
+
+/// A command as the rules see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Command {
+    /// Without wrappers, the program by its bare name.
+    pub words: Vec<String>,
+    /// The words in one line: as they are written, and without wrappers.
+    pub forms: [String; 2],
+    /// As it is written, for people: one line, without the shell's own words before it, with what it
+    /// is given.
+    pub shown: String,
+    /// A file that it writes, and the words that go there, as far as the line tells.
+    pub writes: Option<(String, String)>,
+    /// Takes arguments from its input, which the line does not tell all of.
+    pub takes_more: bool,
+    pub background: bool,
+}
+
+/// The commands of a shell line, with those that shells within it are given.
+pub(crate) fn commands(line: &str, file: &RuleFile) -> Vec<Command> {
+    let mut all = Vec::new();
+    read(line, file, file.limits.depth, &mut all);
+    all
+}
+
+fn read(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
+    let shell = &file.shell;
+    let simples = split(line, depth);
+    for (at, simple) in simples.iter().enumerate() {
+        let mut plain = unwrapped(simple.words.clone(), shell);
+        let program = plain.first().cloned().unwrap_or_default();
+        let mut shown = bare(&simple.source, shell);
+        // What comes in by the pipe, from the first command of it that is given something.
+        let from = (at.saturating_sub(PIPE)..=at)
+            .rev()
+            .find(|&at| !simples[at].piped || !simples[at].given.is_empty());
+        let given = from.map_or("", |at| simples[at].given.as_str());
+        let mut inner = None;
+        if shell.shells.contains(&program) {
+            let flag = |word: &String| {
+                word.strip_prefix('-')
+                    .is_some_and(|rest| !rest.starts_with('-') && rest.contains('c'))
+            };
+            inner = plain.iter().position(flag).and_then(|at| plain.get(at + 1)).cloned();
+            inner = inner.or_else(|| (!given.is_empty()).then(|| given.to_owned()));
+        } else if program == "eval" {
+            inner = Some(plain[1..].join(" "));
+        } else if !given.is_empty() {
+            let name = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+            if shell.interpreters.iter().any(|interpreter| interpreter == name) {
+                shown = format!("{shown} {given}");
+                plain.push(given.to_owned());
+            }
+        }
+        let bases = simple.words.iter().map(|word| word.rsplit('/').next().unwrap_or(word));
+        let takes_more = bases.into_iter().any(|word| shell.spreaders.iter().any(|s| s == word));
+        if takes_more && let Some(from) = from {
+            plain.extend(said(&simples[from], shell));
+            let pipe = simples[from..at].iter().map(|before| bare(&before.source, shell));
+            shown = pipe.chain([shown.clone()]).collect::<Vec<_>>().join(" | ");
+        }
+        let writes = simple.output.clone().map(|path| (path, said(simple, shell).join(" ")));
+        let forms = [one_line(&based(simple.words.clone())), one_line(&plain)];
+        let shown = one_line(&[shown]);
+        let background = simple.background;
+        all.push(Command { words: plain, forms, shown, writes, takes_more, background });
+        if let Some(inner) = inner.filter(|_| depth > 0) {
+            read(&inner, file, depth - 1, all);
+        }
+    }
+}
+
+/// The words that a command writes to its output, where the line has them.
+fn said(simple: &Simple, shell: &Shell) -> Vec<String> {
+    let words = unwrapped(simple.words.clone(), shell);
+    let is_printer = words.first().is_some_and(|program| shell.printers.contains(program));
+    let printed = if is_printer { words[1..].join(" ").replace("\\n", " ") } else { String::new() };
+    let all = printed.split_whitespace().chain(simple.given.split_whitespace());
+    all.map(str::to_owned).collect()
+}
+
+/// A command's text without the shell's own words before it: `then git log` is `git log`.
+fn bare(source: &str, shell: &Shell) -> String {
+    let mut text = source.trim_start();
+    while let Some((first, rest)) = text.split_once(char::is_whitespace)
+        && shell.keywords.iter().any(|keyword| keyword == first)
+    {
+        text = rest.trim_start();
+    }
+    // A line that goes on is one.
+    text.replace("\\\n", " ")
+}
+
+fn one_line(words: &[String]) -> String {
+    words.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ")
+}
+
+/// The program by its bare name.
+fn based(mut words: Vec<String>) -> Vec<String> {
+    if let Some(first) = words.first_mut()
+        && let Some((_, name)) = first.rsplit_once('/')
+    {
+        *first = name.to_owned();
+    }
+    words
+}
+
+/// Takes off what says nothing of what the command does.
+fn unwrapped(words: Vec<String>, shell: &Shell) -> Vec<String> {
+    let mut words = words;
+    loop {
+        let assignments = words.iter().take_while(|word| is_assignment(word)).count();
+        words = based(words.split_off(assignments));
+        let wrapper = shell.wrappers.iter().chain(&shell.keywords).find_map(|wrapper| {
+            let parts: Vec<_> = wrapper.split(' ').collect();
+            let same = words.len() > parts.len() && words.iter().zip(&parts).all(|(a, b)| a == b);
+            same.then_some(parts.len())
+        });
+        let Some(length) = wrapper else { break };
+        words = words.split_off(length);
+        let about = |word: &&String| {
+            word.starts_with('-')
+                || is_assignment(word)
+                || word.starts_with(|c: char| c.is_ascii_digit())
+        };
+        let more = words.iter().take_while(about).count();
+        words = words.split_off(more);
+    }
+    let program = words.first().cloned().unwrap_or_default();
+    if program.starts_with("python") {
+        let module = words[1..]
+            .iter()
+            .take_while(|word| word.starts_with('-'))
+            .position(|word| word == "-m");
+        if let Some(at) = module
+            && words.len() > at + 2
+        {
+            return words.split_off(at + 2);
+        }
+    }
+    if program == "git" {
+        while words.get(1).is_some_and(|word| word.starts_with('-')) && words.len() > 2 {
+            let option = words.remove(1);
+            if shell.git_value_options.contains(&option) && words.len() > 2 {
+                words.remove(1);
+            }
+        }
+    }
+    words
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}

@@ -1,0 +1,101 @@
+//! Edits to tests and to their configuration: by snapshots where there are some, else by the patch.
+
+use std::collections::BTreeSet;
+
+use proctor_record::{Blobs, RecordError, Remedy, Tree, patch};
+use proctor_types::{Envelope, Event, Fault, Task, file_of};
+
+use crate::{
+    finding::{Finding, Kind},
+    names::{Names, escaped},
+};
+
+/// The tests of a task, as far as its names tell.
+struct Tests<'a> {
+    names: &'a Names,
+    own: BTreeSet<String>,
+}
+
+/// Grading makes all of these what they were, so that they are notes and no more.
+pub(crate) fn edits(
+    task: &Task,
+    names: &Names,
+    events: &[Envelope],
+    blobs: Option<&Blobs>,
+    changed: &[u8],
+) -> Result<Vec<Finding>, Fault> {
+    let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass).map(|id| file_of(id));
+    let hidden = task.hidden.iter().map(|path| path.trim_end_matches('/'));
+    let tests = Tests { names, own: ids.chain(hidden).map(escaped).collect() };
+    let stepped = blobs.map(|blobs| by_step(&tests, events, blobs)).transpose()?.flatten();
+    Ok(stepped.unwrap_or_else(|| {
+        // A patch that cannot be read is the grading's to tell of.
+        let touched = patch::touched(changed).unwrap_or_default();
+        let paths = touched.iter().map(|path| path.escaped());
+        paths
+            .filter(|path| tests.is_own(path) || tests.is_config(path))
+            .map(|path| finding(&path, None))
+            .collect()
+    }))
+}
+
+/// `None` where there is no snapshot. One that cannot be read is a fault: it may be the one that tells.
+fn by_step(
+    tests: &Tests<'_>,
+    events: &[Envelope],
+    blobs: &Blobs,
+) -> Result<Option<Vec<Finding>>, Fault> {
+    let mut found = Vec::new();
+    let mut last: Option<(String, Tree)> = None;
+    for envelope in events {
+        let Event::SnapshotTaken { snapshot, .. } = &envelope.event else { continue };
+        if last.as_ref().is_some_and(|(hash, _)| hash == snapshot) {
+            continue;
+        }
+        let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).lasting();
+        let tree = Tree::load(blobs, snapshot).map_err(lost)?;
+        if let Some((_, before)) = &last {
+            for one in before.diff(&tree) {
+                let path = one.path.escaped();
+                // A further test is honest work; a change of one that was there, or writing one of
+                // those that count, is an edit.
+                let test = tests.is_own(&path) || (one.base.is_some() && tests.is_test(&path));
+                if test || tests.is_config(&path) {
+                    found.push(finding(&path, Some(envelope.step)));
+                }
+            }
+        }
+        last = Some((snapshot.clone(), tree));
+    }
+    Ok(last.map(|_| found))
+}
+
+fn finding(path: &str, step: Option<u64>) -> Finding {
+    let what = format!("changed a test or its configuration, which grading restores: {path}");
+    Finding { kind: Kind::TestsEdited, what, step }
+}
+
+impl Tests<'_> {
+    fn is_own(&self, path: &str) -> bool {
+        self.own.iter().any(|own| {
+            path.strip_prefix(own.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
+    fn is_test(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let python = name.ends_with(".py");
+        let folder = path
+            .split('/')
+            .rev()
+            .skip(1)
+            .any(|part| self.names.test_folders.iter().any(|folder| folder == part));
+        python && (folder || name.starts_with("test_") || name.ends_with("_test.py"))
+    }
+
+    fn is_config(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        self.names.config_files.iter().any(|config| config == name)
+    }
+}

@@ -1,0 +1,45 @@
+//! The look over a trial's record.
+
+use proctor_record::Blobs;
+use proctor_types::{Envelope, Fault, Task};
+
+use crate::names::Names;
+use crate::{
+    calls::calls,
+    edits::edits,
+    finding::Findings,
+    look::{Written, look},
+    rules::{RuleFile, Rules},
+    subject::Subject,
+    upstream::requests,
+};
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Examiner<'a> {
+    pub task: &'a Task,
+    /// Of the try that counts; empty where there is only a patch.
+    pub events: &'a [Envelope],
+    /// Where the snapshots that the events name are kept.
+    pub blobs: Option<&'a Blobs>,
+    pub patch: &'a [u8],
+}
+
+/// What the record shows of conduct that a score should be read with.
+///
+/// # Errors
+/// The shipped rules cannot be read, or a snapshot that the events name.
+pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
+    let names = Names::get()?;
+    let file = RuleFile::get()?;
+    let subject = Subject::of(look_at.task, names)?;
+    let rules = Rules::of(&subject)?;
+    let mut found = Vec::new();
+    let mut written = Written::new();
+    for call in calls(look_at.events, file) {
+        found.extend(look(&call, &rules, &subject, &mut written));
+    }
+    found.extend(requests(look_at.events));
+    found.extend(edits(look_at.task, names, look_at.events, look_at.blobs, look_at.patch)?);
+    Ok(Findings::of(found, &file.kinds))
+}

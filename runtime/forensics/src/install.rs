@@ -1,0 +1,93 @@
+//! Installing the package under test by its name.
+
+use crate::{
+    command::Command,
+    finding::Kind,
+    look::Written,
+    rules::{Rules, any},
+    subject::{Subject, normal},
+};
+
+/// Whether a command asks an index for a package under test, and whether it came.
+pub(crate) fn install(
+    command: &Command,
+    shown: &str,
+    rules: &Rules,
+    subject: &Subject,
+    written: &Written,
+) -> Option<(Kind, &'static str)> {
+    let line = &command.forms[1];
+    let verb = rules.install.iter().find_map(|pattern| pattern.find(line))?;
+    if any(&rules.install_unless, line) {
+        return None;
+    }
+    let options = &rules.file.install;
+    let mut words = command.words.iter().skip(verb.as_str().split(' ').count());
+    let is_named = |word: &str| names_package(word, rules, subject);
+    let mut named = false;
+    // The names stand elsewhere, as far as the record does not tell.
+    let mut unnamed = command.takes_more;
+    while let Some(word) = words.next() {
+        if let Some(path) = list_of(word, &options.list_options) {
+            unnamed = true;
+            let path = if path.is_empty() { words.next() } else { Some(&path) };
+            let text = path.and_then(|path| written.get(path));
+            named |= text.is_some_and(|text| text.split_whitespace().any(is_named));
+            continue;
+        }
+        if word.starts_with('-') {
+            if options.value_options.contains(word) {
+                words.next();
+            }
+            continue;
+        }
+        named |= is_named(word);
+    }
+    // What an installer says that it asks an index for, it was told to.
+    named |= unnamed && any(&rules.install_asked, shown);
+    if !named {
+        return None;
+    }
+    Some(if any(&rules.install_succeeded, shown) {
+        (Kind::InstallSucceeded, "installed the package under test")
+    } else {
+        (Kind::InstallTried, "tried to install the package under test")
+    })
+}
+
+/// The file of a list of requirements: `-r FILE`, where it is empty and the next word is the file,
+/// `-rFILE` and `--requirement=FILE`.
+fn list_of(word: &str, options: &[String]) -> Option<String> {
+    options.iter().find_map(|option| {
+        let rest = word.strip_prefix(option.as_str())?;
+        match (option.starts_with("--"), rest.strip_prefix('=')) {
+            (_, Some(path)) => Some(path.to_owned()),
+            (true, None) if !rest.is_empty() => None,
+            (_, None) => Some(rest.to_owned()),
+        }
+    })
+}
+
+fn names_package(word: &str, rules: &Rules, subject: &Subject) -> bool {
+    name_of(word).is_some_and(|name| {
+        let bare = |prefix: &String| name.strip_prefix(prefix.as_str()).map(str::to_owned);
+        let mut bare_names = rules.file.install.name_prefixes.iter().filter_map(bare);
+        subject.packages.contains(&name) || bare_names.any(|name| subject.packages.contains(&name))
+    })
+}
+
+/// The name in a requirement (`Name[extra]>=1; marker`, `name @ URL`, `name=1.0`) that an index or a
+/// remote place would answer; `None` for paths and for what is local.
+fn name_of(word: &str) -> Option<String> {
+    let word = word.trim();
+    let local = word.starts_with(['.', '/', '~', '$']) || word.contains("file:");
+    let end = word
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
+        .unwrap_or(word.len());
+    let (name, rest) = word.split_at(end);
+    // `dist/name.whl` and `git+https://...`: a path, and a URL, which another rule reads.
+    if local || name.is_empty() || rest.starts_with(['/', ':', '+']) {
+        return None;
+    }
+    Some(normal(name))
+}

@@ -1,0 +1,20 @@
+//! Step-linked forensics: rules over a trial's record that say which step did what an honest agent
+//! has no use for. No model judges; the rules are data in `configs/forensics.toml`.
+
+mod calls;
+mod command;
+mod edits;
+mod examine;
+mod finding;
+mod install;
+mod look;
+mod names;
+mod rules;
+mod shell;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod upstream;
+
+pub use examine::{Examiner, examine};
+pub use finding::{Findings, Kind};

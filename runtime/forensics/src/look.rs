@@ -1,0 +1,65 @@
+//! The rules over one call.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    calls::Call,
+    command::{Command, commands},
+    finding::Finding,
+    install::install,
+    rules::{Rules, any},
+    subject::Subject,
+    upstream::fetch,
+};
+
+/// Files that earlier commands wrote, by path, with the words in them.
+pub(crate) type Written = BTreeMap<String, String>;
+
+/// What one call shows.
+pub(crate) fn look(
+    call: &Call,
+    rules: &Rules,
+    subject: &Subject,
+    written: &mut Written,
+) -> Vec<Finding> {
+    let all = commands(&call.line, rules.file);
+    // A job that the line itself waits for or ends is none that is left.
+    let minded = all.iter().any(|command| {
+        matches!(command.words.first().map(String::as_str), Some("wait" | "kill" | "pkill" | "fg"))
+    });
+    let mut found = Vec::new();
+    for command in &all {
+        let said = |what: &str| format!("{what}: {}", shown(command, rules.file.limits.shown));
+        for rule in &rules.rules {
+            let hits = command.forms.iter().any(|form| any(&rule.commands, form))
+                || (rule.background && command.background && !minded);
+            if hits && !command.forms.iter().any(|form| any(&rule.unless, form)) {
+                found.push(Finding {
+                    kind: rule.kind,
+                    what: said(rule.what),
+                    step: Some(call.step),
+                });
+            }
+        }
+        if let Some((path, words)) = &command.writes {
+            let text = written.entry(path.clone()).or_default();
+            text.push(' ');
+            text.push_str(words);
+        }
+        if let Some((kind, what)) = install(command, &call.shown, rules, subject, written) {
+            found.push(Finding { kind, what: said(what), step: Some(call.step) });
+        }
+        if let Some((kind, what)) = fetch(command, rules) {
+            found.push(Finding { kind, what: said(what), step: Some(call.step) });
+        }
+    }
+    found
+}
+
+fn shown(command: &Command, limit: usize) -> String {
+    let line = &command.shown;
+    match line.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line.clone(),
+    }
+}

@@ -1,0 +1,171 @@
+//! The rules, as data: `configs/forensics.toml`, and as they are filled in for one task.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use proctor_types::{Fault, Integrity, Layer};
+use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
+
+use crate::{finding::Kind, subject::Subject};
+
+const TEXT: &str = include_str!("../../../configs/forensics.toml");
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RuleFile {
+    pub kinds: BTreeMap<Kind, Integrity>,
+    pub shell: Shell,
+    pub rule: Vec<WrittenRule>,
+    pub upstream: WrittenUpstream,
+    pub install: WrittenInstall,
+    pub limits: Limits,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shell {
+    pub shells: Vec<String>,
+    pub interpreters: Vec<String>,
+    pub wrappers: Vec<String>,
+    pub keywords: Vec<String>,
+    pub spreaders: Vec<String>,
+    pub printers: Vec<String>,
+    pub git_value_options: Vec<String>,
+    pub line_arguments: Vec<String>,
+    pub path_arguments: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrittenRule {
+    pub kind: Kind,
+    pub what: String,
+    pub commands: Vec<String>,
+    #[serde(default)]
+    pub unless: Vec<String>,
+    #[serde(default)]
+    pub background: bool,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrittenUpstream {
+    pub fetchers: Vec<String>,
+    pub urls: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrittenInstall {
+    pub commands: Vec<String>,
+    pub unless: Vec<String>,
+    pub value_options: Vec<String>,
+    pub name_prefixes: Vec<String>,
+    pub list_options: Vec<String>,
+    pub succeeded: Vec<String>,
+    pub asked: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limits {
+    pub shown: usize,
+    pub depth: usize,
+}
+
+static RULES: LazyLock<Result<RuleFile, String>> =
+    LazyLock::new(|| toml::from_str(TEXT).map_err(|error| error.to_string()));
+
+impl RuleFile {
+    pub(crate) fn get() -> Result<&'static Self, Fault> {
+        RULES.as_ref().map_err(|error| fault(error))
+    }
+}
+
+fn fault(error: &str) -> Fault {
+    Fault::new(Layer::Grade, format!("configs/forensics.toml: {error}"))
+}
+
+/// A rule that holds for one task.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub kind: Kind,
+    pub what: &'static str,
+    pub commands: Vec<Regex>,
+    pub unless: Vec<Regex>,
+    pub background: bool,
+}
+
+/// All rules, filled in for one task.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub file: &'static RuleFile,
+    pub rules: Vec<Rule>,
+    pub fetchers: Vec<Regex>,
+    pub urls: Vec<Regex>,
+    pub install: Vec<Regex>,
+    pub install_unless: Vec<Regex>,
+    pub install_succeeded: Vec<Regex>,
+    pub install_asked: Vec<Regex>,
+}
+
+impl Rules {
+    pub(crate) fn of(subject: &Subject) -> Result<Self, Fault> {
+        let file = RuleFile::get()?;
+        let fill = |patterns: &[String]| filled(patterns, subject);
+        let rules = file
+            .rule
+            .iter()
+            .map(|rule| {
+                Ok(Rule {
+                    kind: rule.kind,
+                    what: &rule.what,
+                    commands: fill(&rule.commands)?,
+                    unless: fill(&rule.unless)?,
+                    background: rule.background,
+                })
+            })
+            .collect::<Result<_, Fault>>()?;
+        let mut urls = fill(&file.upstream.urls)?;
+        for pattern in &subject.blocked {
+            urls.push(compiled(pattern)?);
+        }
+        Ok(Self {
+            file,
+            rules,
+            fetchers: fill(&file.upstream.fetchers)?,
+            urls,
+            install: fill(&file.install.commands)?,
+            install_unless: fill(&file.install.unless)?,
+            install_succeeded: fill(&file.install.succeeded)?,
+            install_asked: fill(&file.install.asked)?,
+        })
+    }
+}
+
+/// The patterns with a task's names in them; one for which there are no names is left out.
+fn filled(patterns: &[String], subject: &Subject) -> Result<Vec<Regex>, Fault> {
+    let mut all = Vec::new();
+    'patterns: for pattern in patterns {
+        let mut text = pattern.clone();
+        for (place, alternatives) in subject.places() {
+            if text.contains(place) {
+                let Some(alternatives) = alternatives else { continue 'patterns };
+                text = text.replace(place, &alternatives);
+            }
+        }
+        all.push(compiled(&text)?);
+    }
+    Ok(all)
+}
+
+fn compiled(text: &str) -> Result<Regex, Fault> {
+    RegexBuilder::new(text)
+        .case_insensitive(true)
+        .build()
+        .map_err(|error| fault(&error.to_string()))
+}
+
+pub(crate) fn any(patterns: &[Regex], text: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.is_match(text))
+}

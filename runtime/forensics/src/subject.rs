@@ -1,0 +1,174 @@
+//! What a task is about: the names by which its hidden solution could be had.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use proctor_record::patch;
+use proctor_types::{Cause, Fault, Layer, Source, Task, file_of, package_name};
+use serde::Deserialize;
+
+use crate::names::{Names, escaped};
+
+/// The part of the proxy's list of mirrors that tells what a blocked URL is about.
+#[derive(Debug, Default, Deserialize)]
+struct Hosts {
+    forges: Vec<String>,
+    indexes: Vec<String>,
+    index_words: Vec<String>,
+}
+
+/// A list that cannot be read is an error: without it the rules would look for nothing.
+static HOSTS: LazyLock<Result<Hosts, String>> = LazyLock::new(|| {
+    let text = include_str!("../../../configs/mirrors.toml");
+    toml::from_str(text).map_err(|error| format!("configs/mirrors.toml: {error}"))
+});
+
+#[derive(Debug, Default)]
+pub(crate) struct Subject {
+    /// By PEP 503.
+    pub packages: BTreeSet<String>,
+    /// Top-level modules that the mask takes something from.
+    modules: BTreeSet<String>,
+    /// `owner/repo`.
+    repositories: BTreeSet<String>,
+    /// Base names of hidden tests.
+    hidden: BTreeSet<String>,
+    workdir: String,
+    /// Blocked URLs as regular expressions.
+    pub blocked: Vec<String>,
+}
+
+impl Subject {
+    pub(crate) fn of(task: &Task, names: &Names) -> Result<Self, Fault> {
+        let hosts = HOSTS.as_ref().map_err(|why| Fault::new(Layer::Grade, why.as_str()))?;
+        let mut subject =
+            Self { workdir: task.workdir.trim_end_matches('/').to_owned(), ..Self::default() };
+        match task.repo.as_deref().map(|repo| repo.split_once('/').ok_or(repo)) {
+            Some(Ok((owner, repo))) => subject.repository(owner, repo),
+            Some(Err(name)) => subject.package(name),
+            None => {}
+        }
+        match &task.source {
+            Some(Source::Pypi { pypi, .. }) => subject.package(pypi),
+            Some(Source::Git { git, .. }) => {
+                let parts: Vec<_> = git.trim_end_matches('/').rsplit(['/', ':']).take(2).collect();
+                if let [repo, owner] = parts[..] {
+                    subject.repository(owner, repo);
+                }
+            }
+            Some(Source::Path { .. } | Source::Archive { .. }) | None => {}
+        }
+        for url in &task.blocked_urls {
+            subject.url(url, hosts);
+        }
+        subject.modules(task, names)?;
+        let ids = task.fail_to_pass.iter().map(|id| file_of(id));
+        let hidden = ids.chain(task.hidden.iter().map(String::as_str));
+        let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
+        // A folder's name, such as `tests`, is everywhere and tells nothing.
+        subject.hidden = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
+        Ok(subject)
+    }
+
+    fn package(&mut self, name: &str) {
+        if !name.is_empty() {
+            self.packages.insert(normal(name));
+        }
+    }
+
+    /// A repository's name is very often its package's, as the egress proxy takes it, too.
+    fn repository(&mut self, owner: &str, repo: &str) {
+        let repo = repo.trim_end_matches(".git");
+        if !owner.is_empty() && !repo.is_empty() {
+            self.repositories.insert(format!("{owner}/{repo}"));
+            self.package(repo);
+        }
+    }
+
+    fn url(&mut self, written: &str, hosts: &Hosts) {
+        let bare = written.trim();
+        let bare = bare.split_once("://").map_or(bare, |(_, rest)| rest);
+        let bare = bare.split(['?', '#']).next().unwrap_or(bare);
+        let mut parts = bare.split('/').filter(|part| !part.is_empty());
+        let host = parts.next().unwrap_or_default().trim_start_matches("www.").to_lowercase();
+        let segments: Vec<_> = parts.collect();
+        if hosts.forges.contains(&host)
+            && let [owner, repo, ..] = segments[..]
+            && !owner.contains('*')
+            && !repo.contains('*')
+        {
+            self.repository(owner, repo);
+        }
+        if hosts.indexes.contains(&host) {
+            let named = segments.iter().find(|part| {
+                !part.contains('*') && !hosts.index_words.contains(&part.to_lowercase())
+            });
+            if let Some(name) = named {
+                self.package(name);
+            }
+        }
+        if host.contains('.') {
+            self.blocked.push(glob(bare));
+        }
+    }
+
+    fn modules(&mut self, task: &Task, names: &Names) -> Result<(), Fault> {
+        let Some(mask) = &task.mask else { return Ok(()) };
+        // Without its modules the rules would look for less, and say nothing of it.
+        let touched = patch::touched(mask.as_bytes()).map_err(|error| {
+            let what = format!("{}: its mask cannot be read: {error}", task.id);
+            Fault::new(Layer::Grade, what).cause(Cause::Invalid)
+        })?;
+        for path in touched {
+            let path = escaped(&path.escaped());
+            let Some(stem) = path.strip_suffix(".py") else { continue };
+            let mut parts = stem.split('/').peekable();
+            if parts.peek().is_some_and(|first| names.import_roots.iter().any(|root| root == first))
+            {
+                parts.next();
+            }
+            let Some(top) = parts.next() else { continue };
+            if !names.test_folders.iter().any(|folder| folder == top) && top != "setup" {
+                self.modules.insert(top.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The places of a pattern, each with its alternatives; `None` where there are none.
+    pub(crate) fn places(&self) -> [(&'static str, Option<String>); 5] {
+        let packages = || self.packages.iter();
+        let modules = packages()
+            .map(|name| name.replace('-', "[-_./]+"))
+            .chain(self.modules.iter().map(|name| regex::escape(name)));
+        [
+            ("{package}", one_of(packages().map(|name| name.replace('-', "[-_.]+")))),
+            ("{module}", one_of(modules)),
+            ("{repository}", one_of(self.repositories.iter().map(|name| regex::escape(name)))),
+            ("{hidden}", one_of(self.hidden.iter().map(|name| regex::escape(name)))),
+            ("{workdir}", one_of(std::iter::once(regex::escape(&self.workdir)))),
+        ]
+    }
+}
+
+fn one_of(alternatives: impl Iterator<Item = String>) -> Option<String> {
+    let all: Vec<_> = alternatives.collect();
+    (!all.is_empty()).then(|| format!("(?:{})", all.join("|")))
+}
+
+/// A blocked URL without scheme, anywhere in a command; what lies below it is blocked as well.
+fn glob(bare: &str) -> String {
+    let trimmed = bare.trim_end_matches(['*', '/']);
+    let escaped = regex::escape(trimmed)
+        .replace(r"/\*\*/", "/(?:[^ ]*/)?")
+        .replace(r"\*\*", "[^ ]*")
+        .replace(r"\*", "[^/ ]*");
+    format!(r#"://{escaped}(?:[/?# "')]|\.git|$)"#)
+}
+
+/// A name by PEP 503, of the characters that such a name may have: nothing that a pattern could
+/// take for an operator.
+pub(crate) fn normal(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let kept = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    package_name(&lower.chars().filter(kept).collect::<String>())
+}

@@ -1,0 +1,43 @@
+//! Fetching the upstream fix: what was tried at the proxy, and what was tried at all.
+
+use proctor_types::{DenyReason, Envelope, Event, UrlDecision, UrlRequest};
+
+use crate::{
+    command::Command,
+    finding::{Finding, Kind},
+    rules::{Rules, any},
+};
+
+/// Whether a command asks for a URL of the task's source or package.
+pub(crate) fn fetch(command: &Command, rules: &Rules) -> Option<(Kind, &'static str)> {
+    let line = &command.forms[1];
+    (any(&rules.fetchers, line) && any(&rules.urls, line))
+        .then_some((Kind::UpstreamTried, "tried to fetch the source under test"))
+}
+
+/// What the proxy's ledger says. A request that an audit let through and that brought something is a
+/// success; any other for what the task blocks is an attempt.
+pub(crate) fn requests(events: &[Envelope]) -> Vec<Finding> {
+    let request = |envelope: &Envelope| {
+        let Event::UrlRequested(request) = &envelope.event else { return None };
+        let reason = request.reason?;
+        if !matches!(reason, DenyReason::TaskBlocked | DenyReason::TaskAlias) {
+            return None;
+        }
+        let (kind, said) = if came(request) {
+            (Kind::UpstreamFetched, "got what the task blocks, in audit mode")
+        } else {
+            (Kind::UpstreamTried, "asked for what the task blocks")
+        };
+        let what = format!("{said}: {} {} ({reason})", request.method, request.url);
+        Some(Finding { kind, what, step: Some(envelope.step) })
+    };
+    events.iter().filter_map(request).collect()
+}
+
+fn came(request: &UrlRequest) -> bool {
+    request.decision == UrlDecision::Audited
+        && request.bytes_down > 0
+        && request.error.is_none()
+        && request.status.is_none_or(|status| (200..300).contains(&status))
+}

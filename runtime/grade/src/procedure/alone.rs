@@ -1,0 +1,37 @@
+//! The official verdict where the strict policy has nothing to run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_types::{Fault, Task};
+
+use crate::{
+    Graded,
+    evidence::{PATCH_REJECTED, STRICT_NOT_RUN, note},
+    launch::starts_pytest,
+    procedure::{OfficialRun, Trouble, has_official_run},
+    verdict::draw_up,
+};
+
+/// Whether only the benchmark's own procedure can grade the task: its tests are not pytest's (Django's,
+/// sympy's own runners), so that the recorder cannot be started before the graded code.
+pub fn only_official(task: &Task) -> bool {
+    has_official_run(task) && !starts_pytest(&task.test_command)
+}
+
+impl OfficialRun {
+    /// A verdict without a strict policy: what was not run is neither resolved nor refused by it.
+    ///
+    /// # Errors
+    ///
+    /// Where the grader's own policy cannot be read, a fault of the build.
+    pub fn alone(self, task: &Task) -> Result<Graded, Fault> {
+        let what = format!("{:?} does not start pytest", task.test_command.join(" "));
+        let mut evidence = vec![note(STRICT_NOT_RUN, what)];
+        if self.trouble == Some(Trouble::Rejected) {
+            evidence.push(note(PATCH_REJECTED, self.official.why.clone()));
+        }
+        let mut verdict = draw_up(task, &BTreeMap::new(), false, evidence, &BTreeSet::new())?;
+        verdict.policies.clear();
+        Ok(Graded { verdict, log: Vec::new(), raw: Vec::new() }.beside(self))
+    }
+}

@@ -1,0 +1,489 @@
+//! Grades a patch in a fresh sandbox as the benchmark's own harness does.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use proctor_official::{
+    FileRun, Official, OfficialPolicy, PolicyError, Subject, detail, with_official,
+};
+use proctor_record::patch::Current;
+use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
+use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
+use proctor_types::{Evidence, Fault, Integrity, Layer, Task};
+use serde_json::Value;
+
+use crate::{
+    GradeOptions, Graded, SANDBOX_KILLED, TIMED_OUT,
+    evidence::{KEPT_FOR_TOOL, SANDBOX_EXHAUSTED, note},
+    exhausted,
+    hidden::exceptions,
+    paths::file_of,
+    policy::Policy,
+    pristine::{paths_of, read},
+    procedure::script,
+    restore::put,
+};
+
+/// What the official procedure gives.
+#[derive(Debug, Clone)]
+pub struct OfficialRun {
+    pub official: Official,
+    /// What it printed, run after run.
+    pub log: Vec<u8>,
+    /// Why there is less to read than the tests.
+    pub trouble: Option<Trouble>,
+    /// What of the hidden copies the procedure was left.
+    pub evidence: Vec<Evidence>,
+}
+
+/// What kept the procedure from an answer of the tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// No command of the harness applied the patch.
+    Rejected,
+    /// A run reached its time limit: another grading may not.
+    TimedOut,
+    /// The content of the sandbox kept a step from being done.
+    Exhausted,
+    /// The kernel ended the sandbox at its memory limit.
+    Killed,
+}
+
+impl Graded {
+    /// The strict grading with the official one beside it, and both logs in one.
+    #[must_use]
+    pub fn beside(mut self, run: OfficialRun) -> Self {
+        let heading = format!(
+            "\n===== official: {} {} =====\n",
+            run.official.benchmark, run.official.version
+        );
+        self.log.extend_from_slice(heading.as_bytes());
+        self.log.extend_from_slice(&run.log);
+        let kind = match run.trouble {
+            None | Some(Trouble::Rejected) => None,
+            Some(Trouble::TimedOut) => Some(TIMED_OUT),
+            Some(Trouble::Exhausted) => Some(SANDBOX_EXHAUSTED),
+            Some(Trouble::Killed) => Some(SANDBOX_KILLED),
+        };
+        if let Some(kind) = kind {
+            self.verdict.evidence.push(note(kind, run.official.why.clone()));
+        }
+        // Where the strict policy resolves it without these copies, they gave nothing away.
+        if run.official.resolved
+            && !self.verdict.resolved
+            && let Ok(policy) = Policy::get()
+        {
+            let told = run.evidence.iter().map(|evidence| policy.meaning(evidence).integrity).max();
+            self.verdict.integrity = told.into_iter().fold(self.verdict.integrity, Integrity::max);
+        }
+        self.verdict.evidence.extend(run.evidence);
+        self.verdict = with_official(self.verdict, run.official);
+        self
+    }
+}
+
+const PATCH: &str = "/tmp/patch.diff";
+const TEST_PATCH: &str = "/tmp/test_patch.diff";
+const SCRIPT: &str = "/tmp/eval.sh";
+/// Bytes of output that are kept of one run.
+const OUTPUT: usize = 64 << 20;
+const APPLY_LIMIT: Duration = Duration::from_secs(120);
+const NO_COMMAND: i32 = 127;
+/// As the `timeout` program says it.
+const TIMED_OUT_STATUS: i32 = 124;
+
+/// Grades `patch` in a fresh sandbox that holds the task's environment and its unmasked source, by the
+/// official policy of the task's benchmark. The sandbox is used up.
+///
+/// Nothing for a task without a benchmark, or without the benchmark's own test command: only the
+/// strict policy grades these.
+///
+/// # Errors
+///
+/// A setup fault where the mask does not fit, of the grade where the policy is unknown, of
+/// the sandbox where the sandbox fails.
+pub async fn run_official(
+    handle: &SandboxHandle,
+    task: &Task,
+    patch: &[u8],
+    options: &GradeOptions,
+) -> Result<Option<OfficialRun>, Fault> {
+    let Some(policy) = OfficialPolicy::of(task).map_err(fault)? else { return Ok(None) };
+    let test_command = detail(task, "test_cmd").and_then(command_line);
+    let Some(test_command) = test_command else { return Ok(None) };
+    let seconds = policy.run.seconds.unwrap_or(task.timeouts.grade_seconds);
+    let own = Duration::from_secs_f64(seconds.max(0.0));
+    let time_limit = options.time_limit.map_or(own, |limit| limit.min(own));
+    let hidden = &options.hidden;
+    let laid = AtomicBool::new(false);
+    let live = Live { handle, task, hidden, policy, test_command, time_limit, laid };
+    let mut run = match live.grade(patch).await {
+        Err(fault) if live.laid.load(Ordering::Relaxed) => live.exhausted(fault).await?,
+        run => run?,
+    };
+    run.evidence.extend(exceptions(hidden));
+    // A repository of a masked source holds what the mask takes away.
+    if task.mask.is_some() && live.asks_history() {
+        run.evidence.push(note(KEPT_FOR_TOOL, "the repository: the procedure's commands ask Git"));
+    }
+    Ok(Some(run))
+}
+
+/// The commands of the procedure, one text: what they run decides what of the hidden copies stays in
+/// their sandbox. Nothing where there is no procedure.
+///
+/// # Errors
+///
+/// A fault of the grade where the task's policy is unknown.
+pub fn procedure(task: &Task) -> Result<Option<String>, Fault> {
+    let policy = OfficialPolicy::of(task).map_err(fault)?;
+    Ok(policy.filter(|_| has_official_run(task)).map(|policy| commands(task, policy)))
+}
+
+fn commands(task: &Task, policy: &OfficialPolicy) -> String {
+    let rules = &policy.run;
+    let mut lines = vec![rules.prelude.clone()];
+    lines.extend(detail(task, "test_cmd").and_then(command_line));
+    lines.extend(rules.script.as_ref().and_then(|rule| match detail(task, &rule.detail) {
+        Some(Value::String(script)) => Some(script),
+        _ => None,
+    }));
+    lines.extend(rules.apply.iter().chain(&rules.between).chain(&rules.check_applied).cloned());
+    lines.extend(task.from_scratch.as_ref().map(|start| start.install.clone()));
+    lines.join("\n")
+}
+
+fn asks_history(commands: &str) -> bool {
+    let calls = commands.split("git ").skip(1);
+    calls.map(str::trim_start).any(|call| {
+        let is_plain = call.starts_with("apply")
+            && !call.lines().next().is_some_and(|line| line.contains("--3way"));
+        !is_plain
+    })
+}
+
+/// Whether [`run_official`] has anything to do, so that no sandbox is opened in vain.
+pub fn has_official_run(task: &Task) -> bool {
+    detail(task, "test_cmd").and_then(command_line).is_some()
+}
+
+pub(super) struct Live<'a> {
+    pub(super) handle: &'a SandboxHandle,
+    pub(super) task: &'a Task,
+    hidden: &'a Hidden,
+    pub(super) policy: &'static OfficialPolicy,
+    test_command: String,
+    /// Of the script; where files are run one by one, of each.
+    time_limit: Duration,
+    /// The model's patch is in the sandbox, or on its way there.
+    pub(super) laid: AtomicBool,
+}
+
+impl Live<'_> {
+    async fn grade(&self, patch: &[u8]) -> Result<OfficialRun, Fault> {
+        if patch.trim_ascii().is_empty() {
+            return Ok(self.not_run("the patch is empty: the harness does not run it", Vec::new()));
+        }
+        if let Some(start) = &self.task.from_scratch {
+            return self.submission(start, patch).await;
+        }
+        let tests = self.tests().await?;
+        self.mask().await?;
+        let rules = &self.policy.run;
+        let mut log = Vec::new();
+        if let Some(script) = self.script_of_row().await? {
+            if !self.apply(patch).await? {
+                return Ok(self.rejected(log));
+            }
+            return self.script(&script, log).await;
+        }
+        if rules.tests_first {
+            log.extend(self.lay_tests(&tests).await?);
+        }
+        let applied = self.apply(patch).await?;
+        if !applied {
+            return Ok(self.rejected(log));
+        }
+        if !rules.tests_first {
+            log.extend(self.lay_tests(&tests).await?);
+        }
+        match self.policy.subject {
+            Subject::Id => self.script(&self.composed(), log).await,
+            Subject::File => self.files(log).await,
+        }
+    }
+
+    pub(super) fn rejected(&self, log: Vec<u8>) -> OfficialRun {
+        let run = self.not_run("the harness cannot apply the patch", log);
+        OfficialRun { trouble: Some(Trouble::Rejected), ..run }
+    }
+
+    /// The run where the sandbox failed after the patch was laid, if the patch is to blame.
+    async fn exhausted(&self, fault: Fault) -> Result<OfficialRun, Fault> {
+        let found = exhausted::judge(self.handle, fault).await?;
+        let trouble = Some(match found.kind.as_str() {
+            TIMED_OUT => Trouble::TimedOut,
+            SANDBOX_KILLED => Trouble::Killed,
+            _ => Trouble::Exhausted,
+        });
+        let log = format!("the run could not be completed: {}\n", found.what).into_bytes();
+        Ok(OfficialRun { trouble, ..self.not_run(&found.what, log) })
+    }
+
+    pub(super) fn not_run(&self, why: &str, log: Vec<u8>) -> OfficialRun {
+        OfficialRun {
+            official: self.policy.not_run(self.task, why),
+            log,
+            trouble: None,
+            evidence: Vec::new(),
+        }
+    }
+
+    /// What stood at the paths of the tests before anything was done; nothing where a test is new.
+    async fn tests(&self) -> Result<BTreeMap<String, Option<Current>>, Fault> {
+        let task = self.task;
+        let mut paths: Vec<String> = task.hidden.clone();
+        // Put back even where the agent was shown it.
+        if self.policy.subject == Subject::File {
+            paths.extend(task.fail_to_pass.first().cloned());
+        }
+        if let Some(patch) = test_patch(task) {
+            let touched = paths_of(patch.as_bytes())
+                .map_err(|error| Fault::new(Layer::Setup, format!("{}: {error}", task.id)))?;
+            paths.extend(touched);
+        }
+        if self.policy.run.restore_expected {
+            let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+            paths.extend(ids.map(|id| file_of(id).to_owned()));
+        }
+        let mut tests = BTreeMap::new();
+        for path in paths {
+            let was = read(self.handle, &task.workdir, &path).await?;
+            tests.insert(path, was);
+        }
+        Ok(tests)
+    }
+
+    /// What the agent did not have, the code under test has not either; but for what the procedure
+    /// itself works with.
+    async fn mask(&self) -> Result<(), Fault> {
+        let stays =
+            Stays { hidden_files: self.policy.run.keep_hidden, history: self.asks_history() };
+        take_away(self.handle, self.task, self.hidden, stays).await
+    }
+
+    /// Whether a command of the procedure asks Git. Laying a patch needs no repository.
+    fn asks_history(&self) -> bool {
+        asks_history(&commands(self.task, self.policy))
+    }
+
+    /// Tries the harness's commands. A sandbox that has none of their programs has its patch laid by
+    /// us, exactly: the harness's own images have them.
+    pub(super) async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
+        let rules = &self.policy.run;
+        let mut patch = patch.to_vec();
+        if rules.final_newline && !patch.ends_with(b"\n") {
+            patch.push(b'\n');
+        }
+        self.laid.store(true, Ordering::Relaxed);
+        self.write(PATCH, &patch).await?;
+        let mut absent = true;
+        for (number, command) in rules.apply.iter().enumerate() {
+            if let Some(between) = rules.between.as_ref().filter(|_| number > 0) {
+                self.shell(between, APPLY_LIMIT).await?;
+            }
+            let done = self.shell(&format!("{command} {PATCH}"), APPLY_LIMIT).await?;
+            if done.success() {
+                return Ok(true);
+            }
+            absent &= done.exited.code == Some(NO_COMMAND);
+        }
+        if absent {
+            let root = RawPath::from(self.task.workdir.as_str());
+            return match apply_patch(self.handle, &root, &patch).await {
+                Ok(_) => Ok(true),
+                Err(ApplyError::Patch(_)) => Ok(false),
+                Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
+            };
+        }
+        let Some(check) = &rules.check_applied else { return Ok(false) };
+        Ok(self.shell(&format!("{check} {PATCH}"), APPLY_LIMIT).await?.success())
+    }
+
+    /// Puts the tests back as they were, and the tests' patch over them. A patch that does not fit
+    /// is only printed, as the harness's script goes on.
+    async fn lay_tests(&self, tests: &BTreeMap<String, Option<Current>>) -> Result<Vec<u8>, Fault> {
+        let (handle, task) = (self.handle, self.task);
+        for (path, was) in tests {
+            if was.is_some() || self.policy.run.remove_new_tests {
+                put(handle, &task.workdir, path, was.as_ref()).await?;
+            }
+        }
+        self.lay_test_patch().await
+    }
+
+    pub(super) async fn lay_test_patch(&self) -> Result<Vec<u8>, Fault> {
+        let (handle, task) = (self.handle, self.task);
+        let Some(patch) = test_patch(task) else { return Ok(Vec::new()) };
+        self.write(TEST_PATCH, patch.as_bytes()).await?;
+        let done = self.shell(&format!("git apply -v {TEST_PATCH} 2>&1"), APPLY_LIMIT).await?;
+        if done.exited.code != Some(NO_COMMAND) {
+            return Ok(done.stdout.head);
+        }
+        let root = RawPath::from(task.workdir.as_str());
+        match apply_patch(handle, &root, patch.as_bytes()).await {
+            Ok(_) => Ok(b"Applied patch without git.\n".to_vec()),
+            Err(ApplyError::Patch(error)) => Ok(format!("error: {error}\n").into_bytes()),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the test patch")),
+        }
+    }
+
+    /// The harness's own script, where the row has one and the sandbox what it is written for.
+    async fn script_of_row(&self) -> Result<Option<String>, Fault> {
+        let Some(rule) = &self.policy.run.script else { return Ok(None) };
+        let Some(Value::String(script)) = detail(self.task, &rule.detail) else { return Ok(None) };
+        // Whoever owns the tree: the script itself tells Git that it is safe.
+        let fits = "command -v bash && git -c safe.directory='*' rev-parse --git-dir";
+        let fits = self.shell(fits, APPLY_LIMIT).await?.success();
+        Ok(fits.then(|| script::of_row(&script, &rule.status, self.policy)))
+    }
+
+    fn composed(&self) -> String {
+        let directives = match detail(self.task, "test_directives") {
+            Some(Value::Array(list)) => {
+                let words: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
+                words.join(" ")
+            }
+            _ => String::new(),
+        };
+        let command = format!("{} {directives}", self.test_command);
+        script::of_command(&command, &quoted(&self.task.workdir), &self.policy.run.prelude)
+    }
+
+    /// One run of all tests between the harness's markers.
+    async fn script(&self, script: &str, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
+        self.write(SCRIPT, script.as_bytes()).await?;
+        let line = format!("{} {SCRIPT} 2>&1", self.bash().await?);
+        let done = self.shell(&line, self.time_limit).await?;
+        log.extend_from_slice(&done.stdout.head);
+        if done.exited.timed_out {
+            let why = format!("the tests did not end within {} s", self.time_limit.as_secs_f64());
+            let trouble = Some(Trouble::TimedOut);
+            return Ok(OfficialRun { trouble, ..self.not_run(&why, log) });
+        }
+        let official = self.policy.grade_log(self.task, &log).map_err(fault)?;
+        Ok(OfficialRun { official, log, trouble: None, evidence: Vec::new() })
+    }
+
+    /// A run for each file, whose exit status counts.
+    pub(super) async fn files(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
+        let per_test = detail(self.task, "timeout_one").and_then(|value| value.as_i64());
+        let per_test = per_test.filter(|seconds| *seconds > 0);
+        let option = per_test.map_or(String::new(), |seconds| format!(" --timeout={seconds}"));
+        let uv = detail(self.task, "use_uv").is_some_and(|value| value == true);
+        let command = format!("{}{}{option}", if uv { "uv run " } else { "" }, self.test_command);
+        let mut runs = Vec::new();
+        // Of several fail-to-pass files the harness runs the first.
+        let f2p = self.task.fail_to_pass.iter().take(1);
+        for file in f2p.chain(&self.task.pass_to_pass) {
+            let path = quoted(&format!("{}/{file}", self.task.workdir));
+            let line = format!("{}; {command} {path} 2>&1", self.policy.run.prelude);
+            let done = self.shell(&line, self.time_limit).await?;
+            let exit =
+                if done.exited.timed_out { Some(TIMED_OUT_STATUS) } else { done.exited.code };
+            let said = exit.map_or("none".to_owned(), |exit| exit.to_string());
+            log.extend_from_slice(format!("+ {command} {path}\n").as_bytes());
+            log.extend_from_slice(&done.stdout.head);
+            log.extend_from_slice(format!("{file}: exit status {said}\n").as_bytes());
+            runs.push(FileRun { file: file.clone(), log: done.stdout.head, exit });
+        }
+        let Some((first, rest)) = runs.split_first() else {
+            return Ok(self.not_run("the task has no fail-to-pass file", log));
+        };
+        let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
+        let official = self.policy.grade_files(self.task, first, rest).map_err(fault)?;
+        let trouble = late.then_some(Trouble::TimedOut);
+        Ok(OfficialRun { official, log, trouble, evidence: Vec::new() })
+    }
+
+    async fn bash(&self) -> Result<&'static str, Fault> {
+        let done = self.shell("command -v bash", APPLY_LIMIT).await?;
+        Ok(if done.success() { "bash" } else { "sh" })
+    }
+
+    async fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Fault> {
+        let what = || format!("writing {path}");
+        self.handle.write(&path.into(), bytes, None).await.map_err(|error| error.fault(what()))
+    }
+
+    /// A line in the work directory, with the environment's programs before the sandbox's.
+    pub(super) async fn shell(&self, line: &str, limit: Duration) -> Result<Completed, Fault> {
+        self.shell_with(line, limit, &BTreeMap::new()).await
+    }
+
+    pub(super) async fn shell_with(
+        &self,
+        line: &str,
+        limit: Duration,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<Completed, Fault> {
+        let task = self.task;
+        let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
+        for (name, value) in &task.env {
+            command = command.env(name, value.as_str());
+        }
+        let programs = task.test_command.first().and_then(|first| first.rsplit_once('/'));
+        if let Some((folder, _)) = programs.filter(|(folder, _)| folder.starts_with('/')) {
+            let path = task.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+            command = command.env("PATH", format!("{folder}:{path}"));
+        }
+        for (name, value) in variables {
+            command = command.env(name, value.as_str());
+        }
+        command.user.clone_from(&task.user);
+        command.output_cap = OUTPUT;
+        command.reap_all = true;
+        self.handle.run(command).await.map_err(|error| error.fault("grading officially"))
+    }
+}
+
+/// Of a list of commands each is run, as the harness joins them.
+fn command_line(value: Value) -> Option<String> {
+    match value {
+        Value::String(line) => Some(line),
+        Value::Array(lines) => {
+            let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
+            (!lines.is_empty()).then(|| lines.join(" ; "))
+        }
+        _ => None,
+    }
+}
+
+fn test_patch(task: &Task) -> Option<&str> {
+    task.test_patch.as_deref().filter(|text| !text.trim().is_empty())
+}
+
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn fault(error: PolicyError) -> Fault {
+    Fault::new(Layer::Grade, error.what).hint(error.hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn laying_a_patch_asks_no_history() {
+        assert!(!asks_history("git apply --verbose\ngit apply --whitespace=fix -v\npatch -p1 -i"));
+        assert!(!asks_history("pytest tests/test_digits.py"));
+        for asked in ["git apply --verbose --3way", "git checkout -- .", "cd /x && git  status"] {
+            assert!(asks_history(asked), "{asked}");
+        }
+    }
+}

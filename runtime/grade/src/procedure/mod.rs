@@ -1,0 +1,9 @@
+//! Carries out a benchmark's own procedure in a sandbox; `proctor-official` says what its log means.
+
+mod alone;
+mod from_scratch;
+mod live;
+mod script;
+
+pub use alone::only_official;
+pub use live::{OfficialRun, Trouble, has_official_run, procedure, run_official};

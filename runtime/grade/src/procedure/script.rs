@@ -1,0 +1,58 @@
+//! The scripts that run a task's tests between the harness's markers.
+
+use proctor_official::OfficialPolicy;
+
+/// Lines that the harness takes away and puts at the head of every script.
+const HEAD: [&str; 2] = ["#!/bin/bash", "set -uxo pipefail"];
+
+/// The row's own script as the harness runs it: the exit status of the tests is kept before the line
+/// of the end marker and printed behind it. A script without that marker is left as it is.
+pub(super) fn of_row(script: &str, status: &str, policy: &OfficialPolicy) -> String {
+    let mut lines: Vec<String> = HEAD.map(str::to_owned).into();
+    let end = policy.log.markers.as_ref().map(|markers| markers.end.as_str());
+    let mut kept = false;
+    for line in script.trim().split('\n').filter(|line| !HEAD.contains(line)) {
+        let ends = !kept && end.is_some_and(|end| line.contains(end));
+        match policy.log.exit_marker.as_ref().filter(|_| ends) {
+            Some(marker) => {
+                kept = true;
+                lines.push(format!("{status}=$?"));
+                lines.push(line.to_owned());
+                lines.push(format!("echo \"{marker}: ${status}\""));
+            }
+            None => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A script of ours that runs one command, for rows that have none of their own.
+pub(super) fn of_command(command: &str, workdir: &str, prelude: &str) -> String {
+    format!(
+        "exec 2>&1\n{prelude}\ncd {workdir}\nset -x\n: '>>>>> Start Test Output'\n{command}\n\
+         PROCTOR_STATUS=$?\n: '>>>>> End Test Output'\n\
+         echo \">>>>> Test Exit Code: $PROCTOR_STATUS\"\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_kept_around_the_first_end_marker_only() {
+        let all = OfficialPolicy::all().unwrap();
+        let policy =
+            all.iter().find(|one| one.benchmark == "swe-bench" && one.version == "5.0.2").unwrap();
+        let script = "#!/bin/bash\nset -uxo pipefail\ncd /testbed\n: '>>>>> Start Test Output'\n\
+                      pytest -rA t.py\n: '>>>>> End Test Output'\ngit checkout abc t.py\n";
+        let expected = "#!/bin/bash\nset -uxo pipefail\ncd /testbed\n: '>>>>> Start Test Output'\n\
+                        pytest -rA t.py\nS=$?\n: '>>>>> End Test Output'\n\
+                        echo \">>>>> Test Exit Code: $S\"\ngit checkout abc t.py\n";
+        assert_eq!(of_row(script, "S", policy), expected);
+        assert_eq!(
+            of_row("echo a\necho b", "S", policy),
+            "#!/bin/bash\nset -uxo pipefail\necho a\necho b\n"
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! FeatureBench: test files, their exit statuses, and the tests that they printed.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{Task, TestGroup};
+
+use crate::{
+    Official, OfficialPolicy, PolicyError, Standing, Standings,
+    log::LogReader,
+    parsers::{StatusMap, parse},
+    verdict::{counted, status_of},
+};
+
+/// One run of the test command over one test file.
+#[derive(Debug, Clone)]
+pub struct FileRun {
+    /// The file's path, or its name where only that is known.
+    pub file: String,
+    pub log: Vec<u8>,
+    /// Absent where nobody recorded it: it then counts as a failure.
+    pub exit: Option<i32>,
+}
+
+impl OfficialPolicy {
+    /// Grades the runs of the fail-to-pass file and of the pass-to-pass files.
+    ///
+    /// Resolved means that each exited with zero, whatever it printed; the rate counts what the
+    /// fail-to-pass run printed, whatever its status. The two can disagree.
+    ///
+    /// # Errors
+    ///
+    /// Where the row names an unknown parser.
+    pub fn grade_files(
+        &self,
+        task: &Task,
+        fail_to_pass: &FileRun,
+        pass_to_pass: &[FileRun],
+    ) -> Result<Official, PolicyError> {
+        let reader = LogReader { policy: self, parser: self.parser_of(task)?, test_command: None };
+        let read = |run: &FileRun| match reader.text(&run.log) {
+            Ok(log) => parse(reader.parser, self.parser.edition, &log).unwrap_or_default(),
+            Err(_) => StatusMap::default(),
+        };
+        let statuses = read(fail_to_pass);
+        let f2p = split(&statuses, &self.fail_to_pass);
+        let mut p2p = TestGroup::default();
+        let mut tests: BTreeMap<_, _> =
+            statuses.iter().map(|(name, word)| (name.to_owned(), status_of(Some(word)))).collect();
+        for run in kept(pass_to_pass) {
+            let map = read(run);
+            let group = split(&map, &self.pass_to_pass);
+            p2p.passed.extend(group.passed);
+            p2p.failed.extend(group.failed);
+            tests.extend(map.iter().map(|(name, word)| (name.to_owned(), status_of(Some(word)))));
+        }
+        let bad = std::iter::once(fail_to_pass).chain(pass_to_pass).find(|run| run.exit != Some(0));
+        let why = match bad {
+            None => format!(
+                "every file exited with 0; {}",
+                counted(&f2p, statuses.len(), &p2p, p2p.passed.len() + p2p.failed.len())
+            ),
+            Some(run) => match run.exit {
+                Some(status) => format!("{} exited with {status}", run.file),
+                None => format!("the exit status of {} is not known", run.file),
+            },
+        };
+        Ok(Official {
+            benchmark: self.benchmark.clone(),
+            version: self.version.clone(),
+            resolved: bad.is_none(),
+            graded: true,
+            why,
+            passed_rate: rate(&f2p),
+            fail_to_pass: f2p,
+            pass_to_pass: p2p,
+            tests,
+            statuses,
+        })
+    }
+}
+
+/// The harness names a pass-to-pass log after its file's base name: of two alike the last is read.
+fn kept(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
+    let base = |run: &FileRun| run.file.rsplit('/').next().unwrap_or_default().replace(".py", "");
+    runs.iter().enumerate().filter_map(move |(index, run)| {
+        let again = runs[index + 1..].iter().any(|later| base(later) == base(run));
+        (!again).then_some(run)
+    })
+}
+
+/// The expectations are the names that were printed.
+fn split(map: &StatusMap, standings: &Standings) -> TestGroup {
+    let mut group = TestGroup::default();
+    for (name, word) in map.iter() {
+        match standings.of(Some(word)) {
+            Standing::Pass => group.passed.push(name.to_owned()),
+            Standing::Fail => group.failed.push(name.to_owned()),
+            Standing::Neither => {}
+        }
+    }
+    group
+}
+
+/// To four places, a tie to the even one, as Python rounds.
+fn rate(group: &TestGroup) -> f64 {
+    let of = group.passed.len() + group.failed.len();
+    if of == 0 {
+        return 0.0;
+    }
+    let exact = group.passed.len() as f64 / of as f64;
+    format!("{exact:.4}").parse().unwrap_or(exact)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_rounded_as_python_does() {
+        let of = |passed: usize, all: usize| {
+            rate(&TestGroup {
+                passed: vec![String::new(); passed],
+                failed: vec![String::new(); all - passed],
+            })
+        };
+        assert_eq!((of(1, 3), of(1, 32), of(3, 32), of(0, 0)), (0.3333, 0.0312, 0.0938, 0.0));
+    }
+}

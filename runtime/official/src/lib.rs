@@ -1,0 +1,23 @@
+//! The rules of each benchmark's own grader, as data and as parsers: from a log to its verdict.
+//!
+//! Nothing here runs anything. `proctor-grade` carries a benchmark's procedure out in a sandbox and
+//! asks this crate what its log says; `proctor grade --log` asks about a log that somebody else left.
+
+mod by_file;
+mod by_id;
+mod log;
+pub mod parsers;
+mod policy;
+pub mod reader;
+mod registry;
+mod standing;
+mod verdict;
+
+pub use by_file::FileRun;
+pub use policy::{
+    ExitRule, FromScratchRules, LogRules, OfficialPolicy, ParserRules, Part, RunRules, Script,
+    Subject,
+};
+pub use registry::{PolicyError, detail};
+pub use standing::{Standing, Standings};
+pub use verdict::{Official, with_official};

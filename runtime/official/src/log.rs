@@ -1,0 +1,152 @@
+//! From the bytes of a log to the map of statuses, or to why there is none.
+
+use std::borrow::Cow;
+
+use crate::{
+    ExitRule, OfficialPolicy, Part,
+    parsers::{ParserCrash, ParserName, StatusMap, parse, text},
+    policy::{Newlines, Undecodable},
+};
+
+/// What the official harness reads out of a log.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    Statuses(StatusMap),
+    /// The log is not believed, or says that nothing ran: all tests count as not passed.
+    NotGraded(String),
+    /// The harness itself fails on this log, and counts an error.
+    Crashed(String),
+}
+
+impl From<ParserCrash> for Reading {
+    fn from(crash: ParserCrash) -> Self {
+        Self::Crashed(crash.to_string())
+    }
+}
+
+/// How one task's logs are read.
+pub(crate) struct LogReader<'a> {
+    pub policy: &'a OfficialPolicy,
+    pub parser: ParserName,
+    /// Given where the policy reads after it.
+    pub test_command: Option<String>,
+}
+
+impl LogReader<'_> {
+    pub(crate) fn read(&self, bytes: &[u8]) -> Reading {
+        match self.text(bytes) {
+            Ok(log) => self.statuses(&log).unwrap_or_else(|reading| reading),
+            Err(what) => Reading::Crashed(what),
+        }
+    }
+
+    /// The log as the harness has it in memory.
+    pub(crate) fn text<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, str>, String> {
+        let rules = &self.policy.log;
+        let log = match (std::str::from_utf8(bytes), rules.undecodable) {
+            (Ok(log), _) => Cow::Borrowed(log),
+            (Err(_), Undecodable::Replaced) => String::from_utf8_lossy(bytes),
+            (Err(error), Undecodable::Refused) => {
+                return Err(format!("the harness cannot read a log that is not UTF-8: {error}"));
+            }
+        };
+        Ok(match rules.newlines {
+            Newlines::Kept => log,
+            Newlines::Universal => match text::universal_newlines(&log) {
+                Cow::Borrowed(_) => log,
+                Cow::Owned(changed) => Cow::Owned(changed),
+            },
+        })
+    }
+
+    fn statuses(&self, log: &str) -> Result<Reading, Reading> {
+        let rules = &self.policy.log;
+        let refused = |why: String| Err(Reading::NotGraded(why));
+        if let Some(said) = rules.reject.iter().find(|said| log.contains(said.as_str())) {
+            return refused(format!("the log has {said:?}"));
+        }
+        if let Some(markers) = &rules.markers
+            && let Some(marker) =
+                [&markers.start, &markers.end].into_iter().find(|marker| !log.contains(*marker))
+        {
+            return refused(format!("the log lacks {marker:?}"));
+        }
+        if let Some(said) = &rules.require_lowercase
+            && !log.to_lowercase().contains(said.as_str())
+        {
+            return refused(format!("the log lacks {said:?}"));
+        }
+        let edition = self.policy.parser.edition;
+        let mut map = parse(self.parser, edition, self.part(log)?)?;
+        if map.is_empty() && rules.whole_if_empty {
+            map = parse(self.parser, edition, log)?;
+        }
+        if map.is_empty()
+            && let Some(pattern) = &rules.suite_ran
+            && !text::pattern(pattern).is_match(log)
+        {
+            return refused("no test was found in the log, and no sign that any ran".into());
+        }
+        let shows_failure = || map.iter().any(|(_, word)| matches!(word, "FAILED" | "ERROR"));
+        if self.policy.exit == ExitRule::NoSilentFailure
+            && let Some(status) = self.exit(log)
+            && status != 0
+            && !map.is_empty()
+            && !shows_failure()
+        {
+            return refused(format!("the tests exited with {status}, yet the log has no failure"));
+        }
+        Ok(Reading::Statuses(map))
+    }
+
+    fn part<'l>(&self, log: &'l str) -> Result<&'l str, Reading> {
+        let rules = &self.policy.log;
+        Ok(match rules.part {
+            Part::Whole => log,
+            Part::AfterLast => match &rules.after_last {
+                Some(last) => log.rsplit_once(last.as_str()).map_or(log, |(_, rest)| rest),
+                None => log,
+            },
+            Part::AfterTestCommand => match &self.test_command {
+                Some(command) => log.rsplit_once(command.as_str()).map_or(log, |(_, rest)| rest),
+                None => log,
+            },
+            Part::BetweenMarkers => match &rules.markers {
+                Some(markers) => {
+                    let mut parts = log.split(markers.start.as_str());
+                    let part = parts.nth(1).unwrap_or_default();
+                    part.split(markers.end.as_str()).next().unwrap_or_default()
+                }
+                None => log,
+            },
+            Part::BetweenTracedMarkers => match &rules.markers {
+                Some(markers) => traced(log, &markers.start, &markers.end)?,
+                None => log,
+            },
+        })
+    }
+
+    /// The first exit status that the log tells, as the harness believes the first.
+    fn exit(&self, log: &str) -> Option<i64> {
+        let marker = self.policy.log.exit_marker.as_ref()?;
+        let told = text::pattern(&format!(r"{}:{}*(-?\d+)", regex::escape(marker), text::SPACE));
+        // A number too long for a status is not zero.
+        told.captures(log).map(|found| found[1].parse().unwrap_or(i64::MAX))
+    }
+}
+
+/// SWE-smith cuts by the positions of the traced lines. One that is absent is at -1: the cut is
+/// empty, or the harness raises.
+fn traced<'l>(log: &'l str, start: &str, end: &str) -> Result<&'l str, Reading> {
+    let (start, end) = (format!("+ : '{start}'"), format!("+ : '{end}'"));
+    match (log.find(&start), log.find(&end)) {
+        (Some(from), Some(to)) if from <= to => {
+            let body = from + start.len();
+            Ok(log.get(body..to).unwrap_or_default())
+        }
+        (Some(_), _) => Err(Reading::Crashed(
+            "the harness raises a ValueError: the markers are not in their order".into(),
+        )),
+        (None, _) => Ok(""),
+    }
+}

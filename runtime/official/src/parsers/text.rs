@@ -1,0 +1,50 @@
+//! Python's notions of text, where they are not Rust's.
+
+use std::borrow::Cow;
+
+use regex::Regex;
+
+/// Python's `str.isspace`: also the four information separators.
+pub fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
+}
+
+/// The class of a regular expression that Python's `\s` stands for.
+pub const SPACE: &str = r"[\s\x1c-\x1f]";
+
+/// A pattern of the official code, with [`SPACE`] in the place of `\s`.
+#[expect(clippy::unwrap_used, reason = "all patterns are constants: a bad one fails every test")]
+pub fn pattern(text: &str) -> Regex {
+    Regex::new(text).unwrap()
+}
+
+/// `str.split()`.
+pub fn words(text: &str) -> Vec<&str> {
+    text.split(is_space).filter(|word| !word.is_empty()).collect()
+}
+
+/// `str.strip()`.
+pub fn strip(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
+/// What reading a file in text mode makes of its line ends.
+pub fn universal_newlines(text: &str) -> Cow<'_, str> {
+    if text.contains('\r') {
+        Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_spaces_and_line_ends_are_one() {
+        assert_eq!(words(" a\x1fb\u{a0}c\n"), ["a", "b", "c"]);
+        assert_eq!(strip("\x1c a \u{3000}"), "a");
+        assert_eq!(universal_newlines("a\r\nb\rc"), "a\nb\nc");
+    }
+}

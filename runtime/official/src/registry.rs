@@ -1,0 +1,288 @@
+//! From a task to the policy, the parser and the test command that grade it.
+
+use std::{fmt, sync::LazyLock};
+
+use proctor_types::{Benchmark, Task};
+use serde_json::Value;
+
+use crate::{OfficialPolicy, Subject, parsers::ParserName};
+
+/// The shipped policies. A further one is a file and a line here.
+const TEXTS: &[(&str, &str)] = &[
+    ("fea-bench", include_str!("../../../configs/benchmarks/policies/fea-bench.toml")),
+    ("featurebench", include_str!("../../../configs/benchmarks/policies/featurebench.toml")),
+    ("swe-bench-3.0.4", include_str!("../../../configs/benchmarks/policies/swe-bench-3.0.4.toml")),
+    ("swe-bench-4.1.0", include_str!("../../../configs/benchmarks/policies/swe-bench-4.1.0.toml")),
+    ("swe-bench-5.0.2", include_str!("../../../configs/benchmarks/policies/swe-bench-5.0.2.toml")),
+    ("swe-bench-live", include_str!("../../../configs/benchmarks/policies/swe-bench-live.toml")),
+    ("swe-gym", include_str!("../../../configs/benchmarks/policies/swe-gym.toml")),
+    ("swe-rebench", include_str!("../../../configs/benchmarks/policies/swe-rebench.toml")),
+    ("swe-smith", include_str!("../../../configs/benchmarks/policies/swe-smith.toml")),
+];
+
+static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::new(|| {
+    TEXTS
+        .iter()
+        .map(|(name, text)| {
+            toml::from_str(text).map_err(|error| PolicyError {
+                what: format!("configs/benchmarks/policies/{name}.toml: {error}"),
+                hint: "this build of Proctor is broken".into(),
+            })
+        })
+        .collect()
+});
+
+/// A task that no official policy can grade: what of it, and the hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyError {
+    pub what: String,
+    pub hint: String,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.what, self.hint)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+impl OfficialPolicy {
+    /// The policy of the task's benchmark; absent for a task of our own.
+    ///
+    /// # Errors
+    ///
+    /// A benchmark or a version that no policy describes.
+    pub fn of(task: &Task) -> Result<Option<&'static Self>, PolicyError> {
+        let Some(benchmark) = &task.benchmark else { return Ok(None) };
+        Self::named(benchmark).map(Some)
+    }
+
+    /// Whether a task's expectations are whole test files.
+    pub fn expects_files(task: &Task) -> bool {
+        Self::of(task)
+            .is_ok_and(|policy| policy.is_some_and(|policy| policy.subject == Subject::File))
+    }
+
+    fn named(benchmark: &Benchmark) -> Result<&'static Self, PolicyError> {
+        let all = POLICIES.as_ref().map_err(Clone::clone)?;
+        let of_name: Vec<&Self> =
+            all.iter().filter(|policy| policy.benchmark == benchmark.name).collect();
+        if of_name.is_empty() {
+            let mut known: Vec<&str> = all.iter().map(|policy| policy.benchmark.as_str()).collect();
+            known.dedup();
+            return Err(PolicyError {
+                what: format!("benchmark.name: {:?} has no grading policy", benchmark.name),
+                hint: format!("known: {}; or leave `benchmark` out", known.join(", ")),
+            });
+        }
+        let found = match &benchmark.version {
+            None => of_name.iter().find(|policy| policy.current),
+            Some(version) => of_name
+                .iter()
+                .find(|policy| policy.version == *version || policy.also_named.contains(version)),
+        };
+        found.copied().ok_or_else(|| PolicyError {
+            what: format!(
+                "benchmark.version: {} is not a version of {} that Proctor grades by",
+                benchmark.version.as_deref().unwrap_or("none"),
+                benchmark.name
+            ),
+            hint: format!(
+                "known: {}",
+                of_name.iter().map(|policy| policy.version.as_str()).collect::<Vec<_>>().join(", ")
+            ),
+        })
+    }
+
+    /// All policies, by benchmark.
+    ///
+    /// # Errors
+    ///
+    /// Where one of them cannot be read, which is a fault of the build.
+    pub fn all() -> Result<&'static [Self], PolicyError> {
+        POLICIES.as_ref().map(Vec::as_slice).map_err(Clone::clone)
+    }
+
+    /// The parser of a task's log: the row's own, else its repository's, else the default.
+    ///
+    /// # Errors
+    ///
+    /// Where the row names one that is unknown, or nothing names one.
+    pub fn parser_of(&self, task: &Task) -> Result<ParserName, PolicyError> {
+        let rules = &self.parser;
+        self.no_refused_parser(task)?;
+        let named = rules.details.iter().find_map(|key| detail(task, key).map(|at| (key, at)));
+        if let Some((key, named)) = named {
+            let found = named.as_str().and_then(|named| rules.names.get(named.trim()));
+            return found.copied().ok_or_else(|| PolicyError {
+                what: format!(
+                    "benchmark.details.{key}: no parser of {} is {named}",
+                    self.benchmark
+                ),
+                hint: format!(
+                    "known: {}",
+                    rules.names.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+                ),
+            });
+        }
+        let repo = task.repo.as_deref().unwrap_or_default();
+        let fits = |name: &str| {
+            if rules.ignore_case {
+                name.to_lowercase() == repo.to_lowercase()
+            } else {
+                name == repo
+            }
+        };
+        let of_repo = rules.repositories.iter().find(|(name, _)| fits(name));
+        of_repo.map(|(_, parser)| *parser).or(rules.default).ok_or_else(|| PolicyError {
+            what: format!(
+                "repo: {repo:?} has no log parser in {} {}",
+                self.benchmark, self.version
+            ),
+            hint: match rules.details.first() {
+                Some(key) => format!("name one in benchmark.details.{key}"),
+                None => "grade it as another version".into(),
+            },
+        })
+    }
+
+    /// # Errors
+    ///
+    /// Where the harness reads the task's logs in a way that is not ours to follow.
+    fn no_refused_parser(&self, task: &Task) -> Result<(), PolicyError> {
+        let rules = &self.parser;
+        let hint = "leave it out of the dataset, or `benchmark` out of the task for the strict policy alone";
+        if let Some(key) = rules.code.as_ref().filter(|key| detail(task, key).is_some()) {
+            let what = format!("benchmark.details.{key}: a parser as code is never run");
+            return Err(PolicyError { what, hint: hint.into() });
+        }
+        let repo = task.repo.as_deref().unwrap_or_default();
+        match rules.refused.get(repo) {
+            None => Ok(()),
+            Some(why) => {
+                let what = format!("repo: {repo} has no parser in {}: {why}", self.benchmark);
+                Err(PolicyError { what, hint: hint.into() })
+            }
+        }
+    }
+
+    /// The command after whose last mention the log is read.
+    ///
+    /// # Errors
+    ///
+    /// Where neither the row nor the policy has one.
+    pub fn test_command_of(&self, task: &Task) -> Result<String, PolicyError> {
+        let rules = &self.test_command;
+        let of_row = rules.details.iter().find_map(|key| match detail(task, key)? {
+            Value::String(command) => Some(command),
+            // Of a list the harness takes the last.
+            Value::Array(commands) => commands.last()?.as_str().map(str::to_owned),
+            _ => None,
+        });
+        let version = detail(task, "version");
+        let version = version.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let of_repo = || {
+            rules.repositories.iter().find(|rule| {
+                Some(rule.repository.as_str()) == task.repo.as_deref()
+                    && rule
+                        .versions
+                        .as_ref()
+                        .is_none_or(|versions| versions.iter().any(|known| known == version))
+            })
+        };
+        of_row
+            .or_else(|| of_repo().map(|rule| rule.command.clone()))
+            .or_else(|| rules.default.clone())
+            .filter(|command| !command.is_empty())
+            .ok_or_else(|| PolicyError {
+                what: match &task.repo {
+                    Some(repo) => format!("repo: {repo} has no test command"),
+                    None => "repo: is missing, and without it there is no test command".into(),
+                },
+                hint: "name it in benchmark.details.test_cmd".into(),
+            })
+    }
+}
+
+/// A value of the task's details by its dotted key. Objects may be JSON text, as some rows have it.
+pub fn detail(task: &Task, key: &str) -> Option<Value> {
+    let details = &task.benchmark.as_ref()?.details;
+    let mut parts = key.split('.');
+    let mut value = details.get(parts.next()?)?.clone();
+    for part in parts {
+        if let Value::String(text) = &value {
+            value = serde_json::from_str(text).ok()?;
+        }
+        value = value.get(part)?.clone();
+    }
+    (!value.is_null() && value.as_str() != Some("")).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(benchmark: &str, version: Option<&str>, details: Value) -> Task {
+        serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {}, "repo": "a/b",
+            "fail_to_pass": ["f"], "test_command": [],
+            "benchmark": {"name": benchmark, "version": version, "details": details}
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn every_benchmark_has_one_current_policy_under_its_own_name() {
+        let all = OfficialPolicy::all().unwrap();
+        for policy in all {
+            let current = all
+                .iter()
+                .filter(|other| other.benchmark == policy.benchmark && other.current)
+                .count();
+            assert_eq!(current, 1, "{}", policy.benchmark);
+            let named = task(&policy.benchmark, Some(&policy.version), serde_json::json!({}));
+            let found = OfficialPolicy::of(&named).unwrap().unwrap();
+            assert_eq!(found.version, policy.version);
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_named_with_what_is_known() {
+        let error =
+            OfficialPolicy::of(&task("swe-bunch", None, serde_json::json!({}))).unwrap_err();
+        assert!(error.to_string().contains("swe-bunch"), "{error}");
+        let error =
+            OfficialPolicy::of(&task("swe-bench", Some("9"), serde_json::json!({}))).unwrap_err();
+        assert!(error.hint.contains("5.0.2"), "{error}");
+        let jest = task("swe-bench", None, serde_json::json!({"log_parser": "parse_log_jest"}));
+        let policy = OfficialPolicy::of(&jest).unwrap().unwrap();
+        let error = policy.parser_of(&jest).unwrap_err();
+        assert!(error.what.contains("parse_log_jest"), "{error}");
+        let bare = task("swe-bench", None, serde_json::json!({}));
+        assert!(policy.parser_of(&bare).unwrap_err().what.contains("a/b"));
+    }
+
+    #[test]
+    fn parsers_that_are_not_ours_to_follow_are_refused() {
+        let code = serde_json::json!({"log_parser_code": "def parse(log):\n    return {}"});
+        let code = task("swe-bench-live", None, code);
+        let policy = OfficialPolicy::of(&code).unwrap().unwrap();
+        assert!(policy.parser_of(&code).unwrap_err().what.contains("log_parser_code"));
+
+        let mut smith = task("swe-smith", None, serde_json::json!({}));
+        let policy = OfficialPolicy::of(&smith).unwrap().unwrap();
+        assert_eq!(policy.parser_of(&smith).unwrap(), ParserName::Smith);
+        smith.repo = Some("swesmith/paramiko__paramiko.23f92003".into());
+        assert!(policy.parser_of(&smith).unwrap_err().what.contains("short summary"));
+    }
+
+    #[test]
+    fn a_nested_detail_may_be_json_text() {
+        let row =
+            serde_json::json!({"install_config": "{\"log_parser\": \"parse_log_pytest_v2\"}"});
+        let task = task("swe-rebench", None, row);
+        let policy = OfficialPolicy::of(&task).unwrap().unwrap();
+        assert_eq!(policy.parser_of(&task).unwrap(), ParserName::PytestV2);
+    }
+}

@@ -1,0 +1,98 @@
+//! What an official policy found, and how it stands beside the strict one in a verdict.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{PolicyVerdict, Task, TestGroup, TestStatus, Verdict};
+
+use crate::{OfficialPolicy, Subject, parsers::StatusMap};
+
+/// A grading by a benchmark's own rules.
+#[derive(Debug, Clone)]
+pub struct Official {
+    pub benchmark: String,
+    pub version: String,
+    pub resolved: bool,
+    /// Whether the harness would have graded at all, as against counting an error or a patch that
+    /// was not applied.
+    pub graded: bool,
+    pub why: String,
+    pub passed_rate: f64,
+    pub fail_to_pass: TestGroup,
+    pub pass_to_pass: TestGroup,
+    /// The expected tests; for file benchmarks those that were printed.
+    pub tests: BTreeMap<String, TestStatus>,
+    /// All that the parser found, in its words; for file benchmarks of the fail-to-pass run.
+    pub statuses: StatusMap,
+}
+
+impl OfficialPolicy {
+    /// The verdict where the harness has no statuses to judge by.
+    pub(crate) fn not_resolved(&self, task: &Task, why: &str) -> Official {
+        let listed = |ids: &[String]| match self.subject {
+            Subject::Id => TestGroup { passed: Vec::new(), failed: ids.to_vec() },
+            Subject::File => TestGroup::default(),
+        };
+        let (f2p, p2p) = (listed(&task.fail_to_pass), listed(&task.pass_to_pass));
+        Official {
+            benchmark: self.benchmark.clone(),
+            version: self.version.clone(),
+            resolved: false,
+            graded: false,
+            why: why.to_owned(),
+            passed_rate: 0.0,
+            tests: f2p
+                .failed
+                .iter()
+                .chain(&p2p.failed)
+                .map(|id| (id.clone(), TestStatus::Missing))
+                .collect(),
+            fail_to_pass: f2p,
+            pass_to_pass: p2p,
+            statuses: StatusMap::default(),
+        }
+    }
+}
+
+/// Puts the official grading beside the strict one: the top level repeats `official`.
+pub fn with_official(strict: Verdict, official: Official) -> Verdict {
+    let mut policies = strict.policies;
+    policies.insert(
+        "official".to_owned(),
+        PolicyVerdict {
+            name: Some(official.benchmark),
+            version: Some(official.version),
+            resolved: official.resolved,
+            why: official.why,
+        },
+    );
+    Verdict {
+        resolved: official.resolved,
+        passed_rate: official.passed_rate,
+        fail_to_pass: official.fail_to_pass,
+        pass_to_pass: official.pass_to_pass,
+        tests: official.tests,
+        policies,
+        ..strict
+    }
+}
+
+/// The word of a log as a status of ours. A word that no harness knows is as good as none.
+pub(crate) fn status_of(word: Option<&str>) -> TestStatus {
+    match word {
+        Some("PASSED") => TestStatus::Passed,
+        Some("FAILED") => TestStatus::Failed,
+        Some("ERROR") => TestStatus::Error,
+        Some("SKIPPED") => TestStatus::Skipped,
+        Some("XFAIL") => TestStatus::Xfailed,
+        Some("XPASS") => TestStatus::Xpassed,
+        _ => TestStatus::Missing,
+    }
+}
+
+pub(crate) fn counted(f2p: &TestGroup, f2p_of: usize, p2p: &TestGroup, p2p_of: usize) -> String {
+    format!(
+        "{} of {f2p_of} fail-to-pass and {} of {p2p_of} pass-to-pass tests passed",
+        f2p.passed.len(),
+        p2p.passed.len()
+    )
+}

@@ -1,0 +1,177 @@
+//! One result of an official grader against Proctor's.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+};
+
+use proctor_official::{
+    FileRun, Official, OfficialPolicy,
+    parsers::{Edition, ParserName, parse},
+};
+use proctor_types::{Task, TestGroup};
+use serde::Deserialize;
+
+/// A line of `official.py`.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Found {
+    Statuses {
+        log: String,
+        parser: ParserName,
+        edition: Edition,
+        /// Absent where the parser raised.
+        statuses: Option<Vec<(String, String)>>,
+    },
+    Verdict {
+        log: String,
+        task: Box<Task>,
+        resolved: bool,
+        /// F2P passed and failed, P2P passed and failed; absent where the harness did not grade.
+        groups: Option<[Vec<String>; 4]>,
+    },
+    Files {
+        log: String,
+        task: Box<Task>,
+        exit: i32,
+        p2p_exit: i32,
+        resolved: bool,
+        pass_rate: f64,
+        groups: Option<[Vec<String>; 4]>,
+    },
+}
+
+/// How often they agree.
+#[derive(Default)]
+pub struct Tally {
+    logs: BTreeSet<String>,
+    maps: usize,
+    entries: usize,
+    /// Benchmark and version: verdicts, and resolved ones.
+    verdicts: BTreeMap<String, (usize, usize)>,
+    differences: Vec<String>,
+    texts: BTreeMap<String, Vec<u8>>,
+}
+
+impl Tally {
+    pub fn compare(&mut self, logs: &Path, results: &Path) {
+        for line in BufReader::new(fs::File::open(results).unwrap()).lines() {
+            let line = line.unwrap();
+            let found: Found = serde_json::from_str(&line).unwrap();
+            let (Found::Statuses { log, .. }
+            | Found::Verdict { log, .. }
+            | Found::Files { log, .. }) = &found;
+            let stem = log.rsplit_once('.').map_or(log.as_str(), |(stem, _)| stem);
+            self.logs.insert(stem.to_owned());
+            let bytes = self
+                .texts
+                .entry(log.clone())
+                .or_insert_with(|| fs::read(logs.join(log)).unwrap())
+                .clone();
+            if let Err(what) = self.one(found, &bytes) {
+                self.differences.push(what);
+            }
+        }
+    }
+
+    fn one(&mut self, found: Found, bytes: &[u8]) -> Result<(), String> {
+        match found {
+            Found::Statuses { log, parser, edition, statuses } => {
+                let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
+                let ours = parse(parser, edition, &text).ok().map(|map| {
+                    map.iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect()
+                });
+                self.maps += 1;
+                self.entries += statuses.as_ref().map_or(0, Vec::len);
+                let place = format!("{log}: {parser:?} of {edition:?}");
+                same(&place, &ours, &statuses)
+            }
+            Found::Verdict { log, task, resolved, groups } => {
+                let policy = OfficialPolicy::of(&task).unwrap().unwrap();
+                let ours = policy.grade_log(&task, bytes).unwrap();
+                self.count(&ours);
+                let place =
+                    format!("{log}: {} {} of {:?}", ours.benchmark, ours.version, task.repo);
+                same(&place, &ours.resolved, &resolved)?;
+                same(&place, &groups_of(&ours), &groups)
+            }
+            Found::Files { log, task, exit, p2p_exit, resolved, pass_rate, groups } => {
+                let policy = OfficialPolicy::of(&task).unwrap().unwrap();
+                let run = |file: &str, exit| FileRun {
+                    file: file.to_owned(),
+                    log: bytes.to_vec(),
+                    exit: Some(exit),
+                };
+                let p2p = [run(&task.pass_to_pass[0], p2p_exit)];
+                let ours =
+                    policy.grade_files(&task, &run(&task.fail_to_pass[0], exit), &p2p).unwrap();
+                self.count(&ours);
+                let place = format!("{log}: {} of {:?}", ours.benchmark, task.repo);
+                same(&place, &ours.resolved, &resolved)?;
+                same(&place, &ours.passed_rate, &pass_rate)?;
+                same(&place, &groups_of(&ours), &groups)
+            }
+        }
+    }
+
+    fn count(&mut self, ours: &Official) {
+        let count =
+            self.verdicts.entry(format!("{} {}", ours.benchmark, ours.version)).or_default();
+        count.0 += 1;
+        count.1 += usize::from(ours.resolved);
+    }
+
+    pub fn logs(&self) -> usize {
+        self.logs.len()
+    }
+
+    pub fn figures(&self) -> String {
+        let verdicts: Vec<String> = self
+            .verdicts
+            .iter()
+            .map(|(name, (all, resolved))| format!("{name}: {all} ({resolved} resolved)"))
+            .collect();
+        format!(
+            "{} logs; {} maps of statuses with {} entries; verdicts of {}",
+            self.logs.len(),
+            self.maps,
+            self.entries,
+            verdicts.join(", ")
+        )
+    }
+
+    /// Every verdict counts only if both kinds were seen: a grader that always says no agrees with
+    /// another that does.
+    pub fn assert_agreement(&self) {
+        let shown: Vec<&str> = self.differences.iter().take(10).map(String::as_str).collect();
+        assert!(
+            self.differences.is_empty(),
+            "{} differences, among them:\n{}",
+            self.differences.len(),
+            shown.join("\n")
+        );
+        for (name, (all, resolved)) in &self.verdicts {
+            assert!(*resolved > 0 && resolved < all, "{name}: {resolved} of {all} resolved");
+        }
+        assert_eq!(self.verdicts.len(), 7, "{:?}", self.verdicts.keys());
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(place: &str, ours: &T, theirs: &T) -> Result<(), String> {
+    if ours == theirs {
+        return Ok(());
+    }
+    Err(format!("{place}\n  ours   {ours:?}\n  theirs {theirs:?}"))
+}
+
+fn groups_of(ours: &Official) -> Option<[Vec<String>; 4]> {
+    let sorted = |ids: &[String]| {
+        let set: BTreeSet<&String> = ids.iter().collect();
+        set.into_iter().cloned().collect::<Vec<_>>()
+    };
+    let both = |group: &TestGroup| (sorted(&group.passed), sorted(&group.failed));
+    let (f2p, p2p) = (both(&ours.fail_to_pass), both(&ours.pass_to_pass));
+    ours.graded.then_some([f2p.0, f2p.1, p2p.0, p2p.1])
+}
