@@ -19,7 +19,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
     /// Files or globs of tasks and recipes, or datasets of the hub (`docs/datasets.md`).
-    #[schemars(example = ["tasks.jsonl"])]
+    #[schemars(example = vec!["tasks.jsonl"])]
     pub tasks: Vec<String>,
     /// How often each arm meets each task.
     #[serde(default = "one")]

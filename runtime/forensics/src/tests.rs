@@ -478,7 +478,7 @@ fn a_mask_that_cannot_be_read_is_a_fault() {
     let mut damaged = task();
     let half = "diff --git a/pkg/a.py b/pkg/a.py\n--- a/pkg/a.py\n+++ b/pkg/a.py\n@@ -1 +1 @@\n";
     damaged.mask = Some(half.to_owned());
-    let fault = Subject::of(&damaged, Policy::get().unwrap()).err().unwrap();
+    let fault = Subject::of(&damaged, Names::get().unwrap()).err().unwrap();
     assert!(fault.what.contains("its mask cannot be read"), "{fault}");
 }
 

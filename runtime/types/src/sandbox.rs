@@ -94,18 +94,18 @@ pub struct NetworkPolicy {
     pub mode: NetworkMode,
     /// URL patterns of what may be reached in mode `allow`.
     #[schemars(extend("x-form" = "allow"))]
-    #[schemars(example = ["https://pypi.org/**"])]
+    #[schemars(example = vec!["https://pypi.org/**"])]
     pub allow: Vec<String>,
     /// URL patterns of what may not be reached in any mode; what the task blocks is always denied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-form" = "deny"))]
-    #[schemars(example = ["https://pypi.org/**"])]
+    #[schemars(example = vec!["https://pypi.org/**"])]
     pub deny: Vec<String>,
     /// `ADDRESS:PORT` or `NAME=ADDRESS:PORT`: what may be dialled though it is not of the public internet (an
     /// own mirror). With a name, only under that name, which is not looked up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-form" = "private"))]
-    #[schemars(example = ["mirror.test=127.0.0.1:8443"])]
+    #[schemars(example = vec!["mirror.test=127.0.0.1:8443"])]
     pub private: Vec<String>,
     /// Let through, and record as `audited`, what no pattern allows or a pattern of `deny` refuses. What the
     /// task blocks and private addresses stay denied.
