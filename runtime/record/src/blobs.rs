@@ -20,7 +20,7 @@ use crate::{
 const PACKED: usize = 1 << 20;
 
 /// A folder of blobs, `ab/cdef...` below its root; the name is the BLAKE3 of the content. The blobs of
-/// one trial ([`Blobs::of_trial`]) are the same folder and a pack, one file for all that is small and
+/// one trial (`RunDir::blobs_of`) are the same folder and a pack, one file for all that is small and
 /// the trial's own: thousands of small files would take a disk block each.
 ///
 /// Any number of processes may write to the folder at once: a blob appears whole by a rename. Blobs are
