@@ -27,7 +27,7 @@ class Canaries:
         self._raised = None, False
         # Bound before anything of the graded code is loaded.
         self._parse, self._compile = ast.parse, compile
-        self.current = None
+        self.current = self._nodeid = None
 
     def lay(self, items):
         """Puts a copy beside each item that has a canary. Called when the wanted items are known."""
@@ -120,6 +120,7 @@ class Canaries:
         self.current = None
         if run is not None:
             _, function, code, self.current = run
+            self._nodeid = item.nodeid
             if function.__code__ is not code:
                 function.__code__ = code
 
@@ -141,6 +142,10 @@ class Canaries:
             traceback = traceback.tb_next
         expectation = issubclass(excinfo.type, AssertionError) or excinfo.type.__name__ == "Failed"
         self._raised = line, expectation
+
+    def is_of(self, nodeid):
+        """Whether a report is the running canary's own: one of another test, made up meanwhile, is not."""
+        return self.current is not None and nodeid == self._nodeid
 
     def report(self, record, report):
         """Tells the grader, and nobody else: what pytest prints and counts is the tests'."""

@@ -138,7 +138,7 @@ class Recorder:
             "raised": None if sub else self._raised.pop((report.nodeid, report.when), None),
             "seconds": round(float(getattr(report, "duration", 0) or 0), 4),
         }
-        if self._canaries.current is not None:
+        if self._canaries.is_of(report.nodeid):
             self._canaries.report(record, report)
             return
         self._count += 1
