@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
+use proctor_datasets::fill;
 use serde::Serialize;
 
 use crate::{Carving, Kind, Object, RecipeError};
@@ -54,16 +54,8 @@ pub(crate) fn render(facts: &Facts<'_>, carving: &Carving) -> Result<String, Rec
         .collect();
     let files: Vec<File<'_>> =
         files.into_iter().map(|(path, objects)| File { path, objects }).collect();
-    let failed = |error: minijinja::Error| RecipeError::Statement { why: format!("{error:#}") };
-    let syntax = SyntaxConfig::builder()
-        .trim_blocks(true)
-        .keep_trailing_newline(true)
-        .build()
-        .map_err(failed)?;
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_syntax(syntax);
-    environment.render_str(TEMPLATE, Serde(Filling { facts, files, exports })).map_err(failed)
+    fill(TEMPLATE, Filling { facts, files, exports })
+        .map_err(|error| RecipeError::Statement { why: format!("{error:#}") })
 }
 
 fn shown(object: &Object) -> Shown<'_> {

@@ -15,6 +15,7 @@ mod row;
 mod rules;
 mod shapes;
 mod splits;
+mod template;
 
 pub use bad::{BadRow, DatasetError};
 pub use hub::Hub;
@@ -22,3 +23,4 @@ pub use load::{Loaded, Origin, load, load_with};
 pub use predictions::{Attempts, Prediction, Predictions, read_predictions};
 pub use recipe::{Recipe, RecipeFile};
 pub use row::parse_task;
+pub use template::fill;

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use proctor_record::{Blobs, RecordError, Remedy, Tree, patch};
 use proctor_types::{Envelope, Event, Fault, Task, file_of};
+use proctor_wire::RawPath;
 
 use crate::{
     finding::{Finding, Kind},
-    names::{Names, escaped},
+    names::Names,
 };
 
 /// The tests of a task, as far as its names tell.
@@ -26,7 +27,10 @@ pub(crate) fn edits(
 ) -> Result<Vec<Finding>, Fault> {
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass).map(|id| file_of(id));
     let hidden = task.hidden.iter().map(|path| path.trim_end_matches('/'));
-    let tests = Tests { names, own: ids.chain(hidden).map(escaped).collect() };
+    let tests = Tests {
+        names,
+        own: ids.chain(hidden).map(|path| RawPath::of_task(path).escaped()).collect(),
+    };
     let stepped = blobs.map(|blobs| by_step(&tests, events, blobs)).transpose()?.flatten();
     Ok(stepped.unwrap_or_else(|| {
         // A patch that cannot be read is the grading's to tell of.

@@ -3,12 +3,12 @@
 use proctor_record::Blobs;
 use proctor_types::{Envelope, Fault, Task};
 
-use crate::names::Names;
 use crate::{
     calls::calls,
     edits::edits,
     finding::Findings,
     look::{Written, look},
+    names::Names,
     rules::{RuleFile, Rules},
     subject::Subject,
     upstream::requests,

@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use proctor_types::{Fault, Layer};
-use proctor_wire::RawPath;
 use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../../configs/grading.toml");
@@ -25,9 +24,4 @@ impl Names {
             .as_ref()
             .map_err(|error| Fault::new(Layer::Grade, format!("configs/grading.toml: {error}")))
     }
-}
-
-/// A path of a task as a snapshot names it: escaped, without a leading `./`.
-pub(crate) fn escaped(path: &str) -> String {
-    RawPath::from(path.trim_start_matches("./")).escaped()
 }

@@ -4,9 +4,10 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use proctor_record::patch;
 use proctor_types::{Cause, Fault, Layer, Source, Task, file_of, package_name};
+use proctor_wire::RawPath;
 use serde::Deserialize;
 
-use crate::names::{Names, escaped};
+use crate::names::Names;
 
 /// The part of the proxy's list of mirrors that tells what a blocked URL is about.
 #[derive(Debug, Default, Deserialize)]
@@ -119,7 +120,7 @@ impl Subject {
             Fault::new(Layer::Grade, what).cause(Cause::Invalid)
         })?;
         for path in touched {
-            let path = escaped(&path.escaped());
+            let path = RawPath::of_task(&path.escaped()).escaped();
             let Some(stem) = path.strip_suffix(".py") else { continue };
             let mut parts = stem.split('/').peekable();
             if parts.peek().is_some_and(|first| names.import_roots.iter().any(|root| root == first))

@@ -5,12 +5,11 @@
 
 use std::time::Duration;
 
+use proctor_official::OfficialPolicy;
 use proctor_sandbox_api::SandboxHandle;
 use proctor_setup::Hidden;
 use proctor_types::{Cause, Fault, Layer, Task, TestStatus};
 use serde::{Deserialize, Serialize};
-
-use proctor_official::OfficialPolicy;
 
 use crate::{TestPlan, TestRun, paths::file_of, run_tests};
 

@@ -152,7 +152,6 @@ impl<'a> Paths<'a> {
 fn config_of(test_command: &[String]) -> Option<String> {
     let named = test_command.iter().enumerate().find_map(|(at, argument)| match &**argument {
         "-c" | "--config-file" => test_command.get(at + 1).map(String::as_str),
-        // `python -c` is no option of pytest's, and no path follows it without a space.
         other => other.strip_prefix("--config-file="),
     });
     named.filter(|path| !path.starts_with('/')).map(escaped)
@@ -160,7 +159,7 @@ fn config_of(test_command: &[String]) -> Option<String> {
 
 /// A path of a task as all paths are named here: escaped, without a leading `./`.
 pub(crate) fn escaped(path: &str) -> String {
-    RawPath::from(path.trim_start_matches("./")).escaped()
+    RawPath::of_task(path).escaped()
 }
 
 /// The folder of a path; empty for the work directory.

@@ -14,6 +14,11 @@ impl RawPath {
         Self(bytes.into())
     }
 
+    /// A path of a task, relative to the work directory: `./a.py` is `a.py`.
+    pub fn of_task(path: &str) -> Self {
+        Self::from(path.trim_start_matches("./"))
+    }
+
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

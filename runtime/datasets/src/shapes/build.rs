@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Benchmark, Environment, TASK_SCHEMA, Task, TaskId, Timeouts};
+use proctor_types::{Benchmark, Environment, TASK_SCHEMA, Task, TaskId, Timeouts, file_of};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -274,6 +274,6 @@ fn expected_files(task: &Task) -> Vec<String> {
 
 /// The files of test ids, in their order, each once.
 fn files_of(ids: &[String]) -> Vec<String> {
-    let files = ids.iter().map(|id| id.split("::").next().unwrap_or(id).to_owned());
+    let files = ids.iter().map(|id| file_of(id).to_owned());
     distinct(files.collect(), &[])
 }

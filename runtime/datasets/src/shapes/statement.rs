@@ -1,10 +1,9 @@
 //! The statement, as the benchmark puts it.
 
-use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use serde::Serialize;
 
 use super::{fields::Fields, shape::Module};
-use crate::{address::Options, bad::Complaint};
+use crate::{address::Options, bad::Complaint, template::fill};
 
 const HINTS: &str = include_str!("../../../../prompts/swe-bench/hints.md.j2");
 
@@ -35,14 +34,5 @@ fn without_interfaces(mut statement: String) -> String {
 
 /// Fills a template of `prompts/`.
 pub(crate) fn render(template: &str, filling: impl Serialize) -> Result<String, Complaint> {
-    let failed = |error: minijinja::Error| Complaint::whole(format!("the statement: {error:#}"));
-    let syntax = SyntaxConfig::builder()
-        .trim_blocks(true)
-        .keep_trailing_newline(true)
-        .build()
-        .map_err(failed)?;
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_syntax(syntax);
-    environment.render_str(template, Serde(filling)).map_err(failed)
+    fill(template, filling).map_err(|error| Complaint::whole(format!("the statement: {error:#}")))
 }

@@ -33,10 +33,7 @@ impl Judged {
     pub(crate) fn of(canaries: &Canaries, records: &Records, run: &TestRun) -> Self {
         let mut judged = Self::default();
         for (number, canary) in canaries.list.iter().enumerate() {
-            let laid = records.list.iter().find_map(|record| match record {
-                Record::CanaryLaid { number: of, what } if *of == number => Some(what),
-                _ => None,
-            });
+            let laid = laid(records, number);
             let left_out = records.list.iter().find_map(|record| match record {
                 Record::CanaryLeftOut { number: of, what } if *of == number => Some(what.as_str()),
                 _ => None,
@@ -180,16 +177,20 @@ impl Judged {
 /// Whether a copy of a test passed in a second run, and its test beside it. One that was left out says
 /// nothing against either.
 fn passes(number: usize, records: &Records, run: &TestRun) -> bool {
-    let laid = records.list.iter().find_map(|record| match record {
-        Record::CanaryLaid { number: of, what } if *of == number => Some(what),
-        _ => None,
-    });
-    let Some(id) = laid else { return true };
+    let Some(id) = laid(records, number) else { return true };
     let seen: Vec<TestRecord> = phases(records, number).map(|phase| phase.as_test(id)).collect();
     let seen: Vec<&TestRecord> = seen.iter().collect();
     let copy = statuses::of_phases(id, &seen, &mut Vec::new());
     let bad = [TestStatus::Failed, TestStatus::Error];
     !bad.contains(&copy) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
+}
+
+/// The very test that a canary stands beside.
+fn laid(records: &Records, number: usize) -> Option<&str> {
+    records.list.iter().find_map(|record| match record {
+        Record::CanaryLaid { number: of, what } if *of == number => Some(what.as_str()),
+        _ => None,
+    })
 }
 
 fn phases(records: &Records, number: usize) -> impl Iterator<Item = &CanaryRecord> {

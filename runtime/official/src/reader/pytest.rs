@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use proctor_types::{TestStatus, plural};
+use proctor_types::{TestStatus, file_of, plural};
 use regex::Regex;
 
 use crate::{
@@ -168,7 +168,7 @@ impl Found {
             return worst(&exact);
         }
         // A file that could not be collected takes its tests with it.
-        let file = id.split("::").next().unwrap_or(id);
+        let file = file_of(id);
         let broken = |name: &str| name == file || name.starts_with(&format!("{file} - "));
         if self.failures.keys().any(|name| broken(name)) {
             return TestStatus::Error;
