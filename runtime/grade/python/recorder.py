@@ -122,7 +122,7 @@ class Recorder:
                 # A report of a call that was not seen is the report of no call.
                 raised = None if called is None else called or raised
                 self._sight.after_phase(self)
-            self._sight.after_call(item, raised)
+                self._sight.after_call(item, raised)
         self._raised[item.nodeid, call.when] = raised
         self._canaries.saw(item, call.excinfo)
 

@@ -161,7 +161,7 @@ class Sight:
         self._genuine = {}
         self._path = []
         self._hash_what_is_compiled()
-        self._swallowed, self._failing = {}, []
+        self._swallowed, self._failing = {}, False
         self._see_failing_assertions()
         self._stat, self._looked, self._walked = os.stat, 0.0, 0.0
         self._folders = {self._work + name: self._identity(self._work + name) for name in order["folders"]}
@@ -183,7 +183,7 @@ class Sight:
         self._patched, self._plugins, self._replaced = {}, {}, {}
         self._foreign, self._swapped, self._moved = {}, {}, {}
         self._tests, self._hooks, self._functions = {}, None, {}
-        self._config = self._session = None
+        self._config = self._session = self._canaries = None
         self._last = self._cost = 0.0
         self._written = {}
         for key in early:
@@ -252,11 +252,13 @@ class Sight:
             # unittest ends a test at this one without a failure, whoever raises it.
             def raised(error, *given):
                 if not frame_of(1).f_code.co_filename.startswith(library):
-                    self._failing.append(True)
+                    self._failing = True
 
             unittest.case._ShouldStop = type("_ShouldStop", (stop,), {"__init__": raised})
 
     def _saw_failing(self, frame):
+        if self._canaries is not None and self._canaries.current is not None:
+            return  # It is to fail, and what follows reads a file.
         asserting = frame
         while frame is not None:
             code = frame.f_code
@@ -265,7 +267,7 @@ class Sight:
                 return
             frame = frame.f_back
         if asserting is not None and asserting.f_code.co_filename in self._watch:
-            self._failing.append(True)
+            self._failing = True
 
     def _names_in(self, code):
         """The names of a piece of code as it is written: what pytest makes of it raises by name."""
@@ -395,7 +397,7 @@ class Sight:
 
     def before_call(self, item):
         """What is called is what was collected."""
-        self._failing = []
+        self._failing = False
         was = [found for found in self._tests.get(item.nodeid, ()) if found[0] is item]
         if not was:
             self._tell(self._swapped, item.nodeid, [""])
