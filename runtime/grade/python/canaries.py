@@ -1,8 +1,10 @@
 """Runs canaries: a test once more, in its own place, with one mistaken expectation in its code.
 
-A canary is the item that it copies: the same name, module, file, lines and globals, next to it before or
-after. Only the function's code object is exchanged for the one run, and before the tests begin it is
-that of whichever comes first, so that no look at a function tells which of the two is the test.
+A test with a canary is two items with the same name, module, file, lines and globals, one of pytest's and
+one copied from it, and chance decides which of the two is the test. What is mistaken is either the
+function's code object, exchanged for the one run, or a value that the test is given, put in its place
+for the call; before the tests begin the code is that of whichever comes first. So no look at a function
+or an item tells which of the two is the test.
 Runs on Python 3.6 and later.
 """
 
@@ -12,6 +14,8 @@ import copy
 import inspect
 import types
 
+# Items whose copy is as good as they are. Other plugins' may hold what a copy does not have.
+PLAIN = ("_pytest.python", "_pytest.unittest")
 FUTURE = 0
 for feature in __future__.all_feature_names:
     FUTURE |= getattr(__future__, feature).compiler_flag
@@ -24,7 +28,9 @@ class Canaries:
         self._seconds = seconds
         self._spent = 0.0
         self._runs = {}
+        self._given = {}
         self._raised = None, False
+        self._taken = []
         # Bound before anything of the graded code is loaded.
         self._parse, self._compile = ast.parse, compile
         self.current = self._nodeid = None
@@ -34,18 +40,22 @@ class Canaries:
         by_name = {}
         for item in items:
             by_name.setdefault(item.nodeid.split("[", 1)[0], []).append(item)
-        beside, laid = {}, {}
+        beside, laid, tests = {}, {}, {}
         for number, canary in enumerate(self._order):
             try:
-                item, function, code = self._make(canary, by_name.get(canary["id"], []))
-                twin = duplicate(item)
+                item, function, code, value = self._make(canary, by_name.get(canary["id"], []))
+                run = duplicate(item)
             except Exception as error:  # Such a test has no canary; nothing else depends on it.
                 self._tell(number, "left_out", type(error).__name__)
                 continue
             self._tell(number, "laid", item.nodeid)
             laid.setdefault(function, function.__code__)
-            self._runs[id(twin)] = (twin, function, code, number)
-            beside.setdefault(id(item), []).append((canary["place"], twin))
+            if canary["swapped"] and id(item) not in tests and type(item).__module__ in PLAIN:
+                tests[id(item)], run = run, item
+            self._runs[id(run)] = (run, function, code, number)
+            if value is not None:
+                self._given[number] = value
+            beside.setdefault(id(item), []).append((canary["place"], run))
         if not laid:
             return
         names = {function.__name__ for function in laid}
@@ -54,10 +64,11 @@ class Canaries:
             if original_name(item) in names:
                 function = function_of(item)
                 if function in laid:
-                    self._runs[id(item)] = (item, function, laid[function], None)
+                    test = tests.get(id(item), item)
+                    self._runs[id(test)] = (test, function, laid[function], None)
         ordered = []
         for item in items:
-            runs = beside.get(id(item), []) + [(0.5, item)]
+            runs = beside.get(id(item), []) + [(0.5, tests.get(id(item), item))]
             ordered += [run for _, run in sorted(runs, key=lambda pair: pair[0])]
         items[:] = ordered
         for item in reversed(items):
@@ -66,6 +77,7 @@ class Canaries:
                 function.__code__ = code
 
     def _make(self, canary, items):
+        """The item to copy, the function behind it, the code of the run, and what the run is given."""
         if canary["parameter"] is not None:
             name, written = canary["parameter"]
             items = [item for item in items if self._parameter(item, name) == written]
@@ -76,8 +88,12 @@ class Canaries:
         if function is None or not hasattr(item, "_initrequest"):
             raise TypeError(canary["id"])
         # A control is the test as it is: whether it can run twice at all.
-        code = function.__code__ if canary["control"] else self._code(item, canary, function)
-        return item, function, code
+        if canary["control"]:
+            return item, function, function.__code__, None
+        if canary["given"] is not None:
+            place, name, written = canary["given"]
+            return item, function, function.__code__, (place, name, ast.literal_eval(written))
+        return item, function, self._code(item, canary, function), None
 
     @staticmethod
     def _parameter(item, name):
@@ -123,6 +139,36 @@ class Canaries:
             self._nodeid = item.nodeid
             if function.__code__ is not code:
                 function.__code__ = code
+
+    def give(self, item):
+        """Puts the mistaken value where the test's own was: into what it is called with and whatever else
+        holds that, or into its module. Called after the set-up, as a parameter may have made a fixture of a
+        wider scope."""
+        if self.current not in self._given:
+            return
+        place, name, value = self._given[self.current]
+        if place == "module":
+            found = self._runs[id(item)][1].__globals__
+            self._exchange(found, name, value)
+            return
+        self._exchange(item.funcargs, name, value)
+        callspec = getattr(item, "callspec", None)
+        if name in getattr(callspec, "params", {}):
+            self._exchange(callspec.params, name, value)
+        definition = getattr(item._request, "_fixture_defs", {}).get(name)
+        cached = getattr(definition, "cached_result", None)
+        if cached:
+            self._exchange(vars(definition), "cached_result", (value,) + tuple(cached[1:]))
+
+    def _exchange(self, holder, name, value):
+        if name in holder:
+            self._taken.append((holder, name, holder[name]))
+            holder[name] = value
+
+    def take_back(self):
+        while self._taken:
+            holder, name, value = self._taken.pop()
+            holder[name] = value
 
     def end(self, item):
         if self.current is not None and self._spent > self._seconds:
@@ -201,17 +247,30 @@ def function_of(item):
 
 
 def duplicate(item):
+    """A second item. Nothing of it refers to the first."""
     twin = copy.copy(item)
+    keywords = copy.copy(item.keywords)
+    if getattr(keywords, "node", None) is item:
+        keywords.node = twin
+        keywords._markers = dict(keywords._markers)
+    twin.keywords = keywords
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None:
+        twin.callspec = copy.copy(callspec)
+        # Some versions of pytest freeze it.
+        object.__setattr__(twin.callspec, "params", dict(callspec.params))
     for held in ("_obj", "_instance"):
         twin.__dict__.pop(held, None)
     for held in ("own_markers", "_report_sections"):
         if isinstance(getattr(twin, held, None), list):
             setattr(twin, held, list(getattr(twin, held)))
+    stores = {}
     for held in ("stash", "_store"):
         kept = getattr(item, held, None)
         if kept is not None and hasattr(kept, "_storage"):
-            own = type(kept)()
-            own._storage.update(kept._storage)
-            setattr(twin, held, own)
+            if id(kept) not in stores:
+                stores[id(kept)] = type(kept)()
+                stores[id(kept)]._storage.update(kept._storage)
+            setattr(twin, held, stores[id(kept)])
     twin._initrequest()
     return twin

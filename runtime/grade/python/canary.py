@@ -1,8 +1,11 @@
 """Makes canaries: real tests in which one expectation is mistaken, so that they must fail.
 
-Reads `{"seed", "enough", "words", "groups": {group: [{"name", "text", "functions", "conftests"}]}}` and
-writes `{group: {"canaries": [...], "compares": N}}`. A canary is one edit of one line of one test: the
-same names, lines and types, another value. `compares` counts the tests looked at that compare at all.
+Reads `{"seed", "enough", "words", "work", "groups": {group: [{"name", "text", "functions", "conftests"}]}}`
+and writes `{group: {"canaries": [...], "compares": N}}`. A canary is one mistake in one test: the same
+names, lines and types, another value. Where the value comes from elsewhere (an argument, a constant of the
+module) and nothing else of the test reads it, that is what is exchanged, and the code is the test's own;
+otherwise one line of the code is edited. `compares` counts the tests looked at that compare at all, `work`
+has the names of what the task asks for: an expectation of these tells more than one of what was there.
 
 An edit is made only where the mistake is certain for honest values: in a statement that every run of
 the test reaches, of an expectation that nothing else reads, and of the value itself rather than of
@@ -19,6 +22,7 @@ import sys
 
 order = json.loads(sys.stdin.buffer.read().decode("ascii"))
 words = {name: frozenset(value) for name, value in order["words"].items()}
+words["work"] = frozenset(order["work"])
 chance = random.Random(order["seed"])
 
 # An order the other way round is another method. `==` and `!=` are left alone: a class may well define
@@ -61,8 +65,10 @@ class Source:
         self.starts = [0]
         for line in self.text.splitlines(True):
             self.starts.append(self.starts[-1] + len(line))
-        self.stored, self.named = {}, set()
+        self.stored, self.named, self.helped = {}, set(), set()
         for node in ast.walk(self.tree):
+            if isinstance(node, FUNCTIONS + (ast.Lambda,)) and not getattr(node, "name", "").startswith("test"):
+                self.helped.update(part.id for part in ast.walk(node) if isinstance(part, ast.Name))
             if isinstance(node, ast.Name):
                 self.named.add(node.id)
                 if not isinstance(node.ctx, ast.Load):
@@ -231,10 +237,7 @@ class Test:
                         yield inner
             elif isinstance(statement, ast.For) and not statement.orelse:
                 breaks = any(isinstance(part, (ast.Break, ast.Continue)) for part in own(statement))
-                rows = statement.iter
-                if isinstance(rows, ast.Name):
-                    rows = self.definitions.get(rows.id) if self.stores.get(rows.id) == 1 else None
-                rows = getattr(rows, "elts", None)
+                rows, is_of_test = self._rows(statement.iter)
                 if breaks or not rows or any(isinstance(row, ast.Starred) for row in rows):
                     continue
                 names = getattr(statement.target, "elts", [statement.target])
@@ -243,28 +246,62 @@ class Test:
                         one = isinstance(statement.target, ast.Name)
                         values = [row if one else getattr(row, "elts", [None] * len(names))[at : at + 1] for row in rows]
                         values = [value if one else (value[0] if value else None) for value in values]
-                        if None not in values:
+                        if is_of_test and None not in values:
                             self.looped[name.id] = values
                 for inner in self._reached(statement.body):
                     yield inner
 
-    # Edits: (start, end, new bytes, kind, parameter), of which one is a canary.
+    def _rows(self, node):
+        """What a loop goes over, where that is written, and whether it is in the test itself."""
+        is_items = isinstance(node, ast.Call) and name_of(node) == "items" and not node.args
+        if is_items and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        is_of_test = True
+        if isinstance(node, ast.Name) and node.id in self.stores:
+            node = self.definitions.get(node.id) if self.stores[node.id] == 1 else None
+        elif isinstance(node, ast.Name) and node.id not in self.arguments:
+            is_of_test = False
+            node = (self._module_constant(node.id) or [None])[0]
+        if is_items and isinstance(node, ast.Dict) and None not in node.keys:
+            return [ast.Tuple(list(pair), None) for pair in zip(node.keys, node.values)], is_of_test
+        return ([] if is_items else getattr(node, "elts", [])), is_of_test
+
+    # Edits: (start, end, new bytes, kind, parameter, given), of which one is a canary. `parameter` is the
+    # parameter's name and value whose run is meant, `given` what is exchanged instead of the code.
 
     def edits(self):
-        """Each with the lines of the statement that fails by it."""
+        """Each with the lines of the statement that fails by it, and whether that is about the work."""
         if self.is_certain:
             for statement in self.reached if self.is_steady else ():
+                self.statement, about = statement, bool(words["work"] & self._told(statement))
                 lines = [part.lineno for part in ast.walk(statement) if hasattr(part, "lineno")]
                 lines = [statement.lineno, getattr(statement, "end_lineno", None) or max(lines)]
                 for edit in self._of_statement(statement):
-                    yield edit, lines
+                    yield edit, lines, about
             last = [one for one in self.reached if isinstance(one, PLAIN)]
             if last:
                 start = self.source.start(last[-1])
                 before = self.source.text[self.source.starts[last[-1].lineno - 1] : start]
                 if not before.strip():
-                    edit = (start, start, b"assert False; ", "fail", None)
-                    yield edit, [last[-1].lineno, last[-1].lineno]
+                    edit = (start, start, b"assert False; ", "fail", None, None)
+                    yield edit, [last[-1].lineno, last[-1].lineno], False
+
+    def _told(self, statement):
+        """The names that a statement tells something of, also by way of the test's own names."""
+        found, rest = set(), [statement]
+        while rest:
+            for part in ast.walk(rest.pop()):
+                name = getattr(part, "id", getattr(part, "attr", None))
+                if name in self.definitions and name not in found:
+                    rest.append(self.definitions[name])
+                found.add(name)
+        return found
+
+    def _starts_line(self):
+        """Where the statement begins, if nothing stands before it on its line."""
+        at = self.source.start(self.statement)
+        before = self.source.text[self.source.starts[self.statement.lineno - 1] : at]
+        return at if isinstance(self.statement, PLAIN) and not before.strip() else None
 
     def _of_statement(self, statement):
         if isinstance(statement, ast.Assert):
@@ -280,15 +317,17 @@ class Test:
         return ()
 
     def _raises(self, call):
-        if not isinstance(call, ast.Call) or name_of(call) not in words["raisers"] or not call.args:
+        name = name_of(call) if isinstance(call, ast.Call) and call.args else ""
+        is_warning = name in words["warners"]
+        if not is_warning and name not in words["raisers"]:
             return
         expected = call.args[0]
         if not isinstance(expected, (ast.Name, ast.Attribute)):
             return
         start, end = self.source.start(expected), self.source.end(expected)
-        others = sorted(words["exceptions"] - {name_of(expected)})
+        others = sorted(words["warnings" if is_warning else "exceptions"] - {name_of(expected)})
         if end is not None and others:
-            yield start, end, chance.choice(others).encode("ascii"), "raises", None
+            yield start, end, chance.choice(others).encode("ascii"), "raises", None, None
 
     def _of_call(self, call):
         name, arguments = name_of(call), call.args
@@ -314,7 +353,7 @@ class Test:
                 continue
             end = self.source.end(call.func)
             if end is not None and self.source.text.endswith(name.encode("ascii"), 0, end):
-                yield end - len(name), end, table[name].encode("ascii"), kind, None
+                yield end - len(name), end, table[name].encode("ascii"), kind, None, None
 
     def _of_condition(self, test):
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
@@ -331,16 +370,16 @@ class Test:
                     yield edit
             elif op is ast.Is and constant(right)[1] in (True, False) and constant(right)[0]:
                 for edit in self._leaves(right, False):
-                    yield edit + ("value", None)
+                    yield edit + ("value", None, None)
             for edit in self._flip(left, right, op):
                 yield edit
             start = self.source.start(test)
             if start is not None:
-                yield start, start, b"not ", "negated", None
+                yield start, start, b"not ", "negated", None, None
         elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             start = self.source.start(test)
             if self.source.text.startswith(b"not ", start):
-                yield start, start + 4, b"", "negated", None
+                yield start, start + 4, b"", "negated", None, None
         elif isinstance(test, (ast.Call, ast.Name, ast.Attribute, ast.Subscript)):
             name = name_of(test) if isinstance(test, ast.Call) else ""
             if name == "isinstance" and len(test.args) == 2:
@@ -348,10 +387,10 @@ class Test:
                     yield edit
             if name in ("startswith", "endswith") and len(test.args) == 1:
                 for edit in self._leaves(test.args[0], False):
-                    yield edit + ("value", None)
+                    yield edit + ("value", None, None)
             start = self.source.start(test)
             if start is not None:
-                yield start, start, b"not ", "negated", None
+                yield start, start, b"not ", "negated", None, None
 
     @property
     def is_steady(self):
@@ -368,28 +407,28 @@ class Test:
         found = re.match(r"^([\s)]*)(%s)([\s(]*)$" % written, self.source.text[end:start].decode("utf-8", "replace"))
         if found and "\n" not in found.group(2):
             at = end + len(found.group(1).encode("utf-8"))
-            yield at, at + len(found.group(2)), other.encode("ascii"), "operator", None
+            yield at, at + len(found.group(2)), other.encode("ascii"), "operator", None, None
 
     def _other_type(self, node):
         if isinstance(node, ast.Name) and node.id in OTHER_TYPE:
             start = self.source.start(node)
-            yield start, start + len(node.id), OTHER_TYPE[node.id].encode("ascii"), "value", None
+            yield start, start + len(node.id), OTHER_TYPE[node.id].encode("ascii"), "value", None, None
 
     def _needle(self, node):
         known, value = constant(node)
         # Of a short text another may well be in there, too.
         if known and isinstance(value, str) and len(value) >= 5:
             for edit in self._leaves(node, False):
-                yield edit + ("value", None)
+                yield edit + ("value", None, None)
         elif known and isinstance(value, int) and not isinstance(value, bool):
             for edit in self._leaves(node, True):
-                yield edit + ("value", None)
+                yield edit + ("value", None, None)
         else:
             start, end = self.source.start(node), self.source.end(node)
             if start is not None and end is not None and not isinstance(node, ast.GeneratorExp):
                 ending = "".join(chance.choice("bcdfghjklmnpqrstvwxz") for _ in range(6))
                 new = b"(str(" + self.source.text[start:end] + b") + '" + ending.encode("ascii") + b"')"
-                yield start, end, new, "wrapped", None
+                yield start, end, new, "wrapped", None, None
 
     def _of_pair(self, left, right, near):
         found = []
@@ -405,14 +444,25 @@ class Test:
             text = self.source.text[start:end]
             head, tail = chance.choice([(b"str(", b") + 's'"), (b"{'value': ", b"}")])
             generator = isinstance(right, ast.GeneratorExp)
-            if b"\n" not in text and not generator:
-                yield start, end, b"(" + head + text + tail + b")", "wrapped", None
+            at = self._starts_line() if isinstance(right, ast.Name) and self._is_read_once(right.id) else None
+            if at is not None:
+                yield at, at, text + b" = " + head + text + tail + b"; ", "wrapped", None, None
+            elif b"\n" not in text and not generator:
+                yield start, end, b"(" + head + text + tail + b")", "wrapped", None, None
+
+    def _is_read_once(self, name):
+        """Whether a name of the test's own is read here and nowhere else."""
+        own_name = name in self.arguments or name in self.stores
+        return own_name and name not in self.inner and self.loads.get(name) == 1
 
     def _expected(self, node, near):
         """Edits of a value that is known, wherever it is written."""
+        if isinstance(node, ast.Call) and name_of(node) == "approx" and len(node.args) == 1:
+            if isinstance(node.args[0], ast.Name) and not node.keywords:
+                node, near = node.args[0], True
         if not isinstance(node, ast.Name):
             for edit in self._leaves(node, near):
-                yield edit + ("value", None)
+                yield edit + ("value", None, None)
             return
         name = node.id
         if name in self.inner:
@@ -425,7 +475,7 @@ class Test:
             if self.loads.get(name) == 1:
                 for value in self.looped[name]:
                     for edit in self._leaves(value, near):
-                        yield edit + ("value", None)
+                        yield edit + ("value", None, None)
             return
         elif name in self.stores:
             value = self.definitions.get(name)
@@ -434,7 +484,7 @@ class Test:
                 return
             if self.loads.get(name) == 1:
                 for edit in self._leaves(value, near):
-                    yield edit + ("value", None)
+                    yield edit + ("value", None, None)
                 return
             if constant(value)[0]:
                 values = [value]
@@ -446,7 +496,14 @@ class Test:
             new = self._other_literal(value, near) if known else None
             if new is not None:
                 parameter = [name, repr(was)] if by_parameter else None
-                yield start, start + len(name.encode("utf-8")), new, "value", parameter
+                place = None
+                if self.loads.get(name) == 1 and name not in self.stores:
+                    if name in self.arguments:
+                        place = "argument"
+                    elif name not in self.source.helped:
+                        place = "module"
+                given = [place, name, new.decode("utf-8")] if place else None
+                yield start, start + len(name.encode("utf-8")), new, "value", parameter, given
 
     def _other_literal(self, node, near):
         """The text of another value than a literal's, on one line."""
@@ -638,12 +695,13 @@ def parses(source, node, text, growth):
 def of_function(source, name, function, found, conftests):
     path, node, bodies = found
     kinds = {}
-    for (start, end, new, kind, parameter), lines in Test(source, node, bodies, conftests).edits():
+    for (start, end, new, kind, parameter, given), lines, about in Test(source, node, bodies, conftests).edits():
         if source.text.count(b"\n", start, end) == new.count(b"\n"):
-            kinds.setdefault(kind, []).append((start, end, new, parameter, lines))
+            kinds.setdefault(kind, []).append((start, end, new, parameter, given, lines, about))
     for kind, edits in sorted(kinds.items()):
         chance.shuffle(edits)
-        for start, end, new, parameter, lines in edits[: 3 if kind == "value" else 1]:
+        edits.sort(key=lambda edit: not edit[-1])
+        for start, end, new, parameter, given, lines, about in edits[: 3 if kind == "value" else 1]:
             was = source.text[start:end]
             if parses(source, node, source.text[:start] + new + source.text[end:], len(new) - len(was)):
                 yield {
@@ -652,6 +710,8 @@ def of_function(source, name, function, found, conftests):
                     "path": path,
                     "kind": kind,
                     "parameter": parameter,
+                    "given": given,
+                    "about": about,
                     "line": source.line(start),
                     "fails": lines,
                     "start": start,

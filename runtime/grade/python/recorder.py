@@ -108,7 +108,9 @@ class Recorder:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item):
         self._sight.before_call(item)
+        self._canaries.give(item)
         outcome = yield
+        self._canaries.take_back()
         # Seen without pytest's own account of it.
         self._called[item.nodeid] = self._looks and getattr(outcome, "excinfo", None) is not None
 

@@ -133,7 +133,7 @@ impl Judged {
     }
 
     /// The files whose failed tests are to be run again without canaries: where each test that failed
-    /// stands after a canary that failed honestly in the same file, the canary may have been the cause.
+    /// ran as a copy, or after a canary that failed honestly in the same file, this may have been the cause.
     pub(crate) fn disturbed(
         canaries: &Canaries,
         records: &Records,
@@ -148,6 +148,8 @@ impl Judged {
                     let canary = canaries.list.get(phase.number);
                     if let Some(canary) = canary.filter(|canary| failed_by(canary, &[phase])) {
                         honest.insert(file_of(&canary.id));
+                        // Its test ran as a copy, and the copy may have been the cause.
+                        after.extend(laid(records, phase.number).filter(|_| canary.swapped));
                     }
                 }
                 Record::Test(test) if honest.contains(file_of(&test.id)) => {

@@ -3,11 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     iter,
+    sync::LazyLock,
 };
 
 use proctor_record::patch::Current;
 use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Fault, Layer, Task, sha256_hex};
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -35,10 +37,14 @@ pub(crate) struct Canary {
     pub id: String,
     /// An argument of the test, and the value whose run it copies.
     parameter: Option<(String, String)>,
+    /// What is exchanged instead of the code: where, its name, and the literal in its place.
+    given: Option<(String, String, String)>,
     /// The function within the file, a class at a time.
     path: Vec<String>,
-    /// The file with the mistake.
+    /// The file with the mistake, if it is one of the code.
     text: String,
+    /// Pytest's own item runs as the canary, and the copy as the test.
+    pub swapped: bool,
     /// Its place beside the test, which stands at a half.
     place: f64,
     /// Which of the items with this id it copies.
@@ -86,6 +92,7 @@ struct Order<'a> {
     seed: String,
     enough: usize,
     words: &'a BTreeMap<String, Vec<String>>,
+    work: BTreeSet<&'a str>,
     groups: BTreeMap<&'a str, Vec<File<'a>>>,
 }
 
@@ -110,6 +117,9 @@ struct Candidate {
     path: Vec<String>,
     kind: Kind,
     parameter: Option<(String, String)>,
+    given: Option<(String, String, String)>,
+    /// Its statement tells something of what the task asks for.
+    about: bool,
     line: usize,
     fails: (usize, usize),
     start: usize,
@@ -133,8 +143,13 @@ pub(crate) async fn make(
         ("pass_to_pass", &task.pass_to_pass, limits.pass_to_pass),
     ];
     let seed = proctor_types::hex(&random::<16>()?);
-    let mut order =
-        Order { seed, enough: limits.enough, words: &limits.words, groups: BTreeMap::new() };
+    let mut order = Order {
+        seed,
+        enough: limits.enough,
+        words: &limits.words,
+        work: work_of(task),
+        groups: BTreeMap::new(),
+    };
     for (name, ids, _) in groups {
         let ids = ids.iter().filter(|id| !apart.contains(*id));
         let files = shuffled(ids.map(String::as_str), pristine, limits.files)?;
@@ -160,7 +175,34 @@ pub(crate) async fn make(
             canaries.list.extend(candidate.laid(pristine, is_fail_to_pass)?);
         }
     }
+    // Of two at least one is the item that pytest made, and one is not: an object that takes either for
+    // the test is wrong for sure.
+    let first = random::<1>()?[0];
+    for (at, canary) in canaries.list.iter_mut().enumerate() {
+        canary.swapped = (usize::from(first) + at).is_multiple_of(2);
+    }
     Ok(canaries)
+}
+
+/// What the solution defines or changes, by name.
+fn work_of(task: &Task) -> BTreeSet<&str> {
+    static DEFINES: LazyLock<Regex> = LazyLock::new(|| {
+        let of_line = r"^([+-])\s*(?:(?:async\s+)?def|class)\s+(\w+)|^([+-])(\w+)\s*[=:]";
+        let of_hunk = r"^(@)@ .* @@.*\b(?:def|class)\s+(\w+)";
+        #[expect(clippy::expect_used, reason = "a constant")]
+        Regex::new(&format!("(?m){of_line}|{of_hunk}")).expect("a regular expression")
+    });
+    // What the mask adds stands in for the solution.
+    let patches = [(&task.mask, "-@"), (&task.gold, "+-@")];
+    let patches = patches.into_iter().filter_map(|(patch, marks)| Some((patch.as_deref()?, marks)));
+    let found = patches.flat_map(|(patch, marks)| {
+        let found = DEFINES.captures_iter(patch).map(|one| {
+            let mut groups = one.iter().skip(1).flatten().map(|group| group.as_str());
+            (groups.next().unwrap_or_default(), groups.next().unwrap_or_default())
+        });
+        found.filter(|(mark, _)| marks.contains(mark)).map(|(_, name)| name)
+    });
+    found.collect()
 }
 
 /// As many as may be, of as many tests as there are, the best kinds first, and among equals by chance.
@@ -179,8 +221,9 @@ fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
         };
         // A kind that was not tried yet comes before another of the same.
         let tried = |one: &Candidate| chosen.iter().any(|other| other.kind == one.kind);
-        let worth =
-            |one: &Candidate| (!one.kind.tries_agreement(), taken(one), tried(one), one.kind);
+        let worth = |one: &Candidate| {
+            (!one.kind.tries_agreement(), taken(one), !one.about, tried(one), one.kind)
+        };
         let best = (0..candidates.len()).min_by_key(|at| worth(&candidates[*at]));
         let best = candidates.remove(best.unwrap_or(0));
         candidates.retain(|one| {
@@ -198,8 +241,9 @@ impl Canaries {
     pub(crate) fn controls(&self, numbers: &[usize], again: usize) -> Self {
         let of = numbers.iter().filter_map(|number| self.list.get(*number));
         let block = |canary: &Canary| {
+            let canary = Canary { swapped: false, ..canary.clone() };
             let control = Canary { control: true, ..canary.clone() };
-            iter::once(control).chain(iter::repeat_n(canary.clone(), again))
+            iter::once(control).chain(iter::repeat_n(canary, again))
         };
         Self { list: of.flat_map(block).collect(), compares: self.compares }
     }
@@ -230,7 +274,13 @@ impl Candidate {
             id,
             parameter: self.parameter,
             path: self.path,
-            text: format!("{head}{}{tail}", self.now),
+            text: if self.given.is_some() {
+                String::new()
+            } else {
+                format!("{head}{}{tail}", self.now)
+            },
+            given: self.given,
+            swapped: false,
             place: fraction()?,
             pick: fraction()?,
             control: false,
@@ -321,8 +371,10 @@ impl Canary {
         Self {
             id: id.to_owned(),
             parameter: None,
+            given: None,
             path: Vec::new(),
             text: String::new(),
+            swapped: false,
             place: 0.0,
             pick: 0.0,
             control: false,
@@ -345,6 +397,8 @@ mod tests {
             path: vec![function.into()],
             kind,
             parameter: None,
+            given: None,
+            about: false,
             line: 1,
             fails: (1, 1),
             start: 0,
@@ -382,6 +436,22 @@ mod tests {
             [("a".into(), Kind::Value), ("a".into(), Kind::Value), ("b".into(), Kind::Raises)]
         );
         assert!(of(9).len() <= all().len());
+    }
+
+    #[test]
+    fn what_the_solution_defines_is_known_by_name() {
+        let task = |mask: Option<&str>, gold: Option<&str>| -> Task {
+            serde_json::from_value(serde_json::json!({
+                "schema_version": 1, "id": "t", "statement": "", "environment": {}, "mask": mask,
+                "gold": gold, "fail_to_pass": [], "pass_to_pass": [], "test_command": []
+            }))
+            .unwrap()
+        };
+        let mask = "--- a/k.py\n+++ b/k.py\n@@ -1,9 +1,2 @@ class Store:\n-    async def get(self):\n \
+                    def kept(): pass\n+def stub(): ...\n";
+        assert_eq!(Vec::from_iter(work_of(&task(Some(mask), None))), ["Store", "get"]);
+        let gold = "+++ b/k.py\n@@ -1 +1,3 @@\n+LIMIT = 3\n+class Far(Near):\n+    x = 1\n";
+        assert_eq!(Vec::from_iter(work_of(&task(None, Some(gold)))), ["Far", "LIMIT"]);
     }
 
     #[test]
