@@ -13,7 +13,7 @@ const INPUTS: [&str; 6] = [
     "src",
     "python",
     "../official/src",
-    "../record/src/patch",
+    "../patch/src",
     "../../configs/grading.toml",
     "../../configs/benchmarks",
 ];

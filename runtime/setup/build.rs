@@ -9,7 +9,7 @@ use std::{
 };
 
 const INPUTS: [&str; 4] =
-    ["src", "../../configs/leak-check.toml", "../record/src/patch", "../../sandboxes/api/src"];
+    ["src", "../../configs/leak-check.toml", "../patch/src", "../../sandboxes/api/src"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -66,9 +66,10 @@ async fn against_pytest() {
             .get(&native, &task, Path::new("."), &faults)
             .await
             .expect("an environment");
-        let gold =
-            proctor_record::patch::reverse(task.mask.as_deref().unwrap_or_default().as_bytes())
-                .expect("a mask");
+        let gold = proctor_patch::Patch::read(task.mask.as_deref().unwrap_or_default().as_bytes())
+            .reversed()
+            .expect("a mask")
+            .to_bytes();
         let (mut plain, mut graded) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             plain.push(pytest(&native, &environment, &task).await);

@@ -6,10 +6,8 @@ use std::{
 };
 
 use proctor_gateway::Meter;
-use proctor_record::{
-    Journal, Tree, TrialDir,
-    patch::{self, PatchPolicy},
-};
+use proctor_patch::Patch;
+use proctor_record::{Journal, PatchPolicy, Tree, TrialDir, between};
 use proctor_sandbox_api::{Exhausted, Prepared, Sandbox, SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
 use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
@@ -287,7 +285,7 @@ impl Try<'_> {
         let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;
         let (base, end) = (Arc::clone(base), Arc::clone(end));
         let blobs = recorder.blobs().clone();
-        let make = move || patch::between(&base, &end, &blobs, policy);
+        let make = move || between(&base, &end, &blobs, policy);
         let patch = self.context.comparing.run(make).await?.map_err(record_fault)?;
         self.dir.write_patch(&patch.bytes).map_err(record_fault)?;
         let hash = recorder.blob(&patch.bytes)?;
@@ -313,7 +311,8 @@ pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
         return Err(fault(" has neither a gold nor a mask".into())
             .hint("a task without a gold cannot be run with the scaffold `gold`"));
     };
-    let reversed = patch::reverse(mask.as_bytes())
+    let reversed = Patch::read(mask.as_bytes())
+        .reversed()
         .map_err(|error| fault(format!(": the mask cannot be reversed: {error}")))?;
-    String::from_utf8(reversed).map_err(|_| fault(": the mask is not UTF-8".into()))
+    String::from_utf8(reversed.to_bytes()).map_err(|_| fault(": the mask is not UTF-8".into()))
 }

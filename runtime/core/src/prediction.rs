@@ -1,5 +1,6 @@
 //! Somebody else's patch, taken in as a finished trial that only lacks its verdict.
 
+use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
 use proctor_types::{Ending, Event, Fault, Outcome, Spent, TrialId};
 
@@ -48,9 +49,8 @@ pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result
     let started =
         Event::TrialStarted { task: id.task.clone(), arm: id.arm.to_string(), attempt: id.attempt };
     journal.append(0, started).map_err(record_fault)?;
-    let files = patch.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"diff --git "));
-    let collected =
-        Event::PatchCollected { bytes: patch.len() as u64, files: files.count() as u64, hash };
+    let files = Patch::read(patch).names().len() as u64;
+    let collected = Event::PatchCollected { bytes: patch.len() as u64, files, hash };
     journal.append(0, collected).map_err(record_fault)?;
     dir.write_patch(patch).map_err(record_fault)?;
     let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()) };

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use proctor_record::{Blobs, RecordError, Remedy, Tree, patch};
+use proctor_patch::Patch;
+use proctor_record::{Blobs, RecordError, Remedy, Tree};
 use proctor_types::{Envelope, Event, Fault, Task, file_of};
 use proctor_wire::RawPath;
 
@@ -34,7 +35,7 @@ pub(crate) fn edits(
     let stepped = blobs.map(|blobs| by_step(&tests, events, blobs)).transpose()?.flatten();
     Ok(stepped.unwrap_or_else(|| {
         // A patch that cannot be read is the grading's to tell of.
-        let touched = patch::touched(changed).unwrap_or_default();
+        let touched = Patch::read(changed).touched().unwrap_or_default();
         let paths = touched.iter().map(|path| path.escaped());
         paths
             .filter(|path| tests.is_own(path) || tests.is_config(path))

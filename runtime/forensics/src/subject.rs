@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
-use proctor_record::patch;
+use proctor_patch::Patch;
 use proctor_types::{Cause, Fault, Layer, Source, Task, file_of, package_name};
 use proctor_wire::RawPath;
 use serde::Deserialize;
@@ -115,7 +115,7 @@ impl Subject {
     fn modules(&mut self, task: &Task, names: &Names) -> Result<(), Fault> {
         let Some(mask) = &task.mask else { return Ok(()) };
         // Without its modules the rules would look for less, and say nothing of it.
-        let touched = patch::touched(mask.as_bytes()).map_err(|error| {
+        let touched = Patch::read(mask.as_bytes()).touched().map_err(|error| {
             let what = format!("{}: its mask cannot be read: {error}", task.id);
             Fault::new(Layer::Grade, what).cause(Cause::Invalid)
         })?;

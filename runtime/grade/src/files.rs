@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_record::patch::Current;
+use proctor_patch::Current;
 use proctor_types::{Task, TestStatus};
 
 use crate::{

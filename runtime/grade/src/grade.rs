@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_record::patch::Current;
+use proctor_patch::Current;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
 use proctor_types::{Evidence, Fault, Layer, Task, Verdict};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use proctor_record::patch::{self, Change, Current};
+use proctor_patch::{Change, Current, Patch, PatchError};
 use proctor_sandbox_api::{
     SandboxHandle,
     wire::{DirEntry, EntryKind, RawPath},
@@ -92,7 +92,7 @@ impl Pristine {
     /// own patch has been laid.
     pub(crate) fn overlay(&mut self, test_patch: &[u8]) -> Result<(), Fault> {
         let current = |path: &RawPath| self.files.get(&path.escaped()).cloned();
-        let changes = patch::resolve(test_patch, &current).map_err(|error| {
+        let changes = Patch::read(test_patch).resolve(&current).map_err(|error| {
             Fault::new(Layer::Setup, format!("the test patch does not apply: {error}"))
         })?;
         for change in changes {
@@ -227,6 +227,6 @@ pub(crate) async fn read_all(
 }
 
 /// The paths of a patch, and of a patch's renames both.
-pub(crate) fn paths_of(patch: &[u8]) -> Result<BTreeSet<String>, patch::PatchError> {
-    Ok(patch::touched(patch)?.iter().map(RawPath::escaped).collect())
+pub(crate) fn paths_of(patch: &[u8]) -> Result<BTreeSet<String>, PatchError> {
+    Ok(Patch::read(patch).touched()?.iter().map(RawPath::escaped).collect())
 }

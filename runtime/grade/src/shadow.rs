@@ -6,7 +6,7 @@ use std::{
     ops::Bound,
 };
 
-use proctor_record::patch::Current;
+use proctor_patch::Current;
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
 use proctor_types::{Evidence, Fault};
 

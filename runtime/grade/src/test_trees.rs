@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_record::patch::reverse;
+use proctor_patch::Patch;
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_types::Task;
 
@@ -52,8 +52,9 @@ pub(crate) fn is_test_file(name: &str) -> bool {
 /// What the solution changes, tests left out.
 fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> BTreeSet<String> {
     let gold = task.gold.as_deref().map(|gold| gold.as_bytes().to_vec());
-    let mask = || task.mask.as_deref().and_then(|mask| reverse(mask.as_bytes()).ok());
-    let gold = gold.or_else(mask).and_then(|gold| paths_of(&gold).ok()).unwrap_or_default();
+    let reversed = |mask: &str| Some(Patch::read(mask.as_bytes()).reversed().ok()?.to_bytes());
+    let gold = gold.or_else(|| reversed(task.mask.as_deref()?));
+    let gold = gold.and_then(|gold| paths_of(&gold).ok()).unwrap_or_default();
     let is_test = |path: &String| {
         own.iter().any(|own| is_at_or_below(own, path))
             || is_test_file(path.rsplit('/').next().unwrap_or(path))

@@ -1,21 +1,22 @@
-//! The record: the run directory, journals, blobs, trees and patches.
+//! The record: the run directory, journals, blobs, trees and the patches between them.
 //!
 //! Nothing here knows a sandbox or a model. Everything is synchronous: a caller in async code
 //! pays one short write a call, and the order of what reaches the disk stays plain.
 
+mod between;
 mod blobs;
 mod check;
 mod disk;
 mod error;
 mod journal;
 mod pack;
-pub mod patch;
 mod reading;
 mod run_dir;
 mod run_file;
 mod tree;
 mod trial_dir;
 
+pub use between::{Collected, LeftOut, PatchPolicy, between};
 pub use blobs::{Blobs, NewBlob};
 pub use check::{Checked, Damage, PatchFacts, Remedy};
 pub use error::RecordError;

@@ -8,10 +8,8 @@ mod common;
 mod git;
 
 use common::{Node, Nodes, file, resolved, tree_of};
-use proctor_record::{
-    Blobs,
-    patch::{self, PatchPolicy, between},
-};
+use proctor_patch::Patch;
+use proctor_record::{Blobs, PatchPolicy, between};
 use proptest::prelude::*;
 
 /// A name with everything that needs quoting.
@@ -39,7 +37,7 @@ fn round_trip(base: &Nodes, end: &Nodes) {
 
     assert_eq!(&git::apply(base, &patch).unwrap_or_else(|why| panic!("{why}\n{shown}")), end);
     assert_eq!(&resolved(base, &patch).unwrap_or_else(|why| panic!("{why}\n{shown}")), end);
-    let back = patch::reverse(&patch).unwrap();
+    let back = Patch::read(&patch).reversed().unwrap().to_bytes();
     let shown = String::from_utf8_lossy(&back).into_owned();
     assert_eq!(&git::apply(end, &back).unwrap_or_else(|why| panic!("{why}\n{shown}")), base);
     assert_eq!(&resolved(end, &back).unwrap_or_else(|why| panic!("{why}\n{shown}")), base);
@@ -50,7 +48,7 @@ fn round_trip(base: &Nodes, end: &Nodes) {
         let after = resolved(base, &theirs).unwrap_or_else(|why| panic!("{why}\n{shown}"));
         assert_eq!(&after, end, "{shown}");
         if arguments == ["--no-renames"] {
-            let back = patch::reverse(&theirs).unwrap();
+            let back = Patch::read(&theirs).reversed().unwrap().to_bytes();
             assert_eq!(&resolved(end, &back).unwrap(), base, "{shown}");
         }
     }

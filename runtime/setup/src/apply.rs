@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_record::patch::{self, Change, Current, PatchError};
+use proctor_patch::{Change, Current, Patch, PatchError};
 use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, RawPath, RefusalKind},
@@ -31,12 +31,13 @@ pub async fn apply_patch(
     patch: &[u8],
 ) -> Result<Vec<RawPath>, ApplyError> {
     let mut current = BTreeMap::new();
-    for path in patch::touched(patch)? {
+    let patch = Patch::read(patch);
+    for path in patch.touched()? {
         if let Some(found) = read_current(handle, &join(workdir, &path)).await? {
             current.insert(path, found);
         }
     }
-    let changes = patch::resolve(patch, &|path| current.get(path).cloned())?;
+    let changes = patch.resolve(&|path| current.get(path).cloned())?;
     let mut changed = Vec::with_capacity(changes.len());
     for change in changes {
         let (path, done) = match change {

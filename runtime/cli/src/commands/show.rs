@@ -4,6 +4,7 @@ use std::{fmt::Write as _, process::ExitCode};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use proctor_datasets::BadRow;
+use proctor_patch::Patch;
 use proctor_types::{SandboxKind, Task, plural};
 
 use crate::{
@@ -112,12 +113,9 @@ fn without_gold(mut task: Task) -> Task {
 }
 
 fn size(patch: &str) -> String {
-    let starts = |prefix: &str, not: &str| {
-        patch.lines().filter(|line| line.starts_with(prefix) && !line.starts_with(not)).count()
-    };
-    let files = patch.lines().filter(|line| line.starts_with("diff --git ")).count();
-    let (more, less) = (starts("+", "+++"), starts("-", "---"));
-    format!("{}, +{more} -{less} lines", plural(files, "file"))
+    let patch = Patch::read(patch.as_bytes());
+    let (more, less) = patch.added_and_removed();
+    format!("{}, +{more} -{less} lines", plural(patch.names().len(), "file"))
 }
 
 fn text(task: &Task, gold: bool) -> String {

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use proctor_patch::{FilePatch, MODE_FILE, RawPath};
+
 use super::{
     CarveError, Object,
     edits::{apply, line_number},
@@ -26,16 +28,15 @@ pub struct Carving {
 impl Carving {
     /// The mask: a git patch that takes the objects away. Reversed it is the gold.
     pub fn mask(&self) -> String {
-        let mut out = String::new();
+        let mut out = Vec::new();
         for (path, (before, after)) in &self.files {
-            let patch = diffy::DiffOptions::new()
-                .set_original_filename(format!("a/{path}"))
-                .set_modified_filename(format!("b/{path}"))
-                .create_patch(before, after)
-                .to_string();
-            out.push_str(&format!("diff --git a/{path} b/{path}\n{patch}"));
+            let [before, after] =
+                [before, after].map(|text| Some((MODE_FILE, text.clone().into_bytes())));
+            let file = FilePatch::between(&RawPath::from(path.as_str()), before, after);
+            FilePatch { index: None, ..file }.write(&mut out);
         }
-        out
+        // Lines of two texts, and names that are text.
+        String::from_utf8_lossy(&out).into_owned()
     }
 }
 

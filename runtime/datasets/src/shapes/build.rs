@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use proctor_patch::Patch;
 use proctor_types::{Benchmark, Environment, TASK_SCHEMA, Task, TaskId, Timeouts, file_of};
 use serde_json::{Map, Value, json};
 
 use super::{
     commands, fea_bench, featurebench,
     fields::{Fields, Found},
-    image, patches, pytest_words,
+    image, pytest_words,
     shape::{Directives, Hide, Matching, Module, Polarity, Shape},
     statement,
 };
@@ -210,7 +211,10 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     let version = draft.details.get("version").and_then(Value::as_str).unwrap_or_default();
     let by_repo = shape.tests.of(&repo, version);
     let test_files = match &draft.task.test_patch {
-        Some(patch) if shape.matching == Matching::Ids => patches::files(patch),
+        Some(patch) if shape.matching == Matching::Ids => {
+            let names = Patch::read(patch.as_bytes()).names().into_iter();
+            names.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).collect()
+        }
         _ => files_of(&draft.task.fail_to_pass),
     };
     let rule = by_repo.and_then(|by| by.directives).unwrap_or(shape.tests.directives);

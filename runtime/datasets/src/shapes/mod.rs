@@ -9,7 +9,6 @@ mod fields;
 mod image;
 mod lists;
 mod literal;
-mod patches;
 mod pytest_words;
 mod shape;
 mod statement;

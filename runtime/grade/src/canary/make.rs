@@ -6,7 +6,7 @@ use std::{
     sync::LazyLock,
 };
 
-use proctor_record::patch::Current;
+use proctor_patch::Current;
 use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Fault, Layer, Task, sha256_hex};
 use regex::Regex;

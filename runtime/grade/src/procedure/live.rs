@@ -9,7 +9,7 @@ use std::{
 use proctor_official::{
     FileRun, Official, OfficialPolicy, PolicyError, Subject, detail, with_official,
 };
-use proctor_record::patch::Current;
+use proctor_patch::Current;
 use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
 use proctor_types::{Evidence, Fault, Integrity, Layer, Task};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proctor_record::patch::Current;
+use proctor_patch::Current;
 use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
 use proctor_types::{Fault, Task};
 

@@ -1,28 +1,13 @@
 //! Small trees in memory, and as manifests.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test helper fails by panic")]
+#![expect(clippy::unwrap_used, reason = "a test helper fails by panic")]
 
-use std::collections::BTreeMap;
+#[path = "../../../patch/tests/common/mod.rs"]
+mod nodes;
 
-use proctor_record::{
-    Blobs, Tree,
-    patch::{self, Change, Current, PatchError},
-};
+pub use nodes::{Node, Nodes, file, resolved};
+use proctor_record::{Blobs, Tree};
 use proctor_wire::{EntryKind, RawPath, SnapEntry};
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Node {
-    /// Content, executable.
-    File(Vec<u8>, bool),
-    Link(Vec<u8>),
-}
-
-/// By path.
-pub type Nodes = BTreeMap<Vec<u8>, Node>;
-
-pub fn file(text: &str) -> Node {
-    Node::File(text.as_bytes().to_vec(), false)
-}
 
 /// The manifest, with the contents among the blobs.
 pub fn tree_of(nodes: &Nodes, blobs: &Blobs) -> Tree {
@@ -48,32 +33,4 @@ pub fn tree_of(nodes: &Nodes, blobs: &Blobs) -> Tree {
         tree.entries.insert(path, entry);
     }
     tree
-}
-
-/// The tree after our own `resolve`.
-pub fn resolved(base: &Nodes, patch: &[u8]) -> Result<Nodes, PatchError> {
-    let current = |path: &RawPath| {
-        base.get(path.as_bytes()).map(|node| match node.clone() {
-            Node::File(bytes, run) => {
-                Current::File { bytes, mode: if run { 0o755 } else { 0o644 } }
-            }
-            Node::Link(target) => Current::Link { target: RawPath(target) },
-        })
-    };
-    let mut after = base.clone();
-    for change in patch::resolve(patch, &current)? {
-        match change {
-            Change::Remove { path } => {
-                assert!(after.remove(&path.0).is_some(), "{path} was not there");
-            }
-            Change::Symlink { path, target } => {
-                after.insert(path.0, Node::Link(target.0));
-            }
-            Change::Write { path, bytes, mode } => {
-                let run = mode.expect("a mode") & 0o100 != 0;
-                after.insert(path.0, Node::File(bytes, run));
-            }
-        }
-    }
-    Ok(after)
 }

@@ -1,12 +1,12 @@
 //! The leak check: nothing in a sandbox tells what its task hides.
 
 mod around;
-mod hunks;
 mod layer;
 mod leak;
 mod names;
 mod policy;
 mod secrets;
+mod sides;
 mod verify;
 
 pub use layer::{LayerFindings, ToolFiles, Unseen, WorkdirFindings};

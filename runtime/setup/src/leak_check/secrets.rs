@@ -7,9 +7,9 @@ use proctor_types::{Fault, Task, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    hunks::{Sides, sides},
     names::names,
     policy::{LeakPolicy, Prints},
+    sides::{Sides, sides},
 };
 
 /// Fingerprints, and what each is a fingerprint of: told to people, never to the sandbox.

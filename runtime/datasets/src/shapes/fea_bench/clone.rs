@@ -6,8 +6,9 @@
 
 use std::path::Path;
 
+use proctor_patch::Patch;
+
 use super::{
-    super::patches,
     components::{self, Component},
     git::{Commit, Repository},
 };
@@ -63,9 +64,9 @@ pub(super) fn complete(
     let (mut patch, mut test_patch, mut non_py_patch) =
         (String::new(), String::new(), String::new());
     let mut components = Vec::new();
-    for part in patches::parts(&whole) {
-        let files = patches::files(part);
-        let Some(path) = files.first() else { continue };
+    for file in Patch::read(whole.as_bytes()).files {
+        let part = &whole[file.text.clone()];
+        let path = &String::from_utf8_lossy(file.name().as_bytes()).into_owned();
         if TEST_WORDS.iter().any(|word| path.contains(word)) {
             test_patch.push_str(part);
             continue;

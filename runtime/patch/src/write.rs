@@ -1,13 +1,28 @@
 //! Writes a patch as git does, with full blob ids.
 
-use super::{
+use crate::{
     base85, binary,
-    files::{Body, Data, FilePatch, How, Hunk, Side},
+    patch::{Body, Data, FilePatch, How, Hunk, MODE_FILE, Patch, Side},
     quote::quote,
 };
 
-/// Appends one file.
-pub(super) fn write(file: &FilePatch, out: &mut Vec<u8>) {
+impl Patch {
+    /// The text as git would write it, without what stands between files.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.files.iter().for_each(|file| file.write(&mut out));
+        out
+    }
+}
+
+impl FilePatch {
+    /// Appends its text.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        write(self, out);
+    }
+}
+
+fn write(file: &FilePatch, out: &mut Vec<u8>) {
     let old = file.old.as_ref().or(file.new.as_ref()).map(|path| path.as_bytes());
     let new = file.new.as_ref().or(file.old.as_ref()).map(|path| path.as_bytes());
     let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
@@ -17,11 +32,11 @@ pub(super) fn write(file: &FilePatch, out: &mut Vec<u8>) {
     let stays = file.old_mode.filter(|_| file.old_mode == file.new_mode);
     match (&file.old, &file.new) {
         (None, _) => {
-            let mode = file.new_mode.unwrap_or(super::files::MODE_FILE);
+            let mode = file.new_mode.unwrap_or(MODE_FILE);
             line(out, &[b"new file mode ", &octal(mode)]);
         }
         (_, None) => {
-            let mode = file.old_mode.unwrap_or(super::files::MODE_FILE);
+            let mode = file.old_mode.unwrap_or(MODE_FILE);
             line(out, &[b"deleted file mode ", &octal(mode)]);
         }
         _ => {

@@ -1,11 +1,11 @@
 //! Applies one file's hunks to its lines, as `git apply` does: fuzz 0, any offset.
 
-use super::files::{Hunk, Side};
+use crate::patch::{Hunk, Side};
 
 /// Why a hunk does not apply: its number, counted from 1, and the reason.
-pub(super) type HunkConflict = (usize, String);
+pub(crate) type HunkConflict = (usize, String);
 
-pub(super) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConflict> {
+pub(crate) fn apply(hunks: &[Hunk], source: &[u8]) -> Result<Vec<u8>, HunkConflict> {
     // A line that a hunk wrote is no context for another one.
     let mut image: Vec<(&[u8], bool)> =
         source.split_inclusive(|byte| *byte == b'\n').map(|line| (line, false)).collect();

@@ -1,7 +1,7 @@
 //! Names in a patch: git writes those with odd bytes in C style, `"a/\303\251"`.
 
 /// The name as git writes it with `core.quotePath` on.
-pub(super) fn quote(name: &[u8]) -> Vec<u8> {
+pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| matches!(byte, 0x20..=0x7e) && !matches!(byte, b'"' | b'\\');
     if name.iter().all(plain) {
         return name.to_vec();
@@ -28,7 +28,7 @@ pub(super) fn quote(name: &[u8]) -> Vec<u8> {
 
 /// Reads a quoted name from the head of `text`: the name and what follows the closing quote.
 /// `None` where the text does not begin with a whole quoted name.
-pub(super) fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+pub(crate) fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut out = Vec::new();
     loop {

@@ -11,9 +11,9 @@ use ignore::{
     Match,
     gitignore::{Gitignore, GitignoreBuilder},
 };
+use proctor_patch::folders;
 use proctor_wire::{EntryKind, RawPath};
 
-use super::guard;
 use crate::{Blobs, RecordError, Tree};
 
 /// Every `.gitignore` of a tree, by its folder. Only files of the tree itself count: the user's
@@ -58,7 +58,7 @@ impl Ignored {
         if self.by_folder.is_empty() {
             return None;
         }
-        guard::folders(path)
+        folders(path)
             .map(|folder| (folder, true))
             .chain([(path.clone(), false)])
             .find(|(head, is_folder)| self.ignores(head.as_bytes(), *is_folder))

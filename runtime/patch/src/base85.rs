@@ -7,7 +7,7 @@ const ALPHABET: &[u8; 85] =
 const LINE: usize = 52;
 
 /// Appends the lines of `bytes`, each ended by a newline.
-pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     for line in bytes.chunks(LINE) {
         let length = line.len() as u8;
         out.push(if length <= 26 { b'A' + length - 1 } else { b'a' + length - 27 });
@@ -27,7 +27,7 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends the bytes of one line (without its newline); `None` where it is not base85.
-pub(super) fn decode_line(line: &[u8], out: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn decode_line(line: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (&first, groups) = line.split_first()?;
     let length = match first {
         b'A'..=b'Z' => usize::from(first - b'A') + 1,

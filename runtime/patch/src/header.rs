@@ -2,17 +2,17 @@
 
 use proctor_wire::RawPath;
 
-use super::quote::unquote;
+use crate::quote::unquote;
 
 /// One side's name; `/dev/null` is no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Name {
+pub(crate) enum Name {
     Nothing,
     Path(RawPath),
 }
 
 impl Name {
-    pub(super) fn path(self) -> Option<RawPath> {
+    pub(crate) fn path(self) -> Option<RawPath> {
         match self {
             Self::Nothing => None,
             Self::Path(path) => Some(path),
@@ -32,7 +32,7 @@ fn strip(name: &[u8]) -> Option<RawPath> {
 }
 
 /// The name of a `--- ` or `+++ ` line; a tab ends it (a time stamp may follow).
-pub(super) fn side(text: &[u8]) -> Option<Name> {
+pub(crate) fn side(text: &[u8]) -> Option<Name> {
     let name = match unquote(text) {
         Some((name, _)) => name,
         None => text.split(|byte| *byte == b'\t').next().unwrap_or_default().to_vec(),
@@ -44,13 +44,13 @@ pub(super) fn side(text: &[u8]) -> Option<Name> {
 }
 
 /// The name of a `rename` or `copy` line, which has no prefix.
-pub(super) fn whole(text: &[u8]) -> RawPath {
+pub(crate) fn whole(text: &[u8]) -> RawPath {
     RawPath::new(unquote(text).map_or_else(|| text.to_vec(), |(name, _)| name))
 }
 
 /// Both names of a `diff --git` line. Where they are not quoted, a blank may be part of a name, so
 /// only a split that gives the same name twice is believed; renames say their names elsewhere.
-pub(super) fn pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
+pub(crate) fn pair(text: &[u8]) -> Option<(RawPath, RawPath)> {
     if let Some((old, rest)) = unquote(text) {
         let rest = rest.strip_prefix(b" ")?;
         let new = unquote(rest).map_or_else(|| rest.to_vec(), |(name, _)| name);

@@ -1,15 +1,12 @@
-//! What a patch may not do, what the errors say, and what the policy leaves out.
+//! What a patch may not do, what the errors say, and what a patch that cannot be read in full still tells.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 mod common;
 
-use common::{Node, Nodes, file, resolved, tree_of};
+use common::{Node, Nodes, file, resolved};
 use pretty_assertions::assert_eq;
-use proctor_record::{
-    Blobs,
-    patch::{self, PatchPolicy, between},
-};
+use proctor_patch::Patch;
 
 fn nodes(list: &[(&str, Node)]) -> Nodes {
     list.iter().map(|(path, node)| (path.as_bytes().to_vec(), node.clone())).collect()
@@ -38,8 +35,8 @@ fn hostile_paths_are_refused_by_name() {
     ] {
         let text = error(&base, &creation(path));
         assert!(text.contains(why), "{path}: {text}");
-        assert!(patch::touched(creation(path).as_bytes()).is_err(), "{path}");
-        assert!(patch::reverse(creation(path).as_bytes()).is_err(), "{path}");
+        assert!(Patch::read(creation(path).as_bytes()).touched().is_err(), "{path}");
+        assert!(Patch::read(creation(path).as_bytes()).reversed().is_err(), "{path}");
     }
     let absolute = "--- /dev/null\n+++ /etc/passwd\n@@ -0,0 +1 @@\n+x\n";
     assert!(error(&base, absolute).contains("absolute"));
@@ -125,7 +122,7 @@ fn files_may_swap_their_names() {
                 diff --git a/b b/a\nrename from b\nrename to a\n";
     let end = nodes(&[("a", file("2\n")), ("b", file("1\n"))]);
     assert_eq!(resolved(&base, swap.as_bytes()).unwrap(), end);
-    let back = patch::reverse(swap.as_bytes()).unwrap();
+    let back = Patch::read(swap.as_bytes()).reversed().unwrap().to_bytes();
     assert_eq!(resolved(&end, &back).unwrap(), base);
 }
 
@@ -134,7 +131,7 @@ fn binary_content_that_is_not_there_is_said_so() {
     let base = nodes(&[("x", Node::File(vec![0], false))]);
     let text = "diff --git a/x b/x\nindex 1..2 100644\nBinary files a/x and b/x differ\n";
     assert!(error(&base, text).contains("--binary"));
-    assert!(patch::reverse(text.as_bytes()).is_err());
+    assert!(Patch::read(text.as_bytes()).reversed().is_err());
     let bomb = "diff --git a/x b/x\nGIT binary patch\nliteral 99999999999\nA00000\n\n";
     assert!(error(&base, bomb).contains("over the limit"));
     let other = format!(
@@ -146,114 +143,52 @@ fn binary_content_that_is_not_there_is_said_so() {
 }
 
 #[test]
-fn the_policy_leaves_out_what_it_says_and_lists_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let blobs = Blobs::at(folder.path());
-    let base = nodes(&[
-        ("lib.egg-info/SOURCES", file("1\n")),
-        ("tracked.log", file("1\n")),
-        ("x.py", file("1\n")),
-    ]);
-    let end = nodes(&[
-        (".gitignore", file("*.log\n/out/\n!keep.log\n")),
-        ("lib.egg-info/SOURCES", file("2\n")),
-        ("tracked.log", file("2\n")),
-        ("new.log", file("2\n")),
-        ("keep.log", file("2\n")),
-        ("out/a", file("2\n")),
-        ("out/keep.log", file("2\n")),
-        ("sub/.gitignore", file("!*.log\n")),
-        ("sub/kept.log", file("2\n")),
-        ("sub/out/kept", file("2\n")),
-        ("new.egg-info/SOURCES", file("2\n")),
-        ("pkg/__pycache__/x.pyc", Node::File(vec![0], false)),
-        ("pkg/__pycache__/y.pyc", Node::File(vec![0], false)),
-        ("image.png", Node::File(vec![0, 1], false)),
-        ("long", file(&"x\n".repeat(100))),
-        ("x.py", file("2\n")),
-    ]);
-    let policy = PatchPolicy {
-        binary: false,
-        file_limit_bytes: 150,
-        ..PatchPolicy::shipped().unwrap().clone()
-    };
-    let (base_tree, end_tree) = (tree_of(&base, &blobs), tree_of(&end, &blobs));
-    let made = between(&base_tree, &end_tree, &blobs, &policy).unwrap();
-    let left: Vec<_> =
-        made.left_out.iter().map(|one| (one.path.to_string(), &one.why[..])).collect();
-    let ignored = "new, and ignored by the tree's .gitignore";
-    let expected = [
-        ("image.png", "binary, by policy"),
-        ("long", "200 bytes, over the limit of 150"),
-        ("new.egg-info", "new, and made by a tool, by policy"),
-        ("new.log", ignored),
-        ("out", ignored),
-        ("pkg/__pycache__", "a cache or a tool's own data, by policy"),
-    ];
-    assert_eq!(left, expected.map(|(path, why)| (path.to_owned(), why)));
-    let after = resolved(&base, &made.bytes).unwrap();
-    let mut wanted = end.clone();
-    wanted.retain(|path, _| {
-        let path = String::from_utf8_lossy(path).into_owned();
-        !expected.iter().any(|(out, _)| path == *out || path.starts_with(&format!("{out}/")))
-    });
-    assert_eq!(after, wanted);
-    assert_eq!(made.files, 8);
-    let none = between(&base_tree, &base_tree, &blobs, &policy).unwrap();
-    assert_eq!(none, patch::Patch::default());
+fn new_deleted_renamed_and_odd_names_are_found() {
+    let text = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n--- not a file\n+++ b/nor this\n\
+        diff --git a/gone.py b/gone.py\ndeleted file mode 100644\n--- a/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\
+        diff --git a/old name.py b/new name.py\nsimilarity index 100%\nrename from old name.py\nrename to new name.py\n\
+        diff --git a/a b/c.py b/a b/c.py\n\
+        diff --git \"a/\\303\\251.py\" \"b/\\303\\251.py\"\n";
+    let patch = Patch::read(text.as_bytes());
+    let names = |patch: &Patch| patch.names().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names(&patch), ["x.py", "gone.py", "new name.py", "a b/c.py", "é.py"]);
+    let parts: String = patch.files.iter().map(|file| &text[file.text.clone()]).collect();
+    assert_eq!((patch.files.len(), &parts[..]), (5, text));
+    assert_eq!(patch.added_and_removed(), (1, 2));
+    let dated = Patch::read(b"--- a/x.py\t2020\n+++ b/x.py\t2021\n@@ -1 +1 @@\n");
+    assert_eq!(names(&dated), ["x.py"]);
 }
 
-/// The cap of a whole patch: the work comes first, whatever lies around it under whatever name, and what
-/// does not fit is named.
+/// Whoever only looks (what to hide, what to count) sees what is there; whoever needs the whole patch is
+/// told what is wrong with it.
 #[test]
-fn a_heap_of_data_never_pushes_out_the_work() {
-    let folder = tempfile::tempdir().unwrap();
-    let blobs = Blobs::at(folder.path());
-    let base = nodes(&[("src/work.py", file("a\n"))]);
-    let mut end = nodes(&[("src/work.py", file("b\n")), ("src/new.py", file("new\n"))]);
-    for number in 0..40 {
-        // Before the work by name, and each of another content.
-        let text = format!("{number}\n").repeat(300);
-        end.extend(nodes(&[(&format!("a{number:02}"), file(&text))]));
+fn what_can_be_read_is_read_and_nothing_of_it_is_applied() {
+    for (text, names, lines) in [
+        ("--- a/x\n+++ b/x\n@@ -1,x +1 @@\n-1\n@@ -9 +9 @@\n-a\n+b\n", vec!["x"], (1, 1)),
+        ("--- a/x\n+++ b/x\n@@ -1,1 +1,9 @@\n-1\n+a\n+b\n", vec!["x"], (2, 1)),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+a\n+b\n+c\n", vec!["x"], (3, 1)),
+        (
+            "--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n--- a/y\n+++ b/y\n@@ -0,0 +1 @@\n+y\n",
+            vec!["x", "y"],
+            (2, 1),
+        ),
+        ("diff --git a/x b/x\nold mode 9\nnew mode 100755\n", vec!["x"], (0, 0)),
+        ("diff --git a/x b/y\n--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", vec!["y"], (1, 1)),
+        (
+            "diff --git a/x b/x\nGIT binary patch\nliteral 3\nA!\n\n--- a/y\n+++ b/y\n@@ -1 +0,0 @@\n-y\n",
+            vec!["x", "y"],
+            (0, 1),
+        ),
+        ("@@ -1 +1 @@\n-a\n+b\n", vec![], (0, 0)),
+    ] {
+        let patch = Patch::read(text.as_bytes());
+        let found: Vec<_> = patch.names().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            (found, patch.added_and_removed()),
+            (names.iter().map(|name| (*name).to_owned()).collect(), lines),
+            "{text}"
+        );
+        assert!(patch.touched().is_err() && patch.resolve(&|_| None).is_err(), "{text}");
+        assert!(patch.reversed().is_err(), "{text}");
     }
-    let (base, end) = (tree_of(&base, &blobs), tree_of(&end, &blobs));
-    let of = |policy: &PatchPolicy| between(&base, &end, &blobs, policy).unwrap();
-    let whole = of(PatchPolicy::shipped().unwrap());
-    assert_eq!((whole.files, whole.left_out.len()), (42, 0));
-
-    let few = of(&PatchPolicy { files_limit: 2, ..PatchPolicy::shipped().unwrap().clone() });
-    let text = String::from_utf8(few.bytes).unwrap();
-    assert!(text.contains("+b\n") && text.contains("+new\n") && !text.contains("a00"), "{text}");
-    assert_eq!((few.files, few.left_out.len()), (2, 40));
-    assert!(few.left_out[0].why.contains("more than 2 files"), "{:?}", few.left_out[0]);
-
-    let small = of(&PatchPolicy { bytes_limit: 4000, ..PatchPolicy::shipped().unwrap().clone() });
-    assert!(small.bytes.len() <= 4000 && small.files > 2, "{} bytes", small.bytes.len());
-    assert!(String::from_utf8(small.bytes).unwrap().contains("+b\n"));
-    assert!(small.left_out[0].why.contains("more than 4000 bytes"), "{:?}", small.left_out[0]);
-
-    let cheap =
-        of(&PatchPolicy { content_limit_bytes: 3000, ..PatchPolicy::shipped().unwrap().clone() });
-    assert!(cheap.files > 2 && cheap.left_out.len() > 30, "{}", cheap.left_out.len());
-
-    let listed = of(&PatchPolicy {
-        files_limit: 2,
-        left_out_limit: 3,
-        ..PatchPolicy::shipped().unwrap().clone()
-    });
-    let last = listed.left_out.last().unwrap();
-    assert_eq!((listed.left_out.len(), &last.why[..]), (4, "and 37 further paths"));
-}
-
-#[test]
-fn a_path_that_no_sandbox_can_name_at_once_is_left_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let blobs = Blobs::at(folder.path());
-    let deep = format!("{}f", "d/".repeat(600));
-    let end = nodes(&[("kept", file("x\n")), (&deep, file("y\n"))]);
-    let (base, end) = (tree_of(&Nodes::new(), &blobs), tree_of(&end, &blobs));
-    let made = between(&base, &end, &blobs, PatchPolicy::shipped().unwrap()).unwrap();
-    assert_eq!(made.files, 1);
-    let left: Vec<_> = made.left_out.iter().map(|one| one.path.to_string()).collect();
-    assert_eq!(left, ["d"]);
 }

@@ -1,6 +1,7 @@
-//! Patches, computed and applied on the host as data; no git runs anywhere.
+//! Patches, read, made and applied on the host as data; no git runs anywhere.
 //!
-//! The format is git's. In short:
+//! [`Patch::read`] is the one reader. It takes what it can; whoever applies, reverses or asks for the
+//! touched paths is told of the first thing that is wrong. The format is git's. In short:
 //!
 //! ```text
 //! patch   = { junk | file }
@@ -15,24 +16,25 @@
 
 mod apply;
 mod base85;
-mod between;
 mod binary;
 mod change;
-mod files;
+mod difference;
 mod guard;
 mod header;
 mod hunk;
-mod ignored;
 mod lines;
 mod parse;
-mod policy;
+mod patch;
 mod quote;
 mod resolve;
 mod reverse;
 mod write;
 
-pub use between::{LeftOut, Patch, between};
+pub use binary::is_binary;
 pub use change::{Change, Current, PatchError};
-pub use policy::PatchPolicy;
-pub use resolve::{resolve, touched};
-pub use reverse::reverse;
+pub use difference::SideContent;
+pub use guard::{check_path, folders};
+pub use patch::{
+    Body, Data, FilePatch, How, Hunk, Line, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, Patch, Side,
+};
+pub use proctor_wire::RawPath;

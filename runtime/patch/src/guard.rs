@@ -2,13 +2,16 @@
 
 use proctor_wire::RawPath;
 
-use super::PatchError;
+use crate::PatchError;
 
 /// Refuses a path that leads out of the work directory or into git's own data.
 ///
 /// `.git` is refused in any case, since a file system that ignores case makes them one; a name
 /// such as `git~1` is not, since no Linux file system gives it that meaning.
-pub(super) fn check_path(path: &RawPath) -> Result<(), PatchError> {
+///
+/// # Errors
+/// It does one of these; the error says which.
+pub fn check_path(path: &RawPath) -> Result<(), PatchError> {
     let refuse = |why: &str| Err(PatchError::Refused { path: path.clone(), why: why.into() });
     let bytes = path.as_bytes();
     if bytes.is_empty() {
@@ -34,7 +37,7 @@ pub(super) fn check_path(path: &RawPath) -> Result<(), PatchError> {
 }
 
 /// The folders above a path, outermost first.
-pub(super) fn folders(path: &RawPath) -> impl Iterator<Item = RawPath> {
+pub fn folders(path: &RawPath) -> impl Iterator<Item = RawPath> {
     let bytes = path.as_bytes();
     let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.map(|(at, _)| RawPath::new(&bytes[..at]))

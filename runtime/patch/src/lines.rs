@@ -2,18 +2,30 @@
 
 /// Lines are given without their newline; a patch whose last line lacks one is read as if it had
 /// it, since models drop it often and nothing else could be meant.
-pub(super) struct Lines<'a> {
+pub(crate) struct Lines<'a> {
+    all: &'a [u8],
     rest: &'a [u8],
     /// The number of the line that `peek` gives, counted from 1.
     pub number: usize,
+    /// The first thing that could not be read. Reading goes on: not everyone who reads a patch applies it.
+    pub wrong: Option<String>,
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn new(text: &'a [u8]) -> Self {
-        Self { rest: text, number: 1 }
+    pub(crate) fn new(text: &'a [u8]) -> Self {
+        Self { all: text, rest: text, number: 1, wrong: None }
     }
 
-    pub(super) fn peek(&self) -> Option<&'a [u8]> {
+    /// Bytes before the line that `peek` gives.
+    pub(crate) fn offset(&self) -> usize {
+        self.all.len() - self.rest.len()
+    }
+
+    pub(crate) fn note(&mut self, why: String) {
+        self.wrong.get_or_insert(why);
+    }
+
+    pub(crate) fn peek(&self) -> Option<&'a [u8]> {
         if self.rest.is_empty() {
             return None;
         }
@@ -22,13 +34,13 @@ impl<'a> Lines<'a> {
     }
 
     /// The line after the one that `peek` gives.
-    pub(super) fn second(&self) -> Option<&'a [u8]> {
-        let mut next = Self { rest: self.rest, number: self.number };
+    pub(crate) fn second(&self) -> Option<&'a [u8]> {
+        let mut next = Self::new(self.rest);
         next.advance();
         next.peek()
     }
 
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         if let Some(line) = self.peek() {
             let taken = (line.len() + 1).min(self.rest.len());
             self.rest = &self.rest[taken..];
@@ -36,7 +48,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn next(&mut self) -> Option<&'a [u8]> {
         let line = self.peek()?;
         self.advance();
         Some(line)
@@ -44,6 +56,6 @@ impl<'a> Lines<'a> {
 }
 
 /// A header line may end in a carriage return: the patch was written on another system.
-pub(super) fn bare(line: &[u8]) -> &[u8] {
+pub(crate) fn bare(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }

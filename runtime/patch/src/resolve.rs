@@ -4,56 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_wire::RawPath;
 
-use super::{
-    Change, Current, PatchError, apply, binary,
-    files::{Body, FilePatch, How, MODE_EXECUTABLE, MODE_FILE, is_link},
-    guard,
-    parse::parse,
+use crate::{
+    Change, Current, PatchError, apply, binary, guard,
+    patch::{Body, FilePatch, How, MODE_EXECUTABLE, MODE_FILE, Patch, is_link},
 };
 
-/// The paths that a patch reads or writes, sorted, so that the caller can fetch what they hold.
-///
-/// # Errors
-/// The patch cannot be read, or names a path that no patch may touch.
-pub fn touched(patch: &[u8]) -> Result<Vec<RawPath>, PatchError> {
-    let mut paths = BTreeSet::new();
-    for file in parse(patch)? {
-        for path in [file.old, file.new].into_iter().flatten() {
-            guard::check_path(&path)?;
-            paths.insert(path);
+impl Patch {
+    /// Resolves the patch against the current files: all of it, or an error and nothing.
+    ///
+    /// `current` says what a path holds now, `None` for nothing or a folder. One change comes back a
+    /// path, removals first (so that a folder may take a file's place), then by path. A file that is
+    /// only changed keeps its mode but for what the patch says of its executable bits.
+    ///
+    /// # Errors
+    /// As `git apply` would: the patch cannot be read, a path is forbidden or leads through a symbolic
+    /// link, a file is there that must not be or the other way round, a hunk does not match.
+    pub fn resolve(
+        &self,
+        current: &dyn Fn(&RawPath) -> Option<Current>,
+    ) -> Result<Vec<Change>, PatchError> {
+        self.touched()?;
+        // Paths that some file of the patch empties may be written by another one, in either order.
+        let leaves: BTreeSet<_> = self
+            .files
+            .iter()
+            .filter(|file| file.how == How::Rename || file.new.is_none())
+            .filter_map(|file| file.old.clone())
+            .collect();
+        let mut scene = Scene { current, after: BTreeMap::new(), leaves, held: 0 };
+        for file in &self.files {
+            scene.play(file)?;
         }
+        scene.changes()
     }
-    Ok(paths.into_iter().collect())
-}
-
-/// Resolves a git-style patch against the current files: all of it, or an error and nothing.
-///
-/// `current` says what a path holds now, `None` for nothing or a folder. One change comes back a
-/// path, removals first (so that a folder may take a file's place), then by path. A file that is
-/// only changed keeps its mode but for what the patch says of its executable bits.
-///
-/// # Errors
-/// As `git apply` would: the patch cannot be read, a path is forbidden or leads through a symbolic
-/// link, a file is there that must not be or the other way round, a hunk does not match.
-pub fn resolve(
-    patch: &[u8],
-    current: &dyn Fn(&RawPath) -> Option<Current>,
-) -> Result<Vec<Change>, PatchError> {
-    let files = parse(patch)?;
-    for path in files.iter().flat_map(|file| [&file.old, &file.new]).flatten() {
-        guard::check_path(path)?;
-    }
-    // Paths that some file of the patch empties may be written by another one, in either order.
-    let leaves: BTreeSet<_> = files
-        .iter()
-        .filter(|file| file.how == How::Rename || file.new.is_none())
-        .filter_map(|file| file.old.clone())
-        .collect();
-    let mut scene = Scene { current, after: BTreeMap::new(), leaves, held: 0 };
-    for file in &files {
-        scene.play(file)?;
-    }
-    scene.changes()
 }
 
 struct Scene<'a> {

@@ -1,28 +1,22 @@
 //! A patch the other way round.
 
-use super::{
+use crate::{
     PatchError,
-    files::{Body, FilePatch, How, Hunk, Line, Side},
-    guard,
-    parse::parse,
-    write,
+    patch::{Body, FilePatch, How, Hunk, Line, Patch, Side},
 };
 
-/// The same patch the other way round: applied after it, it gives the tree before it.
-///
-/// # Errors
-/// The patch cannot be read, or does not hold what it takes away: a copy (its removal would need
-/// the whole content), binary content without its reverse.
-pub fn reverse(patch: &[u8]) -> Result<Vec<u8>, PatchError> {
-    let mut out = Vec::new();
-    // The last file first: where two speak of one path, order matters.
-    for file in parse(patch)?.into_iter().rev() {
-        for path in [&file.old, &file.new].into_iter().flatten() {
-            guard::check_path(path)?;
-        }
-        write::write(&turn(file)?, &mut out);
+impl Patch {
+    /// The same patch the other way round: applied after it, it gives the tree before it.
+    ///
+    /// # Errors
+    /// The patch cannot be read, or does not hold what it takes away: a copy (its removal would need
+    /// the whole content), binary content without its reverse.
+    pub fn reversed(self) -> Result<Self, PatchError> {
+        self.touched()?;
+        // The last file first: where two speak of one path, order matters.
+        let files = self.files.into_iter().rev().map(turn).collect::<Result<_, _>>()?;
+        Ok(Self { files, wrong: None })
     }
-    Ok(out)
 }
 
 fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
@@ -50,6 +44,7 @@ fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
         body,
         how: file.how,
         plain: file.plain,
+        text: 0..0,
     })
 }
 

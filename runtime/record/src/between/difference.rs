@@ -2,23 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use diffy::DiffOptions;
+use proctor_patch::{
+    FilePatch, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, SideContent, check_path, is_binary,
+};
 use proctor_wire::{EntryKind, RawPath, SnapEntry};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    PatchPolicy, binary,
-    files::{Body, Data, FilePatch, How, Hunk, Line, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, Side},
-    guard,
-    ignored::Ignored,
-    policy::Excluded,
-    write,
-};
+use super::{PatchPolicy, ignored::Ignored, policy::Excluded};
 use crate::{Blobs, Difference, RecordError, Tree};
 
 /// What `between` makes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Patch {
+pub struct Collected {
     pub bytes: Vec<u8>,
     /// Paths that it changes.
     pub files: u64,
@@ -33,11 +28,7 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// Above this product of line counts the shortest edit script may take minutes; a plain
-/// replacement of everything between the first and the last difference is as right.
-const COARSE_FROM: usize = 100_000_000;
-
-/// The patch that makes `end` of `base`, for real `git apply` and for [`super::resolve`].
+/// The patch that makes `end` of `base`, for real `git apply` and for [`proctor_patch::Patch::resolve`].
 ///
 /// The rules of `end`'s ignore files hold for paths that `base` does not have; a tracked file stays
 /// tracked. Empty folders and mode bits other than the owner's executable bit are no part of a
@@ -50,7 +41,7 @@ pub fn between(
     end: &Tree,
     blobs: &Blobs,
     policy: &PatchPolicy,
-) -> Result<Patch, RecordError> {
+) -> Result<Collected, RecordError> {
     let ignored = Ignored::of(end, blobs, policy.ignore_limit_bytes)?;
     let excluded = Excluded::of(policy)?;
     let mut left_out =
@@ -71,7 +62,7 @@ pub fn between(
             leave(length, why);
         } else if let Some(length) = ignored.find(path).filter(|_| is_new) {
             leave(length, "new, and ignored by the tree's .gitignore");
-        } else if guard::check_path(path).is_err() {
+        } else if check_path(path).is_err() {
             leave(whole, "no patch may touch this path");
         } else if whole > policy.path_limit_bytes {
             // Its folder stands for it: the paths of a deep tree would fill the outcome.
@@ -105,7 +96,7 @@ pub fn between(
     while let Some((_, piece)) = pieces.pop_first() {
         bytes.extend_from_slice(&piece);
     }
-    Ok(Patch { bytes, files, left_out: left_out.list() })
+    Ok(Collected { bytes, files, left_out: left_out.list() })
 }
 
 /// What comes first where there is no room for all: what was there before; then new files in folders with
@@ -223,9 +214,6 @@ fn essence(entry: &SnapEntry) -> (EntryKind, bool, Option<&String>, Option<&RawP
     (entry.kind, executable, entry.hash.as_ref(), entry.link.as_ref(), size)
 }
 
-/// One side's git mode and content; a folder is nothing.
-type SideContent = Option<(u32, Vec<u8>)>;
-
 fn sides_of(
     base: Option<&SnapEntry>,
     end: Option<&SnapEntry>,
@@ -271,117 +259,16 @@ fn one(
 ) -> Option<&'static str> {
     let is_link = |side: &SideContent| side.as_ref().is_some_and(|(mode, _)| *mode == MODE_LINK);
     let contents = [&old, &new].map(|side| side.as_ref().map_or(&[][..], |(_, bytes)| bytes));
-    let is_binary = contents.iter().any(|bytes| binary::is_binary(bytes));
+    let is_binary = contents.iter().any(|bytes| is_binary(bytes));
     if is_binary && !policy.binary {
         return Some("binary, by policy");
     }
     // A file that becomes a link, or the other way round, is one that goes and one that comes.
     if old.is_some() && new.is_some() && is_link(&old) != is_link(&new) {
-        write::write(&change(path, old, None), out);
-        write::write(&change(path, None, new), out);
+        FilePatch::between(path, old, None).write(out);
+        FilePatch::between(path, None, new).write(out);
     } else {
-        write::write(&change(path, old, new), out);
+        FilePatch::between(path, old, new).write(out);
     }
     None
-}
-
-fn change(path: &RawPath, old: SideContent, new: SideContent) -> FilePatch {
-    let absent = || "0".repeat(40);
-    let id =
-        |side: &SideContent| side.as_ref().map_or_else(absent, |(_, bytes)| binary::blob_id(bytes));
-    let index = Some((id(&old), id(&new)));
-    let (old_mode, old_bytes) = old.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
-    let (new_mode, new_bytes) = new.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
-    let body = if old_bytes == new_bytes {
-        // Git itself writes an index line for an empty file that comes or goes; none is needed.
-        Body::Empty
-    } else if binary::is_binary(&old_bytes) || binary::is_binary(&new_bytes) {
-        Body::Binary { forward: Data::Literal(new_bytes), backward: Some(Data::Literal(old_bytes)) }
-    } else {
-        Body::Text(hunks(&old_bytes, &new_bytes))
-    };
-    FilePatch {
-        old: old_mode.map(|_| path.clone()),
-        new: new_mode.map(|_| path.clone()),
-        how: How::Change,
-        old_mode,
-        new_mode,
-        index,
-        body,
-        plain: false,
-    }
-}
-
-fn hunks(old: &[u8], new: &[u8]) -> Vec<Hunk> {
-    let (old_lines, new_lines) = (split(old), split(new));
-    if old_lines.len().saturating_mul(new_lines.len()) > COARSE_FROM {
-        return vec![coarse(&old_lines, &new_lines)];
-    }
-    let diff = DiffOptions::new().create_patch_bytes(old, new);
-    let hunks = diff.hunks().iter().map(|hunk| Hunk {
-        old_start: hunk.old_range().start(),
-        new_start: hunk.new_range().start(),
-        section: Vec::new(),
-        lines: hunk
-            .lines()
-            .iter()
-            .map(|line| match line {
-                diffy::Line::Context(bytes) => Line { side: Side::Both, bytes: bytes.to_vec() },
-                diffy::Line::Delete(bytes) => Line { side: Side::Old, bytes: bytes.to_vec() },
-                diffy::Line::Insert(bytes) => Line { side: Side::New, bytes: bytes.to_vec() },
-            })
-            .collect(),
-    });
-    hunks.collect()
-}
-
-fn split(bytes: &[u8]) -> Vec<&[u8]> {
-    bytes.split_inclusive(|byte| *byte == b'\n').collect()
-}
-
-/// One hunk from the first to the last difference, with three lines of context.
-fn coarse(old: &[&[u8]], new: &[&[u8]]) -> Hunk {
-    let same = |pairs: &mut dyn Iterator<Item = (&&[u8], &&[u8])>| {
-        pairs.take_while(|(a, b)| a == b).count()
-    };
-    let head = same(&mut old.iter().zip(new));
-    let tail = same(&mut old[head..].iter().rev().zip(new[head..].iter().rev()));
-    let start = head.saturating_sub(3);
-    let (old_end, new_end) = (old.len() - tail, new.len() - tail);
-    let below = &old[old_end..(old_end + 3).min(old.len())];
-    let lines = |side, lines: &[&[u8]]| {
-        lines.iter().map(|bytes| Line { side, bytes: bytes.to_vec() }).collect::<Vec<_>>()
-    };
-    Hunk {
-        old_start: start + 1,
-        new_start: start + 1,
-        section: Vec::new(),
-        lines: [
-            lines(Side::Both, &old[start..head]),
-            lines(Side::Old, &old[head..old_end]),
-            lines(Side::New, &new[head..new_end]),
-            lines(Side::Both, below),
-        ]
-        .concat(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::patch::apply;
-
-    #[test]
-    fn the_coarse_hunk_is_right_too() {
-        let text = |lines: &[&str]| lines.concat().into_bytes();
-        let old = text(&["1\n", "2\n", "3\n", "4\n", "5\n", "6\n", "7\n", "8"]);
-        for new in [
-            text(&["1\n", "2\n", "3\n", "4\n", "x\n", "6\n", "y\n", "8"]),
-            text(&["0\n", "1\n", "2\n", "3\n", "4\n", "5\n", "6\n", "7\n", "8\n"]),
-            text(&["8"]),
-        ] {
-            let hunk = coarse(&split(&old), &split(&new));
-            assert_eq!(apply::apply(&[hunk], &old).unwrap(), new);
-        }
-    }
 }

@@ -5,17 +5,17 @@ use std::io::{Read as _, Write as _};
 use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
 use sha1::{Digest as _, Sha1};
 
-use super::files::Data;
+use crate::patch::Data;
 
 /// A patch may not unpack to more than this for one file, in bytes: a few kilobytes of zlib can
 /// name a disk full of zeros.
-pub(super) const UNPACKED_LIMIT: usize = 256 << 20;
+pub(crate) const UNPACKED_LIMIT: usize = 256 << 20;
 
 /// Bytes that the files of one patch may hold together, unpacked or copied: a few kilobytes of patch can
 /// say terabytes.
-pub(super) const WHOLE_LIMIT: usize = 512 << 20;
+pub(crate) const WHOLE_LIMIT: usize = 512 << 20;
 
-pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
     // Writing to memory does not fail.
     let _ = encoder.write_all(bytes);
@@ -23,7 +23,7 @@ pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Unpacks exactly `size` bytes.
-pub(super) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
     if size > UNPACKED_LIMIT {
         return Err(format!("{size} bytes of binary data are over the limit of {UNPACKED_LIMIT}"));
     }
@@ -39,7 +39,7 @@ pub(super) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>, String> {
 }
 
 /// What the data makes of `source`.
-pub(super) fn apply(data: &Data, source: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn apply(data: &Data, source: &[u8]) -> Result<Vec<u8>, String> {
     match data {
         Data::Literal(bytes) => Ok(bytes.clone()),
         Data::Delta(delta) => apply_delta(delta, source),
@@ -109,7 +109,7 @@ fn apply_delta(delta: &[u8], source: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// The id that git gives a blob. `git apply` wants both in full for a binary body.
-pub(super) fn blob_id(bytes: &[u8]) -> String {
+pub(crate) fn blob_id(bytes: &[u8]) -> String {
     let mut hasher = Sha1::new();
     hasher.update(format!("blob {}\0", bytes.len()));
     hasher.update(bytes);
@@ -117,7 +117,7 @@ pub(super) fn blob_id(bytes: &[u8]) -> String {
 }
 
 /// As git judges: a NUL among the first 8000 bytes.
-pub(super) fn is_binary(bytes: &[u8]) -> bool {
+pub fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().take(8000).any(|byte| *byte == 0)
 }
 

@@ -1,27 +1,34 @@
 //! Reads the hunks of one file.
 
-use super::{
-    files::{Hunk, Line, Side},
+use crate::{
     lines::{Lines, bare},
+    patch::{Hunk, Line, Side},
 };
 
-/// Reads hunks until a line begins something else. `name` is for errors only.
-pub(super) fn read(lines: &mut Lines<'_>, name: &str) -> Result<Vec<Hunk>, String> {
+/// Reads hunks until a line begins something else. `name` is for what is wrong.
+pub(crate) fn read(lines: &mut Lines<'_>, name: &str) -> Vec<Hunk> {
     let mut hunks = Vec::new();
+    let mut count = 0;
     while lines.peek().is_some_and(|line| line.starts_with(b"@@ -")) {
-        let hunk = one(lines, name, hunks.len() + 1)?;
-        hunks.push(hunk);
+        count += 1;
+        hunks.extend(one(lines, name, count));
     }
-    Ok(hunks)
+    hunks
 }
 
-fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Result<Hunk, String> {
+fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Option<Hunk> {
     let at = lines.number;
     let header = lines.next().unwrap_or_default();
-    let range = ranges(bare(header)).ok_or_else(|| {
+    let Some(range) = ranges(bare(header)) else {
         let text = String::from_utf8_lossy(header).into_owned();
-        format!("line {at}: {name}: hunk {count} has a header that cannot be read: {text:?}")
-    })?;
+        lines.note(format!(
+            "line {at}: {name}: hunk {count} has a header that cannot be read: {text:?}"
+        ));
+        while runs_on(lines) {
+            lines.advance();
+        }
+        return None;
+    };
     let (old_len, new_len) = (range.old.1, range.new.1);
     let mut hunk = Hunk {
         old_start: range.old.0,
@@ -31,27 +38,21 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Result<Hunk, String> 
     };
     let (mut old, mut new) = (0, 0);
     while old < old_len || new < new_len {
-        // A line that is wholly empty is an empty context line that lost its blank on the way.
-        let (side, text) = match lines.peek() {
-            Some(b"") => (Side::Both, &b""[..]),
-            Some(b"\r") => (Side::Both, &b"\r"[..]),
-            Some([b' ', text @ ..]) => (Side::Both, text),
-            Some([b'-', text @ ..]) => (Side::Old, text),
-            Some([b'+', text @ ..]) => (Side::New, text),
+        let line = match lines.peek() {
             Some([b'\\', ..]) if !hunk.lines.is_empty() => {
                 no_newline(lines, &mut hunk);
                 continue;
             }
-            _ => break,
+            Some(line) => body_line(line),
+            None => None,
         };
-        let counted = (old + usize::from(side != Side::New), new + usize::from(side != Side::Old));
+        let Some(line) = line else { break };
+        let counted = count_in((old, new), line.side);
         if counted.0 > old_len || counted.1 > new_len {
             break;
         }
         (old, new) = counted;
-        let mut bytes = text.to_vec();
-        bytes.push(b'\n');
-        hunk.lines.push(Line { side, bytes });
+        hunk.lines.push(line);
         lines.advance();
     }
     if lines.peek().is_some_and(|line| line.starts_with(b"\\")) {
@@ -59,17 +60,34 @@ fn one(lines: &mut Lines<'_>, name: &str, count: usize) -> Result<Hunk, String> 
     }
     if (old, new) != (old_len, new_len) || runs_on(lines) {
         // The body in full, as the header should have counted it.
-        while runs_on(lines) {
-            let line = lines.next().unwrap_or_default();
-            old += usize::from(!line.starts_with(b"+"));
-            new += usize::from(!line.starts_with(b"-"));
+        while runs_on(lines)
+            && let Some(line) = lines.next().and_then(body_line)
+        {
+            (old, new) = count_in((old, new), line.side);
+            hunk.lines.push(line);
         }
-        return Err(format!(
+        lines.note(format!(
             "line {at}: {name}: hunk {count} says {old_len} old and {new_len} new lines in its \
              header, and its body has {old} and {new}: correct the header"
         ));
     }
-    Ok(hunk)
+    Some(hunk)
+}
+
+fn body_line(line: &[u8]) -> Option<Line> {
+    let (side, text) = match line {
+        // A line that is wholly empty is an empty context line that lost its blank on the way.
+        b"" | b"\r" => (Side::Both, line),
+        [b' ', text @ ..] => (Side::Both, text),
+        [b'-', text @ ..] => (Side::Old, text),
+        [b'+', text @ ..] => (Side::New, text),
+        _ => return None,
+    };
+    Some(Line { side, bytes: [text, b"\n"].concat() })
+}
+
+fn count_in((old, new): (usize, usize), side: Side) -> (usize, usize) {
+    (old + usize::from(side != Side::New), new + usize::from(side != Side::Old))
 }
 
 /// `\ No newline at end of file`, in whatever language.

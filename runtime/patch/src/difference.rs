@@ -1,0 +1,125 @@
+//! The patch of one file, from what it held before and after.
+
+use diffy::DiffOptions;
+use proctor_wire::RawPath;
+
+use crate::{
+    binary,
+    patch::{Body, Data, FilePatch, How, Hunk, Line, Side},
+};
+
+/// One side's git mode and content; a folder is nothing.
+pub type SideContent = Option<(u32, Vec<u8>)>;
+
+/// Above this product of line counts the shortest edit script may take minutes; a plain
+/// replacement of everything between the first and the last difference is as right.
+const COARSE_FROM: usize = 100_000_000;
+
+impl FilePatch {
+    /// What makes `new` of `old`: changed, created or removed.
+    pub fn between(path: &RawPath, old: SideContent, new: SideContent) -> Self {
+        let absent = || "0".repeat(40);
+        let id = |side: &SideContent| {
+            side.as_ref().map_or_else(absent, |(_, bytes)| binary::blob_id(bytes))
+        };
+        let index = Some((id(&old), id(&new)));
+        let (old_mode, old_bytes) = old.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
+        let (new_mode, new_bytes) = new.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
+        let body = if old_bytes == new_bytes {
+            // Git itself writes an index line for an empty file that comes or goes; none is needed.
+            Body::Empty
+        } else if binary::is_binary(&old_bytes) || binary::is_binary(&new_bytes) {
+            Body::Binary {
+                forward: Data::Literal(new_bytes),
+                backward: Some(Data::Literal(old_bytes)),
+            }
+        } else {
+            Body::Text(hunks(&old_bytes, &new_bytes))
+        };
+        Self {
+            old: old_mode.map(|_| path.clone()),
+            new: new_mode.map(|_| path.clone()),
+            how: How::Change,
+            old_mode,
+            new_mode,
+            index,
+            body,
+            plain: false,
+            text: 0..0,
+        }
+    }
+}
+
+fn hunks(old: &[u8], new: &[u8]) -> Vec<Hunk> {
+    let (old_lines, new_lines) = (split(old), split(new));
+    if old_lines.len().saturating_mul(new_lines.len()) > COARSE_FROM {
+        return vec![coarse(&old_lines, &new_lines)];
+    }
+    let diff = DiffOptions::new().create_patch_bytes(old, new);
+    let hunks = diff.hunks().iter().map(|hunk| Hunk {
+        old_start: hunk.old_range().start(),
+        new_start: hunk.new_range().start(),
+        section: Vec::new(),
+        lines: hunk
+            .lines()
+            .iter()
+            .map(|line| match line {
+                diffy::Line::Context(bytes) => Line { side: Side::Both, bytes: bytes.to_vec() },
+                diffy::Line::Delete(bytes) => Line { side: Side::Old, bytes: bytes.to_vec() },
+                diffy::Line::Insert(bytes) => Line { side: Side::New, bytes: bytes.to_vec() },
+            })
+            .collect(),
+    });
+    hunks.collect()
+}
+
+fn split(bytes: &[u8]) -> Vec<&[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n').collect()
+}
+
+/// One hunk from the first to the last difference, with three lines of context.
+fn coarse(old: &[&[u8]], new: &[&[u8]]) -> Hunk {
+    let same = |pairs: &mut dyn Iterator<Item = (&&[u8], &&[u8])>| {
+        pairs.take_while(|(a, b)| a == b).count()
+    };
+    let head = same(&mut old.iter().zip(new));
+    let tail = same(&mut old[head..].iter().rev().zip(new[head..].iter().rev()));
+    let start = head.saturating_sub(3);
+    let (old_end, new_end) = (old.len() - tail, new.len() - tail);
+    let below = &old[old_end..(old_end + 3).min(old.len())];
+    let lines = |side, lines: &[&[u8]]| {
+        lines.iter().map(|bytes| Line { side, bytes: bytes.to_vec() }).collect::<Vec<_>>()
+    };
+    Hunk {
+        old_start: start + 1,
+        new_start: start + 1,
+        section: Vec::new(),
+        lines: [
+            lines(Side::Both, &old[start..head]),
+            lines(Side::Old, &old[head..old_end]),
+            lines(Side::New, &new[head..new_end]),
+            lines(Side::Both, below),
+        ]
+        .concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply;
+
+    #[test]
+    fn the_coarse_hunk_is_right_too() {
+        let text = |lines: &[&str]| lines.concat().into_bytes();
+        let old = text(&["1\n", "2\n", "3\n", "4\n", "5\n", "6\n", "7\n", "8"]);
+        for new in [
+            text(&["1\n", "2\n", "3\n", "4\n", "x\n", "6\n", "y\n", "8"]),
+            text(&["0\n", "1\n", "2\n", "3\n", "4\n", "5\n", "6\n", "7\n", "8\n"]),
+            text(&["8"]),
+        ] {
+            let hunk = coarse(&split(&old), &split(&new));
+            assert_eq!(apply::apply(&[hunk], &old).unwrap(), new);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Reads a patch into one value a file. Nothing is looked up and nothing is guessed.
+
+use proctor_wire::RawPath;
+
+use crate::{
+    base85,
+    binary::{WHOLE_LIMIT, inflate},
+    header, hunk,
+    lines::{Lines, bare},
+    patch::{Body, Data, FilePatch, How, Patch},
+};
+
+impl Patch {
+    /// Reads every file of the patch. Text before the first file and between files (a mail's head, a
+    /// commit message) is passed over. What cannot be read is passed over too, and remembered: only
+    /// who needs the whole patch is refused it. No file at all, in a text that is not empty, is wrong.
+    pub fn read(patch: &[u8]) -> Self {
+        let mut lines = Lines::new(patch);
+        let mut files: Vec<FilePatch> = Vec::new();
+        let mut unpacked = 0;
+        while let Some(line) = lines.peek() {
+            let start = lines.offset();
+            let line = bare(line);
+            let file = if let Some(names) = line.strip_prefix(b"diff --git ") {
+                Some(git_file(&mut lines, names))
+            } else if line.starts_with(b"--- ") && second_names_a_file(&lines) {
+                plain_file(&mut lines)
+            } else {
+                if line.starts_with(b"@@ -") {
+                    let at = lines.number;
+                    lines.note(format!(
+                        "line {at}: a hunk without a file: the lines `--- a/...` and `+++ b/...` \
+                         are missing"
+                    ));
+                }
+                lines.advance();
+                None
+            };
+            let Some(mut file) = file else { continue };
+            unpacked += unpacked_size(&file);
+            if unpacked > WHOLE_LIMIT {
+                lines.note(format!("its binary data is over the limit of {WHOLE_LIMIT} bytes"));
+                break;
+            }
+            if let Some(last) = files.last_mut() {
+                last.text.end = start;
+            }
+            file.text = start..patch.len();
+            files.push(file);
+        }
+        if files.is_empty() && !patch.trim_ascii().is_empty() {
+            lines.note("no file in it: neither `diff --git` nor `---` and `+++` lines".into());
+        }
+        Self { files, wrong: lines.wrong }
+    }
+}
+
+fn unpacked_size(file: &FilePatch) -> usize {
+    let size = |data: &Data| match data {
+        Data::Literal(bytes) | Data::Delta(bytes) => bytes.len(),
+    };
+    match &file.body {
+        Body::Binary { forward, backward } => size(forward) + backward.as_ref().map_or(0, size),
+        _ => 0,
+    }
+}
+
+fn second_names_a_file(lines: &Lines<'_>) -> bool {
+    lines.second().is_some_and(|line| line.starts_with(b"+++ "))
+}
+
+/// `--- a/x`, `+++ b/x`, hunks.
+fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
+    let at = lines.number;
+    let [old, new] = side_lines(lines);
+    let Some(name) = new.as_ref().or(old.as_ref()).cloned() else {
+        lines.note(format!("line {at}: both sides are /dev/null"));
+        return None;
+    };
+    let hunks = hunk::read(lines, &name.to_string());
+    if hunks.is_empty() {
+        lines.note(format!("line {at}: {name}: no hunk follows its names"));
+    }
+    Some(FilePatch {
+        // Two names without a git header are a backup's name, not a rename.
+        old: old.map(|_| name.clone()),
+        new: new.map(|_| name),
+        how: How::Change,
+        old_mode: None,
+        new_mode: None,
+        index: None,
+        body: Body::Text(hunks),
+        plain: true,
+        text: 0..0,
+    })
+}
+
+/// The names of both sides; none is /dev/null.
+fn side_lines(lines: &mut Lines<'_>) -> [Option<RawPath>; 2] {
+    [b"--- ", b"+++ "].map(|mark| {
+        let at = lines.number;
+        let line = bare(lines.next().unwrap_or_default());
+        let text = line.strip_prefix(mark).unwrap_or_default();
+        header::side(text).map_or_else(
+            || {
+                let shown = String::from_utf8_lossy(line).into_owned();
+                lines.note(format!("line {at}: no name with the prefix `a/` or `b/`: {shown:?}"));
+                Some(RawPath::new(text))
+            },
+            header::Name::path,
+        )
+    })
+}
+
+fn git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
+    let at = lines.number;
+    let pair = header::pair(names);
+    lines.advance();
+    let (mut old, mut new) = pair.map_or((None, None), |(old, new)| (Some(old), Some(new)));
+    let mut file = FilePatch {
+        old: None,
+        new: None,
+        how: How::Change,
+        old_mode: None,
+        new_mode: None,
+        index: None,
+        body: Body::Empty,
+        plain: false,
+        text: 0..0,
+    };
+    let (mut created, mut removed) = (false, false);
+    while let Some(line) = lines.peek() {
+        let line = bare(line);
+        if let Some(rest) = line.strip_prefix(b"old mode ") {
+            file.old_mode = mode(lines, rest);
+        } else if let Some(rest) = line.strip_prefix(b"new mode ") {
+            file.new_mode = mode(lines, rest);
+        } else if let Some(rest) = line.strip_prefix(b"new file mode ") {
+            file.new_mode = mode(lines, rest);
+            created = true;
+        } else if let Some(rest) = line.strip_prefix(b"deleted file mode ") {
+            file.old_mode = mode(lines, rest);
+            removed = true;
+        } else if let Some(rest) = line.strip_prefix(b"rename from ") {
+            old = Some(header::whole(rest));
+            file.how = How::Rename;
+        } else if let Some(rest) = line.strip_prefix(b"copy from ") {
+            old = Some(header::whole(rest));
+            file.how = How::Copy;
+        } else if let Some(rest) =
+            line.strip_prefix(b"rename to ").or_else(|| line.strip_prefix(b"copy to "))
+        {
+            new = Some(header::whole(rest));
+        } else if let Some(rest) = line.strip_prefix(b"index ") {
+            index(lines, rest, &mut file);
+        } else if line.starts_with(b"--- ") && second_names_a_file(lines) {
+            let sides = side_lines(lines);
+            // A side that is /dev/null says the same as `new file mode`, which models forget.
+            created |= sides[0].is_none();
+            removed |= sides[1].is_none();
+            if file.how == How::Change {
+                let [before, after] = sides;
+                old = before.or(old);
+                new = after.or(new);
+            }
+            file.body = Body::Text(hunk::read(lines, &named(&old, &new)));
+            break;
+        } else if line == b"GIT binary patch" {
+            lines.advance();
+            file.body = binary(lines, &named(&old, &new)).unwrap_or_else(|why| {
+                lines.note(why);
+                Body::Withheld
+            });
+            break;
+        } else if line.starts_with(b"Binary files ") {
+            file.body = Body::Withheld;
+            lines.advance();
+            break;
+        } else if !line.starts_with(b"similarity index ")
+            && !line.starts_with(b"dissimilarity index ")
+        {
+            break;
+        }
+        lines.advance();
+    }
+    if created && removed {
+        lines.note(format!("line {at}: the file is both created and deleted"));
+    }
+    if (!created && old.is_none()) || (!removed && new.is_none()) {
+        let text = String::from_utf8_lossy(names).into_owned();
+        lines.note(format!("line {at}: no two names with the prefixes `a/` and `b/`: {text:?}"));
+    }
+    file.old = old.filter(|_| !created);
+    file.new = new.filter(|_| !removed);
+    if file.how == How::Change
+        && let (Some(old), Some(new)) = (&file.old, &file.new)
+        && old != new
+    {
+        lines.note(format!("line {at}: {old} and {new}: two names and no `rename` lines"));
+    }
+    file
+}
+
+fn named(old: &Option<RawPath>, new: &Option<RawPath>) -> String {
+    new.as_ref().or(old.as_ref()).map(ToString::to_string).unwrap_or_default()
+}
+
+fn mode(lines: &mut Lines<'_>, text: &[u8]) -> Option<u32> {
+    let digits = std::str::from_utf8(text).ok();
+    let mode = digits.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok());
+    if mode.is_none() {
+        let (at, text) = (lines.number, String::from_utf8_lossy(text));
+        lines.note(format!("line {at}: the mode {text:?} is not octal"));
+    }
+    mode
+}
+
+/// `index 1234..5678 100644`: the mode is that of a file whose mode stays.
+fn index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
+    let text = String::from_utf8_lossy(text).into_owned();
+    let (ids, stays) = match text.split_once(' ') {
+        Some((ids, stays)) => (ids, mode(lines, stays.as_bytes())),
+        None => (text.as_str(), None),
+    };
+    if let Some((old, new)) = ids.split_once("..") {
+        file.index = Some((old.to_owned(), new.to_owned()));
+    }
+    file.old_mode = file.old_mode.or(stays);
+    file.new_mode = file.new_mode.or(stays);
+}
+
+fn binary(lines: &mut Lines<'_>, name: &str) -> Result<Body, String> {
+    let at = lines.number;
+    let forward = data(lines)?.ok_or_else(|| format!("line {at}: {name}: no binary data"))?;
+    Ok(Body::Binary { forward, backward: data(lines)? })
+}
+
+/// `literal 12` or `delta 12`, lines of base85, an empty line. `None` where none follows.
+fn data(lines: &mut Lines<'_>) -> Result<Option<Data>, String> {
+    let at = lines.number;
+    let Some(line) = lines.peek().map(bare) else { return Ok(None) };
+    let (delta, size) = match (line.strip_prefix(b"literal "), line.strip_prefix(b"delta ")) {
+        (Some(size), _) => (false, size),
+        (_, Some(size)) => (true, size),
+        _ => return Ok(None),
+    };
+    let size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
+    let size: usize = size.ok_or_else(|| format!("line {at}: the size is not a number"))?;
+    lines.advance();
+    let mut packed = Vec::new();
+    while let Some(line) = lines.peek().map(bare).filter(|line| !line.is_empty()) {
+        if base85::decode_line(line, &mut packed).is_none() {
+            return Err(format!("line {}: this is not git's base85", lines.number));
+        }
+        lines.advance();
+    }
+    lines.advance();
+    let bytes = inflate(&packed, size).map_err(|why| format!("line {at}: {why}"))?;
+    Ok(Some(if delta { Data::Delta(bytes) } else { Data::Literal(bytes) }))
+}

@@ -1,0 +1,172 @@
+//! A patch as read: one value a file, one a hunk.
+
+use std::{collections::BTreeSet, ops::Range};
+
+use proctor_wire::RawPath;
+
+use crate::{PatchError, guard};
+
+/// A patch, as far as it could be read.
+#[derive(Debug, Clone)]
+pub struct Patch {
+    /// In the order of the text.
+    pub files: Vec<FilePatch>,
+    /// The first thing that is wrong with the text.
+    pub(crate) wrong: Option<String>,
+}
+
+impl Patch {
+    /// # Errors
+    /// Something of the text could not be read.
+    pub(crate) fn sound(&self) -> Result<&[FilePatch], PatchError> {
+        match &self.wrong {
+            Some(why) => Err(PatchError::Malformed { why: why.clone() }),
+            None => Ok(&self.files),
+        }
+    }
+
+    /// The paths of its files after it is applied, or before where it deletes them: in order, each once.
+    pub fn names(&self) -> Vec<RawPath> {
+        let mut seen = BTreeSet::new();
+        let names = self.files.iter().map(FilePatch::name);
+        names.filter(|name| !name.as_bytes().is_empty() && seen.insert(name.clone())).collect()
+    }
+
+    /// The paths that it reads or writes, sorted, so that the caller can fetch what they hold.
+    ///
+    /// # Errors
+    /// The patch cannot be read, or names a path that no patch may touch.
+    pub fn touched(&self) -> Result<Vec<RawPath>, PatchError> {
+        let mut paths = BTreeSet::new();
+        for path in self.sound()?.iter().flat_map(|file| [&file.old, &file.new]).flatten() {
+            guard::check_path(path)?;
+            paths.insert(path.clone());
+        }
+        Ok(paths.into_iter().collect())
+    }
+
+    /// How many lines it adds and takes away.
+    pub fn added_and_removed(&self) -> (usize, usize) {
+        let lines = || self.files.iter().flat_map(FilePatch::hunks).flat_map(|hunk| &hunk.lines);
+        let count = |side| lines().filter(|line| line.side == side).count();
+        (count(Side::New), count(Side::Old))
+    }
+}
+
+/// What a patch says of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePatch {
+    /// Absent where the file is created.
+    pub old: Option<RawPath>,
+    /// Absent where it is removed.
+    pub new: Option<RawPath>,
+    pub how: How,
+    /// Git modes, such as 0o100644 and 0o120000.
+    pub old_mode: Option<u32>,
+    pub new_mode: Option<u32>,
+    /// The blob ids of the `index` line, as written.
+    pub index: Option<(String, String)>,
+    pub body: Body,
+    /// It came without a `diff --git` line, which says less of what is meant.
+    pub plain: bool,
+    /// Where it stands in the text, up to the next file. Empty where it was made and not read.
+    pub text: Range<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Change,
+    Rename,
+    Copy,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// Only the header changes something: a mode, a name, an empty file.
+    Empty,
+    Text(Vec<Hunk>),
+    Binary {
+        forward: Data,
+        backward: Option<Data>,
+    },
+    /// `Binary files a/x and b/x differ`: the content is not in the patch.
+    Withheld,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    Literal(Vec<u8>),
+    /// Copy and insert instructions against the other side.
+    Delta(Vec<u8>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunk {
+    /// Counted from 1; 0 only for an empty side.
+    pub old_start: usize,
+    pub new_start: usize,
+    /// What follows the second `@@`, for people.
+    pub section: Vec<u8>,
+    pub lines: Vec<Line>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub side: Side,
+    /// With its newline, unless the patch says that there is none.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Both,
+    Old,
+    New,
+}
+
+impl FilePatch {
+    /// The path after the patch, or before where the file goes.
+    pub fn name(&self) -> RawPath {
+        self.new.clone().or_else(|| self.old.clone()).unwrap_or_default()
+    }
+
+    /// Empty for binary content, and where only the header changes something.
+    pub fn hunks(&self) -> &[Hunk] {
+        match &self.body {
+            Body::Text(hunks) => hunks,
+            _ => &[],
+        }
+    }
+}
+
+impl Hunk {
+    pub(crate) fn old_lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.lines.iter().filter(|line| line.side != Side::New).map(|line| &line.bytes[..])
+    }
+
+    pub(crate) fn new_lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.lines.iter().filter(|line| line.side != Side::Old).map(|line| &line.bytes[..])
+    }
+
+    /// Successive lines of one side.
+    pub fn runs(&self) -> impl Iterator<Item = (Side, &[Line])> {
+        let runs = self.lines.chunk_by(|one, next| one.side == next.side);
+        runs.filter_map(|run| Some((run.first()?.side, run)))
+    }
+}
+
+impl Line {
+    /// Without its line end.
+    pub fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.bytes);
+        text.lines().next().unwrap_or_default().to_owned()
+    }
+}
+
+pub const MODE_FILE: u32 = 0o100_644;
+pub const MODE_EXECUTABLE: u32 = 0o100_755;
+pub const MODE_LINK: u32 = 0o120_000;
+
+pub(crate) fn is_link(mode: u32) -> bool {
+    mode & 0o170_000 == MODE_LINK
+}

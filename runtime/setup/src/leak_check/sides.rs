@@ -1,0 +1,59 @@
+//! The lines that a patch takes, brings and keeps, by file.
+
+use std::collections::BTreeMap;
+
+use proctor_patch::{Hunk, Line, Patch, Side};
+
+/// One file's lines, in runs of successive ones.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sides {
+    pub removed: Vec<Vec<String>>,
+    pub added: Vec<Vec<String>>,
+    /// Context lines.
+    pub kept: Vec<Vec<String>>,
+}
+
+/// As far as the patch can be read: whoever applies it judges it, here only its text counts.
+pub(crate) fn sides(patch: &str) -> BTreeMap<String, Sides> {
+    let mut files: BTreeMap<String, Sides> = BTreeMap::new();
+    for file in Patch::read(patch.as_bytes()).files {
+        let path = String::from_utf8_lossy(file.name().as_bytes()).into_owned();
+        for (side, run) in file.hunks().iter().flat_map(Hunk::runs) {
+            let of = files.entry(path.clone()).or_default();
+            let runs = match side {
+                Side::Old => &mut of.removed,
+                Side::New => &mut of.added,
+                Side::Both => &mut of.kept,
+            };
+            runs.push(run.iter().map(Line::text).collect());
+        }
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_read_by_side() {
+        let patch = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1,5 +1,3 @@ def f\n \
+                     kept\n---- a dashed line\n-two\n+new\n-three\n last\n@@ -9 +8,0 @@\n-tail\n";
+        let files = sides(patch);
+        let run = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            files["x.py"],
+            Sides {
+                removed: vec![run(&["--- a dashed line", "two"]), run(&["three"]), run(&["tail"])],
+                added: vec![run(&["new"])],
+                kept: vec![run(&["kept"]), run(&["last"])],
+            }
+        );
+    }
+
+    #[test]
+    fn a_removed_file_keeps_its_name() {
+        let patch = "--- a/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-text\n";
+        assert_eq!(sides(patch)["gone.py"].removed, [["text"]]);
+    }
+}
