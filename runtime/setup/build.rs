@@ -8,8 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const INPUTS: [&str; 4] =
-    ["src", "../../configs/leak-check.toml", "../patch/src", "../../sandboxes/api/src"];
+const INPUTS: [&str; 5] = [
+    "src",
+    "../../configs/leak-check.toml",
+    "../patch/src",
+    "../../sandboxes/api/src",
+    "../../sandboxes/host/src",
+];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -6,8 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use proctor_embedded_agent::AGENT;
 use proctor_sandbox_api::{
-    AGENT, Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+    Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
     wire::RawPath,
 };
 use proctor_types::SandboxSpec;

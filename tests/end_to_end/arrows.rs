@@ -4,6 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
+/// What a back end may use.
+const BACK_END: &[&str] = &[
+    "proctor-types",
+    "proctor-wire",
+    "proctor-sandbox-api",
+    "proctor-host",
+    "proctor-embedded-agent",
+];
+
 /// Every crate of the run context and the crates of the run context that it may use (dev-dependencies aside).
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-types", &[]),
@@ -16,11 +25,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-datasets", &["proctor-types", "proctor-patch"]),
     ("proctor-report", &["proctor-types"]),
     ("proctor-sandbox-api", &["proctor-types", "proctor-wire"]),
-    ("proctor-native", &["proctor-types", "proctor-wire", "proctor-sandbox-api"]),
-    ("proctor-docker", &["proctor-types", "proctor-wire", "proctor-sandbox-api"]),
+    ("proctor-host", &["proctor-types", "proctor-sandbox-api"]),
+    ("proctor-embedded-agent", &["proctor-types"]),
+    ("proctor-conformance", &["proctor-types", "proctor-sandbox-api"]),
+    ("proctor-native", BACK_END),
+    ("proctor-docker", BACK_END),
     ("proctor-scaffold-api", &["proctor-types", "proctor-sandbox-api"]),
     ("proctor-scaffolds", &["proctor-types", "proctor-sandbox-api", "proctor-scaffold-api"]),
-    ("proctor-setup", &["proctor-types", "proctor-patch", "proctor-sandbox-api"]),
+    ("proctor-setup", &["proctor-types", "proctor-patch", "proctor-sandbox-api", "proctor-host"]),
     ("proctor-official", &["proctor-types"]),
     ("proctor-forensics", &["proctor-types", "proctor-patch", "proctor-record", "proctor-wire"]),
     (
@@ -40,6 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "proctor-datasets",
             "proctor-patch",
             "proctor-sandbox-api",
+            "proctor-host",
             "proctor-setup",
             "proctor-grade",
         ],
@@ -97,4 +110,31 @@ fn the_arrows_go_one_way() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The agent's build starts a nested cargo and needs `libc.a`: who grades or writes a scaffold waits for
+/// neither. Build dependencies count, and dependencies of dependencies.
+#[test]
+fn only_who_starts_an_agent_builds_one() {
+    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    let uses: BTreeMap<&str, Vec<&str>> = metadata
+        .packages
+        .iter()
+        .map(|package| {
+            let used = package.dependencies.iter();
+            let used = used.filter(|one| one.kind != DependencyKind::Development);
+            (package.name.as_str(), used.map(|one| one.name.as_str()).collect())
+        })
+        .collect();
+    let builds = |name: &str| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![name]);
+        while let Some(name) = next.pop() {
+            if let Some(used) = uses.get(name).filter(|_| seen.insert(name)) {
+                next.extend(used);
+            }
+        }
+        seen.contains("proctor-embedded-agent")
+    };
+    let found: Vec<&str> = uses.keys().copied().filter(|name| builds(name)).collect();
+    assert_eq!(found, ["proctor", "proctor-docker", "proctor-embedded-agent", "proctor-native"]);
 }

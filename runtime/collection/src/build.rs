@@ -3,7 +3,8 @@
 use std::{fs, path::Path};
 
 use proctor_datasets::Recipe;
-use proctor_sandbox_api::{Backend, agent_digest, host_base};
+use proctor_host::host_base;
+use proctor_sandbox_api::Backend;
 use proctor_setup::{PREPARATION, Sources};
 use proctor_types::{Task, path_component, plural, sha256_hex};
 
@@ -29,7 +30,7 @@ pub async fn build_cached(
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Task, RecipeError> {
     let broken = |error: std::io::Error| RecipeError::Cache { why: error.to_string() };
-    let key = key(recipe);
+    let key = key(recipe, backend);
     let name = format!("{}-{}.json", path_component(&recipe.id), &key[..16]);
     let file = cache.join(name);
     if let Some(task) =
@@ -59,11 +60,11 @@ pub async fn build_cached(
     Ok(task)
 }
 
-fn key(recipe: &Recipe) -> String {
+fn key(recipe: &Recipe, backend: &dyn Backend) -> String {
     let template = include_str!("../../../prompts/recipes/statement.md.j2");
     let recipe = serde_json::to_string(recipe).unwrap_or_default();
     let host = host_base::host_digest();
-    let preparation = format!("{PREPARATION}\0{}", agent_digest());
+    let preparation = format!("{PREPARATION}\0{}", backend.agent());
     let all = format!("{BUILDER_VERSION}\0{recipe}\0{template}\0{host}\0{preparation}");
     sha256_hex(all.as_bytes())
 }

@@ -6,7 +6,7 @@ use proctor_grade::{
     Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze,
     procedure::{OfficialRun, has_official_run, only_official, procedure, run_official},
 };
-use proctor_sandbox_api::{Backend, Prepared, Sandbox, agent_digest};
+use proctor_sandbox_api::{Backend, Prepared, Sandbox};
 use proctor_setup::{LayerFindings, PREPARATION, Preparation, Purpose, Ready};
 use proctor_types::{
     Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict, sha256_hex,
@@ -209,7 +209,7 @@ pub(crate) fn prepared_place(
     findings: &LayerFindings,
 ) -> String {
     let parts =
-        [backend.name(), &environment.digest, PREPARATION, &agent_digest(), &findings.digest()];
+        [backend.name(), &environment.digest, PREPARATION, &backend.agent(), &findings.digest()];
     sha256_hex(parts.join("\n").as_bytes())
 }
 

@@ -31,7 +31,8 @@ impl LeakChecks {
         policy: &FaultPolicy,
     ) -> Result<Arc<LayerFindings>, Fault> {
         // How the tools are looked at is the grader's.
-        let key = LayerFindings::key(task, &format!("{} {GRADER}", environment.digest))?;
+        let place = format!("{} {GRADER}", environment.digest);
+        let key = LayerFindings::key(task, &place, &backend.agent())?;
         let folder = self.folder.join(backend.name());
         let work = async || {
             if let Some(kept) = LayerFindings::read(&folder, &key) {

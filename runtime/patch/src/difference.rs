@@ -5,7 +5,7 @@ use proctor_wire::RawPath;
 
 use crate::{
     binary,
-    patch::{Body, Data, FilePatch, How, Hunk, Line, Side},
+    patch::{Body, Data, FilePatch, Hunk, Line, Side},
 };
 
 /// One side's git mode and content; a folder is nothing.
@@ -18,11 +18,8 @@ const COARSE_FROM: usize = 100_000_000;
 impl FilePatch {
     /// What makes `new` of `old`: changed, created or removed.
     pub fn between(path: &RawPath, old: SideContent, new: SideContent) -> Self {
-        let absent = || "0".repeat(40);
-        let id = |side: &SideContent| {
-            side.as_ref().map_or_else(absent, |(_, bytes)| binary::blob_id(bytes))
-        };
-        let index = Some((id(&old), id(&new)));
+        let id = |bytes: &(u32, Vec<u8>)| binary::blob_id(&bytes.1);
+        let index = [&old, &new].map(|side| side.as_ref().map_or_else(|| "0".repeat(40), id));
         let (old_mode, old_bytes) = old.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
         let (new_mode, new_bytes) = new.map_or((None, vec![]), |(mode, bytes)| (Some(mode), bytes));
         let body = if old_bytes == new_bytes {
@@ -39,13 +36,11 @@ impl FilePatch {
         Self {
             old: old_mode.map(|_| path.clone()),
             new: new_mode.map(|_| path.clone()),
-            how: How::Change,
             old_mode,
             new_mode,
-            index,
+            index: Some(index.into()),
             body,
-            plain: false,
-            text: 0..0,
+            ..Self::default()
         }
     }
 }

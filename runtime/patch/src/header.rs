@@ -4,22 +4,6 @@ use proctor_wire::RawPath;
 
 use crate::quote::unquote;
 
-/// One side's name; `/dev/null` is no name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Name {
-    Nothing,
-    Path(RawPath),
-}
-
-impl Name {
-    pub(crate) fn path(self) -> Option<RawPath> {
-        match self {
-            Self::Nothing => None,
-            Self::Path(path) => Some(path),
-        }
-    }
-}
-
 /// Drops the first component (`a/`, `b/`), as `-p1` does.
 fn strip(name: &[u8]) -> Option<RawPath> {
     let slash = name.iter().position(|byte| *byte == b'/')?;
@@ -31,16 +15,17 @@ fn strip(name: &[u8]) -> Option<RawPath> {
     (!rest.is_empty()).then(|| RawPath::new(rest))
 }
 
-/// The name of a `--- ` or `+++ ` line; a tab ends it (a time stamp may follow).
-pub(crate) fn side(text: &[u8]) -> Option<Name> {
+/// The name of a `--- ` or `+++ ` line; a tab ends it (a time stamp may follow). `/dev/null` is a side that
+/// is not there.
+pub(crate) fn side(text: &[u8]) -> Option<Option<RawPath>> {
     let name = match unquote(text) {
         Some((name, _)) => name,
         None => text.split(|byte| *byte == b'\t').next().unwrap_or_default().to_vec(),
     };
     if name == b"/dev/null" {
-        return Some(Name::Nothing);
+        return Some(None);
     }
-    strip(&name).map(Name::Path)
+    strip(&name).map(Some)
 }
 
 /// The name of a `rename` or `copy` line, which has no prefix.
@@ -78,9 +63,9 @@ mod tests {
         assert_eq!(pair(b"a/x b/x b/x b/x"), both("x b/x"));
         assert_eq!(pair(br#""a/\303\251" "b/\303\251""#), both("é"));
         assert_eq!(pair(b"a/x b/y"), None);
-        assert_eq!(side(b"/dev/null"), Some(Name::Nothing));
-        assert_eq!(side(b"a/x y\t2026-01-01"), Some(Name::Path("x y".into())));
+        assert_eq!(side(b"/dev/null"), Some(None));
+        assert_eq!(side(b"a/x y\t2026-01-01"), Some(Some("x y".into())));
         assert_eq!(side(b"x"), None);
-        assert_eq!(side(b"/etc/x"), Some(Name::Path("/etc/x".into())));
+        assert_eq!(side(b"/etc/x"), Some(Some("/etc/x".into())));
     }
 }

@@ -85,13 +85,9 @@ fn plain_file(lines: &mut Lines<'_>) -> Option<FilePatch> {
         // Two names without a git header are a backup's name, not a rename.
         old: old.map(|_| name.clone()),
         new: new.map(|_| name),
-        how: How::Change,
-        old_mode: None,
-        new_mode: None,
-        index: None,
         body: Body::Text(hunks),
         plain: true,
-        text: 0..0,
+        ..FilePatch::default()
     })
 }
 
@@ -101,14 +97,11 @@ fn side_lines(lines: &mut Lines<'_>) -> [Option<RawPath>; 2] {
         let at = lines.number;
         let line = bare(lines.next().unwrap_or_default());
         let text = line.strip_prefix(mark).unwrap_or_default();
-        header::side(text).map_or_else(
-            || {
-                let shown = String::from_utf8_lossy(line).into_owned();
-                lines.note(format!("line {at}: no name with the prefix `a/` or `b/`: {shown:?}"));
-                Some(RawPath::new(text))
-            },
-            header::Name::path,
-        )
+        header::side(text).unwrap_or_else(|| {
+            let shown = String::from_utf8_lossy(line);
+            lines.note(format!("line {at}: no name with the prefix `a/` or `b/`: {shown:?}"));
+            Some(RawPath::new(text))
+        })
     })
 }
 
@@ -117,17 +110,7 @@ fn git_file(lines: &mut Lines<'_>, names: &[u8]) -> FilePatch {
     let pair = header::pair(names);
     lines.advance();
     let (mut old, mut new) = pair.map_or((None, None), |(old, new)| (Some(old), Some(new)));
-    let mut file = FilePatch {
-        old: None,
-        new: None,
-        how: How::Change,
-        old_mode: None,
-        new_mode: None,
-        index: None,
-        body: Body::Empty,
-        plain: false,
-        text: 0..0,
-    };
+    let mut file = FilePatch::default();
     let (mut created, mut removed) = (false, false);
     while let Some(line) = lines.peek() {
         let line = bare(line);

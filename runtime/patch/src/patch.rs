@@ -54,7 +54,7 @@ impl Patch {
 }
 
 /// What a patch says of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilePatch {
     /// Absent where the file is created.
     pub old: Option<RawPath>,
@@ -73,16 +73,18 @@ pub struct FilePatch {
     pub text: Range<usize>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum How {
+    #[default]
     Change,
     Rename,
     Copy,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Body {
     /// Only the header changes something: a mode, a name, an empty file.
+    #[default]
     Empty,
     Text(Vec<Hunk>),
     Binary {
@@ -140,12 +142,9 @@ impl FilePatch {
 }
 
 impl Hunk {
+    /// The lines that the old side has.
     pub(crate) fn old_lines(&self) -> impl Iterator<Item = &[u8]> {
         self.lines.iter().filter(|line| line.side != Side::New).map(|line| &line.bytes[..])
-    }
-
-    pub(crate) fn new_lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.lines.iter().filter(|line| line.side != Side::Old).map(|line| &line.bytes[..])
     }
 
     /// Successive lines of one side.

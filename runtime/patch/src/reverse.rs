@@ -42,9 +42,8 @@ fn turn(file: FilePatch) -> Result<FilePatch, PatchError> {
         new_mode: file.old_mode,
         index: file.index.map(|(old, new)| (new, old)),
         body,
-        how: file.how,
-        plain: file.plain,
         text: 0..0,
+        ..file
     })
 }
 

@@ -18,67 +18,63 @@ impl Patch {
 impl FilePatch {
     /// Appends its text.
     pub fn write(&self, out: &mut Vec<u8>) {
-        write(self, out);
-    }
-}
-
-fn write(file: &FilePatch, out: &mut Vec<u8>) {
-    let old = file.old.as_ref().or(file.new.as_ref()).map(|path| path.as_bytes());
-    let new = file.new.as_ref().or(file.old.as_ref()).map(|path| path.as_bytes());
-    let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
-    let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
-    line(out, &[b"diff --git ", &a, b" ", &b]);
-    let octal = |mode: u32| format!("{mode:06o}").into_bytes();
-    let stays = file.old_mode.filter(|_| file.old_mode == file.new_mode);
-    match (&file.old, &file.new) {
-        (None, _) => {
-            let mode = file.new_mode.unwrap_or(MODE_FILE);
-            line(out, &[b"new file mode ", &octal(mode)]);
-        }
-        (_, None) => {
-            let mode = file.old_mode.unwrap_or(MODE_FILE);
-            line(out, &[b"deleted file mode ", &octal(mode)]);
-        }
-        _ => {
-            if let (Some(before), Some(after), None) = (file.old_mode, file.new_mode, stays) {
-                line(out, &[b"old mode ", &octal(before)]);
-                line(out, &[b"new mode ", &octal(after)]);
+        let old = self.old.as_ref().or(self.new.as_ref()).map(|path| path.as_bytes());
+        let new = self.new.as_ref().or(self.old.as_ref()).map(|path| path.as_bytes());
+        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
+        line(out, &[b"diff --git ", &a, b" ", &b]);
+        let octal = |mode: u32| format!("{mode:06o}").into_bytes();
+        let stays = self.old_mode.filter(|_| self.old_mode == self.new_mode);
+        match (&self.old, &self.new) {
+            (None, _) => {
+                let mode = self.new_mode.unwrap_or(MODE_FILE);
+                line(out, &[b"new file mode ", &octal(mode)]);
+            }
+            (_, None) => {
+                let mode = self.old_mode.unwrap_or(MODE_FILE);
+                line(out, &[b"deleted file mode ", &octal(mode)]);
+            }
+            _ => {
+                if let (Some(before), Some(after), None) = (self.old_mode, self.new_mode, stays) {
+                    line(out, &[b"old mode ", &octal(before)]);
+                    line(out, &[b"new mode ", &octal(after)]);
+                }
             }
         }
-    }
-    let verb: Option<&[u8]> = match file.how {
-        How::Change => None,
-        How::Rename => Some(b"rename"),
-        How::Copy => Some(b"copy"),
-    };
-    if let Some(verb) = verb {
-        line(out, &[verb, b" from ", &quote(old)]);
-        line(out, &[verb, b" to ", &quote(new)]);
-    }
-    if let Some((before, after)) = &file.index
-        && file.body != Body::Empty
-    {
-        let both = file.old.is_some() && file.new.is_some();
-        let mode = stays.filter(|_| both).map(|mode| [b" ", &octal(mode)[..]].concat());
-        let mode = mode.unwrap_or_default();
-        line(out, &[b"index ", before.as_bytes(), b"..", after.as_bytes(), &mode]);
-    }
-    match &file.body {
-        Body::Empty => {}
-        Body::Text(hunks) if hunks.is_empty() => {}
-        Body::Text(hunks) => {
-            side(out, b"--- ", file.old.as_ref().map(|_| &a[..]));
-            side(out, b"+++ ", file.new.as_ref().map(|_| &b[..]));
-            hunks.iter().for_each(|one| hunk(one, out));
+        let verb: Option<&[u8]> = match self.how {
+            How::Change => None,
+            How::Rename => Some(b"rename"),
+            How::Copy => Some(b"copy"),
+        };
+        if let Some(verb) = verb {
+            line(out, &[verb, b" from ", &quote(old)]);
+            line(out, &[verb, b" to ", &quote(new)]);
         }
-        Body::Binary { forward, backward } => {
-            line(out, &[b"GIT binary patch"]);
-            data(forward, out);
-            if let Some(backward) = backward {
-                data(backward, out);
+        if let Some((before, after)) = &self.index
+            && self.body != Body::Empty
+        {
+            let both = self.old.is_some() && self.new.is_some();
+            let mode = stays.filter(|_| both).map(|mode| [b" ", &octal(mode)[..]].concat());
+            let mode = mode.unwrap_or_default();
+            line(out, &[b"index ", before.as_bytes(), b"..", after.as_bytes(), &mode]);
+        }
+        match &self.body {
+            Body::Empty => {}
+            Body::Text(hunks) if hunks.is_empty() => {}
+            Body::Text(hunks) => {
+                side(out, b"--- ", self.old.as_ref().map(|_| &a[..]));
+                side(out, b"+++ ", self.new.as_ref().map(|_| &b[..]));
+                hunks.iter().for_each(|one| hunk(one, out));
             }
+            Body::Binary { forward, backward } => {
+                line(out, &[b"GIT binary patch"]);
+                data(forward, out);
+                if let Some(backward) = backward {
+                    data(backward, out);
+                }
+            }
+            Body::Withheld => line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]),
         }
-        Body::Withheld => line(out, &[b"Binary files ", &a, b" and ", &b, b" differ"]),
     }
 }
 
@@ -100,7 +96,8 @@ fn hunk(hunk: &Hunk, out: &mut Vec<u8>) {
         _ => format!("{start},{count}"),
     };
     let old = range(hunk.old_start, hunk.old_lines().count());
-    let new = range(hunk.new_start, hunk.new_lines().count());
+    let kept = hunk.lines.iter().filter(|line| line.side != Side::Old);
+    let new = range(hunk.new_start, kept.count());
     line(out, &[format!("@@ -{old} +{new} @@").as_bytes(), &hunk.section]);
     for one in &hunk.lines {
         out.push(match one.side {

@@ -95,6 +95,10 @@ pub trait Backend: Send + Sync {
     /// `native` or `docker`.
     fn name(&self) -> &'static str;
 
+    /// Names the agent that its sandboxes run, by content. What was seen through another one, or done to a
+    /// sandbox by it, is not what this one would see and do.
+    fn agent(&self) -> String;
+
     /// What there is for all of its sandboxes together.
     fn machine(&self) -> Machine {
         Machine::here()

@@ -15,7 +15,8 @@ use bollard::{
     },
 };
 use futures_util::{Stream, StreamExt, TryStreamExt};
-use proctor_sandbox_api::{Base, host_base};
+use proctor_host::host_base;
+use proctor_sandbox_api::Base;
 use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use tokio::task::spawn_blocking;
 

@@ -15,7 +15,8 @@ use bollard::{
         StartContainerOptions,
     },
 };
-use proctor_sandbox_api::{Enforcement, SandboxHandle, SandboxRequest, absent::Cut, host_base};
+use proctor_host::{absent::Cut, host_base};
+use proctor_sandbox_api::{Enforcement, SandboxHandle, SandboxRequest};
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
 use crate::{

@@ -13,10 +13,14 @@ use std::{
 
 use async_trait::async_trait;
 use bollard::{models::ContainerSummary, query_parameters::ListContainersOptionsBuilder};
-use proctor_sandbox_api::{
-    AGENT, Backend, Kept, LayerSpec, Machine, Prepared, RuntimeLock, Sandbox, SandboxRequest,
+use proctor_embedded_agent::{AGENT, agent_digest};
+use proctor_host::{
+    RuntimeLock,
     absent::{self, Cut},
     dead_runtimes,
+};
+use proctor_sandbox_api::{
+    Backend, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest,
     wire::{Absent, Defence},
 };
 use proctor_types::{Cause, Fault, Layer};
@@ -241,6 +245,10 @@ impl Engine {
 impl Backend for Docker {
     fn name(&self) -> &'static str {
         "docker"
+    }
+
+    fn agent(&self) -> String {
+        agent_digest()
     }
 
     fn machine(&self) -> Machine {

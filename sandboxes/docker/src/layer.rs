@@ -5,7 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use bollard::{
     body_try_stream, models::ContainerConfig, query_parameters::CommitContainerOptionsBuilder,
 };
-use proctor_sandbox_api::{Base, LayerSpec, Prepared, agent_digest, wire::Absent};
+use proctor_embedded_agent::agent_digest;
+use proctor_sandbox_api::{Base, LayerSpec, Prepared, wire::Absent};
 use proctor_types::{Fault, sha256_hex};
 
 use crate::{

@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use proctor_sandbox_api::{Life, LockIdentity, RuntimeLock, life_of};
+use proctor_host::{Life, LockIdentity, RuntimeLock, life_of};
 
 /// Marks everything that Proctor made.
 pub const MARK: &str = "proctor";

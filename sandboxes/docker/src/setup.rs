@@ -6,8 +6,9 @@ use std::{
 };
 
 use bollard::query_parameters::TagImageOptionsBuilder;
+use proctor_host::{host_base, setup_lines};
 use proctor_sandbox_api::{
-    Base, LayerSpec, SandboxError, SandboxHandle, host_base, setup_lines,
+    Base, LayerSpec, SandboxError, SandboxHandle,
     wire::{RawPath, RefusalKind},
 };
 use proctor_types::{Fault, Layer};

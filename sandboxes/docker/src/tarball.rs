@@ -9,7 +9,8 @@ use std::{
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use proctor_sandbox_api::{AGENT, host_base};
+use proctor_embedded_agent::AGENT;
+use proctor_host::host_base;
 use tar::{Builder, EntryType, Header, HeaderMode};
 use tokio::sync::mpsc;
 

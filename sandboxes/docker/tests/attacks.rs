@@ -9,11 +9,14 @@ mod not_run;
 use std::{process::Command as Process, time::Duration};
 
 use not_run::not_run;
+use proctor_conformance::{
+    announce,
+    attacks::{attacks, run_attacks, succeeds},
+    missed, render,
+};
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
     Backend, Base, LayerSpec, Prepared,
-    attacks::{attacks, run_attacks, succeeds},
-    conformance::{announce, missed, render},
     wire::{Defence, RawPath},
 };
 

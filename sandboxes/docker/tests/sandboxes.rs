@@ -14,11 +14,10 @@ use std::{
 };
 
 use not_run::not_run;
+use proctor_conformance::{announce, checks, missed, run_kit};
 use proctor_docker::Docker;
 use proctor_sandbox_api::{
-    Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree,
-    conformance::{announce, checks, missed, run_kit},
-    wire::RawPath,
+    Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree, wire::RawPath,
 };
 use proctor_types::SandboxSpec;
 

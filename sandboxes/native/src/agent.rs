@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_sandbox_api::{AGENT, agent_digest};
+use proctor_embedded_agent::{AGENT, agent_digest};
 use proctor_types::{Fault, Layer};
 
 /// Writes the agent to the cache, once per digest, and returns its path.

@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_sandbox_api::{Base, absent::Cut, host_base, wire::RawPath};
+use proctor_host::{absent::Cut, host_base};
+use proctor_sandbox_api::{Base, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use proctor_wire::Bind;
 use serde::{Deserialize, Serialize};

@@ -10,10 +10,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{
-    Backend, Enforcement, Kept, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+use proctor_embedded_agent::agent_digest;
+use proctor_host::{
     absent::{self, Cut},
     setup_lines,
+};
+use proctor_sandbox_api::{
+    Backend, Enforcement, Kept, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
     wire::Absent,
 };
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
@@ -110,6 +113,10 @@ fn cache_fault(cache: &Path, error: &io::Error) -> Fault {
 impl Backend for Native {
     fn name(&self) -> &'static str {
         "native"
+    }
+
+    fn agent(&self) -> String {
+        agent_digest()
     }
 
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {

@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use proctor_sandbox_api::{DeadRuntime, RuntimeLock, dead_runtimes};
+use proctor_host::{DeadRuntime, RuntimeLock, dead_runtimes};
 
 /// This runtime's entry. It lists the control groups that were made, a path a line.
 pub(crate) struct Entry {

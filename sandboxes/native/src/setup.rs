@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_sandbox_api::{Base, host_base};
+use proctor_host::host_base;
+use proctor_sandbox_api::Base;
 use proctor_wire::Bind;
 
 use crate::base::raw;

@@ -15,13 +15,13 @@ use std::{
 };
 
 use not_run::not_run;
-use proctor_native::Native;
-use proctor_sandbox_api::{
-    Backend, Base, LayerSpec, Prepared,
+use proctor_conformance::{
+    announce,
     attacks::{attacks, run_attacks, succeeds},
-    conformance::{announce, missed, render},
-    wire::RawPath,
+    missed, render,
 };
+use proctor_native::Native;
+use proctor_sandbox_api::{Backend, Base, LayerSpec, Prepared, wire::RawPath};
 
 async fn prepared(native: &Native) -> Prepared {
     let spec = LayerSpec {

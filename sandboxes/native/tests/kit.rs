@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proctor_native::Native;
-use proctor_sandbox_api::{Backend, Base, LayerSpec, conformance, wire::RawPath};
+use proctor_sandbox_api::{Backend, Base, LayerSpec, wire::RawPath};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn native_conformance() {
@@ -18,12 +18,13 @@ async fn native_conformance() {
         time_limit: Duration::from_secs(60),
     };
     let prepared = native.prepare(&spec).await.unwrap();
-    let results = conformance::run_kit(&native, &prepared, false).await;
-    conformance::announce("native", &results);
-    let checks = conformance::checks();
+    let results = proctor_conformance::run_kit(&native, &prepared, false).await;
+    proctor_conformance::announce("native", &results);
+    let checks = proctor_conformance::checks();
     assert!(checks.len() >= 40, "{} checks", checks.len());
     // Without root some limits cannot be enforced, and their checks are skipped.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_ROOT").is_some() { 0 } else { usize::MAX };
-    let missed = conformance::missed(checks.iter().map(|check| check.name), skips, &results);
-    assert!(missed.is_empty(), "{missed:#?}\n{}", conformance::render(&results));
+    let missed =
+        proctor_conformance::missed(checks.iter().map(|check| check.name), skips, &results);
+    assert!(missed.is_empty(), "{missed:#?}\n{}", proctor_conformance::render(&results));
 }

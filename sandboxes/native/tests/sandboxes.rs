@@ -15,10 +15,11 @@ use std::{
 };
 
 use not_run::not_run;
+use proctor_embedded_agent::AGENT;
 use proctor_native::Native;
 use proctor_sandbox_api::{
-    AGENT, Backend, Base, Command, Exhausted, LayerSpec, Prepared, Sandbox, SandboxError,
-    SandboxRequest, SourceTree, wire::RawPath,
+    Backend, Base, Command, Exhausted, LayerSpec, Prepared, Sandbox, SandboxError, SandboxRequest,
+    SourceTree, wire::RawPath,
 };
 use proctor_types::{Layer, SandboxSpec};
 

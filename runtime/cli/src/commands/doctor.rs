@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use proctor_sandbox_api::{
-    Backend, Base, LayerSpec, Prepared, SandboxRequest, conformance, hint_of, wire::RawPath,
+    Backend, Base, LayerSpec, Prepared, SandboxRequest, hint_of, wire::RawPath,
 };
 use proctor_types::{SandboxKind, SandboxSpec};
 
@@ -38,8 +38,8 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
                 continue;
             }
         };
-        let results = conformance::run_kit(backend.as_ref(), &prepared, !full).await;
-        result(&format!("{name}:\n{}\n", conformance::render(&results)))?;
+        let results = proctor_conformance::run_kit(backend.as_ref(), &prepared, !full).await;
+        result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
         result(&gaps(backend.as_ref(), &prepared).await)?;
         // What is skipped is a gap of the machine, which was just named.
         let well = results.iter().all(|result| result.passed || result.skipped_reason.is_some());

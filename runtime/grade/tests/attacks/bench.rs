@@ -8,8 +8,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use proctor_embedded_agent::AGENT;
 use proctor_grade::{Defences, GradeOptions, Graded, grade};
-use proctor_sandbox_api::{AGENT, SandboxHandle};
+use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Integrity, Task, TestStatus};
 
 pub const F2P: [&str; 3] = [

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 
+use proctor_host::host_base;
 use proctor_sandbox_api::{
-    SandboxError, SandboxHandle, agent_digest, host_base,
+    SandboxError, SandboxHandle,
     wire::{Absent, EntryKind, RawPath, ScanReply, ScanRequest},
 };
 use proctor_types::{Cause, Fault, Layer, Task, sha256_hex};
@@ -94,13 +95,13 @@ impl Unseen {
 
 impl LayerFindings {
     /// The name of the findings for a task on an environment, as [`proctor_sandbox_api::Prepared`]
-    /// names it.
+    /// names it, made by an agent, as [`proctor_sandbox_api::Backend`] names it.
     ///
     /// # Errors
     /// The shipped policy cannot be read.
-    pub fn key(task: &Task, environment: &str) -> Result<String, Fault> {
+    pub fn key(task: &Task, environment: &str, agent: &str) -> Result<String, Fault> {
         let policy = LeakPolicy::get()?.digest();
-        let makers = format!("{PREPARATION} {}", agent_digest());
+        let makers = format!("{PREPARATION} {agent}");
         // The tools are those of the test command.
         let tools = serde_json::json!([task.test_command, task.env, task.user]);
         let text = format!("{policy} {makers} {environment} {tools} {}", digest(task));

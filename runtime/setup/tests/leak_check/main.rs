@@ -423,10 +423,11 @@ async fn real_code_is_found_where_it_is_and_nowhere_else() {
 fn what_was_found_is_kept_by_digest() {
     let folder = tempfile::tempdir().unwrap();
     let task = task();
-    let key = LayerFindings::key(&task, "an environment").unwrap();
-    assert_ne!(key, LayerFindings::key(&task, "another").unwrap());
+    let key = LayerFindings::key(&task, "an environment", "an agent").unwrap();
+    assert_ne!(key, LayerFindings::key(&task, "another", "an agent").unwrap());
+    assert_ne!(key, LayerFindings::key(&task, "an environment", "another").unwrap());
     let mut other = task.clone();
     other.hidden.push("tests/more.py".into());
-    assert_ne!(key, LayerFindings::key(&other, "an environment").unwrap());
+    assert_ne!(key, LayerFindings::key(&other, "an environment", "an agent").unwrap());
     assert_eq!(LayerFindings::read(folder.path(), &key), None);
 }

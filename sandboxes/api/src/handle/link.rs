@@ -105,7 +105,8 @@ impl SandboxHandle {
     }
 
     /// Leaves the grammar on purpose, for the conformance kit.
-    pub(crate) fn send_garbage(&self, bytes: &[u8]) {
+    #[doc(hidden)]
+    pub fn send_garbage(&self, bytes: &[u8]) {
         let _ = self.link.out.send(bytes.to_vec());
     }
 }

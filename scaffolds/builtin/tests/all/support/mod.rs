@@ -13,7 +13,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{AGENT, SandboxHandle};
+use proctor_embedded_agent::AGENT;
+use proctor_sandbox_api::SandboxHandle;
 use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
 use proctor_types::{Answer, Ask, BudgetKind, Message, ToolCall, Usage};
 use serde_json::{Map, Value};

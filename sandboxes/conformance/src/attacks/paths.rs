@@ -2,13 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use proctor_sandbox_api::wire::{EntryKind, SnapshotRequest};
+
 use super::list::{Attack, list, program, still_answers};
 use crate::{
-    conformance::{
-        Fixture,
-        fixture::{Outcome, ensure, must, path, wrong},
-    },
-    wire::{EntryKind, SnapshotRequest},
+    Fixture,
+    fixture::{Outcome, ensure, must, path, wrong},
 };
 
 pub fn attacks() -> Vec<Attack> {

@@ -1,4 +1,7 @@
-//! The sandbox agent's bytes, built by `build.rs` and carried in the runtime.
+//! The sandbox agent as bytes, built by `build.rs`.
+//!
+//! A crate of its own, as its build starts a nested cargo and needs `libc.a`: only who starts an agent
+//! waits for that. Everyone else asks a back end for the agent's name.
 
 /// The static `agentd` for this machine's architecture.
 pub static AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agentd"));

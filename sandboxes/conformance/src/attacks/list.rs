@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
+use proctor_sandbox_api::{Command, SandboxHandle, wire::Defence};
 use proctor_types::SandboxSpec;
 
 use super::{agent, kernel, memory, neighbours, paths, processes, storage};
 use crate::{
-    Command, SandboxHandle,
-    conformance::{
-        Failed,
-        fixture::{ensure, must},
-        kit::Body,
-    },
-    wire::Defence,
+    Failed,
+    fixture::{ensure, must},
+    kit::Body,
 };
 
 /// One attack.
@@ -30,7 +27,7 @@ macro_rules! list {
     ($($name:ident [$($defence:ident)*]),* $(,)?) => {
         vec![$($crate::attacks::list::Attack {
             name: stringify!($name),
-            undone_by: &[$($crate::wire::Defence::$defence),*],
+            undone_by: &[$(proctor_sandbox_api::wire::Defence::$defence),*],
             limits: $crate::attacks::list::small,
             body: |fixture| Box::pin($name(fixture)),
         }),*]
@@ -97,6 +94,6 @@ pub(super) async fn still_answers(handle: &SandboxHandle) -> Result<(), Failed> 
 }
 
 /// Whether the sandbox is the way the defence leaves it.
-pub(super) fn is_up(fixture: &crate::conformance::Fixture<'_>, defence: Defence) -> bool {
+pub(super) fn is_up(fixture: &crate::Fixture<'_>, defence: Defence) -> bool {
     fixture.needs(defence.name()).is_ok()
 }

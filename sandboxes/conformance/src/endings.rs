@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::try_join_all;
+use proctor_sandbox_api::{Command, Completed, SandboxError, SandboxHandle};
 use proctor_types::SandboxSpec;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -11,7 +12,6 @@ use super::{
     fixture::{Fixture, Outcome, ensure, must, sh, wrong},
     kit::{Check, list},
 };
-use crate::{Command, Completed, SandboxError, SandboxHandle};
 
 pub fn checks() -> Vec<Check> {
     list![

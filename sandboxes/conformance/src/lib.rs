@@ -1,15 +1,16 @@
-//! The conformance kit: the checks that every back end passes.
+//! What every back end must do and withstand: the conformance kit, and the [`attacks`].
 //!
 //! A check is a sentence about sandboxes that holds on every back end. It may be skipped for one reason
 //! only: the limit it looks at is listed as not enforced in the sandbox's own
-//! [`Enforcement`](crate::Enforcement). Sandboxes need `/bin/sh`, coreutils and `python3`.
+//! [`Enforcement`](proctor_sandbox_api::Enforcement). Sandboxes need `/bin/sh`, coreutils and `python3`.
 
+pub mod attacks;
 mod commands;
 mod endings;
 mod files;
-pub(crate) mod fixture;
+mod fixture;
 mod hardening;
-pub(crate) mod kit;
+mod kit;
 mod limits;
 mod outputs;
 mod processes;

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use proctor_sandbox_api::Command;
+
 use super::list::{Attack, list, program, still_answers, withstands};
 use crate::{
-    Command,
-    conformance::{
-        Fixture,
-        fixture::{Outcome, ensure, must},
-    },
+    Fixture,
+    fixture::{Outcome, ensure, must},
 };
 
 pub fn attacks() -> Vec<Attack> {

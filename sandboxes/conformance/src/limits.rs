@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use proctor_sandbox_api::{Command, SandboxError, wire::RefusalKind};
 use proctor_types::SandboxSpec;
 
 use super::{
     fixture::{Fixture, Outcome, ensure, must, path, sh, until_empty, wrong},
     kit::{Check, list},
 };
-use crate::{Command, SandboxError, wire::RefusalKind};
 
 pub fn checks() -> Vec<Check> {
     list![

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
+use proctor_sandbox_api::{Command, wire::SnapshotRequest};
+
 use super::list::{Attack, list, program, still_answers};
 use crate::{
-    Command,
-    conformance::{
-        Fixture,
-        fixture::{Outcome, ensure, must, path, until_empty},
-    },
-    wire::SnapshotRequest,
+    Fixture,
+    fixture::{Outcome, ensure, must, path, until_empty},
 };
 
 pub fn attacks() -> Vec<Attack> {

@@ -9,15 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use proctor_sandbox_api::{Backend, Command, Prepared, Sandbox, SandboxHandle, SandboxRequest};
 use proctor_types::SandboxSpec;
 
 use super::list::{Attack, attacks};
 use crate::{
-    Backend, Command, Prepared, SandboxHandle, SandboxRequest,
-    conformance::{
-        CheckResult, Failed, Fixture,
-        fixture::{Outcome, ensure, wrong},
-    },
+    CheckResult, Failed, Fixture,
+    fixture::{Outcome, ensure, wrong},
 };
 
 /// How long one attack may take before it counts as having hung the sandbox.
@@ -133,7 +131,7 @@ fn result(attack: &Attack, outcome: Outcome, took: Duration) -> CheckResult {
 
 /// A sandbox that minds its own business.
 struct Bystander {
-    sandbox: tokio::sync::Mutex<Box<dyn crate::Sandbox>>,
+    sandbox: tokio::sync::Mutex<Box<dyn Sandbox>>,
     handle: Arc<SandboxHandle>,
 }
 

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use proctor_sandbox_api::{
+    Command, SandboxError,
+    wire::{RefusalKind, SnapshotReply, SnapshotRequest},
+};
 use proctor_types::SandboxSpec;
 
 use super::list::{Attack, list, program, small, still_answers};
 use crate::{
-    Command, SandboxError,
-    conformance::{
-        Failed, Fixture,
-        fixture::{Outcome, ensure, must, path, sh, wrong},
-    },
-    wire::{RefusalKind, SnapshotReply, SnapshotRequest},
+    Failed, Fixture,
+    fixture::{Outcome, ensure, must, path, sh, wrong},
 };
 
 pub fn attacks() -> Vec<Attack> {

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use proctor_sandbox_api::{Backend, Prepared, Sandbox, SandboxRequest};
 use proctor_types::{Fault, SandboxSpec};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     fixture::{Failed, Fixture, Outcome},
     hardening, limits, outputs, processes, trees,
 };
-use crate::{Backend, Prepared, Sandbox, SandboxRequest};
 
 /// How long one check may take before it counts as hung.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -47,7 +47,7 @@ pub struct CheckResult {
 /// is the function's.
 macro_rules! list {
     ($($speed:ident $name:ident),* $(,)?) => {
-        vec![$($crate::conformance::kit::Check {
+        vec![$($crate::kit::Check {
             name: stringify!($name),
             quick: stringify!($speed) == "quick",
             body: |fixture| Box::pin($name(fixture)),

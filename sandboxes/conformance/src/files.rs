@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use proctor_sandbox_api::{
+    Command, SandboxError,
+    wire::{EntryKind, RawPath, RefusalKind},
+};
+
 use super::{
     Failed,
     fixture::{Fixture, Outcome, ensure, must, path, wrong},
     kit::{Check, list},
-};
-use crate::{
-    Command, SandboxError,
-    wire::{EntryKind, RawPath, RefusalKind},
 };
 
 pub fn checks() -> Vec<Check> {

@@ -7,12 +7,11 @@ use std::{
     time::Duration,
 };
 
-use proctor_types::{Fault, SandboxSpec};
-
-use crate::{
+use proctor_sandbox_api::{
     Backend, Command, Completed, Enforcement, Prepared, Sandbox, SandboxError, SandboxHandle,
     SandboxRequest, wire::RawPath,
 };
+use proctor_types::{Fault, SandboxSpec};
 
 static FOLDERS: AtomicU64 = AtomicU64::new(0);
 
@@ -124,7 +123,7 @@ macro_rules! ensure {
     ($holds:expr, $($seen:tt)+) => {
         let holds: bool = $holds;
         if !holds {
-            return Err($crate::conformance::fixture::wrong(format!($($seen)+)));
+            return Err($crate::fixture::wrong(format!($($seen)+)));
         }
     };
 }

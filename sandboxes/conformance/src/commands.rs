@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use proctor_sandbox_api::{
+    Command, SandboxError,
+    wire::{RawPath, RefusalKind},
+};
+
 use super::{
     fixture::{Fixture, Outcome, ensure, must, wrong},
     kit::{Check, list},
-};
-use crate::{
-    Command, SandboxError,
-    wire::{RawPath, RefusalKind},
 };
 
 pub fn checks() -> Vec<Check> {

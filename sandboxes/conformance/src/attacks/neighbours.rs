@@ -1,12 +1,11 @@
 //! At other sandboxes: their proxies, sockets, memory, processes and files.
 
+use proctor_sandbox_api::Command;
+
 use super::list::{Attack, list, small, still_answers, withstands};
 use crate::{
-    Command,
-    conformance::{
-        Fixture,
-        fixture::{Outcome, ensure, must},
-    },
+    Fixture,
+    fixture::{Outcome, ensure, must},
 };
 
 pub fn attacks() -> Vec<Attack> {
@@ -46,7 +45,7 @@ async fn another_sandboxes_things_are_looked_for(fixture: &Fixture<'_>) -> Outco
         handle.run(Command::new(["python3", "-c", plant, "proctor-neighbour"])).await
     });
     let up = "until [ -p /tmp/up ]; do sleep 0.05; done";
-    let ready = crate::conformance::fixture::sh(other.handle(), up).await;
+    let ready = crate::fixture::sh(other.handle(), up).await;
     let text = "tried('its socket', lambda: socket.socket(socket.AF_UNIX).connect('\\0proctor-neighbour'))\n\
         if libc.shmget(0x70726f63, 4096, 0) >= 0: breach('its shared memory')\n\
         for p in ('/tmp', '/dev/shm', '/var/tmp'):\n\

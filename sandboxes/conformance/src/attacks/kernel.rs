@@ -1,12 +1,11 @@
 //! At the kernel: its calls, its devices, its settings, and the privileges it gives to programs.
 
+use proctor_sandbox_api::Command;
+
 use super::list::{Attack, list, still_answers, withstands};
 use crate::{
-    Command,
-    conformance::{
-        Fixture,
-        fixture::{Outcome, ensure, must, path},
-    },
+    Fixture,
+    fixture::{Outcome, ensure, must, path},
 };
 
 /// What is covered in every sandbox.

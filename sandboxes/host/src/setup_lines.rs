@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use proctor_sandbox_api::{Command, Completed, LayerSpec, SandboxHandle};
 use proctor_types::{Cause, Fault, Layer};
 
-use crate::{Command, Completed, LayerSpec, SandboxHandle, host_base};
+use crate::host_base;
 
 /// Characters of a failed line's output that a fault quotes.
 const QUOTED: usize = 4_000;

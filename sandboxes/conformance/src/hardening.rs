@@ -1,12 +1,12 @@
 //! The sandbox has no network, no privileges and no view of the host.
 
+use proctor_sandbox_api::Command;
 use proctor_types::SandboxSpec;
 
 use super::{
     fixture::{Fixture, Outcome, ensure, must, path, sh},
     kit::{Check, list},
 };
-use crate::Command;
 
 pub fn checks() -> Vec<Check> {
     list![

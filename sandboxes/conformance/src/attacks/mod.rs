@@ -4,7 +4,7 @@
 //! sandbox. It is withstood where nothing of it works, another sandbox that runs meanwhile still answers, and
 //! nothing of the attacked sandbox is left afterwards. Like a check of the conformance kit, it may be
 //! skipped for one reason only: what it looks at is listed as not enforced in the sandbox's own
-//! [`Enforcement`](crate::Enforcement).
+//! [`Enforcement`](proctor_sandbox_api::Enforcement).
 //!
 //! Where that is cheap, an attack names the defences without which it succeeds; a test takes them down
 //! and watches it succeed, so that no attack passes for want of trying.

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
+use proctor_sandbox_api::{Command, Completed};
 
 use super::{
     fixture::{Fixture, Outcome, ensure, must, until_empty},
     kit::{Check, list},
 };
-use crate::{Command, Completed};
 
 pub fn checks() -> Vec<Check> {
     list![

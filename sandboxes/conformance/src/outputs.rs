@@ -1,10 +1,11 @@
 //! What a command says comes out as it was said.
 
+use proctor_sandbox_api::Command;
+
 use super::{
     fixture::{Fixture, Outcome, ensure, must},
     kit::{Check, list},
 };
-use crate::Command;
 
 pub fn checks() -> Vec<Check> {
     list![

@@ -1,13 +1,11 @@
 //! At the agent: its memory, descriptors, channel, settings and user.
 
+use proctor_sandbox_api::{Command, wire::Defence};
+
 use super::list::{Attack, is_up, list, still_answers, withstands};
 use crate::{
-    Command,
-    conformance::{
-        Fixture,
-        fixture::{Outcome, ensure, path},
-    },
-    wire::Defence,
+    Fixture,
+    fixture::{Outcome, ensure, path},
 };
 
 pub fn attacks() -> Vec<Attack> {

@@ -1,13 +1,14 @@
 //! Search and snapshots.
 
+use proctor_sandbox_api::{
+    SandboxError,
+    wire::{EntryKind, Match, RefusalKind, SearchRequest, SnapshotReply, SnapshotRequest},
+};
+
 use super::{
     Failed,
     fixture::{Fixture, Outcome, ensure, must, path, wrong},
     kit::{Check, list},
-};
-use crate::{
-    SandboxError,
-    wire::{EntryKind, Match, RefusalKind, SearchRequest, SnapshotReply, SnapshotRequest},
 };
 
 pub fn checks() -> Vec<Check> {

@@ -19,8 +19,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use proctor_sandbox_api::wire::{Absent, RawPath};
 use proctor_types::sha256_hex;
-use proctor_wire::{Absent, RawPath};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
 use crate::host_base;
