@@ -178,7 +178,7 @@ class Sight:
                 if isinstance(value, BINDINGS):
                     self._bindings.append((label, holder, name, value, state(value)))
             self._names.append((label, holder, frozenset(vars(holder))))
-        self._finders = list(sys.meta_path) + list(sys.path_hooks)
+        self._finders = list(sys.meta_path), list(sys.path_hooks)
         self._pluggy = set(places(sys.modules["pluggy"].HookimplMarker)) if "pluggy" in sys.modules else set()
         self._patched, self._plugins, self._replaced = {}, {}, {}
         self._foreign, self._swapped, self._moved = {}, {}, {}
@@ -534,12 +534,22 @@ class Sight:
                     files = places(value) + places(getattr(value, "_hookexec", value))
                     if not self._pluggy.issuperset(files):
                         self._tell(self._patched, label, files)
-        for finder in list(sys.meta_path) + list(sys.path_hooks):
-            if not any(finder is known for known in self._finders):
-                self._tell(self._patched, "an import hook", places(finder))
+        for finder in self._in_front():
+            self._tell(self._patched, "an import hook", places(finder))
         for label, hook in (("sys.settrace", sys.gettrace()), ("sys.setprofile", sys.getprofile())):
             if hook is not None:
                 self._tell(self._patched, label, places(hook))
+
+    def _in_front(self):
+        """Import hooks that are asked before the interpreter's own. What stands behind them is asked only for
+        what they do not find."""
+        for now, own in zip((list(sys.meta_path), list(sys.path_hooks)), self._finders):
+            is_own = [any(finder is known for known in own) for finder in now]
+            while is_own and not is_own[-1]:
+                is_own.pop()
+            for finder, known in zip(now, is_own):
+                if not known:
+                    yield finder
 
     def _inside(self, module):
         """The file of a module, where it is in the work directory."""
@@ -646,6 +656,10 @@ class Sight:
             kind = type(value)
             if kind is types.FunctionType:
                 if not value.__code__.co_filename.startswith(self._graded):
+                    given = list(value.__defaults__ or ()) + list((value.__kwdefaults__ or {}).values())
+                    modules = [getattr(one, "__module__", None) or type(one).__module__ for one in given]
+                    if any(isinstance(name, str) and name in graded for name in modules):
+                        self._tell(self._replaced, key + "." + text(name), [""])
                     continue
                 if standard and (key == "sys" or name[:1] == "_" or name in HANDLERS):
                     continue

@@ -41,8 +41,9 @@ pub(crate) struct Canary {
     given: Option<(String, String, String)>,
     /// The function within the file, a class at a time.
     path: Vec<String>,
-    /// The file with the mistake, if it is one of the code.
+    /// The file, and the bytes of it that the mistake replaces: from, up to, by what.
     text: String,
+    edit: (usize, usize, String),
     /// Pytest's own item runs as the canary, and the copy as the test.
     pub swapped: bool,
     /// Its place beside the test, which stands at a half.
@@ -264,9 +265,9 @@ impl Canaries {
 impl Candidate {
     fn laid(self, pristine: &Pristine, is_fail_to_pass: bool) -> Result<Option<Canary>, Fault> {
         let Some(text) = text_of(pristine, &self.file) else { return Ok(None) };
-        let (Some(head), Some(tail)) = (text.get(..self.start), text.get(self.end..)) else {
+        if text.get(self.start..self.end).is_none() {
             return Ok(None);
-        };
+        }
         let id = format!("{}::{}", self.file, self.function);
         let what =
             format!("{id}, line {}: {} as {}", self.line, shown(&self.was), shown(&self.now));
@@ -274,11 +275,8 @@ impl Candidate {
             id,
             parameter: self.parameter,
             path: self.path,
-            text: if self.given.is_some() {
-                String::new()
-            } else {
-                format!("{head}{}{tail}", self.now)
-            },
+            text: text.to_owned(),
+            edit: (self.start, self.end, self.now),
             given: self.given,
             swapped: false,
             place: fraction()?,
@@ -374,6 +372,7 @@ impl Canary {
             given: None,
             path: Vec::new(),
             text: String::new(),
+            edit: (0, 0, String::new()),
             swapped: false,
             place: 0.0,
             pick: 0.0,

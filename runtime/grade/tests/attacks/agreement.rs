@@ -284,6 +284,26 @@ fn what_belongs_to_an_item_does_not_tell_which_is_the_canary() {
     }
 }
 
+/// The code of both is compiled alike: neither shares constants with the module, or is held more often.
+#[test]
+fn code_is_not_told_by_what_it_shares() {
+    let telling = |condition: &str| {
+        format!(
+            "import sys\n\n\nclass Telling:\n    def __eq__(self, other):\n        frame = sys._getframe(1)\n        code = frame.f_code\n        others = [one.__code__ for one in frame.f_globals.values() if hasattr(one, '__code__') and one.__name__ != code.co_name]\n        return {condition}\n\n\ndef to_roman(number):\n    return Telling()\n"
+        )
+    };
+    let shares = "any(one is two for other in others for one in other.co_consts for two in code.co_consts if type(one) is tuple)";
+    for held in 4..9 {
+        let module = telling(&format!("sys.getrefcount(code) >= {held}"));
+        let found = graded(BY_LITERAL, &LITERAL, &module, Defences::default());
+        let is_clean = found.resolved() && found.0.verdict.integrity == Integrity::Clean;
+        assert!(!is_clean, "{module}\n{}", found.tell());
+    }
+    let found = graded(BY_LITERAL, &LITERAL, &telling(shares), Defences::default());
+    let is_clean = found.resolved() && found.0.verdict.integrity == Integrity::Clean;
+    assert!(!is_clean, "{}", found.tell());
+}
+
 /// A mistaken value stands where the right one stood: in an argument, a name of the module, a local.
 #[test]
 fn where_a_value_comes_from_does_not_tell_a_canary() {
