@@ -1,7 +1,7 @@
 //! What is known of a task's own tests, by running them once: the tests that a row's files stand for on
 //! the unmasked source, and the evidence that gold's own run gives.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
+use std::{fs, path::PathBuf};
 
 use proctor_grade::{
     Expected, Frozen, GRADER, GradeOptions, Graded, expected_of_gold, needs_freezing,
@@ -9,25 +9,23 @@ use proctor_grade::{
 use proctor_types::{Fault, Task, canonical, sha256_hex};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use tokio::sync::{Mutex, OnceCell};
 
-use crate::{GradingSandbox, drive::gold_of, grading::prepared_place, recorder::record_fault};
+use crate::{
+    GradingSandbox, drive::gold_of, grading::prepared_place, memo::Memo, recorder::record_fault,
+};
 
 /// Known by task, environment, back end, limits and grader.
 pub struct FrozenTests {
     /// Absent: found out anew in every run.
     folder: Option<PathBuf>,
-    frozen: Cells<Frozen>,
-    expected: Cells<Expected>,
+    frozen: Memo<String, Frozen>,
+    expected: Memo<String, Expected>,
 }
-
-/// A fault is not kept: whatever asks next tries again, as after any other fault.
-type Cells<T> = Mutex<BTreeMap<String, Arc<OnceCell<T>>>>;
 
 impl FrozenTests {
     /// `folder` is made where it is missing.
     pub fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, frozen: Mutex::default(), expected: Mutex::default() }
+        Self { folder, frozen: Memo::default(), expected: Memo::default() }
     }
 
     /// What the task's files hold; nothing for a task that names its tests. The first to ask opens
@@ -75,9 +73,10 @@ impl FrozenTests {
         Ok(seen.has_any_of(&expected).then_some(expected))
     }
 
+    /// A fault is not kept: whatever asks next tries again, as after any other fault.
     async fn once<T, F>(
         &self,
-        cells: &Cells<T>,
+        memo: &Memo<String, T>,
         key: &str,
         find: impl FnOnce() -> F,
     ) -> Result<T, Fault>
@@ -85,16 +84,15 @@ impl FrozenTests {
         T: Clone + Serialize + DeserializeOwned,
         F: Future<Output = Result<T, Fault>>,
     {
-        let cell = Arc::clone(cells.lock().await.entry(key.to_owned()).or_default());
-        let found = cell.get_or_try_init(|| async {
+        let work = async || {
             if let Some(kept) = self.read(key) {
                 return Ok(kept);
             }
             let found = find().await?;
             self.keep(key, &found);
             Ok(found)
-        });
-        found.await.cloned()
+        };
+        memo.get(key.to_owned(), |_| true, work).await
     }
 
     fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
