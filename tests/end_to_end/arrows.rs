@@ -83,6 +83,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("fake-llm", &[]),
+    ("fuzz", &[]),
 ];
 
 #[test]

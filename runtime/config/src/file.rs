@@ -6,7 +6,9 @@ use std::{
 };
 
 use proctor_gateway::EndpointRates;
-use proctor_types::{Budget, FlakePolicy, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec};
+use proctor_types::{
+    Budget, FlakePolicy, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, one_line,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +150,7 @@ pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserE
     // Every key was checked above, by the schema of the same types; what is left is a gap in that check.
     let mut file = read.map_err(|error| {
         let (key, why) = (error.path().to_string(), error.inner().message().to_owned());
-        UserError::new(format!("{}: key `{key}`: {why}", path.display()))
+        UserError::new(one_line(&format!("{}: key `{key}`: {why}", path.display())))
     })?;
     paths::place(&mut file, path, &written);
     Ok((file, written))

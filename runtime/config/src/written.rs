@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use proctor_types::one_line;
 use toml::{
     Table, Value,
     de::{DeTable, DeValue},
@@ -43,12 +44,12 @@ impl Written {
 
     /// An error about a key.
     pub fn error(&self, path: &[&str], what: impl std::fmt::Display) -> UserError {
-        UserError::new(format!("{}: {what}", self.at(path)))
+        UserError::new(one_line(&format!("{}: {what}", self.at(path))))
     }
 
     /// The same error, with the key that it is about.
     pub fn about(&self, path: &[&str], error: UserError) -> UserError {
-        UserError { what: format!("{}: {}", self.at(path), error.what), hint: error.hint }
+        UserError { hint: error.hint, ..self.error(path, error.what) }
     }
 
     pub fn problem(&self, problem: &Problem) -> UserError {
@@ -183,13 +184,10 @@ fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
     match key {
         Some(path) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            UserError::new(format!(
-                "{shown}:{line}: key `{}`: a number out of range",
-                joined(&path)
-            ))
-            .hint("write a number of at most 18 digits")
+            let what = format!("{shown}:{line}: key `{}`: a number out of range", joined(&path));
+            UserError::new(one_line(&what)).hint("write a number of at most 18 digits")
         }
-        None => UserError::new(format!("{shown}:{line}: is not TOML: {why}"))
+        None => UserError::new(one_line(&format!("{shown}:{line}: is not TOML: {why}")))
             .hint("correct this line; https://toml.io shows the form"),
     }
 }

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use proctor_types::one_line;
+
 use crate::read::RowLocation;
 
 /// One row that is not a task. It never takes the others with it.
@@ -42,20 +44,21 @@ impl BadRow {
 
 impl fmt::Display for BadRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
+        let mut text = self.file.display().to_string();
         if let Some(line) = self.line {
-            write!(f, ":{line}")?;
+            text += &format!(":{line}");
         }
         if let Some(row) = self.row {
-            write!(f, " row {row}")?;
+            text += &format!(" row {row}");
         }
         if let Some(id) = &self.id {
-            write!(f, ": {id}")?;
+            text += &format!(": {id}");
         }
         if let Some(field) = &self.field {
-            write!(f, ": field `{field}`")?;
+            text += &format!(": field `{field}`");
         }
-        write!(f, ": {}", self.what)
+        text += &format!(": {}", self.what);
+        f.write_str(&one_line(&text))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a patch comes to, and how it fails.
 
+use proctor_types::one_line;
 use proctor_wire::RawPath;
 
 /// One file's change, resolved against a base: what to do, not how it was written.
@@ -20,10 +21,10 @@ pub enum Current {
 /// A patch that cannot be read or does not apply. Names the file, the hunk and the hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    #[error("the patch cannot be read: {why}")]
+    #[error("the patch cannot be read: {}", one_line(why))]
     Malformed { why: String },
-    #[error("{path}: {why}")]
+    #[error("{}", one_line(&format!("{path}: {why}")))]
     Refused { path: RawPath, why: String },
-    #[error("{path}: hunk {hunk} does not apply: {why}")]
+    #[error("{}", one_line(&format!("{path}: hunk {hunk} does not apply: {why}")))]
     Conflict { path: RawPath, hunk: usize, why: String },
 }

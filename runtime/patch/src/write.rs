@@ -7,25 +7,47 @@ use crate::{
 };
 
 impl Patch {
-    /// The text as git would write it, without what stands between files.
+    /// The text as git would write it, without what stands between files. A file that came without a
+    /// `diff --git` line is written without one.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.files.iter().for_each(|file| file.write(&mut out));
+        let mut header_only = false;
+        for file in &self.files {
+            // Else it would be the body of the header before it.
+            if header_only && file.plain {
+                out.push(b'\n');
+            }
+            file.write(&mut out);
+            header_only = file.is_header_only();
+        }
         out
     }
 }
 
 impl FilePatch {
+    /// Whether nothing follows the header: the names of both sides without a hunk say nothing either.
+    fn is_header_only(&self) -> bool {
+        match &self.body {
+            Body::Empty => true,
+            Body::Text(hunks) => hunks.is_empty(),
+            Body::Binary { .. } | Body::Withheld => false,
+        }
+    }
+
     /// Appends its text.
     pub fn write(&self, out: &mut Vec<u8>) {
         let old = self.old.as_ref().or(self.new.as_ref()).map(|path| path.as_bytes());
         let new = self.new.as_ref().or(self.old.as_ref()).map(|path| path.as_bytes());
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let (a, b) = (quote(&[b"a/", old].concat()), quote(&[b"b/", new].concat()));
-        line(out, &[b"diff --git ", &a, b" ", &b]);
+        // With that line it would say more than was read: that the file is there, or is not.
+        if !self.plain {
+            line(out, &[b"diff --git ", &a, b" ", &b]);
+        }
         let octal = |mode: u32| format!("{mode:06o}").into_bytes();
         let stays = self.old_mode.filter(|_| self.old_mode == self.new_mode);
         match (&self.old, &self.new) {
+            _ if self.plain => {}
             (None, _) => {
                 let mode = self.new_mode.unwrap_or(MODE_FILE);
                 line(out, &[b"new file mode ", &octal(mode)]);
@@ -51,7 +73,7 @@ impl FilePatch {
             line(out, &[verb, b" to ", &quote(new)]);
         }
         if let Some((before, after)) = &self.index
-            && self.body != Body::Empty
+            && !self.is_header_only()
         {
             let both = self.old.is_some() && self.new.is_some();
             let mode = stays.filter(|_| both).map(|mode| [b" ", &octal(mode)[..]].concat());
@@ -59,8 +81,8 @@ impl FilePatch {
             line(out, &[b"index ", before.as_bytes(), b"..", after.as_bytes(), &mode]);
         }
         match &self.body {
+            _ if self.is_header_only() => {}
             Body::Empty => {}
-            Body::Text(hunks) if hunks.is_empty() => {}
             Body::Text(hunks) => {
                 side(out, b"--- ", self.old.as_ref().map(|_| &a[..]));
                 side(out, b"+++ ", self.new.as_ref().map(|_| &b[..]));

@@ -192,3 +192,20 @@ fn what_can_be_read_is_read_and_nothing_of_it_is_applied() {
         assert!(patch.reversed().is_err(), "{text}");
     }
 }
+
+/// Found by fuzzing: written with a header, `b.py` had to be there already.
+#[test]
+fn a_file_without_a_header_is_written_without_one() {
+    let base = nodes(&[("a.py", file("a\n"))]);
+    // The header before it changes nothing; without a line between them it would be that of `b.py`.
+    for before in
+        ["", "diff --git a/a.py b/a.py\n", "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n"]
+    {
+        let patch = format!("{before}junk\n--- a/b.py\n+++ b/b.py\n@@ -0,0 +1 @@\n+x\n");
+        let written = Patch::read(patch.as_bytes()).to_bytes();
+        let after = resolved(&base, patch.as_bytes()).unwrap();
+        assert_eq!(after.len(), 2, "{patch}");
+        assert_eq!(resolved(&base, &written).unwrap(), after, "{}", written.escape_ascii());
+        assert_eq!(Patch::read(&written).to_bytes(), written);
+    }
+}

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::Envelope;
+use proctor_types::{Envelope, one_line};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -41,7 +41,7 @@ pub struct BadLine {
 
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path.display(), self.line, self.why)
+        write!(f, "{}:{}: {}", self.path.display(), self.line, one_line(&self.why))
     }
 }
 

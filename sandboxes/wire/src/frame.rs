@@ -103,6 +103,18 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
+/// Characters of an error that a body is quoted with.
+const TOLD: usize = 400;
+
+impl WireError {
+    /// The parser's error may quote the whole body, which the other side wrote.
+    fn body(kind: Kind, error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        Self::Body { kind, why: clean.take(TOLD).collect() }
+    }
+}
+
 /// The hello of this side.
 pub fn hello() -> [u8; HELLO_BYTES] {
     let version = VERSION.to_be_bytes();
@@ -135,8 +147,7 @@ impl Frame {
 
     /// A frame whose body is JSON.
     pub fn json(kind: Kind, stream: u32, value: &impl serde::Serialize) -> Result<Self, WireError> {
-        let body = serde_json::to_vec(value)
-            .map_err(|error| WireError::Body { kind, why: error.to_string() })?;
+        let body = serde_json::to_vec(value).map_err(|error| WireError::body(kind, &error))?;
         if body.len() > BODY_LIMIT {
             return Err(WireError::TooLong { length: body.len() });
         }
@@ -145,8 +156,7 @@ impl Frame {
 
     /// Reads a JSON body.
     pub fn parse<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, WireError> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| WireError::Body { kind: self.kind, why: error.to_string() })
+        serde_json::from_slice(&self.body).map_err(|error| WireError::body(self.kind, &error))
     }
 
     /// The frame's bytes on the stream. The body must be within [`BODY_LIMIT`].

@@ -188,6 +188,15 @@ pub enum ScriptError {
     Malformed { path: String, why: String },
 }
 
+/// The line and the reason in one line; the parser's own text shows the script over several.
+fn not_toml(text: &str, error: &toml::de::Error) -> String {
+    const LONGEST: usize = 400;
+    let start = error.span().map_or(0, |span| span.start);
+    let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
+    let clean = error.message().chars().map(|c| if c.is_control() { ' ' } else { c });
+    format!("line {line}: {}", clean.take(LONGEST).collect::<String>())
+}
+
 impl Script {
     /// Reads a `.json` file as JSON and any other as TOML.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
@@ -197,7 +206,7 @@ impl Script {
         let parsed = if path.extension().is_some_and(|ext| ext == "json") {
             serde_json::from_str(&text).map_err(|error| error.to_string())
         } else {
-            toml::from_str(&text).map_err(|error| error.to_string())
+            toml::from_str(&text).map_err(|error| not_toml(&text, &error))
         };
         parsed.and_then(Self::checked).map_err(|why| ScriptError::Malformed { path: name, why })
     }
@@ -205,7 +214,7 @@ impl Script {
     /// Reads TOML.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         toml::from_str(text)
-            .map_err(|error| error.to_string())
+            .map_err(|error| not_toml(text, &error))
             .and_then(Self::checked)
             .map_err(|why| ScriptError::Malformed { path: "script".into(), why })
     }

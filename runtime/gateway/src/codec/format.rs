@@ -1,6 +1,6 @@
 //! One proxy to all formats.
 
-use proctor_types::{Api, Usage};
+use proctor_types::{Api, Usage, one_line};
 use serde_json::{Map, Value};
 
 use super::{
@@ -39,6 +39,7 @@ pub(crate) fn read_request(
         Api::Messages => messages::read_request(body, losses),
         Api::Gemini => gemini::read_request(body, losses),
     }
+    .map_err(|why| one_line(&why))
 }
 
 /// The body of a request. An error names what the format cannot say and what must not be dropped.
@@ -53,6 +54,7 @@ pub(crate) fn request_for(
         Api::Messages => messages::write_request(request, losses),
         Api::Gemini => gemini::write_request(request, losses),
     }
+    .map_err(|why| one_line(&why))
 }
 
 /// Reads an answer that was not streamed.
@@ -186,5 +188,23 @@ mod tests {
             "cachedContentTokenCount": 60, "candidatesTokenCount": 30, "thoughtsTokenCount": 20}});
         let classes = [Some(40), Some(60), None, Some(30), Some(20)];
         assert_eq!(told(Api::Gemini, usage), (classes, [100, 50, 60, 20]));
+    }
+
+    /// Found by fuzzing: the sums overflowed.
+    #[test]
+    fn a_count_that_cannot_be_is_none() {
+        let most = u64::MAX;
+        let none = [
+            (Api::Chat, json!({"usage": {"prompt_tokens": most, "completion_tokens": 1}})),
+            (Api::Responses, json!({"usage": {"input_tokens": 1, "output_tokens": most}})),
+            (Api::Messages, json!({"usage": {"input_tokens": most, "output_tokens": 1}})),
+            (Api::Gemini, json!({"usageMetadata": {"promptTokenCount": most}})),
+        ];
+        for (api, body) in none {
+            assert_eq!(usage(api, &body), None, "{api:?}");
+        }
+        let part = json!({"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1,
+            "toolUsePromptTokenCount": most, "thoughtsTokenCount": most}});
+        assert_eq!(told(Api::Gemini, part).1, [9, 1, 0, 0]);
     }
 }

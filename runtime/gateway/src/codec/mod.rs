@@ -11,6 +11,8 @@
 
 pub(crate) mod chat;
 mod format;
+#[cfg(test)]
+mod fuzz;
 mod gemini;
 mod loss;
 mod messages;
@@ -25,6 +27,13 @@ mod tool;
 fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map(|since| since.as_secs()).unwrap_or_default()
+}
+
+/// Tokens as an endpoint counts them. A number that no request can come to is none: sums of a few are
+/// always within their type, and a mistake does not end a trial by its budget.
+fn tokens(value: &serde_json::Value) -> Option<u64> {
+    const MOST: u64 = 1 << 40;
+    value.as_u64().filter(|count| *count <= MOST)
 }
 
 /// An id for a call that came without one. Clients put results to calls by it.

@@ -1,7 +1,10 @@
 use proctor_types::Usage;
 use serde_json::{Value, json};
 
-use crate::codec::neutral::{Delta, Item, Stop, Whole};
+use crate::codec::{
+    neutral::{Delta, Item, Stop, Whole},
+    tokens,
+};
 
 /// The first choice of an answer that was not streamed, leniently: the endpoints that call themselves
 /// compatible differ in what they leave out. `step` names calls that came without an id.
@@ -73,8 +76,8 @@ fn calls(calls: Option<&Value>) -> Result<&[Value], String> {
 /// not given.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
-    let input = usage["prompt_tokens"].as_u64()?;
-    let mut output = usage["completion_tokens"].as_u64()?;
+    let input = tokens(&usage["prompt_tokens"])?;
+    let mut output = tokens(&usage["completion_tokens"])?;
     let details = &usage["prompt_tokens_details"];
     // DeepSeek and routers to Anthropic have names of their own.
     let read = [
@@ -83,8 +86,8 @@ pub(crate) fn usage(body: &Value) -> Option<Usage> {
         &usage["cache_read_input_tokens"],
     ];
     let written = [&details["cache_write_tokens"], &usage["cache_creation_input_tokens"]];
-    let first = |names: &[&Value]| names.iter().find_map(|value| value.as_u64());
-    let reasoning = usage["completion_tokens_details"]["reasoning_tokens"].as_u64();
+    let first = |names: &[&Value]| names.iter().find_map(|value| tokens(value));
+    let reasoning = tokens(&usage["completion_tokens_details"]["reasoning_tokens"]);
     // xAI counts reasoning beside the completion, and says so by the total alone.
     if let (Some(thought), Some(total)) = (reasoning, usage["total_tokens"].as_u64())
         && thought > 0

@@ -1,7 +1,10 @@
 use proctor_types::Usage;
 use serde_json::{Value, json};
 
-use crate::codec::neutral::{Delta, Item, Stop, Whole};
+use crate::codec::{
+    neutral::{Delta, Item, Stop, Whole},
+    tokens,
+};
 
 pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
@@ -64,7 +67,7 @@ pub(super) fn read_stop(body: &Value) -> Option<Stop> {
 /// Thoughts are counted beside the answer, and what tools put into the prompt beside the prompt.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usageMetadata")?;
-    let count = |name: &str| usage[name].as_u64();
+    let count = |name: &str| tokens(&usage[name]);
     let input = count("promptTokenCount")? + count("toolUsePromptTokenCount").unwrap_or_default();
     let reasoning = count("thoughtsTokenCount");
     let visible = count("candidatesTokenCount").unwrap_or_default();

@@ -1,7 +1,10 @@
 use proctor_types::Usage;
 use serde_json::{Value, json};
 
-use crate::codec::neutral::{Delta, Item, Stop, Whole};
+use crate::codec::{
+    neutral::{Delta, Item, Stop, Whole},
+    tokens,
+};
 
 pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if body["type"] == "error" || body.get("error").is_some_and(|error| !error.is_null()) {
@@ -38,7 +41,7 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
 /// `input_tokens` does not hold what was read from or written to a cache; ours does.
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
-    let count = |name: &str| usage[name].as_u64();
+    let count = |name: &str| tokens(&usage[name]);
     let (cached, written) =
         (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
     let input = count("input_tokens")? + cached.unwrap_or_default() + written.unwrap_or_default();

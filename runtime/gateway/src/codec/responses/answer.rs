@@ -2,7 +2,10 @@ use proctor_types::Usage;
 use serde_json::{Map, Value};
 
 use super::items;
-use crate::codec::neutral::{Delta, Stop, Whole};
+use crate::codec::{
+    neutral::{Delta, Stop, Whole},
+    tokens,
+};
 
 pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
@@ -56,8 +59,8 @@ pub(super) fn read_item(item: &Value, calls: &mut usize, deltas: &mut Vec<Delta>
 
 pub(crate) fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
-    let detail = |of: &str, name: &str| usage[of][name].as_u64();
-    let sums = (usage["input_tokens"].as_u64()?, usage["output_tokens"].as_u64()?);
+    let detail = |of: &str, name: &str| tokens(&usage[of][name]);
+    let sums = (tokens(&usage["input_tokens"])?, tokens(&usage["output_tokens"])?);
     let cached = detail("input_tokens_details", "cached_tokens");
     let written = detail("input_tokens_details", "cache_write_tokens");
     let reasoning = detail("output_tokens_details", "reasoning_tokens");

@@ -1,0 +1,32 @@
+//! Rows come from elsewhere: any bytes at all, in a file of rows.
+
+use std::fs;
+
+use fuzz::{fuzz, told};
+use proctor_datasets::{load, parse_task};
+
+#[test]
+fn rows_become_tasks_or_bad_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/rows");
+    fuzz(seeds, |bytes| {
+        fs::write(dir.path().join("rows.jsonl"), bytes).unwrap();
+        let loaded = match load(&["rows.jsonl".to_owned()], dir.path()) {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                told(&error.to_string(), "rows.jsonl");
+                return false;
+            }
+        };
+        for bad in &loaded.bad {
+            told(&bad.to_string(), "rows.jsonl");
+        }
+        for task in &loaded.tasks {
+            assert!(loaded.origins.contains_key(&task.id), "{} has no origin", task.id);
+            // What is written to `tasks.jsonl` of a run is read again as it was.
+            let text = serde_json::to_string(task).unwrap();
+            assert_eq!(parse_task(&text).as_ref(), Ok(task), "{text}");
+        }
+        loaded.bad.is_empty() && !loaded.tasks.is_empty()
+    });
+}

@@ -1,0 +1,51 @@
+//! Patches come from models: any bytes at all.
+
+use fuzz::{fuzz, told};
+use proctor_patch::{Current, Patch, RawPath};
+
+#[test]
+fn patches_are_read_or_named() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/patches");
+    fuzz(seeds, |bytes| {
+        let patch = Patch::read(bytes);
+        patch.names();
+        patch.added_and_removed();
+        for file in &patch.files {
+            assert!(bytes.get(file.text.clone()).is_some(), "{:?} stands nowhere", file.text);
+        }
+        let resolved = patch.resolve(&tree);
+        if let Err(error) = &resolved {
+            told(&error.to_string(), "");
+        }
+        if let Err(error) = patch.touched() {
+            told(&error.to_string(), "");
+            return false;
+        }
+        // Written as git does it, it is the same patch.
+        let written = patch.to_bytes();
+        let again = Patch::read(&written);
+        assert_eq!(again.touched(), patch.touched(), "{}", written.escape_ascii());
+        assert_eq!(again.to_bytes().escape_ascii().to_string(), written.escape_ascii().to_string());
+        if resolved.is_ok() {
+            assert_eq!(again.resolve(&tree), resolved, "{}", written.escape_ascii());
+        }
+        if let Ok(back) = patch.reversed() {
+            back.to_bytes();
+        }
+        true
+    });
+}
+
+/// The tree that the seeds are made for.
+fn tree(path: &RawPath) -> Option<Current> {
+    let file = |text: &str| Some(Current::File { bytes: text.into(), mode: 0o644 });
+    match path.as_bytes() {
+        b"x.py" => file("a\nb\nc\nd\ne\nf\ng\nh\n"),
+        b"end.txt" => file("one\ntwo"),
+        b"b.bin" => file("\0\u{1}\u{2}binary"),
+        b"a b.txt" => file("hi\n"),
+        b"run.sh" => file("run\n"),
+        b"link" => Some(Current::Link { target: RawPath::from("x.py") }),
+        _ => None,
+    }
+}

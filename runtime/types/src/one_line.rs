@@ -1,0 +1,35 @@
+//! What others wrote, as an error may quote it.
+
+/// Characters of a line of an error, at most.
+const LONGEST: usize = 800;
+/// Of a longer one, so many at its end are kept: errors end with the reason and the hint.
+const END: usize = 250;
+
+/// One line that a person can read: line ends and other control characters become blanks, and a text
+/// over 800 characters loses its middle. An error that quotes a file or a model ends here.
+pub fn one_line(text: &str) -> String {
+    let clean = |c: char| if c.is_control() || "\u{2028}\u{2029}".contains(c) { ' ' } else { c };
+    let count = text.chars().count();
+    if count <= LONGEST {
+        return text.chars().map(clean).collect();
+    }
+    const GAP: &str = " [...] ";
+    let first = text.chars().take(LONGEST - END - GAP.len());
+    let last = text.chars().skip(count - END);
+    first.chain(GAP.chars()).chain(last).map(clean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn a_long_text_keeps_its_place_and_its_reason() {
+        assert_eq!(one_line("a.py:1: \"x\r\n\u{1b}[1m\" is wrong"), "a.py:1: \"x   [1m\" is wrong");
+        let long = one_line(&format!("a.py:1: {} is wrong", "é".repeat(20_000)));
+        assert_eq!(long.chars().count(), 800);
+        assert!(long.starts_with("a.py:1: é") && long.ends_with("é is wrong"), "{long}");
+        let fits = "x".repeat(800);
+        assert_eq!(one_line(&fits), fits);
+    }
+}

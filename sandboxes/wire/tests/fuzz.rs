@@ -1,0 +1,64 @@
+//! What a channel may be sent: any bytes at all (docs/channel.md).
+
+use fuzz::{fuzz, told};
+use proctor_wire::{
+    Accepted, Frame, HELLO_BYTES, Kind, RawPath, Refusal, Reply, Request, WireError, check_hello,
+    print, whole,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds");
+
+#[test]
+fn frames_are_read_or_named() {
+    fuzz(format!("{SEEDS}/frames"), |bytes| channel(bytes).map_err(refused).is_ok());
+}
+
+fn refused(error: WireError) {
+    told(&error.to_string(), "");
+}
+
+/// A hello and frames, each of which is written as it was read.
+fn channel(bytes: &[u8]) -> Result<(), WireError> {
+    let Some((hello, mut rest)) = bytes.split_first_chunk::<HELLO_BYTES>() else {
+        return Err(WireError::NotAHello);
+    };
+    check_hello(hello)?;
+    while let Some((frame, used)) = Frame::decode(rest)? {
+        assert!(used > 0 && used <= rest.len(), "{used} of {} bytes", rest.len());
+        assert_eq!(frame.encode(), rest[..used]);
+        rest = &rest[used..];
+        match frame.kind {
+            Kind::Open => body::<Request>(&frame)?,
+            Kind::Reply => body::<Result<Reply, Refusal>>(&frame)?,
+            Kind::Accepted => body::<Accepted>(&frame)?,
+            Kind::Data | Kind::Credit | Kind::End | Kind::Cancel => {}
+        }
+    }
+    Ok(())
+}
+
+/// What is read of a body comes to the other side the same.
+fn body<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(
+    frame: &Frame,
+) -> Result<(), WireError> {
+    let read: T = frame.parse()?;
+    let sent = Frame::json(frame.kind, frame.stream, &read)?;
+    assert_eq!(sent.parse::<T>()?, read);
+    Ok(())
+}
+
+#[test]
+fn text_and_paths_of_any_bytes_are_taken() {
+    fuzz(format!("{SEEDS}/lines"), |bytes| {
+        for line in bytes.split(|byte| *byte == b'\n') {
+            print::line(line);
+            let path = RawPath::new(line);
+            assert_eq!(RawPath::parse(&path.escaped()), Some(path));
+            let _ = RawPath::parse(&String::from_utf8_lossy(line));
+            assert!(whole::repository(line).is_none_or(|folder| line.starts_with(folder)));
+            assert!(line.starts_with(whole::package(line, "p/q/m")));
+        }
+        true
+    });
+}

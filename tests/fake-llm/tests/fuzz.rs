@@ -1,0 +1,24 @@
+//! Scripts come from users: any text at all.
+
+use fake_llm::Script;
+use fuzz::{fuzz, told};
+
+#[test]
+fn scripts_are_read_or_named() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/scripts");
+    fuzz(seeds, |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return false };
+        match Script::parse(text) {
+            Ok(script) => {
+                let written = serde_json::to_string(&script).expect("a script is JSON");
+                let again: Script = serde_json::from_str(&written).expect("what was written");
+                assert_eq!(again, script, "{written}");
+                true
+            }
+            Err(error) => {
+                told(&error.to_string(), "script");
+                false
+            }
+        }
+    });
+}

@@ -1,0 +1,148 @@
+//! One edit of an input: of its bytes, its lines, its words, or its JSON.
+
+use serde_json::Value;
+
+/// Which kind of edit, and three choices that it makes.
+pub(crate) type Edit = (u8, u32, u32, u32);
+
+/// Larger inputs only take time.
+const LARGEST: usize = 1 << 16;
+
+/// What readers stumble over. Texts of JSON stand here as they are written.
+const ODD: &[&str] = &[
+    "null",
+    "true",
+    "0",
+    "-1",
+    "1e308",
+    "-0.0",
+    "18446744073709551615",
+    "9223372036854775807",
+    "\"\"",
+    "\"\\u0000\"",
+    "\"\\ud800\"",
+    "[]",
+    "{}",
+    "[[]]",
+    "{\"\":{}}",
+    "\"a\\nb\"",
+    "\0",
+    "\n",
+    "\r\n",
+    "\u{feff}",
+    "é",
+    "\u{2028}",
+    "'",
+    "\"\"\"",
+    "'''",
+    "\\",
+    "..",
+    "/",
+    "%",
+    "=",
+    "#",
+    "-",
+    "@@ -0,0 +0,0 @@",
+    "999999999999",
+    "nan",
+    "inf",
+];
+
+pub(crate) fn apply(mut input: Vec<u8>, seeds: &[Vec<u8>], (kind, a, b, c): Edit) -> Vec<u8> {
+    let (a, b, c) = (a as usize, b as usize, c as usize);
+    let odd = ODD[b % ODD.len()].as_bytes();
+    let other = &seeds[c % seeds.len()];
+    let at = a % (input.len() + 1);
+    match kind % 12 {
+        0 => drop(input.splice(at..(at + 1).min(input.len()), [b as u8])),
+        1 => drop(input.splice(at..at, odd.iter().copied())),
+        2 => drop(input.splice(part(at, b, input.len()), [])),
+        3 => {
+            let again = input[part(at, b, input.len())].to_vec();
+            input.splice(at..at, again);
+        }
+        4 => {
+            let from = b % (other.len() + 1);
+            input.splice(at..at, other[part(from, c, other.len())].iter().copied());
+        }
+        5 => input.truncate(at),
+        6 => swap(&mut input, a, other, b, |byte| byte == b'\n'),
+        7 => swap(&mut input, a, other, b, |byte| !byte.is_ascii_alphanumeric() && byte != b'_'),
+        8 => swap(&mut input, a, odd, 0, |byte| !byte.is_ascii_alphanumeric() && byte != b'_'),
+        // Long and deep.
+        9 => {
+            let many = odd[..1].repeat(1 << (c % 13));
+            input.splice(at..at, many);
+        }
+        10 => json(&mut input, a, serde_json::from_slice(odd).unwrap_or(Value::Null)),
+        _ => {
+            let other: Option<Value> = serde_json::from_slice(other).ok();
+            let node = other.and_then(|mut other| nth(&mut other, &mut (b % 64)).cloned());
+            json(&mut input, a, node.unwrap_or(Value::Array(Vec::new())));
+        }
+    }
+    input.truncate(LARGEST);
+    input
+}
+
+/// A part of `length` bytes that begins at `at`: mostly a short one.
+fn part(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
+    let most = if choice.is_multiple_of(4) { length } else { 16 };
+    at..(at + choice % (most + 1)).min(length)
+}
+
+/// Puts a piece of `other` in the place of one of `input`.
+fn swap(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> bool) {
+    let piece = |bytes: &[u8], choice: usize| {
+        let mut start = 0;
+        let mut found = Vec::new();
+        for piece in bytes.split(|byte| cuts(*byte)) {
+            if !piece.is_empty() {
+                found.push(start..start + piece.len());
+            }
+            start += piece.len() + 1;
+        }
+        (!found.is_empty()).then(|| found[choice % found.len()].clone())
+    };
+    let (Some(to), Some(from)) = (piece(input, a), piece(other, b)) else { return };
+    input.splice(to, other[from].iter().copied());
+}
+
+/// Puts `node` in the place of a node of the input, or of one of its lines.
+fn json(input: &mut Vec<u8>, choice: usize, node: Value) {
+    let lines: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
+    let line = choice % lines.len();
+    let start: usize = lines[..line].iter().map(|line| line.len() + 1).sum();
+    let places = [0..input.len(), start..start + lines[line].len()];
+    for place in places {
+        let Ok(mut value) = serde_json::from_slice::<Value>(&input[place.clone()]) else {
+            continue;
+        };
+        let all = count(&value);
+        if let Some(old) = nth(&mut value, &mut (choice / 7 % all)) {
+            *old = node;
+            input.splice(place, value.to_string().into_bytes());
+        }
+        return;
+    }
+}
+
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count).sum::<usize>(),
+        Value::Object(fields) => fields.values().map(count).sum(),
+        _ => 0,
+    }
+}
+
+fn nth<'a>(value: &'a mut Value, left: &mut usize) -> Option<&'a mut Value> {
+    if *left == 0 {
+        return Some(value);
+    }
+    *left -= 1;
+    match value {
+        Value::Array(items) => items.iter_mut().find_map(|one| nth(one, left)),
+        Value::Object(fields) => fields.values_mut().find_map(|one| nth(one, left)),
+        _ => None,
+    }
+}

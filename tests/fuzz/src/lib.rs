@@ -1,0 +1,129 @@
+//! Fuzzing on stable Rust: edits of real inputs, for a bounded time, the same ones from the same seed.
+//!
+//! Proptest chooses the edits, catches panics and shrinks a failing list of edits. It does not measure
+//! coverage: seeds that are real, and edits that keep JSON and words whole, lead past the parsers.
+//! A stack that overflows ends the process; the line printed at the start says how to repeat it.
+
+mod edit;
+
+use std::{
+    cell::Cell,
+    fs,
+    io::Write,
+    path::Path,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use proptest::{
+    prelude::{Strategy, any},
+    test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
+};
+
+/// How long a target is fuzzed where `PROCTOR_FUZZ_SECONDS` does not say.
+const SECONDS: f64 = 1.5;
+/// No input of the sizes made here may take longer.
+const SLOWEST: Duration = Duration::from_secs(5);
+/// Inputs between two looks at the clock.
+const BATCH: u32 = 32;
+/// Characters that an error may have.
+const TOLD: usize = 900;
+
+/// Fuzzes with the files of the folder `seeds`. `accepts` asserts what must hold of an input and says
+/// whether it was taken for what it should be, which every seed as it stands must be.
+///
+/// `PROCTOR_FUZZ_SECONDS` sets the time and makes the inputs other ones each time;
+/// `PROCTOR_FUZZ_SEED` repeats them.
+pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
+    let folder = seeds.as_ref();
+    let seeds = read(folder);
+    for (name, bytes) in &seeds {
+        assert!(accepts(bytes), "{}: the seed is not accepted as it stands", name);
+    }
+    let seeds: Vec<Vec<u8>> = seeds.into_iter().map(|(_, bytes)| bytes).collect();
+    let seconds = number("PROCTOR_FUZZ_SECONDS");
+    let fresh = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        seconds.map_or(0, |_| now.as_millis() as u64)
+    };
+    let first = number("PROCTOR_FUZZ_SEED").map_or_else(fresh, |seed| seed as u64);
+    let name = folder.display();
+    // Past the capture of the test harness: nothing of that is shown where a stack overflows.
+    let _ = writeln!(std::io::stderr(), "fuzz: {name}: PROCTOR_FUZZ_SEED={first}");
+    let (began, limit) = (Instant::now(), Duration::from_secs_f64(seconds.unwrap_or(SECONDS)));
+    let (inputs, taken) = (Cell::new(0_u64), Cell::new(0_u64));
+    for seed in first.. {
+        let failed = batch(&seeds, seed, &|input| {
+            let began = Instant::now();
+            let accepted = accepts(input);
+            inputs.set(inputs.get() + 1);
+            taken.set(taken.get() + u64::from(accepted));
+            began.elapsed()
+        });
+        if let Some((why, input)) = failed {
+            let input = input.escape_ascii();
+            panic!("{why}\nrepeat: PROCTOR_FUZZ_SEED={seed}\nseeds: {name}\ninput: {input}");
+        }
+        if began.elapsed() > limit {
+            break;
+        }
+    }
+    let (inputs, taken) = (inputs.get(), taken.get());
+    let _ = writeln!(std::io::stderr(), "fuzz: {name}: {inputs} inputs, {taken} of them accepted");
+}
+
+/// Asserts that an error is told in one line of a bearable length, and names what it is about.
+#[track_caller]
+pub fn told(error: &str, place: &str) {
+    assert!(!error.contains('\n'), "an error of several lines: {error}");
+    let long = error.chars().count();
+    assert!(long < TOLD, "an error of {long} characters: {error}");
+    assert!(error.contains(place), "an error that does not name `{place}`: {error}");
+}
+
+fn read(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut seeds: Vec<_> = entries
+        .map(|entry| {
+            let path = entry.and_then(|entry| fs::canonicalize(entry.path()));
+            let path = path.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+            let bytes = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            (path.display().to_string(), bytes)
+        })
+        .collect();
+    assert!(!seeds.is_empty(), "{}: no seed", folder.display());
+    seeds.sort();
+    seeds
+}
+
+fn number(name: &str) -> Option<f64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+/// The failure and the input, with as few edits as fail.
+fn batch(
+    seeds: &[Vec<u8>],
+    seed: u64,
+    check: &dyn Fn(&[u8]) -> Duration,
+) -> Option<(String, Vec<u8>)> {
+    let config = Config { cases: BATCH, failure_persistence: None, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let edits = proptest::collection::vec(any::<edit::Edit>(), 0..6);
+    let inputs = (0..seeds.len(), edits).prop_map(|(first, edits)| {
+        edits.iter().fold(seeds[first].clone(), |input, edit| edit::apply(input, seeds, *edit))
+    });
+    let ran = TestRunner::new_with_rng(config, rng).run(&inputs, |input| {
+        let took = check(&input);
+        if took < SLOWEST {
+            return Ok(());
+        }
+        Err(TestCaseError::fail(format!("took {took:?}")))
+    });
+    match ran {
+        Ok(()) => None,
+        Err(TestError::Fail(why, input)) => Some((why.message().to_owned(), input)),
+        Err(TestError::Abort(why)) => Some((why.message().to_owned(), Vec::new())),
+    }
+}
