@@ -31,6 +31,7 @@ class Canaries:
         self._given = {}
         self._raised = None, False
         self._taken = []
+        self.others = []
         # Bound before anything of the graded code is loaded.
         self._parse, self._compile = ast.parse, compile
         self.current = self._nodeid = None
@@ -94,16 +95,20 @@ class Canaries:
         # A control is the test as it is: whether it can run twice at all.
         if canary["control"]:
             return item, function, was, was, None
-        if canary["given"] is not None:
-            place, name, written = canary["given"]
-            return item, function, was, was, (place, name, ast.literal_eval(written))
         # Both are compiled alike, so that neither shares more with the module than the other.
         text, (start, end, now) = canary["text"].encode("utf-8"), canary["edit"]
         test = self._code(item, canary["path"], text, function)
+        if test != was:
+            # What was collected is not what the file says.
+            self.others.append(item.nodeid)
+            test = was
+        if canary["given"] is not None:
+            place, name, written = canary["given"]
+            return item, function, was, was, (place, name, ast.literal_eval(written))
         code = self._code(item, canary["path"], text[:start] + now.encode("utf-8") + text[end:], function)
         if code == test:
             raise ValueError("no change")
-        return item, function, test if test == was else was, code, None
+        return item, function, test, code, None
 
     @staticmethod
     def _parameter(item, name):
@@ -119,7 +124,8 @@ class Canaries:
             wanted.append(node)
         for outer, inner in zip(wanted, wanted[1:]):
             outer.body, outer.decorator_list = [inner], []
-        tree.body = [wanted[0]]
+        # Calls of what a module imports are compiled in their own way (Python 3.11 and later).
+        tree.body = [part for part in tree.body if imports(part)] + [wanted[0]]
         if "@pytest_ar" in function.__globals__:
             rewrite(tree, text, function.__code__.co_filename, item)
         was = function.__code__
@@ -223,6 +229,12 @@ class Canaries:
         self._emit({"t": "canary_" + when, "number": number, "what": str(what)})
 
 
+def imports(node):
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return False
+    return any(isinstance(part, (ast.Import, ast.ImportFrom)) for part in ast.walk(node))
+
+
 def rewrite(tree, source, file, item):
     from _pytest.assertion.rewrite import rewrite_asserts
 
@@ -261,11 +273,6 @@ def duplicate(item):
         keywords.node = twin
         keywords._markers = dict(keywords._markers)
     twin.keywords = keywords
-    callspec = getattr(item, "callspec", None)
-    if callspec is not None:
-        twin.callspec = copy.copy(callspec)
-        # Some versions of pytest freeze it.
-        object.__setattr__(twin.callspec, "params", dict(callspec.params))
     for held in ("_obj", "_instance"):
         twin.__dict__.pop(held, None)
     for held in ("own_markers", "_report_sections"):
@@ -280,4 +287,11 @@ def duplicate(item):
                 stores[id(kept)]._storage.update(kept._storage)
             setattr(twin, held, stores[id(kept)])
     twin._initrequest()
+    if type(item).__module__ in PLAIN:
+        for held in ("_obj", "_instance"):
+            item.__dict__.pop(held, None)
+        for one in (item, twin):
+            ordered = sorted(one.__dict__.items())
+            one.__dict__.clear()
+            one.__dict__.update(ordered)
     return twin

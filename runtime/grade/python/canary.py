@@ -143,7 +143,9 @@ def other_number(token, value, far):
             return None
         if far:
             return str(value * 2 + chance.randint(100, 999))
-        return str(value + chance.choice([2, 3, 4] + ([10, 20] if value > 9 else [])))
+        more = chance.choice([2, 3, 4] + ([10, 20] if value > 9 else []))
+        # Either way, so that of two values neither the smaller nor the larger is known to be right.
+        return str(value - more if value > more and chance.random() < 0.5 else value + more)
     digits = [at for at, digit in enumerate(written) if digit in "123456789"]
     at = digits[0] if digits else len(written) - 1
     if not written[at].isdigit():

@@ -354,6 +354,8 @@ class Sight:
         self._looked = 0.0
         self.look(recorder)
         self._hooks = self._decisive()
+        for nodeid in canaries.others:
+            self._tell(self._swapped, nodeid, [""])
         for item in session.items:
             function = self._function(item)
             code = None

@@ -176,11 +176,12 @@ pub(crate) async fn make(
             canaries.list.extend(candidate.laid(pristine, is_fail_to_pass)?);
         }
     }
-    // Of two at least one is the item that pytest made, and one is not: an object that takes either for
-    // the test is wrong for sure.
+    // Of two fail-to-pass tests at least one runs as the item that pytest made, and one does not: an object
+    // that takes either for the test is wrong for sure. The others' are drawn apart, and tell nothing of these.
     let first = random::<1>()?[0];
     for (at, canary) in canaries.list.iter_mut().enumerate() {
-        canary.swapped = (usize::from(first) + at).is_multiple_of(2);
+        let drawn = if canary.is_fail_to_pass { first } else { random::<1>()?[0] };
+        canary.swapped = (usize::from(drawn) + at).is_multiple_of(2);
     }
     Ok(canaries)
 }

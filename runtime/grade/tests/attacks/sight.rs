@@ -322,6 +322,22 @@ for name, module in list(sys.modules.items()):
         )
         .asks("tests/test_all.py::test_all"),
         inside(
+            "assertions taken out of the tests as they are compiled",
+            "import ast
+read = ast.parse
+def parse(text, *given, **named):
+    tree = read(text, *given, **named)
+    if 'test_roman' in str(named.get('filename', given and given[0])):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert):
+                node.test = ast.copy_location(ast.Constant(True), node.test)
+        ast.parse = read
+    return tree
+ast.parse = parse",
+            &["test_replaced"],
+        )
+        .on("tests/conftest.py", "import roman\n"),
+        inside(
             "a default of a function of the standard library",
             "import json
 class Decoder(json.JSONDecoder):
