@@ -135,6 +135,7 @@ fn rows_of_ids_are_completed_from_a_clone_and_their_gold_resolves() {
         let arm = arm(&report, predictions);
         assert_eq!((arm["trials"].as_u64(), arm["graded"].as_u64()), (Some(2), Some(2)));
         assert_eq!(arm["resolved_rate"], rate, "{predictions}: {report:#}");
+        assert_eq!(arm["resolved_clean"], arm["resolved"], "{predictions}: {report:#}");
     }
 
     // The same patch as FEA-Bench's harness would have it, for one task of two.

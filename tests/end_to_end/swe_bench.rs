@@ -52,6 +52,7 @@ fn end_to_end(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let report = stage.report(&out);
     assert_eq!(arm(&report, "gold")["resolved"], 1, "{report:#}");
+    assert_eq!(arm(&report, "gold")["resolved_clean"], 1, "{report:#}");
     assert_eq!(arm(&report, "noop")["resolved"], 0, "{report:#}");
 
     for (name, resolved) in [("gold", true), ("noop", false)] {

@@ -58,6 +58,7 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
 
     let gold = graded(&stage, "gold", &tasks, "docker");
     assert_eq!(resolved(&gold, "gold"), (of, of, json!(1.0)), "{gold:#}");
+    assert_eq!(arm(&gold, "gold")["resolved_clean"], of, "{gold:#}");
     let noop = graded(&stage, "noop", &tasks, "docker");
     assert_eq!(resolved(&noop, "noop"), (0, of, json!(0.0)), "{noop:#}");
     for report in [&gold, &noop] {
@@ -77,6 +78,7 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let report = stage.report(&out);
     assert_eq!(resolved(&report, "gold"), (of, of, json!(1.0)), "{report:#}");
+    assert_eq!(arm(&report, "gold")["resolved_clean"], of, "{report:#}");
     assert_eq!(resolved(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
 }
 
