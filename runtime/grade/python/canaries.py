@@ -41,18 +41,19 @@ class Canaries:
         by_name = {}
         for item in items:
             by_name.setdefault(item.nodeid.split("[", 1)[0], []).append(item)
+        # Forgotten when all are laid: code that is held once more than another can be told by that.
+        compiled = {}
         beside, laid, tests = {}, {}, {}
         for number, canary in enumerate(self._order):
             try:
-                item, function, test, code, value = self._make(canary, by_name.get(canary["id"], []))
+                found = by_name.get(canary["id"], [])
+                item, function, test, code, value = self._make(canary, found, compiled)
                 run = duplicate(item)
             except Exception as error:  # Such a test has no canary; nothing else depends on it.
                 self._tell(number, "left_out", type(error).__name__)
                 continue
             self._tell(number, "laid", item.nodeid)
             laid.setdefault(function, test)
-            if laid[function] is function.__code__:
-                laid[function] = test
             if canary["swapped"] and id(item) not in tests and type(item).__module__ in PLAIN:
                 tests[id(item)], run = run, item
             self._runs[id(run)] = (run, function, code, number)
@@ -79,9 +80,9 @@ class Canaries:
                 _, function, code, _ = self._runs[id(item)]
                 function.__code__ = code
 
-    def _make(self, canary, items):
+    def _make(self, canary, items, compiled):
         """The item to copy, the function behind it, the test's code and that of the run, and what the run is
-        given."""
+        given. `compiled` has the tests' code by function."""
         if canary["parameter"] is not None:
             name, written = canary["parameter"]
             items = [item for item in items if self._parameter(item, name) == written]
@@ -91,24 +92,29 @@ class Canaries:
         function = function_of(item)
         if function is None or not hasattr(item, "_initrequest"):
             raise TypeError(canary["id"])
-        was = function.__code__
+        text, (start, end, now) = canary["text"].encode("utf-8"), canary["edit"]
+        if function not in compiled:
+            compiled[function] = self._test(item, canary["path"], text, function)
+        test = compiled[function]
         # A control is the test as it is: whether it can run twice at all.
         if canary["control"]:
-            return item, function, was, was, None
-        # Both are compiled alike, so that neither shares more with the module than the other.
-        text, (start, end, now) = canary["text"].encode("utf-8"), canary["edit"]
-        test = self._code(item, canary["path"], text, function)
-        if test != was:
-            # What was collected is not what the file says.
-            self.others.append(item.nodeid)
-            test = was
+            return item, function, test, test, None
         if canary["given"] is not None:
             place, name, written = canary["given"]
-            return item, function, was, was, (place, name, ast.literal_eval(written))
+            return item, function, test, test, (place, name, ast.literal_eval(written))
         code = self._code(item, canary["path"], text[:start] + now.encode("utf-8") + text[end:], function)
         if code == test:
             raise ValueError("no change")
         return item, function, test, code, None
+
+    def _test(self, item, path, text, function):
+        """The test's own code, compiled as its canaries are, so that neither shares more with the module."""
+        test = self._code(item, path, text, function)
+        if test == function.__code__:
+            return test
+        # What was collected is not what the file says.
+        self.others.append(item.nodeid)
+        return function.__code__
 
     @staticmethod
     def _parameter(item, name):

@@ -15,6 +15,7 @@ Run isolated, before any patch is laid, on Python 3.6 and later.
 """
 
 import ast
+import collections
 import json
 import random
 import re
@@ -56,6 +57,12 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 STRING = re.compile(rb"([rRuUbB]{0,2})('''|\"\"\"|'|\")")
 ESCAPE = re.compile(r"\\(?:x..|u....|U........|N\{[^}]*\}|[0-7]{1,3}|.)|.", re.S)
 NUMBER = re.compile(rb"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?![0-9A-Za-z_.])")
+
+
+# Bytes from `start` to `end` of the text become `new`. `parameter` is the name and value of the parameter
+# whose run is meant, `given` what is exchanged instead of the code: where, its name, the literal.
+Edit = collections.namedtuple("Edit", "start end new kind parameter given")
+Edit.__new__.__defaults__ = (None, None)
 
 
 class Source:
@@ -268,8 +275,7 @@ class Test:
             return [ast.Tuple(list(pair), None) for pair in zip(node.keys, node.values)], is_of_test
         return ([] if is_items else getattr(node, "elts", [])), is_of_test
 
-    # Edits: (start, end, new bytes, kind, parameter, given), of which one is a canary. `parameter` is the
-    # parameter's name and value whose run is meant, `given` what is exchanged instead of the code.
+    # Edits, of which one is a canary.
 
     def edits(self):
         """Each with the lines of the statement that fails by it, and whether that is about the work."""
@@ -282,10 +288,9 @@ class Test:
                     yield edit, lines, about
             last = [one for one in self.reached if isinstance(one, PLAIN)]
             if last:
-                start = self.source.start(last[-1])
-                before = self.source.text[self.source.starts[last[-1].lineno - 1] : start]
-                if not before.strip():
-                    edit = (start, start, b"assert False; ", "fail", None, None)
+                start = self._starts_line(last[-1])
+                if start is not None:
+                    edit = Edit(start, start, b"assert False; ", "fail")
                     yield edit, [last[-1].lineno, last[-1].lineno], False
 
     def _told(self, statement):
@@ -299,11 +304,11 @@ class Test:
                 found.add(name)
         return found
 
-    def _starts_line(self):
-        """Where the statement begins, if nothing stands before it on its line."""
-        at = self.source.start(self.statement)
-        before = self.source.text[self.source.starts[self.statement.lineno - 1] : at]
-        return at if isinstance(self.statement, PLAIN) and not before.strip() else None
+    def _starts_line(self, statement):
+        """Where a plain statement begins, if nothing stands before it on its line."""
+        at = self.source.start(statement)
+        before = self.source.text[self.source.starts[statement.lineno - 1] : at]
+        return at if isinstance(statement, PLAIN) and not before.strip() else None
 
     def _of_statement(self, statement):
         if isinstance(statement, ast.Assert):
@@ -329,7 +334,7 @@ class Test:
         start, end = self.source.start(expected), self.source.end(expected)
         others = sorted(words["warnings" if is_warning else "exceptions"] - {name_of(expected)})
         if end is not None and others:
-            yield start, end, chance.choice(others).encode("ascii"), "raises", None, None
+            yield Edit(start, end, chance.choice(others).encode("ascii"), "raises")
 
     def _of_call(self, call):
         name, arguments = name_of(call), call.args
@@ -355,7 +360,7 @@ class Test:
                 continue
             end = self.source.end(call.func)
             if end is not None and self.source.text.endswith(name.encode("ascii"), 0, end):
-                yield end - len(name), end, table[name].encode("ascii"), kind, None, None
+                yield Edit(end - len(name), end, table[name].encode("ascii"), kind)
 
     def _of_condition(self, test):
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
@@ -372,16 +377,16 @@ class Test:
                     yield edit
             elif op is ast.Is and constant(right)[1] in (True, False) and constant(right)[0]:
                 for edit in self._leaves(right, False):
-                    yield edit + ("value", None, None)
+                    yield Edit(*edit, "value")
             for edit in self._flip(left, right, op):
                 yield edit
             start = self.source.start(test)
             if start is not None:
-                yield start, start, b"not ", "negated", None, None
+                yield Edit(start, start, b"not ", "negated")
         elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             start = self.source.start(test)
             if self.source.text.startswith(b"not ", start):
-                yield start, start + 4, b"", "negated", None, None
+                yield Edit(start, start + 4, b"", "negated")
         elif isinstance(test, (ast.Call, ast.Name, ast.Attribute, ast.Subscript)):
             name = name_of(test) if isinstance(test, ast.Call) else ""
             if name == "isinstance" and len(test.args) == 2:
@@ -389,10 +394,10 @@ class Test:
                     yield edit
             if name in ("startswith", "endswith") and len(test.args) == 1:
                 for edit in self._leaves(test.args[0], False):
-                    yield edit + ("value", None, None)
+                    yield Edit(*edit, "value")
             start = self.source.start(test)
             if start is not None:
-                yield start, start, b"not ", "negated", None, None
+                yield Edit(start, start, b"not ", "negated")
 
     @property
     def is_steady(self):
@@ -409,28 +414,28 @@ class Test:
         found = re.match(r"^([\s)]*)(%s)([\s(]*)$" % written, self.source.text[end:start].decode("utf-8", "replace"))
         if found and "\n" not in found.group(2):
             at = end + len(found.group(1).encode("utf-8"))
-            yield at, at + len(found.group(2)), other.encode("ascii"), "operator", None, None
+            yield Edit(at, at + len(found.group(2)), other.encode("ascii"), "operator")
 
     def _other_type(self, node):
         if isinstance(node, ast.Name) and node.id in OTHER_TYPE:
             start = self.source.start(node)
-            yield start, start + len(node.id), OTHER_TYPE[node.id].encode("ascii"), "value", None, None
+            yield Edit(start, start + len(node.id), OTHER_TYPE[node.id].encode("ascii"), "value")
 
     def _needle(self, node):
         known, value = constant(node)
         # Of a short text another may well be in there, too.
         if known and isinstance(value, str) and len(value) >= 5:
             for edit in self._leaves(node, False):
-                yield edit + ("value", None, None)
+                yield Edit(*edit, "value")
         elif known and isinstance(value, int) and not isinstance(value, bool):
             for edit in self._leaves(node, True):
-                yield edit + ("value", None, None)
+                yield Edit(*edit, "value")
         else:
             start, end = self.source.start(node), self.source.end(node)
             if start is not None and end is not None and not isinstance(node, ast.GeneratorExp):
                 ending = "".join(chance.choice("bcdfghjklmnpqrstvwxz") for _ in range(6))
                 new = b"(str(" + self.source.text[start:end] + b") + '" + ending.encode("ascii") + b"')"
-                yield start, end, new, "wrapped", None, None
+                yield Edit(start, end, new, "wrapped")
 
     def _of_pair(self, left, right, near):
         found = []
@@ -446,16 +451,18 @@ class Test:
             text = self.source.text[start:end]
             head, tail = chance.choice([(b"str(", b") + 's'"), (b"{'value': ", b"}")])
             generator = isinstance(right, ast.GeneratorExp)
-            at = self._starts_line() if isinstance(right, ast.Name) and self._is_read_once(right.id) else None
+            at = None
+            if isinstance(right, ast.Name) and self._is_read_once(right.id):
+                is_own = right.id in self.arguments or right.id in self.stores
+                at = self._starts_line(self.statement) if is_own else None
             if at is not None:
-                yield at, at, text + b" = " + head + text + tail + b"; ", "wrapped", None, None
+                yield Edit(at, at, text + b" = " + head + text + tail + b"; ", "wrapped")
             elif b"\n" not in text and not generator:
-                yield start, end, b"(" + head + text + tail + b")", "wrapped", None, None
+                yield Edit(start, end, b"(" + head + text + tail + b")", "wrapped")
 
     def _is_read_once(self, name):
-        """Whether a name of the test's own is read here and nowhere else."""
-        own_name = name in self.arguments or name in self.stores
-        return own_name and name not in self.inner and self.loads.get(name) == 1
+        """Whether the test reads a name here and nowhere else."""
+        return name not in self.inner and self.loads.get(name) == 1
 
     def _expected(self, node, near):
         """Edits of a value that is known, wherever it is written."""
@@ -464,7 +471,7 @@ class Test:
                 node, near = node.args[0], True
         if not isinstance(node, ast.Name):
             for edit in self._leaves(node, near):
-                yield edit + ("value", None, None)
+                yield Edit(*edit, "value")
             return
         name = node.id
         if name in self.inner:
@@ -477,7 +484,7 @@ class Test:
             if self.loads.get(name) == 1:
                 for value in self.looped[name]:
                     for edit in self._leaves(value, near):
-                        yield edit + ("value", None, None)
+                        yield Edit(*edit, "value")
             return
         elif name in self.stores:
             value = self.definitions.get(name)
@@ -486,7 +493,7 @@ class Test:
                 return
             if self.loads.get(name) == 1:
                 for edit in self._leaves(value, near):
-                    yield edit + ("value", None, None)
+                    yield Edit(*edit, "value")
                 return
             if constant(value)[0]:
                 values = [value]
@@ -499,13 +506,13 @@ class Test:
             if new is not None:
                 parameter = [name, repr(was)] if by_parameter else None
                 place = None
-                if self.loads.get(name) == 1 and name not in self.stores:
+                if self._is_read_once(name) and name not in self.stores:
                     if name in self.arguments:
                         place = "argument"
                     elif name not in self.source.helped:
                         place = "module"
                 given = [place, name, new.decode("utf-8")] if place else None
-                yield start, start + len(name.encode("utf-8")), new, "value", parameter, given
+                yield Edit(start, start + len(name.encode("utf-8")), new, "value", parameter, given)
 
     def _other_literal(self, node, near):
         """The text of another value than a literal's, on one line."""
@@ -697,13 +704,13 @@ def parses(source, node, text, growth):
 def of_function(source, name, function, found, conftests):
     path, node, bodies = found
     kinds = {}
-    for (start, end, new, kind, parameter, given), lines, about in Test(source, node, bodies, conftests).edits():
-        if source.text.count(b"\n", start, end) == new.count(b"\n"):
-            kinds.setdefault(kind, []).append((start, end, new, parameter, given, lines, about))
+    for edit, lines, about in Test(source, node, bodies, conftests).edits():
+        if source.text.count(b"\n", edit.start, edit.end) == edit.new.count(b"\n"):
+            kinds.setdefault(edit.kind, []).append((edit, lines, about))
     for kind, edits in sorted(kinds.items()):
         chance.shuffle(edits)
-        edits.sort(key=lambda edit: not edit[-1])
-        for start, end, new, parameter, given, lines, about in edits[: 3 if kind == "value" else 1]:
+        edits.sort(key=lambda found: not found[-1])
+        for (start, end, new, _, parameter, given), lines, about in edits[: 3 if kind == "value" else 1]:
             was = source.text[start:end]
             if parses(source, node, source.text[:start] + new + source.text[end:], len(new) - len(was)):
                 yield {

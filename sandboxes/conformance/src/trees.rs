@@ -129,6 +129,12 @@ fn names(reply: &SnapshotReply) -> String {
     [changed, removed].concat().join(" ")
 }
 
+/// What changed and is no folder.
+fn files(reply: &SnapshotReply) -> Vec<String> {
+    let files = reply.changed.iter().filter(|entry| entry.kind != EntryKind::Dir);
+    files.map(|entry| entry.path.to_string()).collect()
+}
+
 /// Else one command would keep a trial from being scored, or hand in the sandbox's own files.
 async fn snapshot_takes_a_lost_root_for_an_empty_one(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
@@ -171,12 +177,7 @@ async fn snapshot_holds_the_whole_tree_at_first(fixture: &Fixture<'_>) -> Outcom
     );
     must(&fixture.sh(&make).await?)?;
     let (reply, blobs) = fixture.handle.snapshot(request(&folder)).await?;
-    let seen: Vec<_> = reply
-        .changed
-        .iter()
-        .filter(|e| e.kind != EntryKind::Dir)
-        .map(|e| e.path.to_string())
-        .collect();
+    let seen = files(&reply);
     ensure!(seen == ["a", "d/raw", "d/same", "empty", "l"], "{seen:?}");
     let entry = |name: &str| {
         let found = reply.changed.iter().find(|entry| entry.path == path(name));
@@ -219,13 +220,8 @@ async fn snapshot_holds_what_changed(fixture: &Fixture<'_>) -> Outcome {
     );
     must(&fixture.sh(&change).await?)?;
     let (reply, blobs) = fixture.handle.snapshot(request(&folder)).await?;
-    let files: Vec<_> = reply
-        .changed
-        .iter()
-        .filter(|e| e.kind != EntryKind::Dir)
-        .map(|e| e.path.to_string())
-        .collect();
-    ensure!(files == ["change", "l", "mode", "new", "turn/f"], "{}", names(&reply));
+    let seen = files(&reply);
+    ensure!(seen == ["change", "l", "mode", "new", "turn/f"], "{}", names(&reply));
     let removed: Vec<_> = reply.removed.iter().map(ToString::to_string).collect();
     ensure!(removed.iter().any(|name| name == "d/drop"), "{removed:?}");
     ensure!(removed.iter().any(|name| name == "gone/f" || name == "gone"), "{removed:?}");

@@ -6,7 +6,7 @@ use std::{
     sync::LazyLock,
 };
 
-use proctor_patch::Current;
+use proctor_patch::{Current, FilePatch, Patch, Side};
 use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Fault, Layer, Task, sha256_hex};
 use regex::Regex;
@@ -93,7 +93,7 @@ struct Order<'a> {
     seed: String,
     enough: usize,
     words: &'a BTreeMap<String, Vec<String>>,
-    work: BTreeSet<&'a str>,
+    work: BTreeSet<String>,
     groups: BTreeMap<&'a str, Vec<File<'a>>>,
 }
 
@@ -187,24 +187,32 @@ pub(crate) async fn make(
 }
 
 /// What the solution defines or changes, by name.
-fn work_of(task: &Task) -> BTreeSet<&str> {
-    static DEFINES: LazyLock<Regex> = LazyLock::new(|| {
-        let of_line = r"^([+-])\s*(?:(?:async\s+)?def|class)\s+(\w+)|^([+-])(\w+)\s*[=:]";
-        let of_hunk = r"^(@)@ .* @@.*\b(?:def|class)\s+(\w+)";
+fn work_of(task: &Task) -> BTreeSet<String> {
+    static DEFINES: LazyLock<[Regex; 2]> = LazyLock::new(|| {
+        let of_line = r"^\s*(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*[=:]";
+        let of_section = r"\b(?:def|class)\s+(\w+)";
         #[expect(clippy::expect_used, reason = "a constant")]
-        Regex::new(&format!("(?m){of_line}|{of_hunk}")).expect("a regular expression")
+        [of_line, of_section].map(|one| Regex::new(one).expect("a regular expression"))
     });
+    let [of_line, of_section] = &*DEFINES;
+    let mut work = BTreeSet::new();
+    let mut note = |defines: &Regex, text: &str| {
+        let found = defines.captures(text);
+        let name = found.iter().flat_map(|one| one.iter().skip(1).flatten()).next();
+        work.extend(name.map(|name| name.as_str().to_owned()));
+    };
     // What the mask adds stands in for the solution.
-    let patches = [(&task.mask, "-@"), (&task.gold, "+-@")];
-    let patches = patches.into_iter().filter_map(|(patch, marks)| Some((patch.as_deref()?, marks)));
-    let found = patches.flat_map(|(patch, marks)| {
-        let found = DEFINES.captures_iter(patch).map(|one| {
-            let mut groups = one.iter().skip(1).flatten().map(|group| group.as_str());
-            (groups.next().unwrap_or_default(), groups.next().unwrap_or_default())
-        });
-        found.filter(|(mark, _)| marks.contains(mark)).map(|(_, name)| name)
-    });
-    found.collect()
+    for (patch, left_out) in [(&task.mask, Some(Side::New)), (&task.gold, None)] {
+        let patch = Patch::read(patch.as_deref().unwrap_or_default().as_bytes());
+        for hunk in patch.files.iter().flat_map(FilePatch::hunks) {
+            note(of_section, &String::from_utf8_lossy(&hunk.section));
+            let changed = hunk.lines.iter().filter(|line| line.side != Side::Both);
+            for line in changed.filter(|line| Some(line.side) != left_out) {
+                note(of_line, &line.text());
+            }
+        }
+    }
+    work
 }
 
 /// As many as may be, of as many tests as there are, the best kinds first, and among equals by chance.
@@ -447,10 +455,11 @@ mod tests {
             }))
             .unwrap()
         };
-        let mask = "--- a/k.py\n+++ b/k.py\n@@ -1,9 +1,2 @@ class Store:\n-    async def get(self):\n \
+        let mask = "--- a/k.py\n+++ b/k.py\n@@ -1,2 +1,2 @@ class Store:\n-    async def get(self):\n \
                     def kept(): pass\n+def stub(): ...\n";
         assert_eq!(Vec::from_iter(work_of(&task(Some(mask), None))), ["Store", "get"]);
-        let gold = "+++ b/k.py\n@@ -1 +1,3 @@\n+LIMIT = 3\n+class Far(Near):\n+    x = 1\n";
+        let gold =
+            "--- a/k.py\n+++ b/k.py\n@@ -1,0 +2,3 @@\n+LIMIT = 3\n+class Far(Near):\n+    x = 1\n";
         assert_eq!(Vec::from_iter(work_of(&task(None, Some(gold)))), ["Far", "LIMIT"]);
     }
 

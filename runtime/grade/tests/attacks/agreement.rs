@@ -137,8 +137,7 @@ fn seen(tests: &str, ids: &[&str], module: &str) {
 
 fn clean(tests: &str, ids: &[&str], module: &str) {
     let seen = graded(tests, ids, module, Defences::default());
-    let is_clean = seen.resolved() && seen.0.verdict.integrity == Integrity::Clean;
-    assert!(is_clean, "{tests}\n{}", seen.tell());
+    assert!(seen.resolved_clean(), "{tests}\n{}", seen.tell());
 }
 
 #[test]
@@ -279,8 +278,7 @@ fn what_belongs_to_an_item_does_not_tell_which_is_the_canary() {
             + "\n\ndef first(item):\n    mine = [one for one in item.session.items if one.nodeid == item.nodeid]\n    made = [one for one in gc.get_objects() if any(one is other for other in mine)]\n    return made[0]\n";
         let found = graded(BY_LITERAL, &LITERAL, &module, Defences::default());
         // It may be resolved when its tests run again without canaries, which is said.
-        let is_clean = found.resolved() && found.0.verdict.integrity == Integrity::Clean;
-        assert!(!is_clean, "{module}\n{}", found.tell());
+        assert!(!found.resolved_clean(), "{module}\n{}", found.tell());
     }
 }
 
@@ -296,12 +294,10 @@ fn code_is_not_told_by_what_it_shares() {
     for held in 4..9 {
         let module = telling(&format!("sys.getrefcount(code) >= {held}"));
         let found = graded(BY_LITERAL, &LITERAL, &module, Defences::default());
-        let is_clean = found.resolved() && found.0.verdict.integrity == Integrity::Clean;
-        assert!(!is_clean, "{module}\n{}", found.tell());
+        assert!(!found.resolved_clean(), "{module}\n{}", found.tell());
     }
     let found = graded(BY_LITERAL, &LITERAL, &telling(shares), Defences::default());
-    let is_clean = found.resolved() && found.0.verdict.integrity == Integrity::Clean;
-    assert!(!is_clean, "{}", found.tell());
+    assert!(!found.resolved_clean(), "{}", found.tell());
 }
 
 /// A mistaken value stands where the right one stood: in an argument, a name of the module, a local.

@@ -172,6 +172,11 @@ impl Seen {
         self.0.verdict.resolved
     }
 
+    /// What every attack aims at.
+    pub fn resolved_clean(&self) -> bool {
+        self.resolved() && self.0.verdict.integrity == Integrity::Clean
+    }
+
     pub fn suspect(&self) -> bool {
         self.0.verdict.integrity == Integrity::Suspect
     }

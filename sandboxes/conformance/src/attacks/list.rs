@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use proctor_sandbox_api::{Command, SandboxHandle, wire::Defence};
+use proctor_sandbox_api::{
+    Command, SandboxHandle,
+    wire::{Defence, SnapshotRequest},
+};
 use proctor_types::SandboxSpec;
 
 use super::{agent, kernel, memory, neighbours, paths, processes, storage};
 use crate::{
     Failed,
-    fixture::{ensure, must},
+    fixture::{ensure, must, path},
     kit::Body,
 };
 
@@ -79,6 +82,18 @@ pub(super) async fn withstands(
     ensure!(worked.is_empty(), "{}", worked.join("; "));
     ensure!(said.ends_with("done\n"), "it did not come to its end: {said:?}");
     Ok(())
+}
+
+/// A first snapshot of all that a folder holds, up to a thousand entries.
+pub(super) fn whole(root: &str) -> SnapshotRequest {
+    SnapshotRequest {
+        root: path(root),
+        fresh: true,
+        skip: Vec::new(),
+        file_limit: 1 << 20,
+        entry_limit: 1_000,
+        content_limit: 0,
+    }
 }
 
 /// The sandbox's agent still answers, and commands still run.

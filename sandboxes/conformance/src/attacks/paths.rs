@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proctor_sandbox_api::wire::{EntryKind, SnapshotRequest};
+use proctor_sandbox_api::wire::EntryKind;
 
-use super::list::{Attack, list, program, still_answers};
+use super::list::{Attack, list, program, still_answers, whole};
 use crate::{
     Fixture,
     fixture::{Outcome, ensure, must, path, wrong},
@@ -77,15 +77,7 @@ async fn special_files_are_laid_out(fixture: &Fixture<'_>) -> Outcome {
                 ln -s /proc/1/mem mem && ln -s pipe link && ln -s self self && \
                 python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"";
     must(&fixture.sh(line).await?)?;
-    let request = SnapshotRequest {
-        root: path("/testbed"),
-        fresh: true,
-        skip: Vec::new(),
-        file_limit: 1 << 20,
-        entry_limit: 1_000,
-        content_limit: 0,
-    };
-    let reply = fixture.handle.snapshot(request);
+    let reply = fixture.handle.snapshot(whole("/testbed"));
     let reply = tokio::time::timeout(Duration::from_secs(20), reply).await;
     let (reply, _) = reply.map_err(|_| wrong("the snapshot hangs"))??;
     let files = reply.changed.iter().filter(|entry| entry.kind == EntryKind::File).count();

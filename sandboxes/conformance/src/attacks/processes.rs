@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use proctor_sandbox_api::{Command, wire::SnapshotRequest};
+use proctor_sandbox_api::Command;
 
-use super::list::{Attack, list, program, still_answers};
+use super::list::{Attack, list, program, still_answers, whole};
 use crate::{
     Fixture,
     fixture::{Outcome, ensure, must, path, until_empty},
@@ -39,15 +39,7 @@ async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
     ensure!(alive >= 50, "the swarm is no swarm: {said:?}");
     still_answers(&fixture.handle).await?;
     fixture.handle.write(&path("/testbed/after"), b"x", None).await?;
-    let request = SnapshotRequest {
-        root: path("/testbed"),
-        fresh: true,
-        skip: Vec::new(),
-        file_limit: 1 << 20,
-        entry_limit: 1_000,
-        content_limit: 0,
-    };
-    fixture.handle.snapshot(request).await?;
+    fixture.handle.snapshot(whole("/testbed")).await?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
 };
 use proctor_types::SandboxSpec;
 
-use super::list::{Attack, list, program, small, still_answers};
+use super::list::{Attack, list, program, small, still_answers, whole};
 use crate::{
     Failed, Fixture,
     fixture::{Outcome, ensure, must, path, sh, wrong},
@@ -37,14 +37,7 @@ fn ample() -> SandboxSpec {
 }
 
 fn tree(root: &str) -> SnapshotRequest {
-    SnapshotRequest {
-        root: path(root),
-        fresh: true,
-        skip: Vec::new(),
-        file_limit: 8 << 20,
-        entry_limit: 400_000,
-        content_limit: 0,
-    }
+    SnapshotRequest { file_limit: 8 << 20, entry_limit: 400_000, ..whole(root) }
 }
 
 async fn snapshot(fixture: &Fixture<'_>, root: &str) -> Result<SnapshotReply, Failed> {
