@@ -4,8 +4,10 @@
 //! while the rest is neither. It has its own target folder, beside the profiles of the outer build:
 //! the outer build's lock is not waited for, and every profile shares one agent.
 
+use flate2::{Compression, write::DeflateEncoder};
 use std::{
     env, fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     process::{Command, exit},
 };
@@ -44,11 +46,10 @@ fn main() {
 fn build() -> Result<(), String> {
     let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));
     let out = PathBuf::from(variable("OUT_DIR")?);
-    let carried = out.join("agentd");
     // An agent that was built elsewhere (a packager's, another machine's).
     if let Ok(given) = env::var("PROCTOR_AGENT") {
-        fs::copy(&given, &carried).map_err(|error| format!("PROCTOR_AGENT={given}: {error}"))?;
-        return Ok(());
+        return pack(Path::new(&given), &out)
+            .map_err(|error| format!("PROCTOR_AGENT={given}: {error}"));
     }
     let arch = variable("CARGO_CFG_TARGET_ARCH")?;
     if variable("CARGO_CFG_TARGET_OS")? != "linux" || !["x86_64", "aarch64"].contains(&&*arch) {
@@ -97,8 +98,17 @@ fn build() -> Result<(), String> {
         });
     }
     let built = target.join(&triple).join("agent").join("agentd");
-    fs::copy(&built, &carried).map_err(|error| format!("{}: {error}", built.display()))?;
-    Ok(())
+    pack(&built, &out).map_err(|error| format!("{}: {error}", built.display()))
+}
+
+/// Deflates the agent, and writes its length beside it.
+fn pack(agent: &Path, out: &Path) -> io::Result<()> {
+    let agent = fs::read(agent)?;
+    let packed = fs::File::create(out.join("agentd.deflate"))?;
+    let mut packed = DeflateEncoder::new(packed, Compression::best());
+    packed.write_all(&agent)?;
+    packed.finish()?;
+    fs::write(out.join("agentd.length"), agent.len().to_string())
 }
 
 /// The outer target folder: `<target>[/<triple>]/<profile>/build/<package>/out` leads here. Where

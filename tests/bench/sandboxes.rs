@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_embedded_agent::AGENT;
+use proctor_embedded_agent::AGENT_BYTES;
 use proctor_sandbox_api::{
     Backend, Base, Command, LayerSpec, Prepared, Sandbox, SandboxHandle, SandboxRequest,
     wire::RawPath,
@@ -54,7 +54,7 @@ impl Opener {
 }
 
 pub fn agent_bytes() -> usize {
-    AGENT.len()
+    AGENT_BYTES
 }
 
 pub async fn native(cache: &Path) -> Opener {

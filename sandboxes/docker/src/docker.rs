@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use bollard::{models::ContainerSummary, query_parameters::ListContainersOptionsBuilder};
-use proctor_embedded_agent::{AGENT, agent_digest};
+use proctor_embedded_agent::{AGENT_BYTES, agent_digest};
 use proctor_host::{
     RuntimeLock,
     absent::{self, Cut},
@@ -139,7 +139,7 @@ impl Docker {
             return Err(Fault::new(Layer::Sandbox, what)
                 .hint("build Proctor on the engine's architecture, or set PROCTOR_AGENT"));
         }
-        if AGENT.is_empty() {
+        if AGENT_BYTES == 0 {
             return Err(Fault::new(Layer::Sandbox, "this build carries no sandbox agent"));
         }
         let asked = [
@@ -248,7 +248,7 @@ impl Backend for Docker {
     }
 
     fn agent(&self) -> String {
-        agent_digest()
+        agent_digest().to_owned()
     }
 
     fn machine(&self) -> Machine {

@@ -9,7 +9,7 @@ use std::{
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use proctor_embedded_agent::AGENT;
+use proctor_embedded_agent as embedded;
 use proctor_host::host_base;
 use tar::{Builder, EntryType, Header, HeaderMode};
 use tokio::sync::mpsc;
@@ -141,7 +141,7 @@ pub fn agent() -> io::Result<Body> {
     let path = Path::new(AGENT_PATH);
     let folder = path.parent().unwrap_or(path);
     entry(&mut builder, EntryType::Directory, 0o700, folder, &[])?;
-    entry(&mut builder, EntryType::Regular, 0o500, path, AGENT)?;
+    entry(&mut builder, EntryType::Regular, 0o500, path, embedded::agent())?;
     Ok(whole(builder.into_inner()?))
 }
 

@@ -116,7 +116,7 @@ impl Backend for Native {
     }
 
     fn agent(&self) -> String {
-        agent_digest()
+        agent_digest().to_owned()
     }
 
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {

@@ -15,7 +15,7 @@ use std::{
 };
 
 use not_run::not_run;
-use proctor_embedded_agent::AGENT;
+use proctor_embedded_agent::agent;
 use proctor_native::Native;
 use proctor_sandbox_api::{
     Backend, Base, Command, Exhausted, LayerSpec, Prepared, Sandbox, SandboxError, SandboxRequest,
@@ -459,7 +459,7 @@ async fn a_living_runtime_is_spared_across_pid_namespaces() {
 /// An image whose only file is the agent, as `docker save` writes it.
 fn save(folder: &Path) -> PathBuf {
     let mut layer = tar::Builder::new(Vec::new());
-    put(&mut layer, "bin/agentd", AGENT);
+    put(&mut layer, "bin/agentd", agent());
     let layer = layer.into_inner().unwrap();
     let mut image = tar::Builder::new(Vec::new());
     put(&mut image, "blobs/sha256/layer", &layer);

@@ -125,7 +125,7 @@ pub fn lossy(bytes: &[u8]) -> String {
 }
 
 fn tokens(text: &str) -> usize {
-    tiktoken_rs::o200k_base_singleton().count_ordinary(text)
+    proctor_tokens::count(text)
 }
 
 fn count(text: &str) -> (u64, bool) {
@@ -143,8 +143,7 @@ fn lines(text: &str) -> usize {
 /// Where the first `cap` tokens end, at the end of a line where one is near.
 fn head_end(text: &str, cap: usize) -> usize {
     let window = &text[..text.floor_char_boundary(cap * BYTES_PER_TOKEN)];
-    let bpe = tiktoken_rs::o200k_base_singleton();
-    let found = bpe.encode_ordinary(window);
+    let found = proctor_tokens::encode(window);
     if found.len() <= cap {
         return window.len();
     }
@@ -159,8 +158,7 @@ fn head_end(text: &str, cap: usize) -> usize {
 fn tail_start(text: &str, cap: usize) -> usize {
     let from = text.ceil_char_boundary(text.len().saturating_sub(cap * BYTES_PER_TOKEN));
     let window = &text[from..];
-    let bpe = tiktoken_rs::o200k_base_singleton();
-    let found = bpe.encode_ordinary(window);
+    let found = proctor_tokens::encode(window);
     if found.len() <= cap {
         return from;
     }
@@ -173,9 +171,8 @@ fn tail_start(text: &str, cap: usize) -> usize {
 }
 
 /// Bytes that tokens stand for.
-fn width(found: &[tiktoken_rs::Rank]) -> usize {
-    let bpe = tiktoken_rs::o200k_base_singleton();
-    bpe.decode_bytes(found).map_or(0, |bytes| bytes.len())
+fn width(found: &[proctor_tokens::Rank]) -> usize {
+    proctor_tokens::width(found).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ pub fn start(
         tasks: tasks.iter().map(run_task).collect(),
         config: serde_json::to_value(file)?,
         host: json!({ "os": std::env::consts::OS, "arch": std::env::consts::ARCH }),
-        agent: proctor_embedded_agent::agent_digest(),
+        agent: proctor_embedded_agent::agent_digest().to_owned(),
         certificate,
         flaky: file.grading.flaky,
     };

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use proctor_embedded_agent::AGENT;
+use proctor_embedded_agent as embedded;
 use proctor_grade::{Defences, GradeOptions, Graded, grade};
 use proctor_sandbox_api::SandboxHandle;
 use proctor_types::{Integrity, Task, TestStatus};
@@ -284,7 +284,7 @@ pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
 /// tested here is what happens inside the sandbox.
 pub async fn handle(place: &Path) -> Arc<SandboxHandle> {
     let agent = place.join("agentd");
-    fs::write(&agent, AGENT).unwrap();
+    fs::write(&agent, embedded::agent()).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
     // A process that another test forks in between holds the file open for a moment.
     let mut child = loop {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use proctor_embedded_agent::AGENT;
+use proctor_embedded_agent as embedded;
 use proctor_sandbox_api::SandboxHandle;
 use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
 use proctor_types::{Answer, Ask, BudgetKind, Message, ToolCall, Usage};
@@ -44,11 +44,11 @@ pub struct Scripted {
 fn agent() -> &'static Path {
     static PATH: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PATH.get_or_init(|| {
-        assert!(!AGENT.is_empty(), "no agent is carried");
+        assert!(!embedded::agent().is_empty(), "no agent is carried");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agentd");
         let mut file = std::fs::File::create(&path).unwrap();
-        file.write_all(AGENT).unwrap();
+        file.write_all(embedded::agent()).unwrap();
         file.set_permissions(std::fs::Permissions::from_mode(0o755)).unwrap();
         (folder, path)
     });
