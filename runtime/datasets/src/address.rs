@@ -30,7 +30,7 @@ pub(crate) struct HubName {
     pub revision: Option<String>,
 }
 
-/// What stands behind `#`.
+/// The options after `#`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub shape: Option<String>,

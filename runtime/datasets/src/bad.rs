@@ -1,4 +1,4 @@
-//! What is wrong with a row, said so that it can be found and repaired.
+//! What is wrong with a row, with its place, so that it can be found and repaired.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! What a pattern or a folder leads to.
+//! The files that a pattern or a folder stands for.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,7 @@ fn folder(
             Ok((files.iter().map(|file| folder.join(file)).collect(), split))
         }
         Choice::Splits(splits) => {
-            let why = format!("holds the splits {}; say which with `#split=`", splits.join(", "));
+            let why = format!("has the splits {}; choose one with `#split=`", splits.join(", "));
             Err(fault(why))
         }
         Choice::Nothing if paths.iter().any(|path| path.ends_with(".arrow")) => {

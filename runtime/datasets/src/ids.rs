@@ -1,4 +1,4 @@
-//! A list of ids that a dataset is narrowed to, such as FEA-Bench's lite list.
+//! A list of ids that selects rows of a dataset, such as FEA-Bench's lite list.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -208,7 +208,7 @@ impl<'a> Loader<'a> {
             }
         };
         if let Some(first) = self.ids.get(task.id.as_str()) {
-            let what = format!("is taken already, in {first}");
+            let what = format!("is already used in {first}");
             self.loaded.bad.push(BadRow::new(file, place, id, Complaint::at(field, what)));
             return;
         }
@@ -270,7 +270,7 @@ impl<'a> Loader<'a> {
         if !complaints.is_empty() {
             complaints.into_iter().for_each(|complaint| refuse(id.clone(), complaint));
         } else if let Some(first) = ids.get(&recipe.id) {
-            refuse(id, Complaint::at("recipe.id", format!("is taken already, in {first}")));
+            refuse(id, Complaint::at("recipe.id", format!("is already used in {first}")));
         } else {
             ids.insert(recipe.id.clone(), file.display().to_string());
             loaded.recipes.push(RecipeFile { file: file.to_path_buf(), recipe });

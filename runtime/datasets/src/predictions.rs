@@ -18,7 +18,7 @@ use crate::{
     shapes,
 };
 
-/// What one file holds, by the name of whoever made it.
+/// What one file holds, by the name of the model that made it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predictions {
     pub makers: BTreeMap<String, Attempts>,
@@ -34,7 +34,7 @@ pub type Attempts = BTreeMap<(String, u32), Prediction>;
 pub struct Prediction {
     /// Empty where there was none: it is scored as such.
     pub patch: String,
-    /// What whoever made it says went wrong. FeatureBench leaves such attempts out of its figures
+    /// What went wrong, as the file says it. FeatureBench leaves such attempts out of its figures
     /// unless told otherwise; here they stay in the denominator.
     pub failed: Option<String>,
 }
@@ -47,10 +47,10 @@ impl Predictions {
     }
 }
 
-/// Whoever made a prediction that does not say.
+/// The name used where a prediction does not name its model.
 const NOBODY: &str = "predictions";
 
-/// Reads a file of predictions. Its form is told by its content, so that any name will do.
+/// Reads a file of predictions. Its content shows its form, so it may have any name.
 ///
 /// # Errors
 /// Only what makes the whole file useless; the rest is in [`Predictions::bad`].
@@ -97,7 +97,7 @@ type Entry = (String, (String, u32), Prediction);
 
 fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
     let Some(object) = value.as_object_mut() else {
-        return Err(Complaint::whole("is no object with `instance_id` and `model_patch`"));
+        return Err(Complaint::whole("is not an object with `instance_id` and `model_patch`"));
     };
     let text =
         |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());

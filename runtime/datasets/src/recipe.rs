@@ -78,7 +78,7 @@ pub(crate) fn check(recipe: &Recipe) -> Vec<Complaint> {
         out.push(Complaint::at("recipe.sha256", "is not 64 hex digits"));
     }
     if recipe.carve.values().all(Vec::is_empty) {
-        out.push(Complaint::at("recipe.carve", "names nothing to take away"));
+        out.push(Complaint::at("recipe.carve", "lists nothing to remove"));
     }
     for (file, names) in &recipe.carve {
         if let Err(what) = rules::inside(file) {
@@ -88,12 +88,12 @@ pub(crate) fn check(recipe: &Recipe) -> Vec<Complaint> {
             out.push(Complaint::at(format!("recipe.carve.{file:?}"), "is no Python file"));
         }
         if let Some(name) = names.iter().find(|name| !is_dotted(name)) {
-            let what = format!("{name:?} is no dotted path such as `Class.method`");
+            let what = format!("{name:?} is not a dotted path such as `Class.method`");
             out.push(Complaint::at(format!("recipe.carve.{file:?}"), what));
         }
     }
     if recipe.tests.is_empty() {
-        out.push(Complaint::at("recipe.tests", "is empty: nothing could be frozen"));
+        out.push(Complaint::at("recipe.tests", "is empty, so no test could be recorded"));
     }
     for dependency in &recipe.dependencies {
         if !dependency.contains("==") {

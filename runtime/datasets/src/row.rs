@@ -122,7 +122,7 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
                         .map(|near| format!("did you mean `{near}` for `{key}`?"))
                 })
                 .unwrap_or_else(|| "give one of `path`, `archive`, `pypi`, `git`".to_owned());
-            return Err(Complaint::at("source", format!("names no kind of source; {hint}")));
+            return Err(Complaint::at("source", format!("is not a known kind of source; {hint}")));
         }
     };
     for (key, value) in object {

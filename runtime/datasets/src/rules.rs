@@ -1,4 +1,4 @@
-//! What a task must be beyond its types. A patch's own syntax is the record's to judge.
+//! What a task must satisfy beyond its types. The syntax of its patches is checked by `proctor-patch`.
 
 use std::collections::BTreeSet;
 
@@ -90,7 +90,10 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
                         complain(field, format!("{id:?}: its file {what}"));
                     }
                 }
-                _ => complain(field, format!("{id:?} is no pytest node id: `file.py::name`")),
+                _ => complain(
+                    field,
+                    format!("{id:?} is not a pytest node id: expected `file.py::name`"),
+                ),
             }
             if !seen.insert(id) {
                 complain(field, format!("{id:?} stands twice"));

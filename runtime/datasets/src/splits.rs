@@ -22,8 +22,9 @@ impl Splits {
             return Ok(true);
         }
         let told = std::mem::replace(&mut self.told, true);
-        let what =
-            format!("holds several splits, such as {first} and {split}; say `#split={first}`");
+        let what = format!(
+            "has several splits, such as {first} and {split}; choose one, as in `#split={first}`"
+        );
         if told { Ok(false) } else { Err(Complaint::whole(what)) }
     }
 }

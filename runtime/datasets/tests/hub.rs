@@ -184,7 +184,7 @@ async fn what_the_hub_refuses_is_told_with_the_hint() {
     let error = tasks(&format!("hf://{NAME}@absent"), &hub).await.unwrap_err();
     assert!(error.contains("no such dataset or revision"), "{error}");
     let error = tasks(&format!("hf://{NAME}/train"), &hub).await.unwrap_err();
-    assert!(error.contains("has no `train`; it has the splits dev, test"), "{error}");
+    assert!(error.contains("has no `train`; its splits are dev, test"), "{error}");
     shared.lock().unwrap().corrupt = true;
     let error = tasks(&format!("hf://{NAME}"), &hub).await.unwrap_err();
     assert!(error.contains("the hub says"), "{error}");

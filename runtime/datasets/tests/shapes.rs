@@ -179,8 +179,11 @@ fn featurebench_fills_what_settings_leave_out() {
     for (change, said) in [
         (("repo_settings", json!("{oops")), "repo_settings: is not JSON"),
         (("instance_id", json!("a.lv3")), "instance_id: ends in neither"),
-        (("patch", json!("")), "patch: is missing; level 1"),
-        (("FAIL_TO_PASS", json!("tests/test_a.py")), "FAIL_TO_PASS: is text that holds no list"),
+        (("patch", json!("")), "patch: is missing; on level 1"),
+        (
+            ("FAIL_TO_PASS", json!("tests/test_a.py")),
+            "FAIL_TO_PASS: is text that does not hold a list",
+        ),
     ] {
         let found = complaint(with(featurebench(1), &[change]), "");
         assert!(found.starts_with(said), "{found}");
@@ -261,7 +264,7 @@ fn swe_smiths_patch_is_the_bug() {
     assert_eq!(name(&task), "swe-smith");
     assert_eq!((task.mask.as_deref(), task.gold.as_deref()), (Some(PATCH), None));
     assert_eq!(task.hidden, ["tests/test_a.py"]);
-    let details = task.benchmark.unwrap().details;
+    let details = details(&task);
     assert_eq!(details["test_directives"], json!([]), "the whole suite");
 }
 
@@ -272,7 +275,7 @@ fn a_profile_of_swe_smith_may_name_files() {
         "patch": PATCH, "FAIL_TO_PASS": ["b.py::test_x", "a.py::test_x"],
         "PASS_TO_PASS": ["b.py::test_y", "a.py::test_z"], "image_name": "i", "problem_statement": "Broken."
     });
-    let details = task(row, "").benchmark.unwrap().details;
+    let details = details(&task(row, ""));
     assert_eq!(details["test_directives"], json!(["a.py", "b.py", "a.py", "b.py"]));
 }
 

@@ -9,7 +9,6 @@ use crate::{
     log::{LogReader, Reading},
     parsers::StatusMap,
     policy::Part,
-    registry::detail,
     verdict::{counted, status_of},
 };
 
@@ -94,7 +93,8 @@ impl OfficialPolicy {
         map: &StatusMap,
         standings: &Standings,
     ) -> TestGroup {
-        let fail_only = detail(task, "eval_type").is_some_and(|kind| kind == "fail_only");
+        let kind = task.details().and_then(|details| details.eval_type.text());
+        let fail_only = kind == Some("fail_only");
         let lenient = self.fail_only.as_ref().filter(|_| fail_only);
         let mut group = TestGroup::default();
         for id in ids {
@@ -112,7 +112,7 @@ impl OfficialPolicy {
         group
     }
 
-    /// The name in the map that an expected id stands for.
+    /// The name in the map that an expected id refers to.
     fn key<'m>(&self, id: &'m str, map: &'m StatusMap) -> Option<&'m str> {
         if map.get(id).is_some() {
             return Some(id);

@@ -10,6 +10,7 @@ pub mod parsers;
 mod policy;
 pub mod reader;
 mod registry;
+mod row_text;
 mod standing;
 mod verdict;
 
@@ -18,6 +19,7 @@ pub use policy::{
     ExitRule, FromScratchRules, LogRules, OfficialPolicy, ParserRules, Part, RunRules, Script,
     Subject,
 };
-pub use registry::{PolicyError, detail};
+pub use registry::PolicyError;
+pub use row_text::RowText;
 pub use standing::{Standing, Standings};
 pub use verdict::{Official, with_official};

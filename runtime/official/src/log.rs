@@ -1,4 +1,4 @@
-//! From the bytes of a log to the map of statuses, or to why there is none.
+//! From the bytes of a log to the map of statuses, or to the reason why there is none.
 
 use std::borrow::Cow;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::{
-    Standings,
+    RowText, Standings,
     parsers::{Edition, ParserName},
 };
 
@@ -85,7 +85,7 @@ pub struct RunRules {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    pub detail: String,
+    pub detail: RowText,
     /// The variable in which the harness keeps the exit status of the tests.
     pub status: String,
 }
@@ -193,9 +193,9 @@ pub enum Part {
 #[serde(deny_unknown_fields)]
 pub struct ParserRules {
     pub edition: Edition,
-    /// Keys of `task.benchmark.details`, dotted, that may name a parser. The first present counts.
+    /// Details of the row that may name a parser. The first present counts.
     #[serde(default)]
-    pub details: Vec<String>,
+    pub details: Vec<RowText>,
     /// The benchmark's own names of parsers.
     #[serde(default)]
     pub names: BTreeMap<String, ParserName>,
@@ -206,7 +206,7 @@ pub struct ParserRules {
     pub refused: BTreeMap<String, String>,
     /// A detail that holds a parser as code, which is never run.
     #[serde(default)]
-    pub code: Option<String>,
+    pub code: Option<RowText>,
     /// Whether the names of repositories are compared in lower case.
     #[serde(default)]
     pub ignore_case: bool,
@@ -218,8 +218,9 @@ pub struct ParserRules {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestCommandRules {
+    /// Whether the row's `benchmark.details.test_cmd` comes first.
     #[serde(default)]
-    pub details: Vec<String>,
+    pub of_row: bool,
     #[serde(default)]
     pub repositories: Vec<RepositoryCommand>,
     #[serde(default)]

@@ -2,10 +2,9 @@
 
 use std::{fmt, sync::LazyLock};
 
-use proctor_types::{Benchmark, Task};
-use serde_json::Value;
+use proctor_types::{Benchmark, Commands, Task};
 
-use crate::{OfficialPolicy, Subject, parsers::ParserName};
+use crate::{OfficialPolicy, RowText, Subject, parsers::ParserName};
 
 /// The shipped policies. A further one is a file and a line here.
 const TEXTS: &[(&str, &str)] = &[
@@ -32,7 +31,7 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
         .collect()
 });
 
-/// A task that no official policy can grade: what of it, and the hint.
+/// Why no official policy can grade a task, and the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError {
     pub what: String,
@@ -112,14 +111,12 @@ impl OfficialPolicy {
     pub fn parser_of(&self, task: &Task) -> Result<ParserName, PolicyError> {
         let rules = &self.parser;
         self.no_refused_parser(task)?;
-        let named = rules.details.iter().find_map(|key| detail(task, key).map(|at| (key, at)));
+        let said = |key: &RowText| key.of(task.details()?).map(|said| (key.key(), said));
+        let named = rules.details.iter().find_map(said);
         if let Some((key, named)) = named {
             let found = named.as_str().and_then(|named| rules.names.get(named.trim()));
             return found.copied().ok_or_else(|| PolicyError {
-                what: format!(
-                    "benchmark.details.{key}: no parser of {} is {named}",
-                    self.benchmark
-                ),
+                what: format!("benchmark.details.{key}: {} has no parser {named}", self.benchmark),
                 hint: format!(
                     "known: {}",
                     rules.names.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -141,7 +138,7 @@ impl OfficialPolicy {
                 self.benchmark, self.version
             ),
             hint: match rules.details.first() {
-                Some(key) => format!("name one in benchmark.details.{key}"),
+                Some(key) => format!("name one in benchmark.details.{}", key.key()),
                 None => "grade it as another version".into(),
             },
         })
@@ -152,8 +149,12 @@ impl OfficialPolicy {
     /// Where the harness reads the task's logs in a way that is not ours to follow.
     fn no_refused_parser(&self, task: &Task) -> Result<(), PolicyError> {
         let rules = &self.parser;
-        let hint = "leave it out of the dataset, or `benchmark` out of the task for the strict policy alone";
-        if let Some(key) = rules.code.as_ref().filter(|key| detail(task, key).is_some()) {
+        let hint = "remove the task from the dataset, or its `benchmark` to grade by the strict \
+                    policy alone";
+        let holds_code =
+            |key: &RowText| task.details().is_some_and(|details| key.of(details).is_some());
+        if let Some(key) = rules.code.filter(holds_code) {
+            let key = key.key();
             let what = format!("benchmark.details.{key}: a parser as code is never run");
             return Err(PolicyError { what, hint: hint.into() });
         }
@@ -174,14 +175,15 @@ impl OfficialPolicy {
     /// Where neither the row nor the policy has one.
     pub fn test_command_of(&self, task: &Task) -> Result<String, PolicyError> {
         let rules = &self.test_command;
-        let of_row = rules.details.iter().find_map(|key| match detail(task, key)? {
-            Value::String(command) => Some(command),
-            // Of a list the harness takes the last.
-            Value::Array(commands) => commands.last()?.as_str().map(str::to_owned),
-            _ => None,
+        let details = task.details();
+        let of_row = details.filter(|_| rules.of_row).and_then(|details| {
+            match details.test_cmd.get()? {
+                Commands::One(command) => Some(command).filter(|command| !command.is_empty()),
+                // Of a list the harness takes the last.
+                Commands::Several(commands) => commands.last(),
+            }
         });
-        let version = detail(task, "version");
-        let version = version.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let version = details.and_then(|details| details.version.text()).unwrap_or_default();
         let of_repo = || {
             rules.repositories.iter().find(|rule| {
                 Some(rule.repository.as_str()) == task.repo.as_deref()
@@ -192,35 +194,24 @@ impl OfficialPolicy {
             })
         };
         of_row
+            .cloned()
             .or_else(|| of_repo().map(|rule| rule.command.clone()))
             .or_else(|| rules.default.clone())
             .filter(|command| !command.is_empty())
             .ok_or_else(|| PolicyError {
                 what: match &task.repo {
                     Some(repo) => format!("repo: {repo} has no test command"),
-                    None => "repo: is missing, and without it there is no test command".into(),
+                    None => "repo: is missing, so there is no test command".into(),
                 },
                 hint: "name it in benchmark.details.test_cmd".into(),
             })
     }
 }
 
-/// A value of the task's details by its dotted key. Objects may be JSON text, as some rows have it.
-pub fn detail(task: &Task, key: &str) -> Option<Value> {
-    let details = &task.benchmark.as_ref()?.details;
-    let mut parts = key.split('.');
-    let mut value = details.get(parts.next()?)?.clone();
-    for part in parts {
-        if let Value::String(text) = &value {
-            value = serde_json::from_str(text).ok()?;
-        }
-        value = value.get(part)?.clone();
-    }
-    (!value.is_null() && value.as_str() != Some("")).then_some(value)
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn task(benchmark: &str, version: Option<&str>, details: Value) -> Task {
@@ -230,6 +221,27 @@ mod tests {
             "benchmark": {"name": benchmark, "version": version, "details": details}
         }))
         .unwrap()
+    }
+
+    /// One file for a benchmark and version, under its name; no file is forgotten.
+    #[test]
+    fn files_are_named_for_what_they_hold_and_all_are_shipped() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/benchmarks/policies");
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut files: Vec<String> =
+            files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        let shipped: Vec<String> = TEXTS.iter().map(|(name, _)| format!("{name}.toml")).collect();
+        assert_eq!(files, shipped);
+        let all = OfficialPolicy::all().unwrap();
+        for ((name, _), policy) in TEXTS.iter().zip(all) {
+            let versions = all.iter().filter(|other| other.benchmark == policy.benchmark).count();
+            let expected = match versions {
+                1 => policy.benchmark.clone(),
+                _ => format!("{}-{}", policy.benchmark, policy.version),
+            };
+            assert_eq!(*name, expected);
+        }
     }
 
     #[test]

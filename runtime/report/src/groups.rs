@@ -19,14 +19,13 @@ pub struct TaskFacts {
 
 impl TaskFacts {
     pub fn of(task: &Task) -> Self {
-        let details = task.benchmark.as_ref().map(|benchmark| &benchmark.details);
         Self {
             level: task.level,
             repo: task.repo.clone(),
             categories: task.categories.clone(),
-            functions_added: details
-                .and_then(|details| details.get("functions_added"))
-                .and_then(serde_json::Value::as_u64),
+            functions_added: task
+                .details()
+                .and_then(|details| details.functions_added.get().copied()),
         }
     }
 

@@ -11,15 +11,23 @@ pub const FACTOR_SCHEMA: u32 = 2;
 /// scaffold x model x settings x budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
+    /// SHA-256 of [`Arm::factors`]; [`Arm::identified`] computes it. Its first 12 hex digits name the
+    /// arm's folder on disk.
     pub id: ArmId,
     /// For people. Not a factor.
     pub name: String,
+    /// The scaffold's name, as `scaffold` in `[[arms]]` has it: `tools`, `bash`, `gold`, ...
     pub scaffold: String,
+    /// The model that the scaffold asks. Absent for scaffolds that ask none (`gold`, `noop`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelSpec>,
+    /// The limits of each trial of the arm.
     pub budget: Budget,
+    /// The back end, and the resources of each sandbox.
     pub sandbox: SandboxSpec,
+    /// What the trial's sandbox may reach.
     pub network: NetworkPolicy,
+    /// What happens to copies of the hidden solution in a sandbox.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
     /// Every prompt text of the scaffold, by template name.

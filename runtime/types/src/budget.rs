@@ -150,6 +150,7 @@ pub enum BudgetEnding {
 }
 
 impl BudgetEnding {
+    /// Whether nothing is asked after a limit. Serde leaves the key out then.
     pub fn is_hard(&self) -> bool {
         *self == Self::Hard
     }
@@ -172,14 +173,23 @@ pub enum Disclosure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
+    /// Answers delivered.
     Steps,
+    /// Tokens in, those from a cache included.
     InputTokens,
+    /// Tokens out, reasoning included.
     OutputTokens,
+    /// Tokens in and out.
     TotalTokens,
+    /// Tokens in that no cache served.
     UncachedInputTokens,
+    /// US dollars.
     Cost,
+    /// Time since the agent started.
     Wall,
+    /// Wall time without waits for the endpoint.
     Working,
+    /// Time in tools.
     Tools,
 }
 
@@ -213,13 +223,17 @@ impl fmt::Display for BudgetKind {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
+    /// The trial's own limit. Its patch is graded.
     #[default]
     Trial,
+    /// `[budget.arm]`: what all trials of the arm may spend together.
     Arm,
+    /// `[budget.run]`: what all trials of the run may spend together.
     Run,
 }
 
 impl BudgetScope {
+    /// Whether it is the trial's own limit. Serde leaves the key out then.
     pub fn is_trial(&self) -> bool {
         *self == Self::Trial
     }
@@ -250,10 +264,15 @@ pub enum RequestClass {
 /// much of them side requests took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
+    /// Answers of the main conversation that were delivered to the scaffold.
     pub steps: u64,
+    /// Tokens in, those from a cache included.
     pub input_tokens: u64,
+    /// Tokens out, reasoning included.
     pub output_tokens: u64,
+    /// Tokens in that a cache served.
     pub cached_tokens: u64,
+    /// US dollars, of the answers that have a price.
     pub cost_usd: f64,
     /// The same tokens by class, where endpoints tell them apart.
     #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
@@ -264,17 +283,22 @@ pub struct Spent {
     /// Side requests that were answered.
     #[serde(default)]
     pub side_requests: u64,
+    /// Tokens in of side requests, a part of `input_tokens`.
     #[serde(default)]
     pub side_input_tokens: u64,
+    /// Tokens out of side requests, a part of `output_tokens`.
     #[serde(default)]
     pub side_output_tokens: u64,
     /// Answers after the limit: in none of the counts above.
     #[serde(default)]
     pub grace_answers: u64,
+    /// Tokens in of answers after the limit.
     #[serde(default)]
     pub grace_input_tokens: u64,
+    /// Tokens out of answers after the limit.
     #[serde(default)]
     pub grace_output_tokens: u64,
+    /// US dollars of answers after the limit.
     #[serde(default)]
     pub grace_cost_usd: f64,
     /// Some answer was larger than what was reserved for its request: requests in flight with it

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::{Integrity, TaskId, TestStatus};
 
+/// The version of the certificate's form. Grading refuses a certificate of another version.
 pub const CERTIFICATE_SCHEMA: u32 = 1;
 
 /// Written by `proctor tasks validate --repeat N --certificate FILE`, consulted by grading, cited by
@@ -15,26 +16,35 @@ pub const CERTIFICATE_SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
+    /// [`CERTIFICATE_SCHEMA`] when it was written.
     pub schema_version: u32,
+    /// The version of Proctor that wrote it.
     pub proctor: String,
     /// Names the grader's code and policies.
     pub grader: String,
     /// Seconds since the Unix epoch.
     pub made: u64,
+    /// `native` or `docker`. A certificate says nothing about runs on the other.
     pub backend: String,
+    /// The machine: its operating system (`os`) and architecture (`arch`).
     pub host: Value,
+    /// How often gold and noop were run on each task.
     pub repeat: u32,
+    /// One entry for each task that was validated.
     pub tasks: Vec<CertifiedTask>,
 }
 
+/// What repeated runs of gold and noop showed of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertifiedTask {
+    /// The task's id.
     pub task: TaskId,
     /// SHA-256 of the task's canonical JSON: a task that changed since is not certified.
     pub digest: String,
     /// How often gold resolved, and noop.
     pub gold_resolved: u32,
+    /// How often an empty patch resolved it: anything but 0 makes the task useless.
     pub noop_resolved: u32,
     /// Gold's verdicts by integrity: where its own are `unverified`, so will be every other's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

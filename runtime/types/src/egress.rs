@@ -11,6 +11,7 @@ pub struct UrlRequest {
     pub method: String,
     /// As the client wrote it, without credentials, cut at 2,048 characters.
     pub url: String,
+    /// What the proxy decided.
     pub decision: UrlDecision,
     /// The pattern that decided, as it is written; absent where none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,14 +30,19 @@ pub struct UrlRequest {
     pub error: Option<String>,
     /// Bytes of bodies (of everything, for a connection without a look inside).
     pub bytes_up: u64,
+    /// Bytes of bodies that went to the client, counted as `bytes_up` is.
     pub bytes_down: u64,
+    /// From the request to the end of the answer.
     pub seconds: f64,
 }
 
+/// Whether a request was let through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UrlDecision {
+    /// A pattern or the mode lets it through.
     Allowed,
+    /// It was refused; [`UrlRequest::reason`] says why.
     #[default]
     Denied,
     /// Let through by `network.audit`; without it, it would have been denied.
@@ -72,6 +78,7 @@ pub enum DenyReason {
 }
 
 impl DenyReason {
+    /// Every reason, in the order of the type.
     pub const ALL: [Self; 11] = [
         Self::NotAllowed,
         Self::Denied,
@@ -103,7 +110,7 @@ impl DenyReason {
         }
     }
 
-    /// A sentence for whoever made the request.
+    /// A sentence for the client that made the request.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::NotAllowed => "This URL is not on the list of what may be reached.",

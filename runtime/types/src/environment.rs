@@ -10,7 +10,7 @@ pub struct EnvironmentRecord {
     pub digest: String,
     /// The content of the base: the id of an image, else a SHA-256.
     pub base: String,
-    /// `repository@sha256:...`, by which a registry gives the very image again; absent where none
+    /// `repository@sha256:...`, by which a registry gives the same image again; absent where none
     /// gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,

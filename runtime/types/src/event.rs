@@ -1,6 +1,6 @@
 //! The trajectory: the append-only list of a trial's events, one JSON line each.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -15,6 +15,7 @@ pub const EVENT_VERSION: u32 = 2;
 /// without `sum`; a reader drops a torn last line and reports any other line that does not match.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
+    /// [`EVENT_VERSION`] of the writer.
     pub v: u32,
     /// Counted from 1, without gaps.
     pub seq: u64,
@@ -27,24 +28,55 @@ pub struct Envelope {
     pub t_mono: f64,
     /// Seconds since the Unix epoch, by the host's wall clock.
     pub t_wall: f64,
+    /// What happened. Its fields stand beside those of the envelope, on one level.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened: past tense, a closed set a version. Readers keep kinds they do not know.
+/// What happened: past tense, a closed set a version.
+///
+/// Readers keep kinds that they do not know, as [`Event::Unknown`]. A kind that they do know and whose
+/// fields they cannot read is an error: it is damage, or another version changed the kind. No reader may
+/// pass over it.
+///
+/// ```
+/// use proctor_types::{Envelope, Event};
+///
+/// let line = r#"{"v":2,"seq":7,"try":1,"step":3,"t_mono":9.5,"t_wall":1.7e9,
+///     "kind":"patch_collected","bytes":120,"files":1,"hash":"af13"}"#;
+/// let envelope: Envelope = serde_json::from_str(line).unwrap();
+/// assert!(matches!(envelope.event, Event::PatchCollected { files: 1, .. }));
+/// // A kind of a later version is kept, one of this version with a field missing is refused.
+/// let later = line.replace("patch_collected", "patch_signed");
+/// let envelope: Envelope = serde_json::from_str(&later).unwrap();
+/// assert!(matches!(envelope.event, Event::Unknown(_)));
+/// let damaged = line.replace(r#","hash":"af13""#, "");
+/// let error = serde_json::from_str::<Envelope>(&damaged).unwrap_err();
+/// assert!(error.to_string().contains("patch_collected: missing field `hash`"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Event {
+    /// The first event of every try.
     TrialStarted {
+        /// The task's id.
         task: TaskId,
+        /// The arm's id, whole.
         arm: String,
+        /// Which attempt of the arm at the task it is, counted from 1.
         attempt: u32,
     },
     /// The sandbox runs, the work directory is prepared and the leak check was verified.
     SetupFinished {
+        /// `native` or `docker`.
         backend: String,
+        /// Milliseconds from the begin of the try until the agent can start: the sandbox opened, prepared
+        /// and checked.
         start_ms: f64,
+        /// The hash of the work directory's manifest before the agent starts. The patch is the difference
+        /// from it.
         base_snapshot: String,
+        /// Limits that the back end could not enforce, each with its reason.
         not_enforced: Vec<String>,
         /// Absent in records of before it was kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,12 +85,16 @@ pub enum Event {
     /// A request is about to leave: what it adds to the one before it. Its exact bytes are named by the
     /// `model_attempted` that follow.
     ModelAsked {
+        /// The request, without what earlier requests held.
         ask: AskRecord,
     },
     /// The request was sent once, failed sends included.
     ModelAttempted {
+        /// Which send of this request it is, counted from 1.
         attempt: u32,
+        /// The HTTP status. Absent where no response came.
         status: Option<u16>,
+        /// Why the send failed, in one line.
         error: Option<String>,
         /// Back-off before this send.
         wait_seconds: f64,
@@ -74,14 +110,17 @@ pub enum Event {
         /// What it was charged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<crate::Usage>,
+        /// US dollars. Absent where the model has no price.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
         /// Content hashes of the exact bytes, among the blobs.
         request: Option<String>,
+        /// Of the response, as `request` is of the request.
         body: Option<String>,
     },
     /// A step: one complete answer was delivered to the scaffold.
     ModelAnswered {
+        /// The answer, as the scaffold was given it.
         answer: Answer,
     },
     /// A request of a client of the gateway's HTTP server was answered or refused. The sends to the
@@ -90,17 +129,26 @@ pub enum Event {
     RequestServed {
         /// Within the trial, counted from 1.
         number: u64,
+        /// The wire format that the client spoke.
         client: Api,
+        /// The wire format of the endpoint.
         upstream: Api,
+        /// The path that the client asked for.
         path: String,
+        /// Whether it was of the main conversation or a side request.
         class: RequestClass,
+        /// Whether the client asked for a stream.
         streamed: bool,
+        /// The HTTP status that the client was given.
         status: u16,
+        /// Why it was refused or failed, in one line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        /// Whether the client took the whole answer.
         delivered: bool,
         /// Content hashes of the client's side of it, among the blobs.
         request: String,
+        /// Of the response, as `request` is of the request. Absent where none was sent.
         response: Option<String>,
         /// What translation could not carry over, and what policy withheld.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,82 +156,172 @@ pub enum Event {
         /// A whole answer that is no step: of a side request, or one that nobody took.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Box<Answer>>,
+        /// What the answer took, where the endpoint answered.
         usage: Option<Usage>,
+        /// US dollars. Absent where the model has no price.
         cost_usd: Option<f64>,
+        /// From the client's request to the last byte that it was sent.
         seconds: f64,
+        /// From the client's request to the first byte that it was sent.
         first_byte_seconds: Option<f64>,
     },
+    /// The model's answer calls a tool. `tool_returned` with the same `call_id` follows.
     ToolCalled {
+        /// The id that the model gave the call.
         call_id: String,
+        /// The tool, as the model named it.
         name: String,
+        /// The arguments as JSON; a string where they are not JSON.
         arguments: Value,
     },
     /// `shown` is what the model is shown; `full` the hash of the whole output where it was cut.
     ToolReturned {
+        /// The call that it answers.
         call_id: String,
+        /// The tool, as the model named it.
         name: String,
+        /// What the model is shown, cut to the scaffold's limit.
         shown: String,
+        /// The hash of the whole output among the blobs, where `shown` is not all of it.
         full: Option<String>,
+        /// Of the command, for tools that run one. Absent where a signal ended it.
         exit_status: Option<i32>,
+        /// How long the tool took.
         seconds: f64,
+        /// The arguments could not be read, so that nothing was run.
         malformed: bool,
     },
+    /// The work directory after a step, in the record.
     SnapshotTaken {
+        /// The hash of its manifest, among the blobs.
         snapshot: String,
+        /// Paths that are new or changed since the snapshot before.
         changed: u64,
+        /// Paths that are gone since the snapshot before.
         removed: u64,
+        /// Bytes of content that the sandbox sent for it.
         bytes: u64,
+        /// Milliseconds that it took.
         ms: f64,
     },
     /// One answer after the limit, for the record: no step, and its calls are not run.
     GraceAnswered {
+        /// The answer. Its tool calls are not run.
         answer: Answer,
     },
+    /// A limit was reached. The trial ends, or one grace answer follows.
     BudgetReached {
+        /// Which limit.
         budget: BudgetKind,
+        /// Whose limit: the trial's, the arm's or the run's.
         #[serde(default, skip_serializing_if = "BudgetScope::is_trial")]
         scope: BudgetScope,
+        /// What the trial had spent at that moment.
         spent: crate::Spent,
     },
     /// Why a try did not count.
     TryFailed {
+        /// What broke.
         fault: Fault,
+        /// Whether another try follows.
         will_retry: bool,
     },
     /// A request came to the egress proxy. The envelope's step is the one that made it: written at
     /// its end, it may stand behind events of a later step.
     UrlRequested(Box<UrlRequest>),
+    /// The patch was computed from the snapshots and written to `patch.diff`.
     PatchCollected {
+        /// Its size.
         bytes: u64,
+        /// How many files it changes.
         files: u64,
+        /// BLAKE3 of its bytes, hex. Only a patch with this hash is graded.
         hash: String,
     },
     /// Anything a scaffold wants kept that no other kind says.
     Noted {
+        /// The scaffold's own keys.
         note: Map<String, Value>,
     },
+    /// The last event of a trial, the same as `outcome.json`.
     TrialEnded {
+        /// How it ended.
         outcome: Box<Outcome>,
     },
     /// In `grade/journal.jsonl`: the journal of a trial ends with its outcome, and it may be graded
     /// more than once after that. The last one counts. `patch`, `log` and `results` are BLAKE3 hashes of
     /// what was graded and of the files beside the journal.
     TrialGraded {
+        /// The task's id.
         task: TaskId,
+        /// The arm's id, whole.
         arm: String,
+        /// Which attempt, counted from 1.
         attempt: u32,
+        /// Of `patch.diff`.
         patch: String,
+        /// Of the grading log.
         log: String,
+        /// Of the raw results.
         results: String,
+        /// The verdict, the same as `verdict.json`.
         verdict: Box<Verdict>,
     },
     /// In `grade/journal.jsonl`: the verdict before it does not count any more.
     VerdictWithdrawn {
+        /// The reason, for people.
         why: String,
     },
-    /// A kind of a later version.
-    #[serde(untagged)]
+    /// A kind of a later version, with all its fields.
+    #[serde(skip)]
     Unknown(Map<String, Value>),
+}
+
+/// The kinds of this version.
+const KINDS: [&str; 18] = [
+    "trial_started",
+    "setup_finished",
+    "model_asked",
+    "model_attempted",
+    "model_answered",
+    "request_served",
+    "tool_called",
+    "tool_returned",
+    "snapshot_taken",
+    "grace_answered",
+    "budget_reached",
+    "try_failed",
+    "url_requested",
+    "patch_collected",
+    "noted",
+    "trial_ended",
+    "trial_graded",
+    "verdict_withdrawn",
+];
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Unknown(fields) => fields.serialize(serializer),
+            known => Self::serialize(known, serializer),
+        }
+    }
+}
+
+/// Not left to an untagged variant: that takes whatever does not read, known kinds with wrong fields
+/// too, and the error that names the field is lost.
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = Map::deserialize(deserializer)?;
+        let Some(kind) = fields.get("kind").and_then(Value::as_str).map(str::to_owned) else {
+            return Err(D::Error::missing_field("kind"));
+        };
+        if !KINDS.contains(&kind.as_str()) {
+            return Ok(Self::Unknown(fields));
+        }
+        Self::deserialize(Value::Object(fields))
+            .map_err(|error| D::Error::custom(format_args!("{kind}: {error}")))
+    }
 }
 
 /// A request in the record: messages that earlier requests of the trial held are not repeated.
@@ -197,4 +335,36 @@ pub struct AskRecord {
     /// `tool_returned` of their call since the request before. Their content is left out here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub as_returned: Vec<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The derived code names the kinds that it reads where it meets another.
+    #[test]
+    fn the_list_of_kinds_is_that_of_the_type() {
+        let error = Event::deserialize(json!({"kind": "dreamt"})).unwrap_err().to_string();
+        let named: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+        assert_eq!(named, KINDS, "{error}");
+    }
+
+    #[test]
+    fn a_known_kind_that_does_not_read_is_an_error_that_names_the_field() {
+        for (event, named) in [
+            (json!({"kind": "tool_called", "call_id": "1", "name": "ls"}), "arguments"),
+            (json!({"kind": "verdict_withdrawn", "why": 5}), "verdict_withdrawn"),
+            (json!({"kind": "model_answered", "answer": {}}), "model_answered: missing field"),
+            (json!({"note": {}}), "kind"),
+        ] {
+            let error = serde_json::from_value::<Event>(event).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+        let later = json!({"kind": "dreamt", "of": ["sheep"]});
+        let kept: Event = serde_json::from_value(later.clone()).unwrap();
+        assert!(matches!(kept, Event::Unknown(_)));
+        assert_eq!(serde_json::to_value(&kept).unwrap(), later);
+    }
 }

@@ -122,10 +122,11 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Where a fault was met, as far as whoever met it can tell. Not recorded: it decides, in the process
+/// Where a fault was met, as far as that is known. Not recorded: it decides, in the process
 /// that met the fault, whether the content of a sandbox caused it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Origin {
+    /// Not in a sandbox, or nobody can tell.
     #[default]
     Elsewhere,
     /// A living sandbox refused a request.
@@ -141,40 +142,47 @@ pub enum Origin {
 /// A fault for the operator. It is never shown to the model and never scored as a failure of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
+    /// What failed.
     pub layer: Layer,
     /// What happened, as a sentence fragment that names the place.
     pub what: String,
     /// What the operator can do about it, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Why. With the layer it decides whether another try may help.
     #[serde(default)]
     pub cause: Cause,
+    /// Where it was met. Not recorded.
     #[serde(skip)]
     pub origin: Origin,
 }
 
 impl Fault {
+    /// A fault of an unknown cause. A sentence of the kernel about open files gets its hint here.
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
         let what = what.into();
         let hint = hint_of_open_files(&what).map(str::to_owned);
         Self { layer, what, hint, cause: Cause::Other, origin: Origin::Elsewhere }
     }
 
+    /// Says where it was met.
     #[must_use]
     pub fn origin(mut self, origin: Origin) -> Self {
         self.origin = origin;
         self
     }
 
+    /// Says what the operator can do. A hint about open files stays: it is the more exact one.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        // Whoever met it thought of what usually goes wrong there, the disk or a folder's permissions.
+        // The caller's hint is about what usually goes wrong there, the disk or a folder's permissions.
         if hint_of_open_files(&self.what).is_none() {
             self.hint = Some(hint.into());
         }
         self
     }
 
+    /// Says why.
     #[must_use]
     pub fn cause(mut self, cause: Cause) -> Self {
         self.cause = cause;
@@ -203,7 +211,7 @@ impl Fault {
     }
 }
 
-/// The hint for what failed for want of an open file, wherever that was: only the kernel's own words tell
+/// The hint for anything that failed because a limit on open files was reached. Only the kernel's words tell
 /// it, as every layer passes them on. A command inside a sandbox has limits of its own; the sandbox agent
 /// gives its errors without a number.
 pub fn hint_of_open_files(what: &str) -> Option<&'static str> {

@@ -16,10 +16,12 @@ macro_rules! name {
         pub struct $name(pub String);
 
         impl $name {
+            /// Any text is one; nothing is checked.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
 
+            /// The text, not escaped for a path: see [`path_component`].
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -45,7 +47,9 @@ name!(
 /// task x arm x attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TrialId {
+    /// The task's id.
     pub task: TaskId,
+    /// The arm's id.
     pub arm: ArmId,
     /// Counted from 1.
     pub attempt: u32,

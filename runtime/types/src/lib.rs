@@ -3,9 +3,12 @@
 //! This crate is the ground that every other crate stands on. It holds data and its serde form,
 //! and nothing that acts: no I/O, no clock, no async. What is written to disk is defined here.
 
+#![warn(missing_docs)]
+
 mod arm;
 mod budget;
 mod certificate;
+mod details;
 mod egress;
 mod environment;
 mod event;
@@ -20,11 +23,13 @@ mod plural;
 mod run;
 mod sandbox;
 mod task;
+mod test_names;
 mod verdict;
 
 pub use arm::*;
 pub use budget::*;
 pub use certificate::*;
+pub use details::*;
 pub use egress::*;
 pub use environment::*;
 pub use event::*;
@@ -39,4 +44,5 @@ pub use plural::*;
 pub use run::*;
 pub use sandbox::*;
 pub use task::*;
+pub use test_names::*;
 pub use verdict::*;

@@ -108,11 +108,13 @@ impl std::fmt::Display for Api {
 /// Something that a request or an answer held and the other side was not given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
+    /// What became of the field.
     pub kind: LossKind,
     /// The field, as the side that wrote it names it: `metadata`, `messages[3].cache_control`.
     pub field: String,
 }
 
+/// What becomes of a field that a wire format does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossKind {
@@ -128,15 +130,20 @@ pub enum LossKind {
 /// classes below, which are disjoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
+    /// Tokens in, those from a cache and those written to one included.
     pub input: u64,
+    /// Tokens out, reasoning included.
     pub output: u64,
+    /// Tokens in that a cache served.
     #[serde(default)]
     pub cached: u64,
+    /// Tokens of reasoning.
     #[serde(default)]
     pub reasoning: u64,
     /// The endpoint gave no usage; these are local counts.
     #[serde(default)]
     pub estimated: bool,
+    /// The same tokens by class, where the endpoint tells them apart.
     #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
     pub classes: TokenClasses,
 }
@@ -146,14 +153,20 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenClasses {
+    /// Tokens in that no cache served and none was given.
     pub fresh_input: Option<u64>,
+    /// Tokens in that a cache served.
     pub cache_read: Option<u64>,
+    /// Tokens in that were written to a cache.
     pub cache_write: Option<u64>,
+    /// Tokens out without reasoning.
     pub output_visible: Option<u64>,
+    /// Tokens of reasoning.
     pub reasoning: Option<u64>,
 }
 
 impl TokenClasses {
+    /// Whether no class is known. Serde leaves the key out then.
     pub fn is_untold(&self) -> bool {
         *self == Self::default()
     }

@@ -4,27 +4,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BudgetKind, BudgetScope, Fault, Spent};
 
+/// How a trial ended. In the record its `kind` is the name in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Ending {
+    /// The agent said that it is done.
     Submitted,
+    /// A limit was reached.
     Budget {
+        /// Which limit.
         budget: BudgetKind,
         /// Whose limit it was. That of an arm or a run says nothing of the trial: it has no verdict
         /// and `resume` tries it again.
         #[serde(default, skip_serializing_if = "BudgetScope::is_trial")]
         scope: BudgetScope,
     },
+    /// The model declined to answer, or a content filter did.
     ModelRefused {
+        /// The endpoint's words.
         why: String,
     },
     /// The scaffold stopped without a submission (an external CLI's exit, a loop that gave up).
     ScaffoldExited {
+        /// What the scaffold said last, or how it ended.
         why: String,
     },
+    /// Something broke that was neither the model nor the task. The trial has no score.
     InfrastructureFault {
+        /// What broke.
         fault: Fault,
     },
+    /// The run was interrupted.
     Cancelled,
 }
 
@@ -42,6 +52,7 @@ impl Ending {
         }
     }
 
+    /// Whether infrastructure broke.
     pub fn is_fault(&self) -> bool {
         matches!(self, Self::InfrastructureFault { .. })
     }
@@ -57,12 +68,15 @@ impl Ending {
 /// `outcome.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
+    /// The version of the file's form, 1.
     pub schema_version: u32,
+    /// How it ended. Its fields stand beside those of the outcome, on one level.
     #[serde(flatten)]
     pub ending: Ending,
     /// The try that counts, counted from 1.
     #[serde(rename = "try")]
     pub try_number: u32,
+    /// What the try that counts has spent.
     pub spent: Spent,
     /// Tool calls whose arguments could not be read.
     pub malformed_calls: u64,
@@ -86,6 +100,8 @@ pub struct Outcome {
 /// limit ended, and one that has not ended. They are in no metric of the trial, and were paid for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTries {
+    /// How many they are.
     pub tries: u64,
+    /// What they cost together.
     pub spent: Spent,
 }

@@ -14,22 +14,30 @@ pub const RUN_SCHEMA: u32 = 2;
 /// where the numbers come from. Prices, jobs, paths and the host are recorded, not compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
+    /// [`RUN_SCHEMA`] when the run was made. A run of another version is refused by name.
     pub schema_version: u32,
+    /// The version of Proctor that made the run.
     pub proctor: String,
     /// Seconds since the Unix epoch.
     pub created: u64,
+    /// Attempts of each arm at each task.
     pub attempts: u32,
+    /// Trials at once.
     pub jobs: usize,
+    /// In the order of the plan, which reports keep.
     pub arms: Vec<Arm>,
+    /// In the order of the plan.
     pub tasks: Vec<RunTask>,
     /// The configuration as it was resolved.
     pub config: Value,
+    /// The machine that made the run, for readers: operating system and architecture.
     pub host: Value,
     /// SHA-256 of the sandbox agent that this run was made with.
     pub agent: String,
     /// The flake certificate that grading consults, whole, and what it does about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
+    /// What grading does about tests that the certificate calls unreliable.
     #[serde(default)]
     pub flaky: FlakePolicy,
 }
@@ -38,6 +46,7 @@ pub struct RunRecord {
 /// changes no run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunTask {
+    /// The task itself.
     pub task: Task,
     /// SHA-256 of the task's canonical JSON.
     pub digest: String,

@@ -5,23 +5,56 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{TaskId, canonical, sha256_hex};
+use crate::{Details, TaskId, canonical, sha256_hex};
 
+/// The version of the task format. A task of another version is refused.
 pub const TASK_SCHEMA: u32 = 1;
 
+/// One benchmark instance: what is asked, where it runs, and the tests that decide.
+///
+/// A row of Proctor's own format is one of these as JSON or TOML; `docs/tasks.md` explains each key.
+///
+/// ```
+/// use proctor_types::Task;
+///
+/// let row = r#"{"schema_version": 1, "id": "demo__roman-1", "statement": "Implement `to_roman`.",
+///     "environment": {"base": "host", "setup": ["python3 -m venv /venv"]},
+///     "fail_to_pass": ["tests/test_roman.py::test_round_trip"],
+///     "test_command": ["/venv/bin/python", "-m", "pytest", "-q"]}"#;
+/// let task: Task = serde_json::from_str(row).unwrap();
+/// assert_eq!(task.workdir, "/testbed");
+/// assert_eq!(task.timeouts.grade_seconds, 600.0);
+/// // The digest names the content: the order of keys and white space do not count.
+/// let again: Task = serde_json::from_str(&serde_json::to_string_pretty(&task).unwrap()).unwrap();
+/// assert_eq!(again.digest(), task.digest());
+/// // A key that is mistyped is an error.
+/// assert!(serde_json::from_str::<Task>(&row.replace("statement", "statment")).is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(
+    description = "One benchmark instance: what is asked, where it runs, and the tests that decide."
+)]
 pub struct Task {
+    /// The version of the format: 1.
     pub schema_version: u32,
+    /// Unique within its dataset. It names the trial's folder, escaped.
     pub id: TaskId,
+    /// The repository that the task is from, as `owner/name`. Reports group by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
+    /// FeatureBench's level: 1 extends a code base, 2 writes from scratch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u32>,
+    /// What the agent is asked to do, in Markdown.
     pub statement: String,
+    /// What the sandbox starts from.
     pub environment: Environment,
+    /// The code, where the environment's image does not hold it already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
+    /// Where the code is in the sandbox, absolute. The agent starts there, and the patch is relative to
+    /// it.
     #[serde(default = "default_workdir")]
     pub workdir: String,
     /// The patch that takes the feature away before the agent starts.
@@ -30,28 +63,40 @@ pub struct Task {
     /// Paths below `workdir`, removed before the agent starts and restored for grading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
+    /// URL patterns that the egress proxy denies in every network mode. Aliases of them are derived.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked_urls: Vec<String>,
+    /// Ids of tests that fail before the solution and pass after it.
     pub fail_to_pass: Vec<String>,
+    /// Ids of tests that pass before and after.
     #[serde(default)]
     pub pass_to_pass: Vec<String>,
+    /// The test runner as an argument vector, without test ids.
     pub test_command: Vec<String>,
     /// Applied for grading only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_patch: Option<String>,
+    /// Limits on one command of the agent and on one run of the tests.
     #[serde(default)]
     pub timeouts: Timeouts,
     /// Absent: the mask reversed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold: Option<String>,
+    /// Variables of every command in the sandbox, the agent's and the tests'.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// Who runs the agent's commands and the tests: a name in the sandbox or numeric `uid[:gid]`. Absent:
+    /// root of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The platform of the image, as Docker writes it: `linux/amd64`. For readers: no back end chooses by
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
+    /// What the task needs at least. Smaller limits of the arm are raised to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Labels. Reports group by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
     /// Present where the agent starts from nothing instead of from a masked source.
@@ -74,11 +119,12 @@ pub struct Benchmark {
     /// `lite`, `full`, `verified`, ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
+    /// The dataset's revision: a tag or a commit of its hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// Fields of the row that its grading or its reports need and no other benchmark has.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub details: BTreeMap<String, serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Details::is_empty")]
+    pub details: Details,
 }
 
 /// A start without source, as FeatureBench's level 2 has it: the environment holds the whole source,
@@ -95,6 +141,11 @@ pub struct FromScratch {
 }
 
 impl Task {
+    /// What the row of its benchmark says beyond the task; absent for a task of our own.
+    pub fn details(&self) -> Option<&Details> {
+        self.benchmark.as_ref().map(|benchmark| &benchmark.details)
+    }
+
     /// SHA-256 of the canonical JSON.
     pub fn digest(&self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
@@ -125,21 +176,33 @@ pub struct Environment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Source {
+    /// A source distribution of the Python Package Index.
     Pypi {
+        /// The distribution's name.
         pypi: String,
+        /// The exact version.
         version: String,
+        /// Of the archive, hex. Another archive is refused.
         sha256: String,
     },
+    /// A folder beside the task file.
     Path {
+        /// Relative to the task file's folder, or absolute.
         path: String,
     },
+    /// A `.tar.gz` file.
     Archive {
+        /// Relative to the task file's folder, or absolute.
         archive: String,
+        /// Of the archive, hex. Where it is given, another archive is refused.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
     },
+    /// A commit of a Git repository.
     Git {
+        /// A URL, or the path of a clone.
         git: String,
+        /// The whole hash.
         commit: String,
     },
 }
@@ -148,7 +211,10 @@ pub enum Source {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
+    /// One command of the agent. The smaller of this and the arm's `command_seconds` counts. 120 where it
+    /// is not given.
     pub command_seconds: f64,
+    /// One run of the tests. 600 where it is not given.
     pub grade_seconds: f64,
 }
 
@@ -158,11 +224,14 @@ impl Default for Timeouts {
     }
 }
 
+/// What a task needs at least of its sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resources {
+    /// CPUs, as a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
+    /// MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u64>,
 }

@@ -6,16 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EnvironmentRecord, TaskId};
 
+/// The version of the verdict's form.
 pub const VERDICT_SCHEMA: u32 = 1;
 
+/// What a test reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestStatus {
+    /// It ran and passed.
     Passed,
+    /// It ran, and an assertion or the code failed.
     Failed,
+    /// Its set-up or tear-down failed.
     Error,
+    /// It asked to be skipped. That is no pass.
     Skipped,
+    /// It failed as it was expected to.
     Xfailed,
+    /// It passed where a failure was expected.
     Xpassed,
     /// No record: the test did not report, or reported twice.
     Missing,
@@ -39,26 +47,37 @@ impl std::fmt::Display for TestStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Integrity {
+    /// Nothing speaks against it.
     Clean,
     /// Nothing speaks against it, and nothing was there to try it: no canary was judged.
     Unverified,
+    /// Something falsified the run, or may have.
     Suspect,
+    /// The record shows that the agent reached the solution.
     Contaminated,
 }
 
+/// The expected tests of one kind, in the order of the task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestGroup {
+    /// Ids that passed.
     pub passed: Vec<String>,
+    /// Ids that did not, whatever their status.
     pub failed: Vec<String>,
 }
 
+/// What one set of rules makes of the same run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyVerdict {
+    /// The benchmark whose rules they are. Absent for `strict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The version of the benchmark's harness. Absent for `strict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Whether the rules call the task resolved.
     pub resolved: bool,
+    /// The reason in one sentence, for people.
     pub why: String,
 }
 
@@ -70,6 +89,7 @@ pub const PATCH_REJECTED: &str = "patch_rejected";
 pub struct Evidence {
     /// A stable name, such as `canary_passed`.
     pub kind: String,
+    /// What was seen, with the place. `configs/grading.toml` limits its length in a verdict.
     pub what: String,
     /// The steps that it shows in, where it shows in steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -79,17 +99,26 @@ pub struct Evidence {
 /// `verdict.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
+    /// [`VERDICT_SCHEMA`].
     pub schema_version: u32,
+    /// The task's id.
     pub task: TaskId,
+    /// As the policy says that the run counts by: `official` where the dataset has one, else `strict`.
     pub resolved: bool,
     /// F2P tests passed / F2P tests.
     pub passed_rate: f64,
+    /// Tests that the feature must make pass.
     pub fail_to_pass: TestGroup,
+    /// Tests that it must not break.
     pub pass_to_pass: TestGroup,
+    /// The status of every expected test, by id.
     pub tests: BTreeMap<String, TestStatus>,
     /// `official` where the dataset has one, and `strict`.
     pub policies: BTreeMap<String, PolicyVerdict>,
+    /// The worst that the evidence calls for.
     pub integrity: Integrity,
+    /// What makes the result worth a second look. `configs/grading.toml` limits how much of a kind is listed;
+    /// the rest is counted.
     pub evidence: Vec<Evidence>,
     /// What the tests ran in; absent for a log that somebody else's run left.
     #[serde(default, skip_serializing_if = "Option::is_none")]

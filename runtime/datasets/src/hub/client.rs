@@ -42,12 +42,12 @@ impl<'a> Client<'a> {
         let answer = self.get(&url).await?;
         let text = answer.text().await.map_err(plainly)?;
         let info: Info = serde_json::from_str(&text).map_err(|error| {
-            format!("the hub's answer about {revision} is not understood: {error}")
+            format!("the hub's answer about {revision} cannot be read: {error}")
         })?;
         // The commit names a folder of the cache.
         if !super::is_commit(&info.sha) {
             return Err(format!(
-                "the hub says that {revision} is {:?}, which is no commit",
+                "the hub says that {revision} is {:?}, which is not a commit id",
                 info.sha
             ));
         }

@@ -78,7 +78,7 @@ impl Hub {
             Choice::Files { split, files } => (split, files),
             Choice::Splits(splits) => {
                 let asked = wanted.map_or(String::new(), |wanted| format!("has no `{wanted}`; "));
-                return Err(fault(format!("{asked}it has the splits {}", splits.join(", "))));
+                return Err(fault(format!("{asked}its splits are {}", splits.join(", "))));
             }
             Choice::Nothing => return Err(fault("holds no .parquet, .jsonl or .json".into())),
         };
@@ -110,5 +110,5 @@ fn is_commit(revision: &str) -> bool {
 fn safe(path: &str) -> Result<&str, String> {
     let stays =
         !path.starts_with('/') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
-    if stays { Ok(path) } else { Err(format!("names a file {path:?} that leads elsewhere")) }
+    if stays { Ok(path) } else { Err(format!("lists a file outside the dataset: {path:?}")) }
 }

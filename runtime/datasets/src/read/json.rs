@@ -81,7 +81,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
         let place = RowLocation::Line(lines.of(text, here));
         let Some(end) = end_of_value(text, here) else {
             let what = format!(
-                "not JSON: element {number} has no end; what comes after it cannot be told apart"
+                "not JSON: element {number} is not closed, so the elements after it cannot be read"
             );
             let value = Err(Complaint::whole(what));
             each(RawRow { place, split: split(), key: None, value });
@@ -172,7 +172,7 @@ mod tests {
     fn an_element_without_an_end_is_said_to_be_the_last() {
         let rows = read("[{\"a\": 1}, {\"a\": \"open}, {\"a\": 2}]");
         assert_eq!(rows.len(), 2);
-        assert!(rows[1].3.as_ref().is_err_and(|what| what.contains("element 2 has no end")));
+        assert!(rows[1].3.as_ref().is_err_and(|what| what.contains("element 2 is not closed")));
     }
 
     #[test]

@@ -11,17 +11,17 @@ use serde_json::Value;
 
 use crate::{DatasetError, bad::Complaint};
 
-/// One row of a file, or why it is none.
+/// One row of a file, or why it cannot be read.
 pub(crate) struct RawRow {
     pub place: RowLocation,
-    /// The split it stands in, where the file names one.
+    /// The split that it belongs to, where the file names one.
     pub split: Option<String>,
     /// The key it stands under, in an object keyed by id.
     pub key: Option<String>,
     pub value: Result<Value, Complaint>,
 }
 
-/// Where a row stands in its file, counted from 1: rows of text by line, others by number.
+/// The place of a row in its file, counted from 1: rows of text by line, others by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowLocation {
     Line(usize),

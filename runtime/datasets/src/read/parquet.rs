@@ -20,9 +20,9 @@ pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), Strin
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
     for (index, row) in rows.enumerate() {
         let failed = row.is_err();
-        let value = row
-            .map(object)
-            .map_err(|error| Complaint::whole(format!("cannot be read: {error}; no row after it")));
+        let value = row.map(object).map_err(|error| {
+            Complaint::whole(format!("cannot be read: {error}; the rows after it are lost"))
+        });
         each(RawRow { place: RowLocation::Row(index + 1), split: None, key: None, value });
         if failed {
             break;

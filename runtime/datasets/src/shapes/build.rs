@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use proctor_patch::Patch;
-use proctor_types::{Benchmark, Environment, TASK_SCHEMA, Task, TaskId, Timeouts, file_of};
-use serde_json::{Map, Value, json};
+use proctor_types::{
+    Benchmark, Details, Environment, TASK_SCHEMA, Task, TaskId, Timeouts, file_of,
+};
+use serde_json::{Map, Value};
 
 use super::{
     commands, fea_bench, featurebench,
@@ -27,7 +29,9 @@ pub(crate) struct Provenance {
 /// A task in the making: what the modules may still change.
 pub(crate) struct Draft<'a> {
     pub task: Task,
-    pub details: BTreeMap<String, Value>,
+    pub details: Details,
+    /// The clone that the row was completed from (FEA-Bench).
+    pub clone: Option<String>,
     pub fields: Fields<'a>,
     pub options: &'a Options,
 }
@@ -69,8 +73,9 @@ fn draft<'a>(
     };
     let repo = fields.text("repo")?.unwrap_or_default();
     let mut details = fields.details();
+    let mut clone = None;
     if shape.module == Module::FeaBench {
-        fea_bench::complete(&mut fields, &mut details, &repo, options)?;
+        clone = fea_bench::complete(&mut fields, &mut details, &repo, options)?;
     }
     let f2p = fields.list("fail_to_pass")?.ok_or_else(|| fields.missing("fail_to_pass"))?;
     let p2p = fields.list("pass_to_pass")?.unwrap_or_default();
@@ -124,7 +129,7 @@ fn draft<'a>(
         from_scratch: None,
         benchmark: None,
     };
-    Ok(Draft { task, details, fields, options })
+    Ok(Draft { task, details, clone, fields, options })
 }
 
 fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, Complaint> {
@@ -149,13 +154,13 @@ fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, Complai
         Matching::Ids => "ids",
         Matching::Files => "files",
     };
-    details.insert("match".into(), matching.into());
+    details.matching = matching.to_owned().into();
     let (row, left_out) = fields.rest();
     if !row.is_empty() {
-        details.insert("row".into(), Value::Object(row));
+        details.row = row.into();
     }
     if !left_out.is_empty() {
-        details.insert("row_left_out".into(), json!(left_out));
+        details.row_left_out = left_out.into();
     }
     task.benchmark = Some(Benchmark {
         name: shape.name.clone(),
@@ -208,7 +213,7 @@ fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
 fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     let shape = draft.fields.shape;
     let repo = draft.task.repo.clone().unwrap_or_default();
-    let version = draft.details.get("version").and_then(Value::as_str).unwrap_or_default();
+    let version = draft.details.version.text().unwrap_or_default();
     let by_repo = shape.tests.of(&repo, version);
     let test_files = match &draft.task.test_patch {
         Some(patch) if shape.matching == Matching::Ids => {
@@ -223,39 +228,36 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
         rule => commands::directives(&test_files, rule),
     };
     let said = draft.fields.take("test_command").map(|found| found.value);
-    let script = draft.details.get("eval_script").and_then(Value::as_str);
+    let script = draft.details.eval_script.get().map(String::as_str);
     let of_script = script.filter(|_| said.is_none());
     let said = match of_script {
         Some(script) => commands::of_script(script, &directives).map(Value::from),
         None => said,
     };
-    let line = commands::line(said.as_ref(), &shape.tests, by_repo);
-    let words = commands::words(&line, bin);
+    let command = commands::command(said.as_ref(), &shape.tests, by_repo);
+    let words = commands::words(&command, bin);
     if let Some(script) = of_script.filter(|_| words.is_empty()) {
         return Err(Complaint::at("eval_script", commands::no_command(script)));
     }
     let task = &mut draft.task;
     let tests = test_files.iter().chain(&task.fail_to_pass).chain(&task.pass_to_pass);
     task.test_command = pytest_words::without_tests(words, tests).map_err(Complaint::whole)?;
-    draft.details.insert("test_cmd".into(), line);
+    draft.details.test_cmd = command.into();
     let parser = match draft.fields.take("log_parser") {
         Some(Found { value: Value::String(name), .. }) if !name.is_empty() => name,
         _ => by_repo.and_then(|by| by.parser.clone()).unwrap_or_else(|| shape.tests.parser.clone()),
     };
-    draft.details.insert("log_parser".into(), parser.into());
-    draft.details.insert("test_files".into(), json!(test_files));
-    draft.details.insert("test_directives".into(), json!(directives));
+    draft.details.log_parser = parser.into();
+    draft.details.test_files = test_files.into();
+    draft.details.test_directives = directives.into();
     Ok(())
 }
 
 /// A parser may be given as code. It is kept under a name of its own, so that nobody takes it for
 /// the name of a parser; nobody runs it.
-fn parser_code(details: &mut BTreeMap<String, Value>) {
-    let is_code = |value: &Value| value.as_str().is_some_and(|text| text.contains('\n'));
-    if details.get("log_parser").is_some_and(is_code)
-        && let Some(code) = details.remove("log_parser")
-    {
-        details.insert("log_parser_code".into(), code);
+fn parser_code(details: &mut Details) {
+    if details.log_parser.text().is_some_and(|text| text.contains('\n')) {
+        details.log_parser_code = std::mem::take(&mut details.log_parser);
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a row's tests are run: the shell line for the record, the words for a strict run.
 
+use proctor_types::Commands;
 use serde_json::Value;
 
 use super::shape::{ByRepo, Directives, Tests};
@@ -8,7 +9,7 @@ use super::shape::{ByRepo, Directives, Tests};
 const DATA_ENDS: [&str; 11] =
     [".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml"];
 
-/// What stands behind the test command.
+/// What follows the test command on its line.
 pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String> {
     let tests = test_files.iter().filter(|path| !DATA_ENDS.iter().any(|end| path.ends_with(end)));
     match rule {
@@ -23,31 +24,28 @@ pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String>
     }
 }
 
-/// The shell line of a row, or of its repository and version.
-pub(crate) fn line(row: Option<&Value>, tests: &Tests, by_repo: Option<&ByRepo>) -> Value {
+/// The command of a row, or of its repository and version.
+pub(crate) fn command(row: Option<&Value>, tests: &Tests, by_repo: Option<&ByRepo>) -> Commands {
     let of_repo = by_repo.and_then(|by| by.command.as_deref());
     let fixed = of_repo.filter(|_| by_repo.is_some_and(|by| by.over_row));
     if let Some(fixed) = fixed {
-        return fixed.into();
+        return Commands::One(fixed.to_owned());
     }
-    let said = |value: &&Value| match value {
-        Value::String(text) => !text.trim().is_empty(),
-        Value::Array(lines) => !lines.is_empty(),
-        _ => false,
-    };
-    match row.filter(said) {
-        Some(value) => value.clone(),
-        None => of_repo.unwrap_or(&tests.command).into(),
+    match row {
+        Some(Value::String(text)) if !text.trim().is_empty() => Commands::One(text.clone()),
+        Some(Value::Array(lines)) if !lines.is_empty() => {
+            Commands::Several(lines.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        }
+        _ => Commands::One(of_repo.unwrap_or(&tests.command).to_owned()),
     }
 }
 
 /// The words of the line that starts the tests, without leading variables, with the image's own
-/// `pytest` and `python` in the place of bare ones. A line of a list that starts pytest is preferred.
-pub(crate) fn words(line: &Value, bin: &str) -> Vec<String> {
-    let lines: Vec<&str> = match line {
-        Value::String(text) => text.lines().collect(),
-        Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
+/// `pytest` and `python` instead of bare ones. Of a list, a line that starts pytest is preferred.
+pub(crate) fn words(command: &Commands, bin: &str) -> Vec<String> {
+    let lines: Vec<&str> = match command {
+        Commands::One(text) => text.lines().collect(),
+        Commands::Several(lines) => lines.iter().map(String::as_str).collect(),
     };
     let chosen = lines
         .iter()
@@ -108,7 +106,7 @@ pub(crate) fn no_command(script: &str) -> String {
     if script.contains(START) {
         format!("has no test command between `{START}` and `{END}`")
     } else {
-        format!("has no line with `{START}`, behind which the test command stands")
+        format!("has no line with `{START}`, which comes before the test command")
     }
 }
 
@@ -120,7 +118,10 @@ mod tests {
 
     #[test]
     fn variables_go_and_the_images_own_programs_come() {
-        let of = |line: Value| words(&line, "/env/bin").join(" ");
+        let of = |row: Value| {
+            let command: Commands = serde_json::from_value(row).unwrap();
+            words(&command, "/env/bin").join(" ")
+        };
         assert_eq!(of(json!("pytest -rA -k 'a or b'")), "/env/bin/pytest -rA -k a or b");
         assert_eq!(of(json!("PYTHONWARNINGS='x y' bin/test -C")), "bin/test -C");
         assert_eq!(of(json!(["pip list", "source x && pytest -q"])), "/env/bin/pytest -q");
@@ -128,7 +129,7 @@ mod tests {
             of(json!("source a; conda activate b; pytest --verbose")),
             "/env/bin/pytest --verbose"
         );
-        assert!(words(&json!(null), "").is_empty());
+        assert_eq!(of(json!([])), "");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(crate) fn detect<'a>(
     let mut marks = shapes.iter().filter_map(|shape| Some((shape, mark(row, shape)?)));
     if let (Some((one, first)), Some((two, second))) = (marks.next(), marks.next()) {
         return Err(Complaint::whole(format!(
-            "bears the marks of {} (`{first}`) and of {} (`{second}`); say which with `#shape=`",
+            "has fields of both {} (`{first}`) and {} (`{second}`); choose one with `#shape=`",
             one.name, two.name
         )));
     }
@@ -23,14 +23,14 @@ pub(crate) fn detect<'a>(
     match (fitting.next(), fitting.next()) {
         (Some(shape), None) => Ok(shape),
         (Some(one), Some(two)) => Err(Complaint::whole(format!(
-            "could be a row of {} or of {}; say which with `#shape=`",
+            "fits both {} and {}; choose one with `#shape=`",
             one.name, two.name
         ))),
         (None, _) => Err(nothing_fits(row, shapes)),
     }
 }
 
-/// The first mark of a shape that the row bears. Null is none: tables of several benchmarks have
+/// The first field that marks the row as one of the shape. Null does not count: tables of several benchmarks have
 /// every column.
 fn mark<'a>(row: &Map<String, Value>, shape: &'a Shape) -> Option<&'a str> {
     let borne = |name: &&String| row.get(*name).is_some_and(|value| !value.is_null());
@@ -57,11 +57,11 @@ fn nothing_fits(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
     });
     let what = match nearest {
         Some(shape) if !missing(shape).is_empty() => format!(
-            "is no row that is known; for {} it lacks `{}`",
+            "matches no known shape; to be a row of {} it lacks `{}`",
             shape.name,
             missing(shape).join("`, `")
         ),
-        _ => "is no row that is known; say its shape with `#shape=`".to_owned(),
+        _ => "matches no known shape; choose one with `#shape=`".to_owned(),
     };
     Complaint::whole(what)
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proctor_types::FromScratch;
-use serde_json::{Value, json};
+use serde_json::{Number, Value};
 
 use super::{build::Draft, statement::render};
 use crate::bad::Complaint;
@@ -29,7 +29,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
         Some("lv1") => 1,
         Some("lv2") => 2,
         _ => {
-            let what = "ends in neither `.lv1` nor `.lv2`, which tell the level";
+            let what = "ends in neither `.lv1` nor `.lv2`, so its level is unknown";
             return Err(Complaint::at("instance_id", what));
         }
     };
@@ -44,15 +44,15 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
         }
     }
     let details = &mut draft.details;
-    details.insert("p2p_files".into(), json!(task.pass_to_pass));
-    details.insert("test_directives".into(), json!(files));
-    details.insert("test_files".into(), json!(task.fail_to_pass));
-    let file_seconds =
-        details.get("timeout_run").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
-    task.timeouts.grade_seconds = file_seconds.unwrap_or(FILE_SECONDS) * files.len() as f64;
+    let file_seconds = details.timeout_run.get().and_then(Number::as_f64);
+    let file_seconds = file_seconds.filter(|seconds| *seconds > 0.0).unwrap_or(FILE_SECONDS);
+    task.timeouts.grade_seconds = file_seconds * files.len() as f64;
+    details.p2p_files = task.pass_to_pass.clone().into();
+    details.test_directives = files.into();
+    details.test_files = task.fail_to_pass.clone().into();
     if level == 1 {
         if task.mask.is_none() {
-            return Err(Complaint::at("patch", "is missing; level 1 takes a feature away by it"));
+            return Err(Complaint::at("patch", "is missing; on level 1 it removes the feature"));
         }
         // The row's test patch deletes the test, which hiding does here; what it deletes is put
         // back from the pristine tree.
@@ -61,16 +61,16 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
         if draft.options.white {
             task.hidden.clear();
             task.statement = with_tests(&task.statement, &task.workdir, &task.fail_to_pass)?;
-            details.insert("white".into(), true.into());
+            details.white = true.into();
         }
-        details.insert("test_patch_deletes".into(), true.into());
+        details.test_patch_deletes = true.into();
     } else {
         if task.test_patch.is_none() {
             let what = "is missing; without it level 2 would grade the library itself";
             return Err(Complaint::at("test_patch", what));
         }
         task.mask = None;
-        details.insert("test_patch_deletes".into(), false.into());
+        details.test_patch_deletes = false.into();
         task.from_scratch = Some(FromScratch {
             files: BTreeMap::from([("README.md".to_owned(), README.to_owned())]),
             install: INSTALL.to_owned(),
@@ -120,7 +120,7 @@ fn settings(draft: &mut Draft<'_>) {
     };
     if wants {
         let once = fields.named(&format!("{run}.number_once")).and_then(|number| number.as_u64());
-        draft.details.insert("gpus".into(), once.filter(|once| *once > 0).unwrap_or(1).into());
+        draft.details.gpus = once.filter(|once| *once > 0).unwrap_or(1).into();
     }
     let arguments = fields.named("repo_settings.docker_specs.custom_docker_args");
     for argument in

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use proctor_types::Details;
 use serde_json::{Map, Value};
 
 use super::{lists, shape::Shape};
@@ -125,7 +126,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn list(&mut self, field: &str) -> Result<Option<Vec<String>>, Complaint> {
         let Some(found) = self.take(field) else {
             return match self.has_null(field) {
-                Some(name) => Err(Complaint::at(name, "is null; a list belongs here")),
+                Some(name) => Err(Complaint::at(name, "is null; expected a list")),
                 None => Ok(None),
             };
         };
@@ -134,12 +135,12 @@ impl<'a> Fields<'a> {
     }
 
     /// What the shape keeps for grading, by its own names.
-    pub(crate) fn details(&mut self) -> BTreeMap<String, Value> {
+    pub(crate) fn details(&mut self) -> Details {
         let shape = self.shape;
         let kept = |(name, aliases): (&String, &Vec<String>)| {
             Some((name.clone(), self.first(aliases)?.value))
         };
-        shape.details.iter().filter_map(kept).collect()
+        Details::from(shape.details.iter().filter_map(kept).collect::<BTreeMap<_, _>>())
     }
 
     /// What nobody asked for: short fields as they are, and the names of long ones.

@@ -1,4 +1,4 @@
-//! Lists of texts in every dress that rows put them in.
+//! Lists of texts, in every form in which rows write them.
 
 use serde_json::Value;
 
@@ -20,24 +20,26 @@ pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
             .into_iter()
             .map(|(name, value)| match value {
                 Value::String(_) | Value::Object(_) => Ok(name),
-                other => Err(format!("is an object whose `{name}` is {}, no list", kind(&other))),
+                other => {
+                    Err(format!("is an object whose `{name}` is {}, not a list", kind(&other)))
+                }
             })
             .collect(),
         Value::String(text) => {
             let trimmed = text.trim();
             if !trimmed.starts_with(['[', '(', '{']) {
-                return Err("is text that holds no list".into());
+                return Err("is text that does not hold a list".into());
             }
             match serde_json::from_str::<Value>(trimmed) {
                 Ok(Value::String(_)) | Err(_) => match literal::parse(trimmed) {
                     Ok(inner @ (Value::Array(_) | Value::Object(_))) => texts(inner),
-                    Ok(_) => Err("is text that holds no list".into()),
+                    Ok(_) => Err("is text that does not hold a list".into()),
                     Err(why) => Err(format!("is neither JSON nor a Python literal: {why}")),
                 },
                 Ok(inner) => texts(inner),
             }
         }
-        Value::Null => Err("is null; a list belongs here".into()),
+        Value::Null => Err("is null; expected a list".into()),
         other => Err(format!("is {}, not a list", kind(&other))),
     }
 }
@@ -94,7 +96,7 @@ mod tests {
     fn what_is_no_list_is_refused() {
         for (value, said) in [
             (json!(null), "null"),
-            (json!("tests/test_a.py"), "holds no list"),
+            (json!("tests/test_a.py"), "does not hold a list"),
             (json!(["a", 3]), "element 2 is a number"),
             (json!("[a, b]"), "neither JSON nor"),
             (json!(7), "a number"),

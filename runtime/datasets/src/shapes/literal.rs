@@ -12,7 +12,9 @@ pub(crate) fn parse(text: &str) -> Result<Value, String> {
     reader.space();
     match reader.peek() {
         None => Ok(value),
-        Some(next) => Err(format!("{next:?} at character {} stands behind the value", reader.at)),
+        Some(next) => {
+            Err(format!("unexpected {next:?} at character {}, after the value", reader.at))
+        }
     }
 }
 
@@ -49,7 +51,7 @@ impl Reader<'_> {
             Some('{') => self.braces(depth),
             Some('\'' | '"') => self.string(false).map(Value::String),
             Some(_) => self.word(),
-            None => Err("ends where a value belongs".into()),
+            None => Err("ends where a value was expected".into()),
         }
     }
 
@@ -139,8 +141,11 @@ impl Reader<'_> {
                         number.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
                     number.parse::<f64>().ok().filter(|_| is_number).and_then(Number::from_f64)
                 });
-                number.map(Value::Number).ok_or_else(|| match word {
-                    "" => format!("{:?} at character {} begins no value", self.peek(), self.at),
+                number.map(Value::Number).ok_or_else(|| match (word, self.peek()) {
+                    ("", Some(next)) => {
+                        format!("expected a value at character {}, found {next:?}", self.at)
+                    }
+                    ("", None) => format!("expected a value at character {}", self.at),
                     _ => format!("`{word}` is a name, not a value; nothing is evaluated"),
                 })
             }
@@ -149,7 +154,7 @@ impl Reader<'_> {
 
     fn string(&mut self, raw: bool) -> Result<String, String> {
         let begin = self.at;
-        let open = || format!("the text that begins at character {begin} has no end");
+        let open = || format!("the text that begins at character {begin} is not closed");
         let quote = self.take().ok_or_else(open)?;
         let two: String = std::iter::repeat_n(quote, 2).collect();
         let triple = self.text[self.at..].starts_with(&two).then(|| {
@@ -246,8 +251,8 @@ mod tests {
             ("__import__('os').system('x')", "is a name"),
             ("['a' 'b']", "expected `,`"),
             ("['a'", "is missing at the end"),
-            ("['a", "has no end"),
-            ("[1] + [2]", "stands behind"),
+            ("['a", "is not closed"),
+            ("[1] + [2]", "after the value"),
             ("[b'a']", "not text"),
             ("[x for x in y]", "is a name"),
             ("[f'{x}']", "not text"),

@@ -1,4 +1,4 @@
-//! A shape: what a benchmark calls its fields and how it means them, as data.
+//! A shape: the names and meanings of a benchmark's fields, as data.
 
 use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 

@@ -6,13 +6,11 @@ use std::{
     time::Duration,
 };
 
-use proctor_official::{
-    FileRun, Official, OfficialPolicy, PolicyError, Subject, detail, with_official,
-};
+use proctor_official::{FileRun, Official, OfficialPolicy, PolicyError, Subject, with_official};
 use proctor_patch::Current;
 use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
-use proctor_types::{Evidence, Fault, Integrity, Layer, Task};
+use proctor_types::{Commands, Evidence, Fault, Integrity, Layer, Task};
 use serde_json::Value;
 
 use crate::{
@@ -112,7 +110,7 @@ pub async fn run_official(
     options: &GradeOptions,
 ) -> Result<Option<OfficialRun>, Fault> {
     let Some(policy) = OfficialPolicy::of(task).map_err(fault)? else { return Ok(None) };
-    let test_command = detail(task, "test_cmd").and_then(command_line);
+    let test_command = test_command_of(task);
     let Some(test_command) = test_command else { return Ok(None) };
     let seconds = policy.run.seconds.unwrap_or(task.timeouts.grade_seconds);
     let own = Duration::from_secs_f64(seconds.max(0.0));
@@ -146,11 +144,8 @@ pub fn procedure(task: &Task) -> Result<Option<String>, Fault> {
 fn commands(task: &Task, policy: &OfficialPolicy) -> String {
     let rules = &policy.run;
     let mut lines = vec![rules.prelude.clone()];
-    lines.extend(detail(task, "test_cmd").and_then(command_line));
-    lines.extend(rules.script.as_ref().and_then(|rule| match detail(task, &rule.detail) {
-        Some(Value::String(script)) => Some(script),
-        _ => None,
-    }));
+    lines.extend(test_command_of(task));
+    lines.extend(script_of(task, policy).map(|(script, _)| script));
     lines.extend(rules.apply.iter().chain(&rules.between).chain(&rules.check_applied).cloned());
     lines.extend(task.from_scratch.as_ref().map(|start| start.install.clone()));
     lines.join("\n")
@@ -165,9 +160,9 @@ fn asks_history(commands: &str) -> bool {
     })
 }
 
-/// Whether [`run_official`] has anything to do, so that no sandbox is opened in vain.
+/// Whether [`run_official`] has anything to do. Without it a sandbox would be opened for nothing.
 pub fn has_official_run(task: &Task) -> bool {
-    detail(task, "test_cmd").and_then(command_line).is_some()
+    test_command_of(task).is_some()
 }
 
 pub(super) struct Live<'a> {
@@ -343,22 +338,16 @@ impl Live<'_> {
 
     /// The harness's own script, where the row has one and the sandbox what it is written for.
     async fn script_of_row(&self) -> Result<Option<String>, Fault> {
-        let Some(rule) = &self.policy.run.script else { return Ok(None) };
-        let Some(Value::String(script)) = detail(self.task, &rule.detail) else { return Ok(None) };
-        // Whoever owns the tree: the script itself tells Git that it is safe.
+        let Some((script, status)) = script_of(self.task, self.policy) else { return Ok(None) };
+        // The owner of the tree does not matter: the script itself tells Git that it is safe.
         let fits = "command -v bash && git -c safe.directory='*' rev-parse --git-dir";
         let fits = self.shell(fits, APPLY_LIMIT).await?.success();
-        Ok(fits.then(|| script::of_row(&script, &rule.status, self.policy)))
+        Ok(fits.then(|| script::of_row(&script, status, self.policy)))
     }
 
     fn composed(&self) -> String {
-        let directives = match detail(self.task, "test_directives") {
-            Some(Value::Array(list)) => {
-                let words: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-                words.join(" ")
-            }
-            _ => String::new(),
-        };
+        let directives = self.task.details().and_then(|details| details.test_directives.get());
+        let directives = directives.map(|words| words.join(" ")).unwrap_or_default();
         let command = format!("{} {directives}", self.test_command);
         script::of_command(&command, &quoted(&self.task.workdir), &self.policy.run.prelude)
     }
@@ -380,10 +369,11 @@ impl Live<'_> {
 
     /// A run for each file, whose exit status counts.
     pub(super) async fn files(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
-        let per_test = detail(self.task, "timeout_one").and_then(|value| value.as_i64());
-        let per_test = per_test.filter(|seconds| *seconds > 0);
+        let details = self.task.details();
+        let per_test = details.and_then(|details| details.timeout_one.get());
+        let per_test = per_test.filter(|seconds| **seconds > 0);
         let option = per_test.map_or(String::new(), |seconds| format!(" --timeout={seconds}"));
-        let uv = detail(self.task, "use_uv").is_some_and(|value| value == true);
+        let uv = details.is_some_and(|details| details.use_uv.get() == Some(&true));
         let command = format!("{}{}{option}", if uv { "uv run " } else { "" }, self.test_command);
         let mut runs = Vec::new();
         // Of several fail-to-pass files the harness runs the first.
@@ -450,14 +440,20 @@ impl Live<'_> {
     }
 }
 
-/// Of a list of commands each is run, as the harness joins them.
-fn command_line(value: Value) -> Option<String> {
-    match value {
-        Value::String(line) => Some(line),
-        Value::Array(lines) => {
-            let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
-            (!lines.is_empty()).then(|| lines.join(" ; "))
-        }
+/// The row's test command. Of a list each is run, as the harness joins them.
+fn test_command_of(task: &Task) -> Option<String> {
+    let line = match task.details()?.test_cmd.get()? {
+        Commands::One(line) => line.clone(),
+        Commands::Several(lines) => lines.join(" ; "),
+    };
+    (!line.is_empty()).then_some(line)
+}
+
+/// The harness's own script in the row, and the variable in which it keeps the tests' exit status.
+fn script_of<'a>(task: &Task, policy: &'a OfficialPolicy) -> Option<(String, &'a str)> {
+    let rule = policy.run.script.as_ref()?;
+    match rule.detail.of(task.details()?)? {
+        Value::String(script) => Some((script, &rule.status)),
         _ => None,
     }
 }

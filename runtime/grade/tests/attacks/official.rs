@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use proctor_grade::{GradeOptions, freeze, grade, needs_freezing, procedure::run_official};
 use proctor_setup::Hidden;
-use proctor_types::{Benchmark, Task, Verdict};
+use proctor_types::{Benchmark, Commands, Task, Verdict};
 use serde_json::{Value, json};
 
 use crate::bench::{F2P, P2P, gold, handle, lay, package, patch, python, task};
@@ -111,7 +111,7 @@ fn a_process_that_ends_itself_is_resolved_officially_only() {
     let uncaptured = |task: &mut Task| {
         swe_bench(task);
         let details = &mut task.benchmark.as_mut().unwrap().details;
-        details.insert("test_cmd".into(), json!("python -m pytest -rA -s"));
+        details.test_cmd = Commands::One("python -m pytest -rA -s".into()).into();
     };
     let verdict = both(uncaptured, &forged);
     assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");

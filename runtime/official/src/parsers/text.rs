@@ -9,10 +9,10 @@ pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
 
-/// The class of a regular expression that Python's `\s` stands for.
+/// The character class that Python's `\s` means.
 pub const SPACE: &str = r"[\s\x1c-\x1f]";
 
-/// A pattern of the official code, with [`SPACE`] in the place of `\s`.
+/// A pattern of the official code, with [`SPACE`] instead of `\s`.
 #[expect(clippy::unwrap_used, reason = "all patterns are constants: a bad one fails every test")]
 pub fn pattern(text: &str) -> Regex {
     Regex::new(text).unwrap()

@@ -38,7 +38,7 @@ pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
         Value::String(text) => {
             return match serde_json::from_str(&text) {
                 Ok(inner @ (Value::Object(_) | Value::Array(_))) => of_row(inner),
-                _ => Err(wrong("is text that holds no components")),
+                _ => Err(wrong("is text that does not hold components")),
             };
         }
         _ => return Err(wrong("is neither an object nor a list")),

@@ -1,4 +1,4 @@
-//! Reads a local clone through the git program, with nobody's configuration.
+//! Reads a local clone with the git program, without any user's configuration.
 
 use std::{
     path::{Path, PathBuf},

@@ -6,21 +6,21 @@ mod components;
 mod git;
 mod request;
 
-use std::collections::BTreeMap;
-
-use proctor_types::Source;
+use proctor_types::{Details, Kept, Source};
 use serde_json::Value;
 
 use super::{build::Draft, fields::Fields};
 use crate::{address::Options, bad::Complaint};
 
-/// Brings a row to the form that says everything: statement, patch, test patch.
+/// Brings a row to the form that says everything: statement, patch, test patch. Returns the clone
+/// that it was completed from.
 pub(super) fn complete(
     fields: &mut Fields<'_>,
-    details: &mut BTreeMap<String, Value>,
+    details: &mut Details,
     repo: &str,
     options: &Options,
-) -> Result<(), Complaint> {
+) -> Result<Option<String>, Complaint> {
+    let mut clone = None;
     let mut components = match fields.named("new_components") {
         Some(value) => components::of_row(value)?,
         None => Vec::new(),
@@ -32,14 +32,14 @@ pub(super) fn complete(
                         `owner__name` below a folder with `#repos=FOLDER`";
             return Err(Complaint::at("patch", what));
         };
-        let base = details.get("base_commit").and_then(Value::as_str).unwrap_or_default();
-        let number = details.get("pull_number").map(plain).unwrap_or_default();
+        let base = details.base_commit.text().unwrap_or_default();
+        let number = details.pull_number.get().map(ToString::to_string).unwrap_or_default();
         let found = clone::complete(repos, repo, base, &number)?;
         source = found.source;
         fields.put("patch", found.patch);
         fields.put("test_patch", found.test_patch);
-        details.insert("non_py_patch".into(), found.non_py_patch.into());
-        details.insert("clone".into(), found.folder.into());
+        details.non_py_patch = found.non_py_patch.into();
+        clone = Some(found.folder);
         if !fields.holds("problem_info") && !fields.holds("pull_request_text") {
             fields.put("pull_request_text", request::of_commit(&found.title, &found.body)?);
         }
@@ -62,32 +62,28 @@ pub(super) fn complete(
         };
         fields.put("problem_statement", request::statement(request, &components)?);
     }
-    let count = |kind: &str| components.iter().filter(|component| component.kind == kind).count();
+    let count = |kind: &str| {
+        Kept::from(components.iter().filter(|component| component.kind == kind).count() as u64)
+    };
     if !components.is_empty() {
-        details.insert("functions_added".into(), count("function").into());
-        details.insert("classes_added".into(), count("class").into());
+        details.functions_added = count("function");
+        details.classes_added = count("class");
     }
-    details.insert("problem_source".into(), source.into());
-    Ok(())
+    details.problem_source = source.to_owned().into();
+    Ok(clone)
 }
 
 /// A task that runs on the host's own programs brings its source along.
 pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
-    let clone = draft.details.remove("clone");
+    let clone = draft.clone.take();
     if draft.task.environment.base.is_none() {
         return Ok(());
     }
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-    let commit = text(draft.details.get("base_commit"))
-        .ok_or_else(|| Complaint::at("base_commit", "is missing"))?;
-    let git = text(clone.as_ref()).unwrap_or_else(|| {
+    let commit = draft.details.base_commit.get().cloned();
+    let commit = commit.ok_or_else(|| Complaint::at("base_commit", "is missing"))?;
+    let git = clone.unwrap_or_else(|| {
         format!("https://github.com/{}.git", draft.task.repo.as_deref().unwrap_or_default())
     });
     draft.task.source = Some(Source::Git { git, commit });
     Ok(())
-}
-
-/// Pull numbers are numbers here and text there.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

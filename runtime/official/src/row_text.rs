@@ -1,0 +1,87 @@
+//! The details of a row that a policy may name in its file.
+
+use std::borrow::Cow;
+
+use proctor_types::{Details, Kept};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A text in `benchmark.details`, as policies name it. The set is closed: a policy with a key that is
+/// mistyped does not load, where a name looked up at grading would be found in no row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum RowText {
+    #[serde(rename = "eval_script")]
+    EvalScript,
+    /// Of the row's settings, which may be JSON text.
+    #[serde(rename = "install_config.log_parser")]
+    InstallConfigParser,
+    #[serde(rename = "log_parser")]
+    LogParser,
+    #[serde(rename = "log_parser_code")]
+    LogParserCode,
+    #[serde(rename = "parser")]
+    Parser,
+}
+
+impl RowText {
+    /// The key as it stands in the row.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::EvalScript => "eval_script",
+            Self::InstallConfigParser => "install_config.log_parser",
+            Self::LogParser => "log_parser",
+            Self::LogParserCode => "log_parser_code",
+            Self::Parser => "parser",
+        }
+    }
+
+    /// What the row says there: a text, or a value of another type. Nothing for `null` and for an
+    /// empty text.
+    pub fn of(self, details: &Details) -> Option<Value> {
+        let kept = match self {
+            Self::EvalScript => Cow::Borrowed(&details.eval_script),
+            Self::InstallConfigParser => {
+                Cow::Owned(details.install_config.get()?.settings()?.log_parser)
+            }
+            Self::LogParser => Cow::Borrowed(&details.log_parser),
+            Self::LogParserCode => Cow::Borrowed(&details.log_parser_code),
+            Self::Parser => Cow::Borrowed(&details.parser),
+        };
+        match kept.as_ref() {
+            Kept::Absent | Kept::AsWritten(Value::Null) => None,
+            Kept::Read(text) => (!text.is_empty()).then(|| text.as_str().into()),
+            Kept::AsWritten(other) => Some(other.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_key_reads_as_it_is_written() {
+        for key in
+            ["eval_script", "install_config.log_parser", "log_parser", "log_parser_code", "parser"]
+        {
+            let read: RowText = serde_json::from_value(key.into()).unwrap();
+            assert_eq!(read.key(), key);
+        }
+        assert!(serde_json::from_value::<RowText>("log_parsers".into()).is_err());
+    }
+
+    #[test]
+    fn what_is_said_of_another_type_is_told_from_what_is_not_said() {
+        let said = |details: Value| {
+            let details: Details = serde_json::from_value(details).unwrap();
+            RowText::LogParser.of(&details)
+        };
+        assert_eq!(said(json!({"log_parser": "a"})), Some("a".into()));
+        assert_eq!(said(json!({"log_parser": 5})), Some(5.into()));
+        for nothing in [json!({}), json!({"log_parser": ""}), json!({"log_parser": null})] {
+            assert_eq!(said(nothing), None);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What a benchmark's row says beyond the task itself: `benchmark.details`.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde_json::{Map, Number, Value};
+
+/// Fields of a row that its official rules, its grading or its reports need.
+///
+/// Most of them are copied from rows that others write. So no value is refused here: one of another
+/// type than Proctor reads is kept as it is and read by nobody, and what has no field of its own is
+/// kept in `other`. A row that is read and written again keeps its digest.
+///
+/// ```
+/// use proctor_types::Details;
+///
+/// let row = r#"{"version":"4.3","difficulty":3,"language":"js"}"#;
+/// let details: Details = serde_json::from_str(row).unwrap();
+/// assert_eq!(details.version.text(), Some("4.3"));
+/// assert_eq!(details.difficulty.text(), None, "a number is no text, but it is kept");
+/// assert_eq!(details.other["language"], "js");
+/// assert_eq!(serde_json::to_string(&details).unwrap(), row);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Details {
+    /// The commit of the repository that the task starts from.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub base_commit: Kept<String>,
+    /// The version of the library, by which SWE-bench chooses test commands.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub version: Kept<String>,
+    /// The commit whose environment the benchmark's image was built for. Nothing reads it.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub environment_setup_commit: Kept<String>,
+    /// When the pull request was opened, as the row writes it. Nothing reads it.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub created_at: Kept<String>,
+    /// How hard the benchmark's authors find it (`<15 min fix`). Nothing reads it.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub difficulty: Kept<String>,
+    /// The pull request: a number, in some rows as text. FEA-Bench's loader finds its commits by it.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub pull_number: Kept<NumberOrText>,
+    /// The page of the pull request. Nothing reads it.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub url: Kept<String>,
+    /// What the pull request changes outside Python files, as a diff.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub non_py_patch: Kept<String>,
+
+    /// The harness's own command for the tests. Of a list the last command counts. Without it the
+    /// benchmark's own procedure is not run, and the strict policy alone grades.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub test_cmd: Kept<Commands>,
+    /// The harness's whole script, which checks the tests out and runs them (SWE-bench 5.x).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub eval_script: Kept<String>,
+    /// `fail_only`: a test that the log does not name counts as passed. Else `pass_and_fail`.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub eval_type: Kept<String>,
+    /// The parser of the log, by a name that the official policy knows.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub log_parser: Kept<String>,
+    /// A parser as code. It is never run: a row with one has no official verdict.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub log_parser_code: Kept<String>,
+    /// Another name of `log_parser`, read after it (SWE-bench-Live).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub parser: Kept<String>,
+    /// SWE-rebench's settings of the repository, an object or JSON text.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub install_config: Kept<InstallConfig>,
+
+    /// Files that the tests are in, relative to `workdir`.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub test_files: Kept<Vec<String>>,
+    /// What follows `test_cmd` on its line: files, or modules. Empty for the whole suite.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub test_directives: Kept<Vec<String>>,
+    /// The pass-to-pass files of FeatureBench.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub p2p_files: Kept<Vec<String>>,
+    /// What an expected test id names: `ids` for a test, `files` for a whole file.
+    #[serde(rename = "match", skip_serializing_if = "Kept::is_absent")]
+    pub matching: Kept<String>,
+    /// Whether the agent may see the fail-to-pass files (FeatureBench's `--white`).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub white: Kept<bool>,
+    /// Whether the row's test patch deletes the tests instead of adding them (FeatureBench, level 1).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub test_patch_deletes: Kept<bool>,
+    /// Seconds for one test file, above 0 (FeatureBench). Grading may take as long for each file.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub timeout_run: Kept<Number>,
+    /// Whole seconds for one test, handed to pytest's `--timeout`; 0 and less for no limit (FeatureBench).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub timeout_one: Kept<i64>,
+    /// Whether the tests are started with `uv run` (FeatureBench).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub use_uv: Kept<bool>,
+    /// The size of `/dev/shm` that the harness asks of Docker (`16g`). Nothing reads it.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub shm_size: Kept<String>,
+    /// GPUs that the harness gives to a run of the tests. Nothing provides them.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub gpus: Kept<u64>,
+    /// The library that the feature belongs to (FeatureBench).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub library_name: Kept<String>,
+
+    /// Functions that the gold adds; reports group by it (FEA-Bench).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub functions_added: Kept<u64>,
+    /// Classes that the gold adds (FEA-Bench).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub classes_added: Kept<u64>,
+    /// Where FEA-Bench's loader found the patches: `row`, `pull_request` or `commit`.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub problem_source: Kept<String>,
+
+    /// Short fields of the row that no shape asks for, under the row's own names.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub row: Kept<Map<String, Value>>,
+    /// Names of the row's fields that are too long to be kept.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub row_left_out: Kept<Vec<String>>,
+
+    /// Whatever else a task or the `[details]` of a shape of the user's own puts here.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+impl Details {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<BTreeMap<String, Value>> for Details {
+    fn from(map: BTreeMap<String, Value>) -> Self {
+        // No value is refused, so reading cannot fail.
+        serde_json::from_value(map.into_iter().collect()).unwrap_or_default()
+    }
+}
+
+/// A detail: absent, of the type that Proctor reads, or as the row has it.
+///
+/// Reading never fails, and writing gives back what was read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Kept<T> {
+    /// The row does not have it.
+    #[default]
+    Absent,
+    /// Of the expected type.
+    Read(T),
+    /// Of another type, `null` included.
+    AsWritten(Value),
+}
+
+impl<T> Kept<T> {
+    /// The value where it has the expected type.
+    pub fn get(&self) -> Option<&T> {
+        match self {
+            Self::Read(value) => Some(value),
+            Self::Absent | Self::AsWritten(_) => None,
+        }
+    }
+
+    /// Whether the row has no such field at all.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+}
+
+impl Kept<String> {
+    /// The text, unless it is missing or empty.
+    pub fn text(&self) -> Option<&str> {
+        self.get().map(String::as_str).filter(|text| !text.is_empty())
+    }
+}
+
+impl<T> From<T> for Kept<T> {
+    fn from(value: T) -> Self {
+        Self::Read(value)
+    }
+}
+
+impl<T: Serialize> Serialize for Kept<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Absent => serializer.serialize_none(),
+            Self::Read(value) => value.serialize(serializer),
+            Self::AsWritten(value) => value.serialize(serializer),
+        }
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Kept<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Ok(T::deserialize(&value).map_or_else(|_| Self::AsWritten(value), Self::Read))
+    }
+}
+
+/// The schema is that of the type that Proctor reads: an editor should say where a value is of no use.
+impl<T: JsonSchema> JsonSchema for Kept<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<T>()
+    }
+}
+
+/// A number, or its text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum NumberOrText {
+    /// As JSON has it.
+    Number(Number),
+    /// In quotes.
+    Text(String),
+}
+
+impl std::fmt::Display for NumberOrText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// One command line, or several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Commands {
+    /// A shell line.
+    One(String),
+    /// Shell lines, run one after the other.
+    Several(Vec<String>),
+}
+
+/// SWE-rebench's `install_config`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum InstallConfig {
+    /// The settings themselves.
+    Settings(InstallSettings),
+    /// The same as JSON text.
+    JsonText(String),
+}
+
+/// The keys of `install_config`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct InstallSettings {
+    /// The parser of the log, read before `log_parser` of the row.
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub log_parser: Kept<String>,
+    /// How the environment was built. Nothing reads it.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+impl InstallConfig {
+    /// The settings. Nothing where the text is not JSON of an object.
+    pub fn settings(&self) -> Option<InstallSettings> {
+        match self {
+            Self::Settings(settings) => Some(settings.clone()),
+            Self::JsonText(text) => serde_json::from_str(text).ok(),
+        }
+    }
+}
