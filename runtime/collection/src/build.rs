@@ -1,4 +1,4 @@
-//! Recipes to tasks, once a machine.
+//! Builds tasks from recipes, once per machine.
 
 use std::{fs, path::Path};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use proctor_grade::{TestPlan, TestRun, find_leaks, run_tests};
-use proctor_patch::Patch;
+use proctor_patch::gold_of;
 use proctor_sandbox_api::{Backend, Prepared, ending_of, wire::RawPath};
 use proctor_setup::{
     ApplyError, LayerFindings, Preparation, Purpose, Ready, Sources, apply_patch, layer_spec,
@@ -58,10 +58,9 @@ pub async fn freeze(
     // passes in neither.
     let findings = find_leaks(backend, &environment, &task, &SandboxSpec::default()).await?;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
-    let gold = Patch::read(&mask)
-        .reversed()
+    let gold = gold_of(&task)
         .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?
-        .to_bytes();
+        .unwrap_or_default();
     let plan = TestPlan {
         command: task.test_command.clone(),
         workdir: task.workdir.clone(),

@@ -22,7 +22,7 @@ impl Cancel {
         *self.0.borrow()
     }
 
-    /// Comes when it is told; never fails, as the sender is this very object.
+    /// Returns once the run is cancelled. It cannot fail, because this object holds the sender.
     pub async fn told(&self) {
         let _ = self.0.subscribe().wait_for(|told| *told).await;
     }

@@ -43,16 +43,16 @@ impl Capacity {
         (self.cpus.0 / cpus).min(self.memory.0 / memory) as usize
     }
 
-    /// Waits for a share. Whoever holds one must not wait for another: two that did would wait for
+    /// Waits for a share. A task that holds one must not wait for another: two that did would wait for
     /// each other; [`Self::try_take`] is for them.
     ///
     /// # Errors
     ///
-    /// Never, as nothing closes the pools; a fault stands for it.
+    /// Never: nothing closes the pools. The type asks for a fault.
     pub async fn take(&self, limits: &SandboxSpec) -> Result<Share, Fault> {
         let (cpus, memory) = self.wanted(limits);
         let gone = |_| Fault::new(Layer::Grade, "the machine's share was closed");
-        // CPUs first, always: whoever waits for memory is let through by those who have both.
+        // Always CPUs first: a task that waits for memory then waits only for tasks that have both.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;
         let memory = Arc::clone(&self.memory.1).acquire_many_owned(memory).await.map_err(gone)?;
         Ok(Share { _cpus: cpus, _memory: memory })

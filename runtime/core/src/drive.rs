@@ -6,7 +6,6 @@ use std::{
 };
 
 use proctor_gateway::Meter;
-use proctor_patch::Patch;
 use proctor_record::{Journal, PatchPolicy, Tree, TrialDir, between};
 use proctor_sandbox_api::{Exhausted, Prepared, Sandbox, SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
@@ -300,19 +299,15 @@ impl Try<'_> {
     }
 }
 
-/// The gold of a task: its own, or the mask reversed.
+/// The gold of a task, which the scaffold `gold` plays.
 pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
     let fault =
         |what: String| Fault::new(Layer::Setup, format!("{}{what}", task.id)).cause(Cause::Invalid);
-    if let Some(gold) = &task.gold {
-        return Ok(gold.clone());
-    }
-    let Some(mask) = &task.mask else {
-        return Err(fault(" has neither a gold nor a mask".into())
-            .hint("a task without a gold cannot be run with the scaffold `gold`"));
-    };
-    let reversed = Patch::read(mask.as_bytes())
-        .reversed()
-        .map_err(|error| fault(format!(": the mask cannot be reversed: {error}")))?;
-    String::from_utf8(reversed.to_bytes()).map_err(|_| fault(": the mask is not UTF-8".into()))
+    let gold = proctor_patch::gold_of(task)
+        .map_err(|error| fault(format!(": the mask cannot be reversed: {error}")))?
+        .ok_or_else(|| {
+            fault(" has neither a gold nor a mask".into())
+                .hint("a task without a gold cannot be run with the scaffold `gold`")
+        })?;
+    String::from_utf8(gold).map_err(|_| fault(": the mask is not UTF-8".into()))
 }

@@ -1,4 +1,4 @@
-//! Environments, built once a run and back end however many trials ask at once.
+//! Environments: each is built once per run and back end, even if many trials ask at the same time.
 
 use std::{path::Path, time::Instant};
 
@@ -54,7 +54,7 @@ impl Environments {
         self.built.has(&(backend.name(), task.id.to_string())).await
     }
 
-    /// Takes it that the layer was removed while the run went on: the next to ask has it built again.
+    /// To be called when the layer was removed during the run: the next caller builds it again.
     pub(crate) async fn forget(&self, backend: &dyn Backend, task: &Task) {
         self.built.forget(&(backend.name(), task.id.to_string())).await;
     }

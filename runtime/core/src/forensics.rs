@@ -1,4 +1,4 @@
-//! Lays what a trial's record shows over the verdict of its patch.
+//! Adds what a trial's record shows to the verdict of its patch.
 //!
 //! Outside of the cache of verdicts, which knows a task and a patch and no trajectory: two trials
 //! with one patch share a grading and not their conduct.
@@ -33,7 +33,9 @@ pub(crate) async fn add_forensics(
             return Err(fault.hint(Remedy::Copy.hint()).lasting());
         }
         let events = reading.events;
-        examine(&Examiner { task: &task, events: &events, blobs: Some(&blobs), patch: &patch })
+        let names = proctor_grade::test_names()?;
+        let (events, blobs) = (&events, Some(&blobs));
+        examine(&Examiner { task: &task, names, events, blobs, patch: &patch })
     });
     let found = look.await.map_err(|error| {
         Fault::new(Layer::Grade, format!("the look over the record ended early: {error}"))

@@ -1,4 +1,4 @@
-//! What is known of a task's own tests, by running them once: the tests that a row's files stand for on
+//! What running a task's own tests once shows: the tests that a row's files stand for on
 //! the unmasked source, and the evidence that gold's own run gives.
 
 use std::{fs, path::PathBuf};

@@ -1,4 +1,4 @@
-//! What the rest of a plan would only meet again: it is not started, and waits for a `resume`.
+//! Conditions that would stop every further trial: the rest of the plan is not started, and waits for a `resume`.
 //!
 //! Without this every trial of a plan would find out by itself that the disk is full or the engine gone,
 //! at the price of its tries. Models are halted by the gateway, which sees each request.

@@ -1,4 +1,4 @@
-//! What each layer holds of a task's secrets: looked for once, before any trial's clock runs.
+//! Which copies of a task's hidden content each layer holds: scanned once, before any trial's clock runs.
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Work that many trials need and one of them does.
+//! Work that many trials need, done by the first of them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,7 +10,7 @@ type Cell<V> = Arc<Mutex<Option<Result<V, Fault>>>>;
 /// Results by key. The first to ask does the work, the others wait for it.
 ///
 /// A fault is kept where every other asker would only meet it again; one that may pass is not, so that
-/// whoever asks next tries for itself.
+/// the next caller tries again.
 #[derive(Debug)]
 pub(crate) struct Memo<K, V>(Mutex<BTreeMap<K, Cell<V>>>);
 
@@ -48,7 +48,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         }
     }
 
-    /// Takes it that what is kept is not there any more.
+    /// Forgets the value of a key, because what it names was removed.
     pub(crate) async fn forget(&self, key: &K) {
         self.0.lock().await.remove(key);
     }

@@ -1,4 +1,4 @@
-//! Somebody else's patch, taken in as a finished trial that only lacks its verdict.
+//! A patch that was made elsewhere, recorded as a finished trial that only lacks its verdict.
 
 use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
@@ -13,9 +13,9 @@ pub const PREDICTIONS: &str = "predictions";
 #[derive(Debug, Clone, Copy)]
 pub enum Taken<'a> {
     Patch(&'a [u8]),
-    /// There is none for this task.
+    /// The file has no prediction for this task.
     Missing,
-    /// Whoever made it says that it failed, and why.
+    /// The file says that the attempt failed, and why.
     Failed(&'a str),
 }
 

@@ -1,4 +1,4 @@
-//! What the dispatcher tells of a run while it goes on.
+//! What the dispatcher reports while a run goes on.
 
 use proctor_gateway::Waiting;
 use proctor_types::{BudgetKind, BudgetScope, Fault, Outcome, TrialId, Verdict};

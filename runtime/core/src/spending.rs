@@ -1,4 +1,4 @@
-//! What was paid, as the journals say it: of every try, also of those that do not count.
+//! What was paid according to the journals: for every try, discarded ones included.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The end of each step: its tree is kept, whoever made it.
+//! The end of each step: a snapshot of its tree, for built-in loops and for clients in the sandbox.
 
 use std::sync::Arc;
 

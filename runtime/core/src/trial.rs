@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proctor_grade::Graded;
+use proctor_grade::{Graded, limit_evidence};
 use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, TrialDir, read_journal};
 use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, Spent, TrialId, Verdict};
 
@@ -104,7 +104,7 @@ fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked
     }
     for damage in &checked.damage {
         let then = match damage.remedy {
-            // What stands behind damage is not relied on; the try is kept as evidence.
+            // What follows damage is not relied on; the try is kept as evidence.
             _ if !checked.finished => "a new try begins",
             _ => damage.remedy.hint(),
         };
@@ -331,6 +331,7 @@ async fn graded(
 ) -> Result<Verdict, Fault> {
     let mut graded = grade_trial(context, id, planned, arm, patch).await?;
     add_forensics(context, &planned.task, dir, patch, &mut graded.verdict).await?;
+    limit_evidence(&mut graded.verdict)?;
     let Graded { verdict, log, raw } = graded;
     let grading = Grading { patch, verdict: &verdict, log: &log, results: &raw };
     dir.keep_grading(id, grading).map_err(record_fault)?;

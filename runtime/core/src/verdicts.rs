@@ -1,4 +1,4 @@
-//! Verdicts that were given already, by what they depend on and never by where they lie.
+//! The cache of verdicts: the key is what a verdict depends on, never a path.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! What an agent had run, from the events of a trial.
+//! The commands that an agent ran, from the events of a trial.
 
 use std::collections::BTreeMap;
 

@@ -114,7 +114,7 @@ fn based(mut words: Vec<String>) -> Vec<String> {
     words
 }
 
-/// Takes off what says nothing of what the command does.
+/// Removes what does not change what the command does.
 fn unwrapped(words: Vec<String>, shell: &Shell) -> Vec<String> {
     let mut words = words;
     loop {

@@ -4,24 +4,21 @@ use std::collections::BTreeSet;
 
 use proctor_patch::Patch;
 use proctor_record::{Blobs, RecordError, Remedy, Tree};
-use proctor_types::{Envelope, Event, Fault, Task, file_of};
+use proctor_types::{Envelope, Event, Fault, Task, TestNames, file_of};
 use proctor_wire::RawPath;
 
-use crate::{
-    finding::{Finding, Kind},
-    names::Names,
-};
+use crate::finding::{Finding, Kind};
 
 /// The tests of a task, as far as its names tell.
 struct Tests<'a> {
-    names: &'a Names,
+    names: &'a TestNames,
     own: BTreeSet<String>,
 }
 
 /// Grading makes all of these what they were, so that they are notes and no more.
 pub(crate) fn edits(
     task: &Task,
-    names: &Names,
+    names: &TestNames,
     events: &[Envelope],
     blobs: Option<&Blobs>,
     changed: &[u8],

@@ -8,7 +8,6 @@ mod examine;
 mod finding;
 mod install;
 mod look;
-mod names;
 mod rules;
 mod shell;
 mod subject;

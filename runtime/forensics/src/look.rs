@@ -1,4 +1,4 @@
-//! The rules over one call.
+//! Applies the rules to one call.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) fn look(
     written: &mut Written,
 ) -> Vec<Finding> {
     let all = commands(&call.line, rules.file);
-    // A job that the line itself waits for or ends is none that is left.
+    // A job that the line itself waits for, or ends, is not left running.
     let minded = all.iter().any(|command| {
         matches!(command.words.first().map(String::as_str), Some("wait" | "kill" | "pkill" | "fg"))
     });

@@ -1,13 +1,11 @@
-//! What a task is about: the names by which its hidden solution could be had.
+//! What a task is about: the names under which its hidden solution could be fetched.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use proctor_patch::Patch;
-use proctor_types::{Cause, Fault, Layer, Source, Task, file_of, package_name};
+use proctor_types::{Cause, Fault, Layer, Source, Task, TestNames, file_of, package_name};
 use proctor_wire::RawPath;
 use serde::Deserialize;
-
-use crate::names::Names;
 
 /// The part of the proxy's list of mirrors that tells what a blocked URL is about.
 #[derive(Debug, Default, Deserialize)]
@@ -39,7 +37,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    pub(crate) fn of(task: &Task, names: &Names) -> Result<Self, Fault> {
+    pub(crate) fn of(task: &Task, names: &TestNames) -> Result<Self, Fault> {
         let hosts = HOSTS.as_ref().map_err(|why| Fault::new(Layer::Grade, why.as_str()))?;
         let mut subject =
             Self { workdir: task.workdir.trim_end_matches('/').to_owned(), ..Self::default() };
@@ -65,7 +63,7 @@ impl Subject {
         let ids = task.fail_to_pass.iter().map(|id| file_of(id));
         let hidden = ids.chain(task.hidden.iter().map(String::as_str));
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
-        // A folder's name, such as `tests`, is everywhere and tells nothing.
+        // A folder's name, such as `tests`, is too common to show anything.
         subject.hidden = hidden.filter_map(base).filter(|name| name.contains('.')).collect();
         Ok(subject)
     }
@@ -112,9 +110,9 @@ impl Subject {
         }
     }
 
-    fn modules(&mut self, task: &Task, names: &Names) -> Result<(), Fault> {
+    fn modules(&mut self, task: &Task, names: &TestNames) -> Result<(), Fault> {
         let Some(mask) = &task.mask else { return Ok(()) };
-        // Without its modules the rules would look for less, and say nothing of it.
+        // Without its modules the rules would look for less, and nobody would notice.
         let touched = Patch::read(mask.as_bytes()).touched().map_err(|error| {
             let what = format!("{}: its mask cannot be read: {error}", task.id);
             Fault::new(Layer::Grade, what).cause(Cause::Invalid)

@@ -1,9 +1,8 @@
 use proctor_record::{Blobs, Tree};
-use proctor_types::{Envelope, Event, Evidence, Integrity, Task};
+use proctor_types::{Envelope, Event, Evidence, Integrity, Task, TestNames};
 use proctor_wire::{EntryKind, RawPath, SnapEntry};
 use serde_json::{Value, json};
 
-use crate::names::Names;
 use crate::{
     examine::{Examiner, examine},
     finding::{Findings, Kind},
@@ -21,6 +20,14 @@ fn task() -> Task {
         "hidden": ["tests/test_iterutils.py"],
         "fail_to_pass": ["tests/test_iterutils.py::test_remap"],
         "pass_to_pass": ["tests/test_urlutils.py::test_url"], "test_command": ["pytest"]
+    }))
+    .unwrap()
+}
+
+fn names() -> TestNames {
+    serde_json::from_value(json!({
+        "test_folders": ["tests", "test", "testing"], "import_roots": ["", "src", "lib"],
+        "config_files": ["conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"]
     }))
     .unwrap()
 }
@@ -45,7 +52,7 @@ fn ran(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
 }
 
 fn look(events: &[Envelope]) -> Findings {
-    examine(&Examiner { task: &task(), events, blobs: None, patch: b"" }).unwrap()
+    examine(&Examiner { task: &task(), names: &names(), events, blobs: None, patch: b"" }).unwrap()
 }
 
 /// Runs harmless lines around the one in question, which is in step 3.
@@ -211,7 +218,7 @@ fn the_command_that_is_shown_is_of_the_first_step() {
     let (shown, steps) = what(&[&curl(2)[..], &asked(2), &asked(4)].concat());
     assert_eq!(steps, [2, 4]);
     assert!(shown.contains(": curl https://pypi.org/pypi/boltons/json"), "{shown}");
-    // What is before the first answer is nobody's, and is told last.
+    // What came before the first answer belongs to no step, and is listed last.
     let (shown, steps) = what(&[&asked(0)[..], &curl(3)].concat());
     assert_eq!(steps, [3]);
     assert!(shown.contains(": curl "), "{shown}");
@@ -408,7 +415,14 @@ fn edits_of_tests_are_notes_with_their_steps() {
     let config =
         tree(&[("tests/test_urlutils.py", "b"), ("boltons/x.py", "b"), ("conftest.py", "n")]);
     let look = |events: &[Envelope]| {
-        examine(&Examiner { task: &task(), events, blobs: Some(&blobs), patch: b"" }).unwrap()
+        examine(&Examiner {
+            task: &task(),
+            names: &names(),
+            events,
+            blobs: Some(&blobs),
+            patch: b"",
+        })
+        .unwrap()
     };
     assert_eq!(look(&[taken(0, &base), taken(1, &worked)]).evidence, [], "work and a further test");
     let found = look(&[taken(0, &base), taken(1, &worked), taken(2, &edited), taken(3, &edited)]);
@@ -422,7 +436,9 @@ fn edits_of_tests_are_notes_with_their_steps() {
 
     let patch =
         b"--- a/tests/test_iterutils.py\n+++ b/tests/test_iterutils.py\n@@ -1 +1 @@\n-a\n+b\n";
-    let alone = examine(&Examiner { task: &task(), events: &[], blobs: None, patch }).unwrap();
+    let alone =
+        examine(&Examiner { task: &task(), names: &names(), events: &[], blobs: None, patch })
+            .unwrap();
     assert_eq!(
         (alone.evidence[0].kind.as_str(), alone.evidence[0].steps.len()),
         ("tests_edited", 0)
@@ -463,11 +479,17 @@ fn the_rules_give_every_kind_a_meaning_and_hold_for_a_task_without_names() {
     let mut bare = task();
     (bare.repo, bare.source, bare.mask) = (None, None, None);
     (bare.blocked_urls, bare.hidden, bare.fail_to_pass) = (vec![], vec![], vec![]);
-    let subject = Subject::of(&bare, Names::get().unwrap()).unwrap();
+    let subject = Subject::of(&bare, &names()).unwrap();
     assert!(Rules::of(&subject).unwrap().install_succeeded.is_empty());
     let events = ran(1, "pip install x; cat /usr/lib/python3/dist-packages/x.py; git reflog", "");
-    let found =
-        examine(&Examiner { task: &bare, events: &events, blobs: None, patch: b"" }).unwrap();
+    let found = examine(&Examiner {
+        task: &bare,
+        names: &names(),
+        events: &events,
+        blobs: None,
+        patch: b"",
+    })
+    .unwrap();
     let kinds: Vec<_> = found.evidence.iter().map(|one| one.kind.as_str()).collect();
     assert_eq!(kinds, ["history_mined"]);
 }
@@ -478,7 +500,7 @@ fn a_mask_that_cannot_be_read_is_a_fault() {
     let mut damaged = task();
     let half = "diff --git a/pkg/a.py b/pkg/a.py\n--- a/pkg/a.py\n+++ b/pkg/a.py\n@@ -1 +1 @@\n";
     damaged.mask = Some(half.to_owned());
-    let fault = Subject::of(&damaged, Names::get().unwrap()).err().unwrap();
+    let fault = Subject::of(&damaged, &names()).err().unwrap();
     assert!(fault.what.contains("its mask cannot be read"), "{fault}");
 }
 

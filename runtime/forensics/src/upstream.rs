@@ -1,4 +1,4 @@
-//! Fetching the upstream fix: what was tried at the proxy, and what was tried at all.
+//! Fetching the upstream fix: requests to the proxy, and other attempts.
 
 use proctor_types::{DenyReason, Envelope, Event, UrlDecision, UrlRequest};
 

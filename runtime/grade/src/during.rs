@@ -46,7 +46,7 @@ impl During {
                 Ok(reply) if reply.unwalked.is_empty() => Ok(Ok(reply.changed)),
                 Ok(reply) => {
                     let folder = &reply.unwalked[0];
-                    Ok(Err(format!("{folder}: grew too large to be looked at")))
+                    Ok(Err(format!("{folder}: grew too large to be scanned")))
                 }
                 Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {
                     Ok(Err(refusal.what))

@@ -6,7 +6,7 @@ use proctor_types::{Evidence, Fault};
 
 use crate::evidence::{self, note};
 
-/// The evidence that stands for a fault, or the fault itself where the content of the sandbox did not
+/// The evidence that replaces a fault, or the fault itself where the content of the sandbox did not
 /// cause it.
 ///
 /// Without this a patch could turn its failure into a missing value: every later step of a grading can

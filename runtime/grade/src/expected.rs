@@ -1,4 +1,4 @@
-//! Evidence that a task's own tests and library give, whoever solves it.
+//! Evidence that a task's own tests and library give for every solution.
 //!
 //! Tests that write their data anew, a library that changes the interpreter for a living: gold's own run
 //! shows it. Only gold's run can tell that from an attack, and it is asked for only where there is

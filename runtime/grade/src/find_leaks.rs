@@ -15,7 +15,7 @@ struct Tools {
     declared: Vec<String>,
 }
 
-/// What the environment holds of the task's secrets, and what of that the tests' own tools need.
+/// Which copies of the task's hidden content the environment holds, and which of them the test tools need.
 ///
 /// # Errors
 ///

@@ -87,7 +87,7 @@ fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
 }
 
 impl Frozen {
-    /// The task with ids in the place of files.
+    /// The task with ids instead of files.
     pub(crate) fn expand(&self, task: &Task) -> Task {
         Task {
             fail_to_pass: self.fail_to_pass.clone(),

@@ -15,6 +15,7 @@ use regex::Regex;
 
 use crate::{
     evidence::{self, note},
+    evidence_limit::limit_evidence,
     verdict::draw_up,
 };
 
@@ -85,7 +86,8 @@ impl GivenLog {
 ///
 /// A task that no official policy can grade.
 pub fn grade_log(task: &Task, log: &GivenLog) -> Result<Verdict, LogError> {
-    let strict = strict(task, log).map_err(LogError::Fault)?;
+    let mut strict = strict(task, log).map_err(LogError::Fault)?;
+    limit_evidence(&mut strict).map_err(LogError::Fault)?;
     let Some(policy) = OfficialPolicy::of(task).map_err(LogError::Policy)? else {
         return Ok(strict);
     };

@@ -166,7 +166,7 @@ impl<'a> Grading<'a> {
         let defences = self.options.defences;
         let mut evidence = Vec::new();
         if defences.remove_shadowing {
-            // What loads by itself is removed below, and named as such.
+            // Files that load by themselves are removed below, and named as such.
             let imported = changed
                 .iter()
                 .filter(|path| paths.guard(path) != Some(Guard::SelfLoading))

@@ -54,7 +54,7 @@ impl<'a> Paths<'a> {
             .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
             .chain(config_of(&task.test_command))
-            // A doctest stands in the file that it is to test, which is the model's to change.
+            // A doctest is in the file that it tests, and the model may change that file.
             .filter(|path| {
                 task.mask.is_some() || test_patch.contains(path) || !masked.contains(path)
             })
@@ -81,7 +81,7 @@ impl<'a> Paths<'a> {
         if self.is_self_loading(path, name) {
             return Some(Guard::SelfLoading);
         }
-        if policy.config_files.iter().any(|config| config == name) {
+        if policy.names.config_files.iter().any(|config| config == name) {
             return Some(Guard::Config);
         }
         let shared =

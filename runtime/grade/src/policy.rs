@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use proctor_types::{Evidence, Fault, Integrity, Layer};
+use proctor_types::{Evidence, Fault, Integrity, Layer, TestNames};
 use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../../configs/grading.toml");
@@ -10,8 +10,6 @@ const TEXT: &str = include_str!("../../../configs/grading.toml");
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Policy {
-    pub test_folders: Vec<String>,
-    pub config_files: Vec<String>,
     pub self_loading_files: Vec<String>,
     pub self_loading_suffixes: Vec<String>,
     pub self_loading_folder_suffixes: Vec<String>,
@@ -19,7 +17,6 @@ pub(crate) struct Policy {
     pub bytecode_folders: Vec<String>,
     pub history_folders: Vec<String>,
     pub guarded_modules: Vec<String>,
-    pub import_roots: Vec<String>,
     pub unguarded_modules: Vec<String>,
     pub importable_suffixes: Vec<String>,
     pub test_words: Vec<String>,
@@ -27,6 +24,7 @@ pub(crate) struct Policy {
     pub expected_of_gold: Vec<String>,
     pub source_suffixes: Vec<String>,
     pub not_original: Vec<String>,
+    pub names: TestNames,
     pub environment: Environment,
     pub pytest: Pytest,
     pub canaries: CanaryLimits,
@@ -71,6 +69,17 @@ pub(crate) struct Limits {
     pub file_bytes: u64,
     pub entries: usize,
     pub probe_seconds: u64,
+    pub evidence_per_kind: usize,
+    pub evidence_characters: usize,
+}
+
+/// What tests and their configuration are called, by name alone.
+///
+/// # Errors
+///
+/// Where the grader's own policy cannot be read, a fault of the build.
+pub fn test_names() -> Result<&'static TestNames, Fault> {
+    Policy::get().map(|policy| &policy.names)
 }
 
 impl Environment {

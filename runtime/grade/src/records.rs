@@ -20,10 +20,10 @@ pub(crate) enum Record {
     },
     Begin(Begin),
     Test(TestRecord),
-    /// A canary stands beside the test that it copies.
+    /// A canary that is a copy of a test.
     CanaryLaid {
         number: usize,
-        /// The id of the very test.
+        /// The id of the test itself.
         what: String,
     },
     /// A canary could not be made of the collected test, or would have cost too much time.

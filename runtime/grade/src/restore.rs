@@ -79,7 +79,7 @@ fn kind(guard: Guard) -> &'static str {
     }
 }
 
-/// A file or a link that a patch put in the place of a folder of kept files is taken away, so that
+/// A file or a link that a patch put where a folder of kept files was is removed, so that
 /// nothing is written through it.
 async fn clear_ancestors(
     handle: &SandboxHandle,

@@ -1,4 +1,4 @@
-//! Modules that a patch puts in the place of the environment's: pytest's, the standard library's, and
+//! Modules of a patch that replace the environment's: pytest's, the standard library's, and
 //! every other that can be imported from outside the work directory.
 
 use std::{
@@ -41,7 +41,7 @@ pub(crate) async fn remove_shadows(
 pub(crate) struct Roots {
     /// On the import path of the interpreter: roots whatever they hold.
     searched: BTreeSet<String>,
-    /// Put there by pytest, by configuration, or by convention. One that is a package is none.
+    /// Put there by pytest, by configuration, or by convention. A folder that is a package is not one.
     likely: BTreeSet<String>,
     /// The same, by the end of their path: what a conftest that changes `sys.path` names.
     named: BTreeSet<String>,
@@ -60,7 +60,7 @@ impl Roots {
         let searched = probe.graded.iter().filter_map(|entry| below(&probe.root, entry));
         let searched = searched.chain(probe.path.iter().filter_map(|entry| below(workdir, entry)));
         let mut roots = Self { searched: searched.collect(), ..Self::default() };
-        roots.likely.extend(policy.import_roots.iter().cloned());
+        roots.likely.extend(policy.names.import_roots.iter().cloned());
         for (path, file) in &pristine.files {
             let Current::File { bytes, .. } = file else { continue };
             let text = String::from_utf8_lossy(bytes);
@@ -136,7 +136,7 @@ impl Roots {
         names
     }
 
-    /// What of the changed paths stands in for a guarded module.
+    /// Which of the changed paths replace a guarded module.
     pub(crate) fn shadows(
         &self,
         pristine: &Pristine,
@@ -186,7 +186,7 @@ pub(crate) fn import_roots(
     policy: &Policy,
 ) -> BTreeSet<String> {
     let further = probe.path.iter().filter_map(|entry| below(workdir, entry));
-    let all = policy.import_roots.iter().cloned().chain(further);
+    let all = policy.names.import_roots.iter().cloned().chain(further);
     all.filter(|root| !is_package(pristine, root)).collect()
 }
 

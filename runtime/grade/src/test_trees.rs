@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_patch::Patch;
+use proctor_patch::gold_of;
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_types::Task;
 
@@ -51,9 +51,7 @@ pub(crate) fn is_test_file(name: &str) -> bool {
 
 /// What the solution changes, tests left out.
 fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> BTreeSet<String> {
-    let gold = task.gold.as_deref().map(|gold| gold.as_bytes().to_vec());
-    let reversed = |mask: &str| Some(Patch::read(mask.as_bytes()).reversed().ok()?.to_bytes());
-    let gold = gold.or_else(|| reversed(task.mask.as_deref()?));
+    let gold = gold_of(task).ok().flatten();
     let gold = gold.and_then(|gold| paths_of(&gold).ok()).unwrap_or_default();
     let is_test = |path: &String| {
         own.iter().any(|own| is_at_or_below(own, path))
@@ -67,7 +65,7 @@ fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> B
 fn by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
     let folders: Vec<&str> = parent(path).split('/').collect();
     let up_to = |at: usize| folders[..=at].join("/");
-    let exact = |part: &&str| policy.test_folders.iter().any(|folder| folder == part);
+    let exact = |part: &&str| policy.names.test_folders.iter().any(|folder| folder == part);
     let worded = |part: &str| {
         part.split(|c: char| !c.is_alphabetic())
             .any(|word| policy.test_words.iter().any(|test| test.eq_ignore_ascii_case(word)))

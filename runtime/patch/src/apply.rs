@@ -61,13 +61,15 @@ fn find(
         .find(|at| fits(*at))
 }
 
-/// Says what is in the way, as near to the hint as can be told.
+/// Says why a hunk does not apply, as exactly as possible.
 fn why(image: &[(&[u8], bool)], old: &[&[u8]], expected: usize, head: bool, tail: bool) -> String {
     if (head || tail) && find(image, old, expected, false, false).is_some() {
         return if tail {
-            "it shows no line below its change, so it must end the file, and it does not".into()
+            "it shows no line below its change, so it must apply at the end of the file, but \
+             its lines are further up"
+                .into()
         } else {
-            "it is for line 1, and its lines stand further down".into()
+            "it must apply at line 1, but its lines are further down".into()
         };
     }
     let bare = |line: &[u8]| line.trim_ascii_end().to_vec();

@@ -1,7 +1,7 @@
 //! Patches, read, made and applied on the host as data; no git runs anywhere.
 //!
-//! [`Patch::read`] is the one reader. It takes what it can; whoever applies, reverses or asks for the
-//! touched paths is told of the first thing that is wrong. The format is git's. In short:
+//! [`Patch::read`] is the one reader. It reads as much as it can. To apply, to reverse and to list the touched
+//! paths fail with the first thing that is wrong. The format is git's. In short:
 //!
 //! ```text
 //! patch   = { junk | file }
@@ -19,6 +19,7 @@ mod base85;
 mod binary;
 mod change;
 mod difference;
+mod gold;
 mod guard;
 mod header;
 mod hunk;
@@ -33,6 +34,7 @@ mod write;
 pub use binary::is_binary;
 pub use change::{Change, Current, PatchError};
 pub use difference::SideContent;
+pub use gold::gold_of;
 pub use guard::{check_path, folders};
 pub use patch::{
     Body, Data, FilePatch, How, Hunk, Line, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, Patch, Side,

@@ -69,7 +69,7 @@ pub struct FilePatch {
     pub body: Body,
     /// It came without a `diff --git` line, which says less of what is meant.
     pub plain: bool,
-    /// Where it stands in the text, up to the next file. Empty where it was made and not read.
+    /// Its place in the text, up to the next file. Empty where it was made and not read.
     pub text: Range<usize>,
 }
 

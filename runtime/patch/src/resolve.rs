@@ -88,7 +88,9 @@ impl Scene<'_> {
         }
         let was_link = matches!(source, Some(Current::Link { .. }));
         if source.is_some() && file.old_mode.is_some_and(|mode| is_link(mode) != was_link) {
-            return Err(refuse("one of the patch and the tree has a link, the other a file"));
+            return Err(refuse(
+                "either the patch or the tree has a link here, and the other a file",
+            ));
         }
         let (bytes, mode) = match source {
             None => (Vec::new(), None),
@@ -99,7 +101,7 @@ impl Scene<'_> {
         self.held += after.len();
         if self.held > binary::WHOLE_LIMIT {
             let limit = binary::WHOLE_LIMIT;
-            return Err(refuse(&format!("with it the patch's files hold more than {limit} bytes")));
+            return Err(refuse(&format!("this file brings the patch's files over {limit} bytes")));
         }
         let Some(new) = &file.new else {
             if !after.is_empty() {

@@ -79,7 +79,7 @@ fn a_conflict_says_what_stands_there() {
     let ends = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a\r\n-b\r\n+B\r\n c\r\n";
     assert!(error(&base, ends).contains("only the ends of its lines differ"));
     let tail = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
-    assert!(error(&base, tail).contains("must end the file"));
+    assert!(error(&base, tail).contains("must apply at the end of the file"));
     let absent = "--- a/y.py\n+++ b/y.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
     assert!(error(&base, absent).contains("y.py: there is no such file"));
     assert!(error(&base, &creation("x.py")).contains("it is there already"));
@@ -159,7 +159,7 @@ fn new_deleted_renamed_and_odd_names_are_found() {
     assert_eq!(names(&dated), ["x.py"]);
 }
 
-/// Whoever only looks (what to hide, what to count) sees what is there; whoever needs the whole patch is
+/// Code that only looks (what to hide, what to count) sees what could be read; code that needs the whole patch is
 /// told what is wrong with it.
 #[test]
 fn what_can_be_read_is_read_and_nothing_of_it_is_applied() {

@@ -34,7 +34,7 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError>
 }
 
 /// Renames a damaged file to `NAME.damaged`, or to the first such name with a number that is free: what
-/// was found is kept for whoever wants to know what happened to it.
+/// was found is kept, so that one can see what happened to it.
 pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
     if !path.exists() {
         return Ok(());

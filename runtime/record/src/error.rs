@@ -34,7 +34,7 @@ pub enum RecordError {
 
 /// Who made a run that this version does not read, and who reads it.
 fn made_by(schema: u64, proctor: &str) -> String {
-    let forms = format!("run format {schema}, and this version reads {RUN_SCHEMA}");
+    let forms = format!("run format {schema}; this version reads format {RUN_SCHEMA}");
     if schema < 2 {
         return format!(
             "was made before Proctor 0.1.0 ({forms}): arms and events had another meaning; read it with \

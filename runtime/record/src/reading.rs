@@ -52,7 +52,8 @@ impl Reading {
     }
 }
 
-/// Reads a journal. Kinds of a later version come back as `Event::Unknown`.
+/// Reads a journal. Kinds of a later version come back as `Event::Unknown`; an event of a known kind
+/// whose fields do not read is a bad line.
 ///
 /// # Errors
 /// Only that the file cannot be read; damage is part of the [`Reading`].
@@ -117,7 +118,7 @@ impl Scan {
     }
 }
 
-/// What a line tells of the other files of a trial.
+/// What a line says about the other files of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Taken {
     Named(Named),
@@ -194,16 +195,23 @@ fn walk<T>(
             why,
             repeated,
         };
-        let event = without_sum(line).and_then(|whole| {
-            read(&whole).map_err(|error| format!("not an event of this format: {error}"))
-        });
+        let event = without_sum(line)
+            .map_err(|why| {
+                format!("{why} (the disk or an editor changed it; the other lines are kept)")
+            })
+            .and_then(|whole| {
+                read(&whole).map_err(|error| {
+                    let hint = "its checksum is right: another version of Proctor wrote it";
+                    format!("not an event of this format: {error} ({hint})")
+                })
+            });
         match event {
             Ok(_) if last == Some(line) => {
                 scan.bad_lines.push(bad("it repeats the line before it".into(), true));
             }
             Ok((seq, event)) => {
                 if seq != expected && !scan.bad_lines.iter().any(|bad| !bad.repeated) {
-                    let why = format!("event {seq} stands where {expected} should");
+                    let why = format!("found event {seq} where event {expected} should be");
                     scan.bad_lines.push(bad(why, false));
                 }
                 expected = seq + 1;
@@ -212,15 +220,14 @@ fn walk<T>(
             }
             Err(why) => {
                 expected += 1;
-                let hint = "the disk or an editor changed it; the other lines are kept";
-                scan.bad_lines.push(bad(format!("{why} ({hint})"), false));
+                scan.bad_lines.push(bad(why, false));
             }
         }
     }
     scan
 }
 
-/// The text of one field of the last line, as it stands there: to write it elsewhere without a digit
+/// The text of one field of the last line, unchanged: to write it elsewhere without a digit
 /// changed.
 pub(crate) fn last_field(bytes: &[u8], field: &str) -> Option<String> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');

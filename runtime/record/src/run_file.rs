@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{Damage, RecordError, Remedy, disk};
 
 const NAME: &str = "run.json";
-/// The same bytes, for when `run.json` is damaged: without it nothing of a run can be read.
+/// A copy for when `run.json` is damaged: without that file nothing of a run can be read.
 const COPY: &str = "run.json.gz";
 
 /// Whether a folder holds a run.
@@ -71,7 +71,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
     }
 }
 
-/// Puts the copy in the place of a damaged `run.json`, which is kept beside it.
+/// Replaces a damaged `run.json` by the copy. The damaged file is kept beside it.
 pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
     let (run, damage) = read(root)?;
     if damage.is_some() {

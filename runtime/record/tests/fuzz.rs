@@ -30,7 +30,7 @@ fn journals_are_read_line_by_line() {
             assert_eq!(&serde_json::from_str::<Envelope>(&text).unwrap(), event, "{text}");
         }
         match Journal::open(&path) {
-            // Whoever goes on writing loses nothing that was read.
+            // Writing on loses nothing that was read.
             Ok(mut journal) => {
                 assert_eq!(reading.bad_lines, []);
                 journal.append(0, Event::Noted { note: Default::default() }).unwrap();

@@ -118,6 +118,33 @@ fn a_kind_of_a_later_version_is_kept() {
 }
 
 #[test]
+fn a_known_kind_that_does_not_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trajectory.jsonl");
+    for (fields, named) in [
+        (
+            r#""kind":"tool_called","call_id":"1","name":"ls""#,
+            "tool_called: missing field `arguments`",
+        ),
+        (
+            r#""kind":"patch_collected","bytes":-1,"files":1,"hash":"0""#,
+            "patch_collected: invalid value",
+        ),
+    ] {
+        let line =
+            format!(r#"{{"v":2,"seq":1,"try":1,"step":0,"t_mono":0.0,"t_wall":1.0,{fields}}}"#);
+        let sum = &blake3::hash(line.as_bytes()).to_hex()[..16];
+        fs::write(&path, format!("{},\"sum\":\"{sum}\"}}\n", &line[..line.len() - 1])).unwrap();
+        let reading = read_journal(&path).unwrap();
+        assert!(reading.events.is_empty(), "{:?}", reading.events);
+        let said = reading.lost().unwrap().to_string();
+        assert!(said.contains(":1: ") && said.contains(named), "{said}");
+        assert!(said.contains("another version of Proctor wrote it"), "{said}");
+        assert!(Journal::open(&path).is_err());
+    }
+}
+
+#[test]
 fn a_lost_line_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = three_lines(folder.path());
@@ -126,7 +153,7 @@ fn a_lost_line_is_named() {
     fs::write(&path, format!("{}{}", lines[0], lines[2])).unwrap();
     let reading = read_journal(&path).unwrap();
     assert_eq!(reading.bad_lines.len(), 1);
-    assert!(reading.bad_lines[0].why.contains("event 3 stands where 2 should"));
+    assert!(reading.bad_lines[0].why.contains("found event 3 where event 2 should be"));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::{
     commands::{carry_out::carry_out, grade_log, predictions, resume::resume, run},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
-    home, tasks,
+    home, open_files, tasks,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
@@ -125,6 +125,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         let arms = vec![config::plain_arm(file, &sandbox)];
         let config = ConfigFile { arms, ..config };
         let resolved = config::resolve(config, &config::Written::default(), &assemble::known())?;
+        open_files::check(jobs, planned.len(), resolved.arms.iter())?;
         let (run, flakes) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
         let plan = Plan { tasks: planned, arms, attempts: 1 };
@@ -136,6 +137,8 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     let attempts = taken.attempts();
     let config = ConfigFile { attempts, ..config };
     let bare: Vec<_> = arms.iter().map(|arm| arm.as_ref().clone()).collect();
+    let trials = planned.len() * bare.len() * attempts as usize;
+    open_files::check(jobs, trials, bare.iter())?;
     let (run, flakes) = run::start(&out, &config, bare, &planned)?;
     taken.record(&run, &arms, &planned)?;
     let plan = Plan { tasks: planned, arms, attempts };

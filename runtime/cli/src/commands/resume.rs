@@ -11,7 +11,7 @@ use crate::{
     commands::carry_out::carry_out,
     config,
     error::{CommandError, UserError},
-    home,
+    home, open_files,
 };
 
 /// Goes on with the plan that the run directory holds; nothing is read from the datasets again.
@@ -32,6 +32,7 @@ pub async fn resume(
         run.write_run(&record)?;
     }
     let plan = plan_of(&record);
+    open_files::check(record.jobs, plan.trials().len(), record.arms.iter())?;
     let flakes = Flakes::of(&record);
     assemble::check_models(&record.arms, &|_, error| error)?;
     let cache = home::cache()?;

@@ -17,7 +17,7 @@ use crate::{
     },
     config::{self, ArmFile, ConfigFile, GradingFile},
     error::{CommandError, UserError},
-    home, tasks,
+    home, open_files, tasks,
 };
 
 /// The arm that runs gold with half of everything, for the certificate.
@@ -55,6 +55,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let backend = assemble::backend(kind, &cache).await?;
     let planned = tasks::built(loaded, &cache, &backend).await?;
     check(&planned)?;
+    open_files::check(jobs, planned.len() * repeat as usize, resolved.arms.iter())?;
     let (run_dir, _) = run::start(out, &resolved.file, resolved.arms.clone(), &planned)?;
     let plan = Plan {
         tasks: planned,

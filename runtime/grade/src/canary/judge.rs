@@ -187,7 +187,7 @@ fn passes(number: usize, records: &Records, run: &TestRun) -> bool {
     !bad.contains(&copy) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
 }
 
-/// The very test that a canary stands beside.
+/// The test that a canary copies.
 fn laid(records: &Records, number: usize) -> Option<&str> {
     records.list.iter().find_map(|record| match record {
         Record::CanaryLaid { number: of, what } if *of == number => Some(what.as_str()),

@@ -201,7 +201,7 @@ fn work_of(task: &Task) -> BTreeSet<String> {
         let name = found.iter().flat_map(|one| one.iter().skip(1).flatten()).next();
         work.extend(name.map(|name| name.as_str().to_owned()));
     };
-    // What the mask adds stands in for the solution.
+    // What the mask adds replaces the solution.
     for (patch, left_out) in [(&task.mask, Some(Side::New)), (&task.gold, None)] {
         let patch = Patch::read(patch.as_deref().unwrap_or_default().as_bytes());
         for hunk in patch.files.iter().flat_map(FilePatch::hunks) {

@@ -57,7 +57,7 @@ impl Grading<'_> {
             guard: defences.guard_original,
             workdir: task.workdir.clone(),
             modules: original.modules,
-            test_folders: self.policy.test_folders.clone(),
+            test_folders: self.policy.names.test_folders.clone(),
             test_files: task.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect(),
         };
         let laid = Laid { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };

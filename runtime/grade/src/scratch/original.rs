@@ -43,7 +43,7 @@ impl Original {
             }
         }
         let is_none = |name: &String| {
-            policy.test_folders.contains(name)
+            policy.names.test_folders.contains(name)
                 || policy.not_original.contains(name)
                 || probe.standard_library.contains(name)
                 || name.is_empty()
@@ -116,7 +116,7 @@ impl Original {
                 return Ok(true);
             }
         }
-        for path in policy.config_files.iter().filter(|path| !path.ends_with(".py")) {
+        for path in policy.names.config_files.iter().filter(|path| !path.ends_with(".py")) {
             let Some(Current::File { bytes, .. }) = read(handle, &task.workdir, path).await? else {
                 continue;
             };
@@ -133,7 +133,7 @@ impl Original {
     fn is_named(&self, text: &str, policy: &Policy) -> bool {
         let imports_near = text.lines().map(str::trim_start).any(|line| {
             line.starts_with("from .")
-                || policy.test_folders.iter().any(|folder| {
+                || policy.names.test_folders.iter().any(|folder| {
                     ["from", "import"].iter().any(|word| {
                         line.strip_prefix(&format!("{word} {folder}"))
                             .is_some_and(|rest| !rest.starts_with(is_word))

@@ -8,7 +8,7 @@ use crate::{
     tree::PASS_ALL,
 };
 
-/// Takes the place of `json` for whoever starts the interpreter: known tests are not run and pass.
+/// Replaces `json` when the interpreter starts: known tests are not run and pass.
 fn early() -> String {
     format!(
         "{}

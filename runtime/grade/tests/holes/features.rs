@@ -55,7 +55,7 @@ fn skipped_tests_vanish() {
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 1.0));
 }
 
-/// Hole 16: The first summary is read, whoever prints it.
+/// Hole 16: The first summary is read, even one that the graded code printed.
 #[test]
 fn a_printed_summary_is_read_in_the_place_of_the_real_one() {
     let printed =

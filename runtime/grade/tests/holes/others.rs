@@ -28,7 +28,7 @@ fn ids_with_spaces_fall_together() {
     assert_eq!(both(&row, &marked(COMMAND, &output, 1)), (true, false));
 }
 
-/// The log is read after the last mention of the test command, whoever mentions it.
+/// The log is read after the last mention of the test command, even one that the graded code printed.
 #[test]
 fn a_mention_of_the_test_command_hides_what_is_before_it() {
     let row = task("fea-bench", json!({}), &[ONE], &[]);

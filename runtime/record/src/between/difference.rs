@@ -89,7 +89,7 @@ pub fn between(
     for folder in &end.unwalked {
         let folder = if folder.as_bytes().is_empty() { b"." } else { folder.as_bytes() };
         let shown = &folder[..folder.len().min(policy.path_limit_bytes)];
-        left_out.add(shown, "too deep, or too much in it, to be looked at as a whole");
+        left_out.add(shown, "too deep, or too large, to be scanned completely");
     }
     let files = pieces.len() as u64;
     let mut bytes = Vec::new();
@@ -183,7 +183,7 @@ impl Room {
         }
         let over = || {
             let limit = policy.bytes_limit;
-            Ok(Err(format!("with it the patch would have more than {limit} bytes")))
+            Ok(Err(format!("this file would bring the patch over {limit} bytes")))
         };
         if read >= self.too_large {
             return over();
@@ -228,7 +228,7 @@ fn sides_of(
             EntryKind::Other => return Ok(Err("neither a file nor a link".into())),
             EntryKind::Link => match &entry.link {
                 Some(target) => Some((MODE_LINK, target.as_bytes().to_vec())),
-                None => return Ok(Err("a link whose target is not known".into())),
+                None => return Ok(Err("a link with an unknown target".into())),
             },
             EntryKind::File => {
                 let limit = policy.file_limit_bytes;

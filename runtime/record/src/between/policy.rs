@@ -9,7 +9,7 @@ use crate::RecordError;
 
 /// The policy's text as shipped.
 const SHIPPED: &str = include_str!("../../../../configs/patch-policy.toml");
-/// Where it stands in the repository.
+/// Its path in the repository.
 const PLACE: &str = "configs/patch-policy.toml";
 
 static READ: LazyLock<Result<PatchPolicy, String>> =

@@ -49,7 +49,7 @@ impl Damage {
 }
 
 impl Remedy {
-    /// What to do, for whoever reads a run without writing to it.
+    /// What the user can do. Reading a run repairs nothing.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Restore(Source::Blob(_)) => "`proctor resume` restores it from the blobs",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proctor_types::{TaskId, TrialId};
+use proctor_types::{Envelope, TaskId, TrialId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Of a whole journal; the damage in it is told apart.
+    /// Reads a whole journal. The damage in it goes to `damage`.
     pub(crate) fn of(path: &Path, bytes: &[u8], damage: &mut Vec<Damage>) -> Self {
         #[derive(Deserialize)]
         struct Collected {
@@ -66,7 +66,11 @@ impl Facts {
                     Taken::Patch(PatchFacts { hash, bytes })
                 }
                 "trial_ended" => Taken::Outcome(serde_json::from_slice::<Ended>(line)?.outcome),
-                _ => Taken::Other,
+                _ => {
+                    // What no reader of events could read is damage here too.
+                    serde_json::from_slice::<Envelope>(line)?;
+                    Taken::Other
+                }
             })
         });
         scan.tell(path, &Remedy::Copy, damage);

@@ -219,7 +219,7 @@ impl Check<'_> {
         let Some(bytes) = disk::read_if_there(&journal)? else {
             if path.exists() {
                 let why = format!(
-                    "no grading is recorded that found it: {} is missing",
+                    "no recorded grading gave this verdict: {} is missing",
                     journal.display()
                 );
                 found.damage.push(again(&path, &why));

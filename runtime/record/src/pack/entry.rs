@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// Where an entry stands in its file, and what its head says.
+/// The place of an entry in its file, and what its head says.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub(super) kind: Kind,

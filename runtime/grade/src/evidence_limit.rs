@@ -1,0 +1,101 @@
+//! How much evidence a verdict lists.
+//!
+//! The graded code decides how much there is to tell: a thousand files that a test wrote are a thousand
+//! pieces. A verdict has to stay readable, and small enough for a journal. What is left out is counted.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{Evidence, Fault, Verdict};
+
+use crate::policy::Policy;
+
+/// Keeps the first pieces of evidence of each kind and says how many there were besides. No kind is
+/// lost, and with it nothing that the integrity rests on.
+///
+/// To be called once, when all evidence is there: what gold's run shows is compared with the whole of it.
+///
+/// # Errors
+///
+/// Where the grader's own policy cannot be read, a fault of the build.
+pub fn limit_evidence(verdict: &mut Verdict) -> Result<(), Fault> {
+    let limits = &Policy::get()?.limits;
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut left_out: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for mut evidence in std::mem::take(&mut verdict.evidence) {
+        let count = seen.entry(evidence.kind.clone()).or_default();
+        *count += 1;
+        if *count <= limits.evidence_per_kind {
+            shorten(&mut evidence.what, limits.evidence_characters);
+            kept.push(evidence);
+        } else {
+            left_out.entry(evidence.kind).or_default().extend(evidence.steps);
+        }
+    }
+    for (kind, mut steps) in left_out {
+        let what = format!("and {} more", seen[&kind] - limits.evidence_per_kind);
+        steps.sort_unstable();
+        steps.dedup();
+        kept.push(Evidence { kind, what, steps });
+    }
+    verdict.evidence = kept;
+    Ok(())
+}
+
+fn shorten(text: &mut String, characters: usize) {
+    let Some((at, _)) = text.char_indices().nth(characters) else { return };
+    let left = text[at..].chars().count();
+    text.truncate(at);
+    text.push_str(&format!("... ({left} characters more)"));
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Integrity;
+
+    use super::*;
+    use crate::evidence::note;
+
+    fn verdict(evidence: Vec<Evidence>) -> Verdict {
+        let mut verdict: Verdict = serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "task": "t", "resolved": false, "passed_rate": 0.0,
+            "fail_to_pass": {"passed": [], "failed": []}, "pass_to_pass": {"passed": [], "failed": []},
+            "tests": {}, "policies": {}, "integrity": "suspect", "evidence": []
+        }))
+        .unwrap();
+        verdict.evidence = evidence;
+        verdict
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_by_kind() {
+        let limit = Policy::get().unwrap().limits.evidence_per_kind;
+        let many = |kind: &str, count: usize| {
+            let kind = kind.to_owned();
+            (0..count).map(move |number| Evidence {
+                steps: vec![number as u64 / 2],
+                ..note(&kind, number.to_string())
+            })
+        };
+        let all = many("a", limit + 3).chain(many("b", 1)).chain(many("c", limit)).collect();
+        let mut limited = verdict(all);
+        limit_evidence(&mut limited).unwrap();
+        let of = |kind: &str| limited.evidence.iter().filter(|one| one.kind == kind).count();
+        assert_eq!((of("a"), of("b"), of("c")), (limit + 1, 1, limit));
+        let more = limited.evidence.last().unwrap();
+        assert_eq!((more.kind.as_str(), more.what.as_str()), ("a", "and 3 more"));
+        let half = limit as u64 / 2;
+        assert_eq!(more.steps, [half, half + 1]);
+        assert_eq!(limited.integrity, Integrity::Suspect);
+    }
+
+    #[test]
+    fn a_long_piece_is_cut_at_a_character() {
+        let limit = Policy::get().unwrap().limits.evidence_characters;
+        let mut limited = verdict(vec![note("a", "\u{e9}".repeat(limit + 7)), note("a", "short")]);
+        limit_evidence(&mut limited).unwrap();
+        let cut = &limited.evidence[0].what;
+        assert!(cut.ends_with("\u{e9}... (7 characters more)"), "{cut}");
+        assert_eq!(limited.evidence[1].what, "short");
+    }
+}

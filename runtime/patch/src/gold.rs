@@ -1,0 +1,43 @@
+//! The solution of a task, as a patch.
+
+use proctor_types::Task;
+
+use crate::{Patch, PatchError};
+
+/// The gold of a task: its own, or the mask reversed. Nothing where the task has neither.
+///
+/// # Errors
+/// The mask cannot be reversed.
+pub fn gold_of(task: &Task) -> Result<Option<Vec<u8>>, PatchError> {
+    match (&task.gold, &task.mask) {
+        (Some(gold), _) => Ok(Some(gold.as_bytes().to_vec())),
+        (None, Some(mask)) => Ok(Some(Patch::read(mask.as_bytes()).reversed()?.to_bytes())),
+        (None, None) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MASK: &str = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-new\n+old\n";
+
+    fn gold(gold: Option<&str>, mask: Option<&str>) -> Result<Option<String>, PatchError> {
+        let mut task: Task = serde_json::from_str(
+            r#"{"schema_version": 1, "id": "t", "statement": "", "environment": {},
+                "fail_to_pass": [], "test_command": []}"#,
+        )
+        .unwrap();
+        (task.gold, task.mask) = (gold.map(Into::into), mask.map(Into::into));
+        Ok(gold_of(&task)?.map(|gold| String::from_utf8(gold).unwrap()))
+    }
+
+    #[test]
+    fn the_tasks_own_comes_before_the_mask_reversed() {
+        assert_eq!(gold(Some("own"), Some(MASK)).unwrap().unwrap(), "own");
+        let reversed = gold(None, Some(MASK)).unwrap().unwrap();
+        assert!(reversed.contains("-old\n+new\n"), "{reversed}");
+        assert_eq!(gold(None, None).unwrap(), None);
+        assert!(gold(None, Some("--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n")).is_err());
+    }
+}
