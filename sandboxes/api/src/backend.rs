@@ -37,12 +37,17 @@ pub struct SourceTree {
 /// An environment to be built once: base + source + lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerSpec {
+    /// What the layer stands on.
     pub base: Base,
+    /// Code to be placed before the lines run. Absent: the base holds it.
     pub source: Option<SourceTree>,
     /// Shell lines, run as root of the sandbox, in `workdir`, with network.
     pub setup: Vec<String>,
+    /// Absolute, in the sandbox. It is made where it is missing.
     pub workdir: RawPath,
+    /// Variables of the lines.
     pub env: Vec<(String, String)>,
+    /// For all lines together. At the limit the build fails.
     pub time_limit: Duration,
 }
 
@@ -60,7 +65,7 @@ pub struct Prepared {
     /// The set-up lines ran now, rather than out of the cache.
     pub built: bool,
     /// On a host base: what of the host its sandboxes do not have. A back end returns nothing here;
-    /// whoever opens a sandbox adds it.
+    /// the caller that opens a sandbox adds it.
     pub absent: Absent,
 }
 
@@ -78,7 +83,9 @@ impl Prepared {
 /// One sandbox to be opened.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
+    /// What it starts from.
     pub environment: Prepared,
+    /// The resources that it gets.
     pub limits: SandboxSpec,
     /// For labels and messages: the trial, or what the sandbox is for.
     pub purpose: String,
@@ -90,6 +97,76 @@ pub struct SandboxRequest {
 /// host beyond its base; what cannot be enforced is said in [`Enforcement`]. Whatever happens to
 /// the runtime, a sandbox ends when its channel does, and [`Backend::sweep`] removes what a killed
 /// runtime left.
+///
+/// Four methods are needed. This one wraps another back end and counts the sandboxes that it opens:
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// use async_trait::async_trait;
+/// use proctor_sandbox_api::{Backend, LayerSpec, Prepared, Sandbox, SandboxRequest};
+/// use proctor_types::{Fault, Layer};
+///
+/// struct Counted<B>(B, AtomicUsize);
+///
+/// #[async_trait]
+/// impl<B: Backend> Backend for Counted<B> {
+///     fn name(&self) -> &'static str {
+///         self.0.name()
+///     }
+///     fn agent(&self) -> String {
+///         self.0.agent()
+///     }
+///     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {
+///         self.0.prepare(spec).await
+///     }
+///     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
+///         self.1.fetch_add(1, Ordering::Relaxed);
+///         self.0.open(spec).await
+///     }
+///     async fn sweep(&self) -> Result<Vec<String>, Fault> {
+///         self.0.sweep().await
+///     }
+/// }
+///
+/// // A back end that cannot do what is asked says so as a fault of a layer, never by a panic.
+/// struct Nowhere;
+///
+/// #[async_trait]
+/// impl Backend for Nowhere {
+///     fn name(&self) -> &'static str {
+///         "nowhere"
+///     }
+///     fn agent(&self) -> String {
+///         "none".to_owned()
+///     }
+///     async fn prepare(&self, _: &LayerSpec) -> Result<Prepared, Fault> {
+///         Err(Fault::new(Layer::Environment, "nowhere has no environments"))
+///     }
+///     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
+///         Err(Fault::new(Layer::Sandbox, format!("no sandbox for {}", spec.purpose)))
+///     }
+///     async fn sweep(&self) -> Result<Vec<String>, Fault> {
+///         Ok(Vec::new())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let backend = Counted(Nowhere, AtomicUsize::new(0));
+/// let request = SandboxRequest {
+///     environment: Prepared {
+///         digest: "0".into(), base: "0".into(), image: None, handle: String::new(),
+///         built: false, absent: Default::default(),
+///     },
+///     limits: Default::default(),
+///     purpose: "an example".into(),
+/// };
+/// let fault = backend.open(&request).await.err().unwrap();
+/// assert_eq!(fault.to_string(), "sandbox fault: no sandbox for an example");
+/// assert_eq!(backend.1.load(Ordering::Relaxed), 1);
+/// # }
+/// ```
 #[async_trait]
 pub trait Backend: Send + Sync {
     /// `native` or `docker`.
@@ -107,6 +184,11 @@ pub trait Backend: Send + Sync {
     /// Builds the environment, or finds it in the cache. Two callers with the same spec build once.
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault>;
 
+    /// Opens one sandbox and waits until its agent answers.
+    ///
+    /// # Errors
+    /// The sandbox did not start: a fault of the layer `sandbox`, or of the environment where its layer
+    /// is gone.
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault>;
 
     /// What it keeps and can make again, in the order in which it can be removed.
@@ -140,8 +222,10 @@ pub trait Backend: Send + Sync {
 /// One open sandbox. Dropping it without [`Sandbox::close`] must still end the sandbox.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
+    /// The channel to its agent. It may be cloned and outlive this value; it is broken then.
     fn handle(&self) -> &Arc<SandboxHandle>;
 
+    /// Which of the limits that were asked for do not hold.
     fn enforcement(&self) -> &Enforcement;
 
     /// Kills everything in the sandbox and returns its resources. Idempotent.

@@ -7,24 +7,34 @@ use crate::wire::{Exited, RawPath};
 /// One command. The environment is exactly `env`: nothing is inherited.
 #[derive(Debug, Clone)]
 pub struct Command {
+    /// The program and its arguments. A program without a slash is looked up in `PATH`.
     pub argv: Vec<RawPath>,
+    /// The folder that it starts in; `/` where nothing is said.
     pub cwd: RawPath,
+    /// All its variables.
     pub env: BTreeMap<String, RawPath>,
+    /// Bytes of standard input. Empty: none.
     pub stdin: Vec<u8>,
+    /// After this long its whole process group is killed.
     pub time_limit: Option<Duration>,
+    /// A name in the sandbox or numeric `uid[:gid]`. Absent: root of the sandbox.
     pub user: Option<String>,
     /// Bytes of each output stream kept in memory (the head); the rest is spilled or dropped.
     pub output_cap: usize,
     /// The file that takes a whole output stream once it is past the cap, up to `spill_cap` bytes:
     /// `<spill>.stdout`, `<spill>.stderr`.
     pub spill: Option<PathBuf>,
+    /// Bytes of each spilled file at most; 64 MiB where nothing is said.
     pub spill_cap: u64,
     /// Open the results pipe (descriptor 3) and collect it into [`Completed::results`].
     pub results: bool,
+    /// Kill every process that is left in the sandbox when it exits: for grading.
     pub reap_all: bool,
 }
 
 impl Command {
+    /// A command with a plain `PATH`, `HOME=/root`, no input and no time limit, that keeps 1 MiB of each
+    /// output.
     pub fn new<I, S>(argv: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -52,18 +62,21 @@ impl Command {
         Self::new(["/bin/sh", "-c", line])
     }
 
+    /// Sets the folder that it starts in.
     #[must_use]
     pub fn cwd(mut self, cwd: impl Into<RawPath>) -> Self {
         self.cwd = cwd.into();
         self
     }
 
+    /// Sets one variable.
     #[must_use]
     pub fn env(mut self, key: &str, value: impl Into<RawPath>) -> Self {
         self.env.insert(key.to_owned(), value.into());
         self
     }
 
+    /// Sets the time limit.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
@@ -80,23 +93,30 @@ pub struct Captured {
     pub total: u64,
     /// The last bytes (at most 64 KiB) where the head is not the whole.
     pub tail: Vec<u8>,
+    /// The file that holds the whole stream, where it was past the cap and could be written.
     pub spill: Option<PathBuf>,
 }
 
 impl Captured {
+    /// The head as text; bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.head).into_owned()
     }
 
+    /// Whether the head is all that was written.
     pub fn is_whole(&self) -> bool {
         self.head.len() as u64 == self.total
     }
 }
 
+/// A command that has ended.
 #[derive(Debug, Clone, Default)]
 pub struct Completed {
+    /// How it ended.
     pub exited: Exited,
+    /// What it wrote to standard output.
     pub stdout: Captured,
+    /// What it wrote to standard error.
     pub stderr: Captured,
     /// What was written to the results pipe.
     pub results: Vec<u8>,
@@ -113,6 +133,7 @@ pub fn ending_of(exited: &Exited) -> String {
 }
 
 impl Completed {
+    /// Whether it exited by itself with status 0.
     pub fn success(&self) -> bool {
         self.exited.code == Some(0) && !self.exited.timed_out
     }

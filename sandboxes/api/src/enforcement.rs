@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// reason ("memory: no writable memory cgroup").
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforcement {
+    /// One entry for each limit, beginning with the limit's name. The record keeps them.
     pub not_enforced: Vec<String>,
 }
 

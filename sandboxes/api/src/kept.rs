@@ -7,6 +7,7 @@ use std::time::SystemTime;
 pub struct Kept {
     /// For people: `layer 0123456789ab`.
     pub what: String,
+    /// Its size on disk.
     pub bytes: u64,
     /// When it was made; absent where that is not known.
     pub made: Option<SystemTime>,

@@ -3,6 +3,8 @@
 //! A [`Backend`] builds environments and opens sandboxes; a [`Sandbox`] is one open sandbox; a
 //! [`SandboxHandle`] is the host's end of the channel to its agent.
 
+#![warn(missing_docs)]
+
 mod backend;
 mod command;
 mod enforcement;

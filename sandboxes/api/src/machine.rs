@@ -5,6 +5,7 @@ use std::thread::available_parallelism;
 /// The CPUs and the memory that a back end has for its sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
+    /// Processors; a quota may make it a fraction.
     pub cpus: f64,
     /// In units of 2^20 bytes.
     pub memory_mb: u64,

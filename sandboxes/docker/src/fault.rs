@@ -11,7 +11,7 @@ pub fn environment(doing: &str, error: &Error) -> Fault {
     Fault::new(Layer::Environment, format!("{doing}: {}", words(error))).cause(cause(error))
 }
 
-/// What the engine's answer, or its silence, stands for.
+/// What the engine's answer, or its silence, means.
 fn cause(error: &Error) -> Cause {
     match error {
         Error::DockerResponseServerError { message, .. } => Cause::of_text(message),

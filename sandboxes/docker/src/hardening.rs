@@ -13,7 +13,7 @@ use proctor_types::{Fault, Layer, SandboxSpec};
 /// themselves, since it takes the place of their list.
 const COVERED: &str = include_str!("../../../configs/sandbox/covered-paths.txt");
 
-/// Shared memory and message queues belong to no process: they would outlive whoever filled them and
+/// Shared memory and message queues belong to no process: they would outlive the process that filled them and
 /// leave nobody to be killed for it.
 const SHARED_MEMORY: [(&str, &str); 2] = [("kernel.shm_rmid_forced", "1"), ("kernel.msgmni", "32")];
 

@@ -73,7 +73,7 @@ pub async fn prepare(
     if base::id_of(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);
     }
-    // The container is named by its image, and a host base is told by that name.
+    // The container is named by its image; that name shows a host base.
     let image = match spec.base {
         Base::Host => setup::alias(engine, &plan.base.image, HOST_LAYER).await?,
         _ => plan.base.image.clone(),

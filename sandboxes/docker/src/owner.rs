@@ -1,4 +1,4 @@
-//! Whose a container is, in its labels.
+//! The owner of a container, in its labels.
 
 use std::{
     collections::HashMap,

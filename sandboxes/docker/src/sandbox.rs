@@ -1,4 +1,4 @@
-//! One open sandbox, and the removal of its container whatever happens.
+//! One open sandbox; its container is always removed.
 
 use std::{
     sync::{Arc, atomic::Ordering},

@@ -1,4 +1,4 @@
-//! Whether another runtime lives: a locked file whose lock only the kernel drops.
+//! Whether another runtime is alive: a locked file whose lock only the kernel drops.
 //!
 //! A runtime takes the lock when it starts and keeps it open; the kernel drops the lock when the
 //! process ends, whatever ended it. What a runtime makes (a container, a layer that is being built)
@@ -75,7 +75,7 @@ impl FromStr for LockIdentity {
     }
 }
 
-/// This runtime's own lock, held until this is dropped. The file stays: whoever made something in its
+/// This runtime's own lock, held until this is dropped. The file stays: code that made something in its
 /// name removes it with [`RuntimeLock::forget`] once nothing is left.
 #[derive(Debug)]
 pub struct RuntimeLock {
@@ -118,7 +118,7 @@ impl RuntimeLock {
         &self.identity
     }
 
-    /// Adds a line to the file, for whoever sweeps.
+    /// Adds a line to the file, for the runtime that sweeps.
     ///
     /// # Errors
     /// The disk is full, or the like.
@@ -137,7 +137,7 @@ impl RuntimeLock {
 pub enum Life {
     Living,
     Dead(DeadRuntime),
-    /// Nothing proves that it is dead, so nothing of it may be touched.
+    /// Nothing proves that it is dead, so nothing that it owns may be touched.
     Unknown(&'static str),
 }
 
@@ -182,7 +182,7 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
         },
     };
     let Ok(here) = LockIdentity::of(&file) else {
-        return Life::Unknown("its lock file cannot be looked at");
+        return Life::Unknown("its lock file cannot be examined");
     };
     // Device numbers are given out anew at each start of the kernel; inodes stay.
     let same_boot = here.boot == identity.boot;

@@ -1,4 +1,4 @@
-//! What a sandbox's root stands on.
+//! What a sandbox's root is built from.
 
 use std::{
     fs, io,

@@ -130,7 +130,7 @@ impl Groups {
 }
 
 impl Group {
-    /// What tells of kills for want of memory, as long as the group is there.
+    /// The file that counts kills at the memory limit, as long as the group exists.
     pub(crate) fn memory(&self) -> Option<MemoryEvents> {
         self.has_memory.then(|| MemoryEvents { folders: self.folders.clone() })
     }
@@ -225,7 +225,7 @@ fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io:
     match (version, name) {
         (Version::One, "memory") => {
             put("memory.limit_in_bytes", &memory)?;
-            // With swap, a limit on memory alone is none. The file is there where swap is counted.
+            // With swap, a limit on memory alone limits nothing. The file exists where swap is counted.
             if folder.join("memory.memsw.limit_in_bytes").exists() {
                 put("memory.memsw.limit_in_bytes", &memory)?;
             }

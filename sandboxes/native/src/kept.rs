@@ -1,4 +1,4 @@
-//! What lies in the cache and can be made again.
+//! What is in the cache and can be built again.
 //!
 //! Only what has a name that this back end gives is told: a cache may be a folder that holds other
 //! things too.

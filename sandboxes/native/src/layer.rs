@@ -50,7 +50,7 @@ pub(crate) fn read(folder: &Path) -> io::Result<Record> {
     // What it stands on may be gone while the record is still there.
     for part in [&folder.join("tree"), &record.base.folder] {
         if !part.is_dir() {
-            return Err(io::Error::other(format!("{} is not there any more", part.display())));
+            return Err(io::Error::other(format!("{} was removed", part.display())));
         }
     }
     Ok(record)
@@ -154,7 +154,7 @@ impl Building {
             tree::remove(&self.lent())?;
             let record = serde_json::to_vec_pretty(&Record { format: FORMAT, base })?;
             fs::write(self.folder.join("layer.json"), record)?;
-            // What is in the way was unreadable to `read`.
+            // The file at that path could not be read by `read`.
             tree::remove(place)?;
             fs::rename(&self.folder, place)
         };

@@ -48,7 +48,7 @@ pub(crate) fn claim(folder: &Path) -> io::Result<File> {
 }
 
 /// Kills what is left in the groups of dead runtimes below a hierarchy's mount point, and removes
-/// them; returns what was removed. What cannot be is told and left: it is no fault of a run that only
+/// them; returns what was removed. What cannot be removed is reported and left: it is no fault of a run that only
 /// came upon it.
 pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     let mut removed = Vec::new();

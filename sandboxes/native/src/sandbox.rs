@@ -26,7 +26,7 @@ pub(crate) struct NativeSandbox {
 pub(crate) struct Held {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
-    /// Keeps the runtime's entry locked as long as the sandbox lives, whoever drops the back end.
+    /// Keeps the runtime's entry locked as long as the sandbox lives, even after the back end was dropped.
     pub(crate) owner: Arc<Entry>,
 }
 

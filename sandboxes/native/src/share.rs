@@ -22,7 +22,7 @@ pub(crate) struct Share {
 
 /// Divides it. Where memory is limited, written files, with about a kilobyte and a half of the
 /// kernel's for each, and shared memory must leave some of it to processes: a full disk should say
-/// so, rather than have the kernel kill whoever writes, and in the end the agent.
+/// so, rather than let the kernel kill the process that writes, and in the end the agent.
 pub(crate) fn of(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcement) -> Share {
     let most = limits.memory_mb * 3 / 4;
     let mut disk_mb = limits.disk_mb;

@@ -31,7 +31,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::set_permissions(to, fs::metadata(from)?.permissions())
 }
 
-/// Removes a tree, also where an overlay left folders that nobody may enter. What is not there is
+/// Removes a tree, including folders without permissions that an overlay left. What is not there is
 /// removed.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {

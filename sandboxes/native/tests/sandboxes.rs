@@ -396,7 +396,7 @@ async fn a_killed_runtime_is_swept_by_one_with_another_cache() {
     assert!(holder.entry.exists(), "the other cache is the other runtime's");
 }
 
-/// Whoever starts with a copy of a live run's cache finds its entries and not its locks.
+/// A run that starts with a copy of a live run's cache finds its entries and not its locks.
 #[tokio::test]
 async fn a_living_runtime_is_spared_by_one_with_a_copy_of_its_cache() {
     let cache = tempfile::tempdir().unwrap();

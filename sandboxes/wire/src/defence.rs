@@ -32,6 +32,7 @@ pub enum Defence {
 }
 
 impl Defence {
+    /// Every defence, in the order of the type.
     pub const ALL: [Self; 11] = [
         Self::AgentIdentity,
         Self::NotDumpable,
@@ -63,6 +64,7 @@ impl Defence {
         }
     }
 
+    /// The defence of a name, for the agent's command line.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|defence| defence.name() == name)
     }

@@ -1,4 +1,4 @@
-//! What a character is written as in string literals and in HTML.
+//! How a character is written in string literals and in HTML.
 
 /// What a backslash and what follows it stand for, and the bytes that follow it and belong to it. A line
 /// break, a tab and a quote are nothing to a fingerprint, and so are further backslashes: a literal

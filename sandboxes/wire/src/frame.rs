@@ -23,19 +23,29 @@ pub mod channel {
     pub const STDIN: u8 = 0;
     /// Agent to host: standard output, the bytes of a file, or the blobs of a snapshot.
     pub const STDOUT: u8 = 1;
+    /// Agent to host: standard error.
     pub const STDERR: u8 = 2;
     /// Agent to host: what the command wrote to the results pipe.
     pub const RESULTS: u8 = 3;
 }
 
+/// What a frame is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// Host to agent: a new stream, with a [`crate::Request`] as JSON.
     Open,
+    /// Either way: a channel, then bytes. It takes credit.
     Data,
+    /// Either way: so many more bytes may be sent, as four bytes big-endian.
     Credit,
+    /// Either way: nothing more comes on this channel.
     End,
+    /// Agent to host: a [`crate::Reply`] or a [`crate::Refusal`] as JSON. The stream is closed.
     Reply,
+    /// Host to agent: give the request up. A running command is killed.
     Cancel,
+    /// Agent to host: a connection came in, as a stream that the agent opens, with an
+    /// [`crate::Accepted`].
     Accepted,
 }
 
@@ -51,10 +61,14 @@ impl Kind {
     }
 }
 
+/// One frame: `length:u32 kind:u8 stream:u32 body`, big-endian.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
+    /// What it is for.
     pub kind: Kind,
+    /// The request or the connection that it belongs to. The side that opens a stream chooses its number.
     pub stream: u32,
+    /// At most [`BODY_LIMIT`] bytes.
     pub body: Vec<u8>,
 }
 
@@ -63,23 +77,33 @@ pub struct Frame {
 pub enum WireError {
     /// The stream does not begin with a hello.
     NotAHello,
+    /// The two sides are of different builds.
     Version {
+        /// The version that the other side sent.
         theirs: u16,
     },
+    /// A frame over [`BODY_LIMIT`].
     TooLong {
+        /// The length that its header claims.
         length: usize,
     },
+    /// A kind that no version here has.
     UnknownKind {
+        /// The byte that stands for it.
         code: u8,
     },
     /// A body that its kind does not allow.
     Body {
+        /// The kind of the frame.
         kind: Kind,
+        /// What is wrong with it, at most 400 characters.
         why: String,
     },
     /// A frame for a stream that is not open, or more data than was credited.
     Stream {
+        /// The stream's number.
         stream: u32,
+        /// What is wrong with it.
         why: &'static str,
     },
 }
@@ -133,6 +157,7 @@ pub fn check_hello(bytes: &[u8; HELLO_BYTES]) -> Result<(), WireError> {
 }
 
 impl Frame {
+    /// A frame with any body.
     pub fn new(kind: Kind, stream: u32, body: impl Into<Vec<u8>>) -> Self {
         Self { kind, stream, body: body.into() }
     }
@@ -170,7 +195,7 @@ impl Frame {
         out
     }
 
-    /// Takes one frame off the HTTP server of `buffer`: `Ok(None)` means that more bytes are needed.
+    /// Takes one frame off the front of `buffer`: `Ok(None)` means that more bytes are needed.
     /// The limit is checked before the body is waited for, so a false length cannot make a reader
     /// allocate.
     pub fn decode(buffer: &[u8]) -> Result<Option<(Self, usize)>, WireError> {

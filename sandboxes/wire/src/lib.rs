@@ -16,6 +16,8 @@
 //! A stream starts with [`INITIAL_CREDIT`] bytes of data in each direction. Anything outside the
 //! grammar ends the channel with a named [`WireError`]; no byte sequence may panic or hang a reader.
 
+#![warn(missing_docs)]
+
 mod defence;
 mod escapes;
 mod frame;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 pub struct RawPath(pub Vec<u8>);
 
 impl RawPath {
+    /// A path of these bytes, not escaped.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
@@ -19,6 +20,7 @@ impl RawPath {
         Self::from(path.trim_start_matches("./"))
     }
 
+    /// The bytes as the kernel takes them.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! host  -> helper  length:u32 JSON SandboxLayout     ; big-endian, at most PLAN_LIMIT bytes
-//! helper -> host   length:u32 JSON RoomReport   ; then, where it is `ready`, the channel's grammar
+//! helper -> host   length:u32 JSON LayoutReport  ; then, where it is `ready`, the channel's grammar
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use crate::{Defence, RawPath};
 /// The longest plan or report, in bytes.
 pub const PLAN_LIMIT: usize = 1 << 20;
 
+/// All that the helper needs to make a native sandbox. Paths are the host's unless said otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLayout {
     /// The `cgroup.procs` files that the helper writes itself into before anything else.
@@ -25,12 +26,14 @@ pub struct SandboxLayout {
     pub stage: RawPath,
     /// Read-only folders of the root, topmost first; at least one.
     pub lower: Vec<RawPath>,
+    /// Where the sandbox's writes go.
     pub upper: Upper,
     /// Parts of the host that are shown, in this order.
     pub binds: Vec<Bind>,
     /// Paths of the sandbox that are covered by something empty, after the binds. Missing ones are
     /// passed over.
     pub covers: Vec<RawPath>,
+    /// The host name inside.
     pub hostname: String,
     /// Bytes of `/dev/shm`.
     pub shm_bytes: u64,
@@ -41,6 +44,7 @@ pub struct SandboxLayout {
     pub without: Vec<Defence>,
 }
 
+/// How ids of the sandbox stand for ids of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdMap {
@@ -48,16 +52,32 @@ pub enum IdMap {
     /// beyond the sandbox. Needs root.
     Identity,
     /// Root of the sandbox is the caller; no other id exists.
-    Single { uid: u32, gid: u32 },
+    Single {
+        /// The caller's user.
+        uid: u32,
+        /// The caller's group.
+        gid: u32,
+    },
     /// Root of the sandbox is the caller; the ids from 1 on are the ranges that `/etc/subuid` and
     /// `/etc/subgid` give the caller, mapped by `newuidmap` and `newgidmap`.
-    Ranges { uid: u32, gid: u32, users: Range, groups: Range },
+    Ranges {
+        /// The caller's user.
+        uid: u32,
+        /// The caller's group.
+        gid: u32,
+        /// Of `/etc/subuid`.
+        users: Range,
+        /// Of `/etc/subgid`.
+        groups: Range,
+    },
 }
 
 /// Consecutive ids of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
+    /// The first id.
     pub first: u32,
+    /// How many there are.
     pub count: u32,
 }
 
@@ -67,15 +87,27 @@ pub struct Range {
 pub enum Upper {
     /// Memory, of so many bytes and files (0: any number): they count against the sandbox's memory
     /// limit, and end with it.
-    Memory { bytes: u64, inodes: u64 },
+    Memory {
+        /// Bytes of content.
+        bytes: u64,
+        /// Files, folders and links.
+        inodes: u64,
+    },
     /// Folders of the host on one file system: for layers being built.
-    Folder { upper: RawPath, work: RawPath },
+    Folder {
+        /// Holds what the sandbox wrote.
+        upper: RawPath,
+        /// The kernel's own working folder for an overlay; empty.
+        work: RawPath,
+    },
 }
 
 /// One read-only view of a path of the host, with all that is mounted below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
+    /// On the host.
     pub from: RawPath,
+    /// In the sandbox.
     pub to: RawPath,
     /// A folder of the host that is laid over `from` as the upper read-only folder of an overlay: its
     /// white-outs take entries of `from` away. Nothing may be mounted below `from` then.
@@ -102,11 +134,22 @@ pub struct Absent {
     pub decoys: Vec<RawPath>,
 }
 
+/// What the helper answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayoutReport {
     /// The sandbox is made; the channel's hello follows. Each note names what could not be done.
-    Ready { notes: Vec<String> },
-    /// The step that failed, why, and the hint where it is known.
-    Failed { step: String, why: String, hint: Option<String> },
+    Ready {
+        /// One entry for each defence or limit that does not hold.
+        notes: Vec<String>,
+    },
+    /// The sandbox could not be made.
+    Failed {
+        /// The step that failed.
+        step: String,
+        /// The kernel's words.
+        why: String,
+        /// What the operator can do, where that is known.
+        hint: Option<String>,
+    },
 }

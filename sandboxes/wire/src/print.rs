@@ -95,7 +95,7 @@ impl Left {
         }
     }
 
-    /// What an escape stood for counts as it would by itself.
+    /// The character that an escape stood for counts as it would without the escape.
     fn byte(&mut self, byte: u8) {
         let counts = match CLASSES[usize::from(byte)] {
             Class::Blank | Class::Backslash => false,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RawPath, ScanReply, ScanRequest};
 
+/// What the host asks, the body of an open frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request {
@@ -14,24 +15,33 @@ pub enum Request {
     /// The bytes from `offset` on arrive on `STDOUT`; the reply is [`Reply::File`]. Refused as too
     /// large where they are more than `limit`.
     Read {
+        /// Absolute, or relative to `/`.
         path: RawPath,
+        /// The first byte that is sent, counted from 0.
         offset: u64,
+        /// The most bytes that may be left from `offset` on.
         limit: u64,
     },
     /// The bytes are sent on `STDIN`, ended by an end frame; the reply is [`Reply::Done`].
     Write(WriteRequest),
     /// Entries of one folder, sorted.
     List {
+        /// The folder.
         path: RawPath,
     },
+    /// One entry, links not followed; the reply is [`Reply::Stat`].
     Stat {
+        /// The entry.
         path: RawPath,
     },
     /// Removes a file, a link, or a folder with all below it; never follows a link.
     Remove {
+        /// What to remove. Nothing there is no error.
         path: RawPath,
+        /// Refuse the request unless the path stays below this folder.
         beneath: Option<RawPath>,
     },
+    /// Lines that match, or files; the reply is [`Reply::Matches`].
     Search(SearchRequest),
     /// Changes since the last snapshot of `root`; the blobs arrive on `STDOUT` as
     /// `length:u64, bytes` each, once per content and connection. Their hashes are in the manifest.
@@ -44,17 +54,21 @@ pub enum Request {
     /// Listens on 127.0.0.1:`port` (0: any); each connection comes out as an accepted stream.
     /// Answered by [`Reply::Listening`]; the listener lives as long as the channel.
     Listen {
+        /// The port inside.
         port: u16,
     },
+    /// Whether the agent answers; the reply is [`Reply::Pong`].
     Ping,
     /// Kills everything in the sandbox and exits.
     Shutdown,
 }
 
+/// One command.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunRequest {
     /// Arguments as bytes; a shell line is `["/bin/sh", "-c", line]`.
     pub argv: Vec<RawPath>,
+    /// The folder that it starts in.
     pub cwd: RawPath,
     /// The whole environment of the command: nothing is inherited from the agent.
     pub env: BTreeMap<String, RawPath>,
@@ -71,9 +85,12 @@ pub struct RunRequest {
     pub reap_all: bool,
 }
 
+/// One file or link to be written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WriteRequest {
+    /// Where.
     pub path: RawPath,
+    /// Permission bits. Absent: a file that exists keeps its own, a new one gets 0644.
     pub mode: Option<u32>,
     /// Make missing parent folders.
     pub parents: bool,
@@ -81,15 +98,20 @@ pub struct WriteRequest {
     pub beneath: Option<RawPath>,
     /// Make a symbolic link whose target is the bytes sent, instead of a file.
     pub symlink: bool,
+    /// Add the bytes to the end of the file instead of replacing it.
     pub append: bool,
 }
 
+/// A search through files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchRequest {
+    /// The folder, or the one file, that is searched.
     pub root: RawPath,
     /// A regular expression over lines; absent: list the files that match `glob`.
     pub pattern: Option<String>,
+    /// Only files whose path below `root` matches this.
     pub glob: Option<String>,
+    /// Match letters of either case.
     pub ignore_case: bool,
     /// Honour `.gitignore` and `.ignore`.
     pub honour_ignore: bool,
@@ -97,8 +119,10 @@ pub struct SearchRequest {
     pub limit: u32,
 }
 
+/// Asks for the content of a tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotRequest {
+    /// The folder.
     pub root: RawPath,
     /// Forget what was sent before and send a whole manifest.
     pub fresh: bool,
@@ -117,6 +141,7 @@ pub struct SnapshotRequest {
 /// other times back, not this one. Nothing is read, and no snapshot is affected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangesRequest {
+    /// The folder.
     pub root: RawPath,
     /// As [`DirEntry::changed`] gives it.
     pub since: ChangeTime,
@@ -129,28 +154,66 @@ pub struct ChangesRequest {
 /// Seconds and nanoseconds since the epoch, by the sandbox's clock.
 pub type ChangeTime = (i64, u64);
 
+/// What the agent answers, the body of a reply frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Reply {
+    /// A command ended.
     Exited(Exited),
-    File { size: u64, mode: u32 },
+    /// A file was sent whole.
+    File {
+        /// Bytes of the whole file.
+        size: u64,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// It is done.
     Done,
-    Entries { entries: Vec<DirEntry> },
-    Stat { found: Option<DirEntry> },
-    Matches { matches: Vec<Match>, more: bool },
+    /// The entries of a folder, sorted by name.
+    Entries {
+        /// Without `.` and `..`.
+        entries: Vec<DirEntry>,
+    },
+    /// The entry, or nothing where there is none.
+    Stat {
+        /// The entry itself, links not followed.
+        found: Option<DirEntry>,
+    },
+    /// The matches, and whether there are more past the limit.
+    Matches {
+        /// At most as many as the request allows.
+        matches: Vec<Match>,
+        /// There are more.
+        more: bool,
+    },
+    /// What changed in a tree.
     Snapshot(SnapshotReply),
+    /// What a search for hidden content found.
     Scan(ScanReply),
-    Listening { port: u16 },
-    Pong { processes: u64, agent_rss_kb: u64 },
+    /// The port that is listened on.
+    Listening {
+        /// The port inside, chosen by the kernel where the request said 0.
+        port: u16,
+    },
+    /// The agent answers.
+    Pong {
+        /// Processes in the sandbox, the agent left out.
+        processes: u64,
+        /// The agent's resident memory in KiB.
+        agent_rss_kb: u64,
+    },
 }
 
+/// How a command ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exited {
     /// The exit code, where the command exited by itself.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// It was killed at its time limit.
     pub timed_out: bool,
+    /// It was killed because the host gave the request up.
     pub cancelled: bool,
     /// Microseconds.
     pub took_us: u64,
@@ -158,42 +221,57 @@ pub struct Exited {
     pub left_behind: u32,
 }
 
+/// One entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirEntry {
+    /// Its name, without a folder.
     pub name: RawPath,
+    /// What it is.
     pub kind: EntryKind,
+    /// Permission bits.
     pub mode: u32,
+    /// Bytes of a file.
     pub size: u64,
+    /// The target of a symbolic link, as it is written.
     pub link: Option<RawPath>,
     /// When the entry itself last changed in any way.
     #[serde(default)]
     pub changed: ChangeTime,
 }
 
+/// What an entry is. Links are never followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
+    /// A regular file.
     File,
+    /// A folder.
     Dir,
+    /// A symbolic link.
     Link,
     /// Sockets, pipes, devices: listed, never read.
     Other,
 }
 
+/// One match of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
+    /// Below the root of the search.
     pub path: RawPath,
     /// Counted from 1; 0 where only the file matched.
     pub line: u64,
+    /// The line, without its end.
     pub text: String,
 }
 
+/// How a tree differs from the last snapshot of the same root on this channel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotReply {
     /// Sorted by path. A change too large for the reply comes on `RESULTS` as JSON lines, and
     /// `changed` is then empty; `removed`, where it is too large as well, follows as lines that are
     /// JSON strings.
     pub changed: Vec<SnapEntry>,
+    /// Paths that are gone.
     pub removed: Vec<RawPath>,
     /// Folders that were not walked, or not to the end. What the last snapshot found below them stays as it
     /// was, neither changed nor removed.
@@ -201,48 +279,67 @@ pub struct SnapshotReply {
     pub unwalked: Vec<RawPath>,
     /// Entries walked.
     pub entries: u64,
+    /// Microseconds.
     pub took_us: u64,
 }
 
 /// One path of a tree: relative to the root, sorted by bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapEntry {
+    /// Relative to the root.
     pub path: RawPath,
+    /// What it is.
     pub kind: EntryKind,
     /// Permission bits.
     pub mode: u32,
+    /// Bytes of a file.
     pub size: u64,
     /// BLAKE3 of the content, hex; of the target for a link; absent past the file limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
+    /// The target of a symbolic link, as it is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<RawPath>,
 }
 
+/// The body of an accepted frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
+    /// The port of the listener that was connected to.
     pub port: u16,
 }
 
 /// Why a request was refused. The sandbox is well; a broken sandbox is the end of the stream instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
+    /// One of a closed set, for programs.
     pub why: RefusalKind,
+    /// A sentence that names the path or the limit, for people.
     pub what: String,
 }
 
+/// Why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalKind {
+    /// There is no such path.
     NotFound,
+    /// The agent or the task's user may not.
     Permission,
+    /// A file was asked for, and it is a folder.
     IsADirectory,
+    /// A folder was asked for, and it is none.
     NotADirectory,
     /// A path that leads out of the folder it must stay below.
     Outside,
+    /// Over a limit of the request or of the wire.
     TooLarge,
+    /// The disk, or its inodes, are used up.
     NoSpace,
+    /// The request makes no sense: a pattern that is none, a user that is not there.
     BadRequest,
+    /// The host gave the request up.
     Cancelled,
+    /// Any other error of the kernel.
     Io,
 }

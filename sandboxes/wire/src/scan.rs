@@ -19,9 +19,11 @@ pub struct ScanRequest {
     pub skip: Vec<RawPath>,
     /// Look only into files with one of these suffixes (without the dot); absent: into all.
     pub suffixes: Option<Vec<String>>,
+    /// How far to look.
     pub limits: ScanLimits,
 }
 
+/// Limits of a search. What is past them is counted and reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanLimits {
     /// Bytes of one file; larger ones are counted, not read.
@@ -39,7 +41,9 @@ pub struct ScanLimits {
 /// What must not be found, as hashes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
+    /// Pieces of the hidden text.
     pub blocks: Vec<Block>,
+    /// Names of the hidden modules, to find them in bytecode.
     pub names: Vec<NameSet>,
     /// Modules that must not be importable, as paths below an import root without a suffix:
     /// `package/module`.
@@ -55,6 +59,7 @@ pub struct Block {
     pub need: u32,
     /// Lines of each window, 1 to [`WINDOW_LINES`].
     pub lines: u8,
+    /// One hash for each window.
     pub windows: Vec<u64>,
 }
 
@@ -65,13 +70,18 @@ pub struct NameSet {
     /// The module, as in [`Secrets::modules`]. Bytecode that carries its name needs `need` of the
     /// names, any other `need_elsewhere`.
     pub module: String,
+    /// Names that bytecode of this module must hold to be a finding.
     pub need: u32,
+    /// Names that bytecode of any other name must hold.
     pub need_elsewhere: u32,
+    /// One hash for each name.
     pub names: Vec<u64>,
 }
 
+/// What a search found, and how much it looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanReply {
+    /// At most [`ScanLimits::findings`], in the order of the walk.
     pub findings: Vec<Finding>,
     /// There are more than the limit allows to report.
     pub more: bool,
@@ -85,25 +95,42 @@ pub struct ScanReply {
     pub too_deep: u64,
     /// Files that could not be read, and archives that are damaged or use another method.
     pub unreadable: u64,
+    /// Microseconds.
     pub took_us: u64,
 }
 
+/// One place that holds hidden content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Finding {
     /// The file of the sandbox, absolute.
     pub path: RawPath,
     /// The way from there through archives, outermost first.
     pub inside: Vec<RawPath>,
+    /// What was found there.
     pub what: Found,
 }
 
+/// What a finding is, by its index in the [`Secrets`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Found {
-    /// So many windows of [`Secrets::blocks`]`[block]`.
-    Text { block: u32, matched: u32 },
-    /// So many names of [`Secrets::names`]`[set]`.
-    Bytecode { set: u32, matched: u32 },
-    /// [`Secrets::modules`]`[module]`, importable or packed.
-    Module { module: u32 },
+    /// Lines of the hidden text.
+    Text {
+        /// Which of [`Secrets::blocks`].
+        block: u32,
+        /// How many of its windows were found.
+        matched: u32,
+    },
+    /// Compiled code of a hidden module.
+    Bytecode {
+        /// Which of [`Secrets::names`].
+        set: u32,
+        /// How many of its names were found.
+        matched: u32,
+    },
+    /// A hidden module, importable or packed.
+    Module {
+        /// Which of [`Secrets::modules`].
+        module: u32,
+    },
 }

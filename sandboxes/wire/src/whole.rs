@@ -1,4 +1,4 @@
-//! The whole that a found file belongs to: what is removed with it, and reported once.
+//! The repository or package that a found file belongs to: it is removed as a whole, and reported once.
 
 /// A repository is one: without some of its objects it is only broken.
 const REPOSITORIES: [&[u8]; 3] = [b".git", b".hg", b".svn"];

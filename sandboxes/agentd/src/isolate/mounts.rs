@@ -46,7 +46,7 @@ const RATIONS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_fanotify_groups", "0"),
 ];
 
-/// Memory that belongs to no process would outlive whoever filled it, and leave nobody to be killed
+/// Memory that belongs to no process would outlive the process that filled it, and leave nothing to be killed
 /// for it.
 const SHARED_MEMORY: [(&str, &str); 2] =
     [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];

@@ -25,7 +25,7 @@ pub enum Event {
     Reply(Result<Reply, Refusal>),
 }
 
-/// The reader's side of a stream. Only the reader holds it: when it is dropped, whoever waits for
+/// The reader's side of a stream. Only the reader holds it: when it is dropped, every call that waits for
 /// an event learns that there will be none.
 #[derive(Clone)]
 pub struct Inbox {

@@ -9,12 +9,16 @@ use crate::wire::{Refusal, RefusalKind};
 /// Why a channel is given up whose agent let a command run past its limit.
 pub(super) const OVERDUE: &str = "the agent did not end a command at its limit";
 
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxError {
     /// The sandbox is well and says no.
     Refused(Refusal),
     /// The sandbox is gone or left the grammar; every later request fails the same way.
-    Broken { why: String },
+    Broken {
+        /// What ended the channel.
+        why: String,
+    },
 }
 
 impl SandboxError {
@@ -45,6 +49,7 @@ impl SandboxError {
         }
     }
 
+    /// Whether the sandbox is gone. A refusal leaves it as it was.
     pub fn is_broken(&self) -> bool {
         matches!(self, Self::Broken { .. })
     }

@@ -17,6 +17,7 @@ pub(super) const WAITING: usize = 64;
 
 /// One connection. Dropping it closes it.
 pub struct Incoming {
+    /// The port of the listener that was connected to.
     pub port: u16,
     call: Call,
     ended: bool,

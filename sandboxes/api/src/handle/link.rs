@@ -33,6 +33,43 @@ const CREDIT_LIMIT: usize = 1 << 40;
 
 /// The host's end of one channel. Shared by everything that acts in the sandbox; requests run
 /// concurrently. Dropping the last handle closes the channel, which ends the sandbox.
+///
+/// A back end connects one for each sandbox. Here the example itself plays the agent:
+///
+/// ```
+/// use proctor_sandbox_api::{
+///     Command, SandboxHandle,
+///     wire::{Exited, Frame, HELLO_BYTES, Kind, Refusal, Reply, hello},
+/// };
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (host, mut agent) = duplex(1 << 20);
+/// tokio::spawn(async move {
+///     agent.write_all(&hello()).await?;
+///     let mut buffer = vec![0; HELLO_BYTES];
+///     agent.read_exact(&mut buffer).await?;
+///     buffer.clear();
+///     let open = loop {
+///         agent.read_buf(&mut buffer).await?;
+///         if let Some((frame, _)) = Frame::decode(&buffer).unwrap() {
+///             break frame;
+///         }
+///     };
+///     let reply: Result<Reply, Refusal> =
+///         Ok(Reply::Exited(Exited { code: Some(3), ..Exited::default() }));
+///     agent.write_all(&Frame::json(Kind::Reply, open.stream, &reply).unwrap().encode()).await
+/// });
+/// let (reader, writer) = split(host);
+/// let handle = SandboxHandle::connect(reader, writer).await?;
+/// let done = handle.run(Command::shell("exit 3").cwd("/testbed")).await?;
+/// // A command that fails is a result. An error means that the sandbox refused, or is gone.
+/// assert_eq!(done.exited.code, Some(3));
+/// assert!(!done.success());
+/// # Ok(())
+/// # }
+/// ```
 pub struct SandboxHandle {
     pub(super) link: Arc<Link>,
     pub(super) accepted: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
@@ -95,7 +132,7 @@ impl SandboxHandle {
         self.link.state().broken.clone()
     }
 
-    /// Ends the channel at once, whoever still holds the sandbox: every pending and later request is
+    /// Ends the channel at once, even where others still hold the sandbox: every pending and later request is
     /// [`SandboxError::Broken`] with this reason, unless there was an earlier one.
     pub fn disconnect(&self, why: &str) {
         self.link.end(why);

@@ -15,11 +15,13 @@ const LINE_LIMIT: usize = 1 << 20;
 /// Takes the contents that a snapshot sends, one after another, piece by piece: a tree may hold more than
 /// the host has memory for.
 pub trait BlobSink: Send {
+    /// Why a content could not be taken.
     type Error: Send;
 
     /// A content of so many bytes begins.
     fn begin(&mut self, length: u64) -> Result<(), Self::Error>;
 
+    /// The next bytes of the content.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// All bytes of the content have been taken.
@@ -29,8 +31,9 @@ pub trait BlobSink: Send {
 /// Why a snapshot was not taken.
 #[derive(Debug)]
 pub enum SnapshotError<E> {
+    /// The sandbox refused, or is gone.
     Sandbox(SandboxError),
-    /// Whoever takes the contents could not.
+    /// The sink could not take a content.
     Sink(E),
 }
 

@@ -23,7 +23,7 @@ pub trait Witness: Send + Sync {
 pub enum Exhausted {
     /// The sandbox is alive and cannot do what was asked: no space, no inode, a path too long.
     Refused,
-    /// The kernel ended it for want of memory.
+    /// The kernel ended it because it ran out of memory.
     Killed,
     /// It did not end a command that had reached its time limit.
     Overdue,

@@ -7,7 +7,7 @@
 //! [`Enforcement`](proctor_sandbox_api::Enforcement).
 //!
 //! Where that is cheap, an attack names the defences without which it succeeds; a test takes them down
-//! and watches it succeed, so that no attack passes for want of trying.
+//! and watches it succeed, so that no attack is counted as stopped that never worked.
 
 mod agent;
 mod kernel;

@@ -111,7 +111,7 @@ impl Outer {
             }
             candidates = manifest.manifests;
         }
-        Err(invalid("its index never comes to a manifest"))
+        Err(invalid("its index does not lead to a manifest"))
     }
 
     /// One layer as a plain tar stream.

@@ -1,4 +1,4 @@
-//! A root file system being written, entry by entry, by a stranger's instructions.
+//! Writes a root file system, entry by entry, from an image that is not trusted.
 
 use std::{
     collections::HashSet,
@@ -102,7 +102,7 @@ impl Root {
                 self.written.insert(path.to_owned());
                 return Ok(());
             }
-            // Devices are the sandbox's own; pipes and sockets are made by whoever uses them.
+            // Devices are the sandbox's own; pipes and sockets are made by the programs that use them.
             _ => return Ok(()),
         }
         self.dress(entry, &target, kind == EntryType::Symlink)?;
@@ -132,7 +132,7 @@ impl Root {
     }
 
     /// Opens a folder of the root, made where it is missing. The path goes through the descriptor,
-    /// so nothing can be put in the way between looking and writing.
+    /// so nothing can be placed there between checking and writing.
     fn parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let open = |path: &Path| {
             let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };

@@ -8,7 +8,7 @@ pub fn is(bytes: &[u8]) -> bool {
     bytes.strip_prefix(MAGIC).is_some_and(|rest| size(rest).is_some())
 }
 
-/// Names and contents, up to a header that is none; what is behind that comes last, as `rest`.
+/// Names and contents, up to the first thing that is not a header; what follows it comes last, as `rest`.
 pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = bytes.strip_prefix(MAGIC).unwrap_or_default();
     std::iter::from_fn(move || {

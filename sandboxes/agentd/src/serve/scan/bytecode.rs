@@ -69,7 +69,7 @@ fn string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
         _ => return None,
     };
     let string = bytes.get(start..start.checked_add(length)?)?;
-    // A name or a text; anything else was no string, and what is inside is tried by itself.
+    // A name or a text; anything else was not a string, and what is inside is tried on its own.
     let is_text = length > 0
         && string.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\t' | b'\r'));
     is_text.then_some((string, start + length))

@@ -22,7 +22,7 @@ const MARKS: [(&[u8], usize, Method); 4] = [
     (b"\x28\xb5\x2f\xfd", 0, Method::Zstd),
 ];
 
-/// Images are streams of pixels: opening them costs more than all the rest, and tells nothing.
+/// Images are streams of pixels: opening them costs more than all the rest, and finds nothing.
 const PASSED: [&[u8]; 2] = [b"\x89PNG", b"\xff\xd8\xff"];
 
 /// What was found in the content.
@@ -100,7 +100,7 @@ fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Pie
             read(&mut decoder, *left, &mut content);
             decoder.into_inner().len()
         }
-        // Their length is not told: a further one within is looked at once more by itself.
+        // Their length is unknown: a further stream within one is scanned once more on its own.
         Method::Bzip2 | Method::Xz | Method::Zstd | Method::Deflate => {
             let expanded = expand(method, bytes, *left);
             if let Expanded::Whole(expanded) | Expanded::Cut(expanded) = expanded {

@@ -29,7 +29,7 @@ const BASE64: [u8; 256] = {
     table
 };
 
-/// Calls `look` with what each long run of letters stands for, where that looks like something.
+/// Calls `look` with each long run of letters, decoded, where the result looks like something.
 pub fn pieces(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
     // A run that counts has a letter at one of these places, wherever it begins.
     let mut at = LEAST - 1;

@@ -16,8 +16,8 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 pub type Identity = (u64, u64);
 
 /// Opens the root. `first` is what it was at the first snapshot, which follows links: an environment
-/// may lead to its work directory by one. From then on the folder belongs to whoever works there: if
-/// it is gone, or something else stands in its place, the tree is empty (`None`), as it would be
+/// may lead to its work directory by one. From then on the folder belongs to the agent: if
+/// it is gone, or something else is at its path, the tree is empty (`None`), as it would be
 /// without its last file. A refusal would let one command keep a trial from being scored, and to
 /// follow a new link would take the sandbox's other folders for work.
 pub fn open(root: &RawPath, first: Option<Identity>) -> Result<Option<OwnedFd>, Refusal> {

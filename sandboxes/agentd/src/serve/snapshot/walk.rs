@@ -56,7 +56,7 @@ pub struct Walk<'a> {
     pub reads: bool,
 }
 
-/// A folder on the way down, and what of it is still to be entered.
+/// A folder on the way down, and which of its entries are still to be entered.
 struct Level {
     identity: (u64, u64),
     /// Length of its path.
@@ -109,7 +109,7 @@ impl Walk<'_> {
                     Ok(None) => {}
                     Err(stop) => {
                         if !self.leave(&path, stop)? {
-                            // The topmost folder that is not done stands for all below it.
+                            // The topmost folder that is not finished is listed for all below it.
                             let open = levels.iter().find(|level| !level.folders.is_empty());
                             if let Some(level) = open {
                                 path.truncate(level.length);
