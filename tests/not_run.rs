@@ -1,4 +1,4 @@
-//! What a test says that cannot run on this machine. Test crates take this file in by its path.
+//! The message of a test that cannot run on this machine. Test crates include this file by its path.
 
 use std::{env, fmt::Display, io::Write as _};
 

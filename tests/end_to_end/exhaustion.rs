@@ -51,7 +51,7 @@ const ODD: &str = "mkfifo pipe; ln -s loop loop; for n in $(seq 60); do ln -s l$
     touch -- -rf \"$(printf 'a\\nb')\" \"$(printf '\\377')\"; mkdir closed; touch closed/f; chmod 000 closed; \
     mkdir tests/closed; chmod 000 tests";
 
-/// Goes on after its command, and moves folders under whoever walks them.
+/// Goes on after its command, and moves folders while they are walked.
 const RESTLESS: &str = "python3 - > /dev/null 2>&1 <<'END' &\nimport os\nos.setsid()\n\
     os.makedirs('a/b/c/d/e', exist_ok=True)\n\
     while True:\n    os.rename('a/b/c', 'x')\n    os.rename('x', 'a/b/c')\nEND\nsleep 1";

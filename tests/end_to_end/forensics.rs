@@ -1,4 +1,4 @@
-//! What a trial did, and not only what it left, is in its verdict: with the step, and never at the
+//! What a trial did, not only what it left, is in its verdict: with the step, and never at the
 //! cost of what was resolved.
 
 use fake_llm::{FakeLlm, Script};

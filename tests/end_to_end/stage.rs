@@ -1,4 +1,4 @@
-//! What every end-to-end test stands on: the binary, a clean HOME, one cache of environments.
+//! What every end-to-end test uses: the binary, a clean HOME, one cache of environments.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Somebody else's server, over real TLS: files of a folder under any of the names given, signed by an
+//! A foreign server over real TLS: files of a folder under any of the names given, signed by an
 //! authority of its own. What it was asked is kept.
 
 use std::{

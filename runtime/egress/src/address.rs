@@ -1,4 +1,4 @@
-//! Addresses that are never dialled, whatever name led to them.
+//! Addresses that are never dialled, under any name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 

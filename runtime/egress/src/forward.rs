@@ -158,7 +158,8 @@ fn outgoing(
     parts.version = Version::HTTP_11;
     strip(&mut parts.headers);
     parts.headers.remove(header::EXPECT);
-    let host = target.origin.authority().parse().map_err(|_| "a host that is no header")?;
+    let host =
+        target.origin.authority().parse().map_err(|_| "a host that is not valid in a header")?;
     parts.headers.insert(header::HOST, host);
     parts.extensions = http::Extensions::default();
     Ok(Request::from_parts(parts, Passing::up(body, Arc::clone(entry.counted()))))

@@ -1,4 +1,4 @@
-//! One trial's proxy: an HTTP proxy that holds every request against the trial's policy.
+//! One trial's proxy: an HTTP proxy that checks every request against the trial's policy.
 
 use std::sync::{
     Arc, Mutex, PoisonError,

@@ -1,4 +1,4 @@
-//! What a request asks for, brought into the one form that policies are held against.
+//! What a request asks for, in the one form that policies are matched against.
 
 use std::{fmt, net::IpAddr};
 

@@ -1,4 +1,4 @@
-//! Byte streams: with a time limit on silence, with a beginning that was read already.
+//! Byte streams with a time limit on silence, and with a beginning that was already read.
 
 use std::{
     io,

@@ -72,7 +72,7 @@ impl Endpoint {
         Ok(Self { base, host, key: key.into(), key_env, model, bearer: Some(bearer) })
     }
 
-    /// The key in the header that each API wants it in, in the place of any other.
+    /// Puts the key into the header that the API expects, replacing any other.
     pub(crate) fn authorize(&self, api: Api, headers: &mut HeaderMap) {
         if api == Api::Messages && !headers.contains_key("anthropic-version") {
             headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));

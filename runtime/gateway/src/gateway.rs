@@ -113,7 +113,7 @@ impl Gateway {
         self.halts.all()
     }
 
-    /// A limit on cost, be it a trial's or a shared one, could never be reached without a price.
+    /// Without a price a limit on cost, a trial's or a shared one, could never be reached.
     pub fn check_price(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
         let shared = [&budget.arm, &budget.run].into_iter().flatten();
         let limited = budget.cost_usd.or_else(|| shared.filter_map(|one| one.cost_usd).next());

@@ -1,4 +1,4 @@
-//! What an endpoint cannot do for any trial of the run: nobody asks it for that again.
+//! What an endpoint cannot do for any trial of the run, so that no trial asks for it again.
 //!
 //! Without this each trial of a plan would find out by itself that the key is wrong or that nobody is
 //! there, at the price of a sandbox and of its retries each, and would end in a fault of its own where
@@ -241,7 +241,7 @@ mod tests {
         assert!(!halts.turned_away(&asker(1, 2), "no", 3));
         assert!(!halts.turned_away(&asker(1, 2), "no", 3), "one trial is one witness");
         assert!(!halts.turned_away(&asker(2, 2), "no", 3));
-        // A trial comes past the place: what was counted says nothing of the endpoint.
+        // A trial got past this point, so the failures that were counted were not the endpoint's.
         halts.answered(&asker(3, 2));
         assert!(!halts.turned_away(&asker(4, 2), "no", 3));
         assert!(!halts.turned_away(&asker(5, 3), "no", 3));

@@ -36,7 +36,7 @@ pub(crate) struct Trouble {
     pub kind: TroubleKind,
     /// For the record.
     pub why: String,
-    /// For whoever watches: the status and the first words.
+    /// For the user: the status and the first words.
     pub brief: String,
     /// The wait that the endpoint asks for.
     pub wish: Option<Duration>,

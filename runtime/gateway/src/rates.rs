@@ -62,7 +62,7 @@ pub(crate) fn address(base_url: &str) -> &str {
     base_url.trim().trim_end_matches('/')
 }
 
-/// How limits are kept and learnt. What each value is for is told in `configs/rates.toml`.
+/// How limits are kept and learnt. `configs/rates.toml` says what each value is for.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RatePolicy {

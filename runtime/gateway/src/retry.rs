@@ -6,7 +6,7 @@ use http::{HeaderMap, header};
 use proctor_types::{Fault, Layer};
 use serde::Deserialize;
 
-/// Times are seconds. What each value is for is told in `configs/retry.toml`.
+/// Times are seconds. `configs/retry.toml` says what each value is for.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetryPolicy {

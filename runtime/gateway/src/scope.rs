@@ -265,7 +265,7 @@ impl Drop for Hold {
         held.output -= self.need.output.unwrap_or_default();
         held.cost_usd -= self.need.cost_usd;
         if held.requests == 0 {
-            // Whoever ran alone was the only one; and sums of floats leave no dust behind.
+            // Nothing is reserved any more: reset the sums, so that no rounding error of floats stays.
             *held = Held::default();
         }
         drop(state);

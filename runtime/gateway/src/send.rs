@@ -202,7 +202,7 @@ impl TrialGateway {
             }
             Some(_) => drain(response),
             None => {
-                // From here on nobody reads the key: neither the client, nor whoever acts on it.
+                // From here on nothing sees the key: neither the client nor the code that acts on the answer.
                 came.raw =
                     BytesMut::from(line.endpoint.redact(std::mem::take(&mut came.raw).freeze()));
                 if came.is_success() {
@@ -312,7 +312,7 @@ fn headers(line: &Line, request: &Outgoing) -> HeaderMap {
     headers
 }
 
-/// The service below async-openai, in the place of its executor, whose retries would be invisible. It
+/// The service below async-openai. It replaces its executor, whose retries would be invisible. It
 /// answers `null`, so that async-openai neither reads nor logs the response.
 #[derive(Clone)]
 struct Exact {

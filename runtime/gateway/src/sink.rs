@@ -41,7 +41,7 @@ pub trait ExchangeSink: Send + Sync {
         Ok(())
     }
 
-    /// Told while a request waits, for whoever watches: a minute without a sign looks like a hang.
+    /// Reported to the user while a request waits: a minute without a sign looks like a hang.
     /// Nothing depends on it; the record has each wait with the attempt that follows.
     fn waiting(&self, waiting: Waiting) {
         let _ = waiting;

@@ -59,7 +59,7 @@ pub struct TrialGateway {
 
 impl fmt::Debug for TrialGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The endpoint hides its key by itself.
+        // The endpoint type hides its own key.
         f.debug_struct("TrialGateway")
             .field("line", &self.line)
             .field("meter", &self.meter)

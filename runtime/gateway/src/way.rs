@@ -115,7 +115,7 @@ pub(crate) struct End<'a> {
     pub spread: bool,
 }
 
-/// What the record has in the place of a stream that spread the key over its events.
+/// What the record keeps instead of a stream that spread the key over its events.
 pub(crate) const SPREAD: &[u8] =
     b"[key] was spread over the events of this stream: see the answer, which has [key] in its place";
 
@@ -164,7 +164,7 @@ impl TrialGateway {
         }
         let mut attempts = Attempts::default();
         loop {
-            // Each attempt by itself: what waits before another one holds nothing.
+            // Each attempt on its own: while it waits for the next one, it reserves nothing.
             self.check_halts(request.tools)?;
             let admitted = self.admit_as(request.reserve(), request.grace);
             let admission = client.wait_for(admitted).await?;
@@ -230,7 +230,7 @@ impl TrialGateway {
         }
     }
 
-    /// Charges what the attempt cost, of use or not: the endpoint's own count, or ours of what was sent
+    /// Charges what the attempt cost, useful or not: the endpoint's own count, or ours of what was sent
     /// and of what came. An answer of the main conversation that is delivered is given its step.
     async fn settle<C: Client>(
         &self,

@@ -25,7 +25,7 @@ pub(crate) fn said(body: &str) -> String {
     }
 }
 
-/// The title of a web page, `None` where the text is none.
+/// The title of a web page; `None` where the text is not a web page.
 fn page(body: &str) -> Option<String> {
     let head = body.trim_start().get(..15).unwrap_or(body.trim_start()).to_ascii_lowercase();
     if !head.starts_with("<!doctype html") && !head.starts_with("<html") {

@@ -43,7 +43,7 @@ pub async fn apply_patch(
         let (path, done) = match change {
             Change::Write { path, bytes, mode } => {
                 let full = join(workdir, &path);
-                // A link in the way is replaced, never written through.
+                // A link at the path is replaced, never followed.
                 if matches!(current.get(&path), Some(Current::Link { .. })) {
                     handle.remove(&full).await.map_err(ApplyError::SandboxHandle)?;
                 }

@@ -52,7 +52,7 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
         |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
     match (&task.environment.image, &task.environment.base) {
         (Some(image), None) => {
-            // What looks like a path and is none would be asked of a registry, far from the typo.
+            // A mistyped path would be taken for an image name, and the error would come from a registry.
             let file = base_dir.join(image);
             if file.is_file() {
                 return std::fs::canonicalize(&file)

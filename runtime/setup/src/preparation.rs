@@ -1,4 +1,4 @@
-//! The one way to a sandbox for a task: with what the task hides absent, whoever it is for.
+//! The one way to prepare a sandbox for a task, for driving and for grading: what the task hides is absent.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub struct Preparation<'a> {
     pub label: String,
 }
 
-/// What was hidden in a sandbox, and what of it the tests' tools are given all the same.
+/// What was hidden in a sandbox, and which parts of it the test tools are given nevertheless.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hidden {
     /// Sentences, for the record.
@@ -310,7 +310,7 @@ fn read_host(place: &RawPath, left: &mut usize) -> Result<BTreeMap<String, Vec<u
     use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::PathBuf};
 
     let reading = |error: std::io::Error| {
-        Fault::new(Layer::Setup, format!("reading {place} of the host: {error}"))
+        Fault::new(Layer::Setup, format!("cannot read {place} on the host: {error}"))
     };
     let mut files = BTreeMap::new();
     let start = PathBuf::from(OsStr::from_bytes(place.as_bytes()));

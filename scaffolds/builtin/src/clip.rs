@@ -102,7 +102,7 @@ pub fn clip_now(raw: &Raw, cap: usize) -> Clipped {
         let tail = &end[tail_start(&end, half)..];
         let (gone, behind) = (&text[head.len()..], &end[..end.len() - tail.len()]);
         let bytes = gone.len() as u64 + raw.missing + behind.len() as u64;
-        // The kept head stands for the rest.
+        // The kept head represents the rest.
         let density = |count: usize| bytes * count as u64 / (head.len().max(1) as u64);
         let tokens = density(tokens(head));
         let cut = Cut { tokens, lines: density(lines(head)), bytes, about: true };

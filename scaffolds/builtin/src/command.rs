@@ -1,4 +1,4 @@
-//! A command line of the model, run in the sandbox and shown to it.
+//! Runs a command line of the model in the sandbox, and shows it the output.
 
 use std::time::Duration;
 

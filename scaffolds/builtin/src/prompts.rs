@@ -168,7 +168,7 @@ impl Limits {
     }
 }
 
-/// The variables of each text, with sample values: the contract of whoever writes another one.
+/// The variables of each text, with sample values: the contract for a text of the user's own.
 fn sample(name: &str) -> Value {
     match name {
         "system" | "task" => json!({

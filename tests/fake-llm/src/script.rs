@@ -1,4 +1,4 @@
-//! The script: what is said when.
+//! The script: which answer is given when.
 
 use std::path::Path;
 

@@ -91,7 +91,7 @@ fn part(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
     at..(at + choice % (most + 1)).min(length)
 }
 
-/// Puts a piece of `other` in the place of one of `input`.
+/// Replaces a piece of `input` by one of `other`.
 fn swap(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> bool) {
     let piece = |bytes: &[u8], choice: usize| {
         let mut start = 0;
@@ -108,7 +108,7 @@ fn swap(input: &mut Vec<u8>, a: usize, other: &[u8], b: usize, cuts: fn(u8) -> b
     input.splice(to, other[from].iter().copied());
 }
 
-/// Puts `node` in the place of a node of the input, or of one of its lines.
+/// Replaces a node of the input, or of one of its lines, by `node`.
 fn json(input: &mut Vec<u8>, choice: usize, node: Value) {
     let lines: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
     let line = choice % lines.len();

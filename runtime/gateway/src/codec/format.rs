@@ -27,7 +27,7 @@ pub(crate) trait Writer: Send + Sync {
     fn end(&mut self, usage: &Usage, out: &mut String);
 }
 
-/// Reads a request. An error is told to the client as its own mistake.
+/// Reads a request. An error is reported to the client as the client's own mistake.
 pub(crate) fn read_request(
     api: Api,
     body: &Map<String, Value>,

@@ -29,7 +29,7 @@ fn now() -> u64 {
     since.map(|since| since.as_secs()).unwrap_or_default()
 }
 
-/// Tokens as an endpoint counts them. A number that no request can come to is none: sums of a few are
+/// Tokens as an endpoint counts them. A number that no request can reach does not count: sums of a few are
 /// always within their type, and a mistake does not end a trial by its budget.
 fn tokens(value: &serde_json::Value) -> Option<u64> {
     const MOST: u64 = 1 << 40;
@@ -41,7 +41,7 @@ fn fresh_call() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-/// What is told of an image, a file or sound.
+/// What the other side is told about an image, a file or sound.
 fn media(kind: &str) -> String {
     format!("content of type {kind:?} is not translated between APIs: send text")
 }

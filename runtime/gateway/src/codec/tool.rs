@@ -1,4 +1,4 @@
-//! What the formats say alike of tools and of an answer's form.
+//! What all formats say in the same way about tools and about the form of an answer.
 
 use serde_json::{Value, json};
 

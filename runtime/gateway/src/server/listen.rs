@@ -156,7 +156,7 @@ impl GatewayServer {
     }
 
     /// Comes when a request was refused in a way that ends the trial: at a budget, by a fault, or
-    /// because it was cancelled. Whoever runs the client ends it then.
+    /// because it was cancelled. The scaffold that runs the client then ends it.
     pub async fn stopped(&self) -> AskError {
         let mut stopped = self.shared.stopped.subscribe();
         match stopped.wait_for(Option::is_some).await {
@@ -194,7 +194,7 @@ impl Drop for OnItsWay {
     }
 }
 
-/// Never an error: what goes wrong is told to the client.
+/// Never an error: the client is told what went wrong.
 async fn respond(
     shared: Arc<Shared>,
     request: Request<Incoming>,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::tokens;
 
-/// The arm has one model. A client that asks after another by name is told of this one under that
+/// The arm has one model. A client that asks about another by name gets this one under that
 /// name, because whatever it names, this one answers.
 pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
     let name = one.unwrap_or(&model.name);

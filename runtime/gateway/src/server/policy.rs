@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::retry::seconds;
 
-/// What each value is for is told in `configs/gateway-server.toml`.
+/// `configs/gateway-server.toml` says what each value is for.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerPolicy {

@@ -85,7 +85,7 @@ async fn proc_file(handle: &SandboxHandle, path: &str) -> Result<String, Fault> 
     }
 }
 
-/// A star at the HTTP server stands for anything.
+/// A leading `*` matches anything.
 fn matches(glob: &str, name: &str) -> bool {
     match glob.strip_prefix('*') {
         Some(end) => name.ends_with(end),

@@ -122,7 +122,7 @@ impl LeakPolicy {
 
     /// The tool that `commands` run and that a place belongs to.
     pub(crate) fn tool_of(&self, commands: &str, place: &str) -> Option<&str> {
-        // A program by its name, wherever it lies; a folder of that name on the way to one is none.
+        // A program counts by its name, in any folder; a folder of that name does not.
         let ends = |c: char| c.is_whitespace() || ";|&()<>\"'`$=".contains(c);
         let programs = || commands.split(ends).map(|word| word.rsplit('/').next().unwrap_or(word));
         let runs =

@@ -43,7 +43,7 @@ pub(crate) fn secrets(
     out.made.secrets.import_roots = roots.cloned().collect();
     let mask = task.mask.as_deref().map(sides).unwrap_or_default();
     let gold = task.gold.as_deref().map(sides).unwrap_or_default();
-    // What stays in the work directory tells nothing.
+    // What stays in the work directory is no secret.
     for side in mask.values() {
         out.know(side.kept.iter().chain(&side.added));
     }

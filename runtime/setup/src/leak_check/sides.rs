@@ -13,7 +13,7 @@ pub(crate) struct Sides {
     pub kept: Vec<Vec<String>>,
 }
 
-/// As far as the patch can be read: whoever applies it judges it, here only its text counts.
+/// As far as the patch can be read. Applying it shows whether it is sound; here only its text counts.
 pub(crate) fn sides(patch: &str) -> BTreeMap<String, Sides> {
     let mut files: BTreeMap<String, Sides> = BTreeMap::new();
     for file in Patch::read(patch.as_bytes()).files {

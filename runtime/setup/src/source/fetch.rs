@@ -159,7 +159,7 @@ pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(fault(format!("the work on a source was lost: {error}"))))
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(fault(format!("a task that prepared a source ended early: {error}")))
+    })
 }

@@ -19,7 +19,7 @@ pub(super) async fn checkout(
     into: &Path,
 ) -> Result<(), Fault> {
     if url.starts_with('-') || url.starts_with("ext::") {
-        return Err(fault(format!("{url:?} is no address of a repository")));
+        return Err(fault(format!("{url:?} is not the address of a repository")));
     }
     // A relative folder starts at the task's file, like every other path of a task.
     let local = base_dir.join(url);

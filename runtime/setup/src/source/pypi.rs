@@ -70,7 +70,7 @@ fn client(settings: &PipSettings) -> Result<Client, Fault> {
 async fn offers(client: &Client, index: &str, name: &str) -> Result<Vec<Offer>, Fault> {
     let url = format!("{index}/{}/", package_name(name));
     let url = Url::parse(&url).map_err(|error| fault(format!("index address: {error}")))?;
-    // The address is told without user and password, which an index URL may carry.
+    // The address is shown without user and password, which an index URL may hold.
     let place = format!("{}{}", url.host_str().unwrap_or_default(), url.path());
     let failed = |error: reqwest::Error| fault(format!("{place}: {}", plainly(error)));
     let answer = client.get(url).header(ACCEPT, FORMS).send().await.map_err(failed)?;
@@ -156,7 +156,7 @@ struct File {
 
 fn from_json(text: &str, base: &Url) -> Result<Vec<Offer>, Fault> {
     let page: Page = serde_json::from_str(text).map_err(|error| {
-        fault(format!("the index answered with a page of no known form: {error}"))
+        fault(format!("the index answered with a page in an unknown form: {error}"))
     })?;
     let offer = |file: File| {
         let url = base.join(&file.url).ok()?;

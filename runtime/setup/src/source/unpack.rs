@@ -36,7 +36,7 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         count += 1;
         total += entry.size();
         if count > ENTRY_LIMIT || total > BYTE_LIMIT {
-            return Err(refuse("it unpacks to more than a source tree holds".into()));
+            return Err(refuse("it unpacks to more than a source tree may hold".into()));
         }
         let Some(clean) = inside(&path) else {
             return Err(refuse(format!("{} leaves the folder", path.display())));

@@ -1,4 +1,4 @@
-//! Finds the one place that `replace` means, or says why there is none.
+//! Finds the one place that `replace` means, or says why it cannot.
 
 /// Lines named in a message at most.
 const NAMED: usize = 10;

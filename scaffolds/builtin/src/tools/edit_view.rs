@@ -1,4 +1,4 @@
-//! Files and folders as the model is shown them.
+//! How files and folders are shown to the model.
 
 use proctor_sandbox_api::wire::{DirEntry, EntryKind};
 

@@ -2,7 +2,7 @@ use proctor_sandbox_api::SandboxError;
 use proctor_scaffold_api::Stop;
 use proctor_types::{Fault, Layer};
 
-/// How a tool fails. What is told to the model and what ends the trial are different types of
+/// How a tool fails. What the model is told and what ends the trial are different types of
 /// failure, and no conversion leads from the second to the first.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolError {

@@ -12,7 +12,7 @@ pub(crate) const EDIT: &str = "edit";
 pub(crate) const SEARCH: &str = "search";
 pub(crate) const SUBMIT: &str = "submit";
 
-/// What the model is told of each tool: its description is a prompt text, its schema comes from the
+/// What the model is told about each tool: its description is a prompt text, its schema comes from the
 /// type of its arguments.
 pub fn specs(prompts: &Prompts) -> Vec<ToolSpec> {
     vec![

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::ToolError;
 use crate::schema::shape;
 
-/// One tool of one trial: what runs. What the model is told of it stands in its `_spec` file.
+/// One tool of one trial: what runs. What the model is told about it is in its `_spec` file.
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {
     fn name(&self) -> &'static str;

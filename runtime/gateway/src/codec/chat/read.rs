@@ -91,7 +91,7 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
             parts.extend(media);
             return Ok(Turn { role: Role::User, parts });
         }
-        other => return Err(format!("{place}.role: {other:?} is no role")),
+        other => return Err(format!("{place}.role: {other:?} is not a role")),
     };
     if role == Role::Assistant {
         parts.extend(thoughts(message));

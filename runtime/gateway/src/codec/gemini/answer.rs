@@ -95,7 +95,7 @@ pub(super) fn finish_reason(stop: &Stop) -> &'static str {
     }
 }
 
-/// Arguments as an object. What the model wrote and is none is shown under one name.
+/// Arguments as an object. Where the model wrote something else, it is shown under one name.
 pub(super) fn object(arguments: &str) -> Value {
     if arguments.trim().is_empty() {
         return json!({});

@@ -67,7 +67,7 @@ pub(crate) fn read_request(
             let role = match content["role"].as_str().unwrap_or("user") {
                 "user" | "function" => Role::User,
                 "model" => Role::Assistant,
-                other => return Err(format!("contents[{index}].role: {other:?} is no role")),
+                other => return Err(format!("contents[{index}].role: {other:?} is not a role")),
             };
             turns.push(Turn { role, parts: reader.read(&content["parts"], losses) });
         }
@@ -89,7 +89,7 @@ pub(crate) fn read_request(
     })
 }
 
-/// Calls and results find each other by id, or where there is none by name and order.
+/// Calls and results are matched by id, and where there is no id by name and order.
 #[derive(Default)]
 struct Parts {
     calls: usize,

@@ -5,7 +5,7 @@ use crate::codec::{
     neutral::{Choice, Part, Request, Role, Shape, Turn},
 };
 
-/// What stands for the signature of a call that another API's client sends back: newer models refuse
+/// Replaces the signature of a call that another API's client sends back: newer models refuse
 /// calls without one, and take this word for a conversation that came from elsewhere.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 

@@ -114,7 +114,7 @@ pub(crate) fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     })
 }
 
-/// Arguments that are no object: the client is to tell the model so, as it would anywhere.
+/// Arguments that are not an object: the client tells the model so, as it does everywhere.
 fn malformed(arguments: &str) -> Value {
     if arguments.trim().is_empty() { json!({}) } else { json!({"arguments": arguments}) }
 }

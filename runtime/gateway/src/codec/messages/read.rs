@@ -41,7 +41,7 @@ pub(crate) fn read_request(
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "system" => Role::System,
-            other => return Err(format!("{place}.role: {other:?} is no role")),
+            other => return Err(format!("{place}.role: {other:?} is not a role")),
         };
         if let Some(message) = message.as_object() {
             losses.unknown("messages[].", message, &["role", "content"]);

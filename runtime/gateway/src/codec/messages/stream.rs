@@ -13,7 +13,7 @@ pub(crate) struct MessagesReader {
     done: bool,
     /// Numbers of the blocks that are calls, with whether arguments came.
     calls: Vec<(u64, bool)>,
-    /// As far as it is told: the input at the start, the output at the end.
+    /// As far as it is known: the endpoint reports the input at the start and the output at the end.
     usage: Map<String, Value>,
 }
 
@@ -177,7 +177,7 @@ impl Writer for MessagesWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { id, model } => {
-                // How much the input was is known at the end, where it is told.
+                // Endpoints that report the input do so at the end.
                 let message = json!({
                     "id": id, "type": "message", "role": "assistant", "model": model,
                     "content": [], "stop_reason": null, "stop_sequence": null,

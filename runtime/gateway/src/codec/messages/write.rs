@@ -148,7 +148,7 @@ fn id(id: &str) -> String {
     id.chars().map(fit).collect()
 }
 
-/// The arguments as an object. What the model wrote and is none goes back under one name.
+/// The arguments as an object. Where the model wrote something else, it goes back under one name.
 fn input(call: &ToolCall, losses: &mut Losses) -> Value {
     if call.arguments.trim().is_empty() {
         return json!({});
@@ -156,7 +156,7 @@ fn input(call: &ToolCall, losses: &mut Losses) -> Value {
     match serde_json::from_str::<Value>(&call.arguments) {
         Ok(object @ Value::Object(_)) => object,
         _ => {
-            losses.approximated("arguments of a call that are no object");
+            losses.approximated("arguments of a call that are not an object");
             json!({"arguments": call.arguments})
         }
     }

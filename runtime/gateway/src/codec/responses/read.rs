@@ -79,7 +79,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
                 "user" => Role::User,
                 "assistant" => Role::Assistant,
                 "system" | "developer" => Role::System,
-                other => return Err(format!("{place}.role: {other:?} is no role")),
+                other => return Err(format!("{place}.role: {other:?} is not a role")),
             };
             let parts = content(&item["content"], &place)?;
             Ok(Some(Turn { role, parts }))
