@@ -434,7 +434,11 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
 #[test]
 fn the_schema_is_printed_as_it_is_committed() {
     let stage = Stage::new();
-    for (of, file) in [("config", "configs/schema.json"), ("task", "configs/task-schema.json")] {
+    for (of, file) in [
+        ("config", "configs/schema.json"),
+        ("task", "configs/task-schema.json"),
+        ("manifest", "configs/manifest-schema.json"),
+    ] {
         let printed = String::from_utf8(stage.run(["schema", of], 0).stdout).unwrap();
         assert_eq!(printed, std::fs::read_to_string(root().join(file)).unwrap(), "{file}");
     }

@@ -244,6 +244,8 @@ pub enum SchemaOf {
     Config,
     /// A task in Proctor's own format.
     Task,
+    /// The manifest of a command-line agent.
+    Manifest,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -16,7 +16,6 @@ use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::{Backend, Machine};
-use proctor_scaffold_api::Scaffold;
 use proctor_setup::Sources;
 use proctor_types::{Arm, Fault, FlakePolicy, Layer, RunRecord, SandboxKind, sha256_hex};
 use serde_json::Value;
@@ -25,7 +24,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::{
     config::{GradingFile, Known, REPLAY, SCRIPT},
     error::{CommandError, UserError},
-    home,
+    home, scaffolds,
 };
 
 /// One back end, as it is.
@@ -44,10 +43,7 @@ pub fn known() -> Known<'static> {
     fn script(file: &Path) -> Result<(), String> {
         Script::load(file).map(drop).map_err(|error| error.to_string())
     }
-    fn scaffold(name: &str) -> Result<Option<Arc<dyn Scaffold>>, String> {
-        proctor_scaffolds::builtin(name).map_err(|error| error.to_string())
-    }
-    Known { scaffold: &scaffold, scaffolds: proctor_scaffolds::names(), script: &script }
+    Known { scaffold: &scaffolds::named, scaffolds: scaffolds::names(), script: &script }
 }
 
 /// Starts one back end and removes what dead runtimes left behind on it.
@@ -241,13 +237,7 @@ pub fn context(
         None => GradingFile::default(),
     };
     let capacity = Capacity::of(&capacity(&granted, &backends));
-    let mut scaffolds = BTreeMap::new();
-    for name in proctor_scaffolds::names() {
-        let found = proctor_scaffolds::builtin(name);
-        if let Some(found) = found.map_err(|error| UserError::new(error.to_string()))? {
-            scaffolds.insert((*name).to_owned(), found);
-        }
-    }
+    let scaffolds = scaffolds::of_arms(plan.arms.iter().map(AsRef::as_ref))?;
     let replay = replays(&record)?;
     let egress = Egress::new()
         .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress proxy: {error}")))?;

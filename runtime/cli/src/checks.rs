@@ -9,9 +9,10 @@ use std::{collections::BTreeSet, path::Path};
 use proctor_core::PlannedTask;
 use proctor_egress::Policy;
 use proctor_sandbox_api::Base;
+use proctor_scaffold_api::Scaffold;
 use proctor_types::{Arm, EVENT_VERSION, Event, NetworkMode, SandboxKind, plural};
 
-use crate::error::UserError;
+use crate::{error::UserError, scaffolds};
 
 /// Ids that a message names; of others it has the number.
 const NAMED: usize = 3;
@@ -31,6 +32,23 @@ pub fn plan(
     for arm in arms {
         gold(arm, tasks).map_err(|error| place(arm, "scaffold", error))?;
         egress(arm, tasks)?;
+    }
+    for (name, scaffold) in scaffolds::of_arms(arms.iter())? {
+        for arm in arms.iter().filter(|arm| arm.scaffold == name) {
+            user(arm, scaffold.as_ref(), tasks).map_err(|error| place(arm, "scaffold", error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an agent that does not run as the user of a task.
+fn user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(), UserError> {
+    for planned in tasks {
+        let Some((what, hint)) = scaffold.refuses_user(planned.task.user.as_deref()) else {
+            continue;
+        };
+        let what = format!("{what}, and the task `{}` has no other user", planned.task.id);
+        return Err(UserError::new(format!("{what} (arm {})", arm.name)).hint(hint));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod home;
 mod open_files;
 mod print;
 mod progress;
+mod scaffolds;
 mod shipped;
 mod tasks;
 

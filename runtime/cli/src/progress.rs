@@ -80,9 +80,8 @@ fn told(event: Progress, done: &mut BTreeSet<TrialId>, trials: usize) -> String 
             let ending = outcome.ending.name();
             let steps = plural(outcome.spent.steps, "step");
             let why = match &outcome.ending {
-                Ending::ModelRefused { why } | Ending::ScaffoldExited { why } => {
-                    format!(": {why}")
-                }
+                Ending::ModelRefused { why } => format!(": {why}"),
+                Ending::ScaffoldExited { cause, why } => format!(" ({cause}): {why}"),
                 _ => String::new(),
             };
             let waited = match outcome.waited_seconds {

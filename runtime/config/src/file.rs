@@ -11,6 +11,7 @@ use proctor_types::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{
     UserError, {Extent, Written, paths, walk},
@@ -90,9 +91,14 @@ pub struct ArmFile {
     /// For people; no factor.
     #[schemars(length(min = 1), example = &"tools/my-model")]
     pub name: String,
-    /// `tools`, `bash`, `gold`, `noop` or `replay` (`docs/scaffolds.md`).
+    /// `tools`, `bash`, `gold`, `noop` or `replay` (`docs/scaffolds.md`), a command-line agent such as `codex`, or
+    /// the file of a manifest (`docs/external.md`).
     #[schemars(length(min = 1), example = &"tools")]
     pub scaffold: String,
+    /// The scaffold's own options.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schemars(example = serde_json::json!({ "reasoning_effort": "high" }))]
+    pub settings: Map<String, Value>,
     /// The name of a table of `[models]`.
     #[serde(default)]
     #[schemars(length(min = 1), example = &"NAME")]
@@ -120,6 +126,7 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
     ArmFile {
         name: scaffold.to_owned(),
         scaffold: scaffold.to_owned(),
+        settings: Map::new(),
         model: None,
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),

@@ -27,7 +27,7 @@ pub use kind::near;
 pub use model::put_model;
 pub use paths::SCRIPT;
 pub use resolve::{Known, REPLAY, RunConfig, resolve};
-pub use schema::{config_schema, task_schema};
+pub use schema::{config_schema, schema_of, task_schema};
 pub use set::lay as set;
 pub use walk::{Extent, walk};
 pub use written::Written;

@@ -11,6 +11,9 @@ use crate::{ConfigFile, Written};
 /// The prefix of a base URL that names a script instead of an endpoint.
 pub const SCRIPT: &str = "script:";
 
+/// How a scaffold that is the file of a manifest ends.
+const MANIFESTS: [&str; 1] = [".toml"];
+
 /// Options of a dataset whose values are files or folders.
 const FILES: [&str; 4] = ["ids", "repos", "setup", "shape"];
 
@@ -49,6 +52,10 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
     }
     for (index, arm) in file.arms.iter_mut().enumerate() {
         let index = index.to_string();
+        if MANIFESTS.iter().any(|end| arm.scaffold.ends_with(end)) {
+            let found = places.find(&["arms", &index, "scaffold"], Path::new(&arm.scaffold));
+            arm.scaffold = found.to_string_lossy().into_owned();
+        }
         if let Some(replay) = &mut arm.replay {
             *replay = places.find(&["arms", &index, "replay"], replay);
         }

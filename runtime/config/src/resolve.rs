@@ -64,6 +64,7 @@ pub fn resolve(
     let mut arms = Vec::new();
     let mut names = BTreeSet::new();
     let mut ids: BTreeMap<ArmId, String> = BTreeMap::new();
+    let mut sources: BTreeMap<String, Value> = BTreeMap::new();
     for (index, arm) in file.arms.iter().enumerate() {
         let index = index.to_string();
         let own = |key| ["arms", index.as_str(), key];
@@ -129,17 +130,25 @@ pub fn resolve(
         if let (Some(prompts), false) = (prompts.as_object_mut(), notices.is_empty()) {
             prompts.insert("budget".into(), notices.into());
         }
+        // A path is no factor: a manifest is known by its own name and its text.
+        let scaffold = found.name().to_owned();
+        let texts = found.factors();
+        if *sources.entry(scaffold.clone()).or_insert_with(|| texts.clone()) != texts {
+            let what = format!("another arm has another manifest that is called `{scaffold}` too");
+            let hint = "give each manifest a `name` of its own";
+            return Err(written.error(&own("scaffold"), what).hint(hint));
+        }
         let resolved = Arm {
             id: ArmId::new(""),
             name: arm.name.clone(),
-            scaffold: arm.scaffold.clone(),
+            scaffold,
             model,
             budget: arm.budget.clone(),
             sandbox: arm.sandbox.clone(),
             network: arm.network.clone(),
             leak_check: arm.leak_check,
             prompts,
-            settings: settings(arm, written, &index)?,
+            settings: settings(arm, found.as_ref(), written, &index)?,
         }
         .identified();
         if let Some(other) = ids.insert(resolved.id.clone(), arm.name.clone()) {
@@ -159,8 +168,17 @@ pub fn resolve(
 pub const REPLAY: &str = "replay";
 
 /// The scaffold's own settings.
-fn settings(arm: &ArmFile, written: &Written, index: &str) -> Result<Value, UserError> {
-    let Some(file) = &arm.replay else { return Ok(json!({})) };
+fn settings(
+    arm: &ArmFile,
+    scaffold: &dyn Scaffold,
+    written: &Written,
+    index: &str,
+) -> Result<Value, UserError> {
+    let settings = scaffold.settings(&arm.settings).map_err(|wrong| {
+        let path = ["arms", index, "settings", &wrong.key];
+        written.error(&path, wrong.what).hint(wrong.hint)
+    })?;
+    let Some(file) = &arm.replay else { return Ok(settings.into()) };
     let bytes = std::fs::read(file).map_err(|error| {
         let what = format!("cannot read {}: {error}", file.display());
         written.error(&["arms", index, "replay"], what).hint("name a trial's trajectory.jsonl")

@@ -8,15 +8,16 @@ use crate::ConfigFile;
 
 /// The schema of a run configuration, as `configs/schema.json` has it.
 pub fn config_schema() -> Value {
-    schema::<ConfigFile>("A run configuration of Proctor")
+    schema_of::<ConfigFile>("A run configuration of Proctor")
 }
 
 /// The schema of a task in Proctor's own format, as `configs/task-schema.json` has it.
 pub fn task_schema() -> Value {
-    schema::<Task>("A task of Proctor")
+    schema_of::<Task>("A task of Proctor")
 }
 
-fn schema<T: JsonSchema>(title: &str) -> Value {
+/// The schema of any type of Proctor's files, in the form that editors and the table of keys read.
+pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         // An editor follows references, and so would the table of keys have to.
         settings.inline_subschemas = true;

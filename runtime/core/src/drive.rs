@@ -5,15 +5,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt;
 use proctor_gateway::Meter;
 use proctor_record::{Journal, PatchPolicy, Tree, TrialDir, between};
 use proctor_sandbox_api::{Exhausted, Prepared, Sandbox, SandboxHandle, wire::RawPath};
 use proctor_scaffold_api::{Brief, Finish, Stop};
 use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{
-    Arm, BudgetScope, Cause, Disclosure, Ending, Event, Fault, Layer, Outcome, Task, TrialId,
+    Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, Layer, Outcome, Task,
+    TrialId,
 };
 use serde_json::{Map, json};
+use tokio::{sync::watch, time::timeout};
 
 use crate::{
     Cancel, Progress, RunContext,
@@ -21,7 +24,7 @@ use crate::{
     halts::Place,
     network::SandboxNetwork,
     recorder::{Recorder, Wait, record_fault},
-    session::TrialSession,
+    session::{Client, TrialSession},
     steps::Steps,
 };
 
@@ -151,25 +154,46 @@ impl Try<'_> {
         let network =
             SandboxNetwork::open(self.context, (self.arm, self.task), asking, handle, recorder)
                 .await?;
+        let (tell, ending) = watch::channel(false);
         let mut session = TrialSession::new(
             self.brief(&network)?,
             Arc::clone(handle),
             (Arc::clone(recorder), steps),
             (Arc::clone(&meter), gateway.clone()),
             self.rejected,
+            Client { server: network.server(), ending, dir: self.dir.clone() },
         );
         // Time is watched here as well as before each request: a command that runs past a limit is
         // cut, by dropping it.
-        let ended = tokio::select! {
-            ended = scaffold.drive(&mut session) => ended,
-            kind = meter.time_up() => Err(Stop::Budget(kind)),
-            stop = network.stopped(self.rejected) => Err(stop),
+        let stopped = async {
+            tokio::select! {
+                kind = meter.time_up() => Stop::Budget(kind),
+                stop = network.stopped(self.rejected) => stop,
+            }
         };
+        let mut driving = scaffold.drive(&mut session);
+        let ended = tokio::select! {
+            ended = &mut driving => ended,
+            stop = stopped => {
+                tell.send_replace(true);
+                if let Some(leave) = scaffold.leave_time() {
+                    // What it says now does not count; that a sandbox broke meanwhile, the last snapshot
+                    // finds too.
+                    let _ = timeout(leave, &mut driving).await;
+                }
+                Err(stop)
+            }
+        };
+        drop(driving);
+        let ended = self.as_recorded(ended, &network);
+        // A client that was refused its next request: its tree was kept when that request came.
+        let frozen = network.server().is_some()
+            && matches!(ended, Err(Stop::Budget(kind)) if !kind.is_time());
         // Before anything is concluded: what was asked of them is in the record then.
         network.close().await?;
         let ending = match ended {
             Ok(Finish::Submitted) => Ending::Submitted,
-            Ok(Finish::Exited { why }) => Ending::ScaffoldExited { why },
+            Ok(Finish::Exited { cause, why }) => Ending::ScaffoldExited { cause, why },
             Err(Stop::Budget(budget)) => {
                 // A time limit that the endpoint used up says nothing of the model.
                 if let Some(fault) =
@@ -187,12 +211,12 @@ impl Try<'_> {
             Err(Stop::Refused(why)) => Ending::ModelRefused { why },
             Err(Stop::Cancelled) => Ending::Cancelled,
             Err(Stop::Fault(fault)) => match self.used_up(handle, &fault).await {
-                Some(why) => Ending::ScaffoldExited { why },
+                Some(why) => Ending::ScaffoldExited { cause: ExitCause::Crashed, why },
                 None => return Err(fault),
             },
         };
         let (waited, in_tools) = (meter.waited(), meter.tool_time());
-        let end = match session.finish().await {
+        let end = match session.finish(frozen).await {
             Ok(end) => end,
             // The last tree that could be looked at is the work.
             Err(fault) if self.used_up(handle, &fault).await.is_some() => {
@@ -213,6 +237,23 @@ impl Try<'_> {
             left_out,
             not_enforced,
         })
+    }
+
+    /// The gateway's record decides before a client's exit does. It may have exited because of a refusal, before
+    /// that was seen here; or because the endpoint rejected its last request.
+    fn as_recorded(
+        &self,
+        ended: Result<Finish, Stop>,
+        network: &SandboxNetwork,
+    ) -> Result<Finish, Stop> {
+        match (ended, network.stopped(self.rejected).now_or_never()) {
+            (Ok(_), Some(stop)) => Err(stop),
+            (Ok(Finish::Exited { cause, why }), None) => match network.rejected(self.rejected) {
+                Some(stop) => Err(stop),
+                None => Ok(Finish::Exited { cause, why }),
+            },
+            (other, _) => other,
+        }
     }
 
     /// Why the sandbox cannot be used any more, where the agent brought that about within its limits: that
@@ -262,10 +303,12 @@ impl Try<'_> {
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
             announced,
+            model: self.arm.model.as_ref().map(|model| model.name.clone()),
             context_window: self.arm.model.as_ref().and_then(|model| model.context_window),
             gold,
             replay: self.replay(),
             model_endpoint: network.model(),
+            settings: self.arm.settings.as_object().cloned().unwrap_or_default(),
         })
     }
 

@@ -78,6 +78,17 @@ impl SandboxNetwork {
         Some(ModelEndpoint { url, token: server.token().to_owned() })
     }
 
+    /// What the client of the model endpoint has asked so far.
+    pub(crate) fn server(&self) -> Option<GatewayServer> {
+        self.model.as_ref().map(|(_, server)| server.clone())
+    }
+
+    /// How a trial ends whose client gave up after the endpoint had rejected its last request.
+    pub(crate) fn rejected(&self, rejected: bool) -> Option<Stop> {
+        let (_, server) = self.model.as_ref()?;
+        Some(stop(server.rejected()?, server.trial(), rejected))
+    }
+
     /// Resolves when the trial cannot go on: a proxy can no longer record what passes it, or the
     /// model was refused to a client inside. `rejected`: an earlier try met that too.
     pub(crate) async fn stopped(&self, rejected: bool) -> Stop {

@@ -2,7 +2,7 @@
 
 use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
-use proctor_types::{Ending, Event, Fault, Outcome, Spent, TrialId};
+use proctor_types::{Ending, Event, ExitCause, Fault, Outcome, Spent, TrialId};
 
 use crate::recorder::record_fault;
 
@@ -23,7 +23,13 @@ pub enum Taken<'a> {
 /// such, with the empty patch: the denominator is the plan, so it counts as not resolved.
 pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result<(), Fault> {
     let dir = run.trial(id).map_err(record_fault)?;
-    let exited = |why: &str| Ending::ScaffoldExited { why: why.into() };
+    let exited = |why: &str| Ending::ScaffoldExited {
+        cause: match taken {
+            Taken::Failed(_) => ExitCause::Crashed,
+            _ => ExitCause::Finished,
+        },
+        why: why.into(),
+    };
     let (ending, patch) = match taken {
         Taken::Patch(patch) if patch.trim_ascii().is_empty() => {
             (exited("the prediction is empty"), &[][..])

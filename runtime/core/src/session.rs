@@ -3,19 +3,20 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_gateway::{AskError, Meter, TrialGateway};
-use proctor_record::Tree;
+use proctor_gateway::{AskError, GatewayServer, Meter, TrialGateway};
+use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
+use proctor_scaffold_api::{Brief, Session, Stop, ToolDone, Traffic};
 use proctor_setup::ApplyError;
 use proctor_types::{
     Answer, Ask, BudgetKind, BudgetScope, Cause, Disclosure, Event, Fault, Layer, Message, Spent,
 };
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 
 use crate::{
     notices::{self, TimeLeft},
-    recorder::Recorder,
+    recorder::{Recorder, record_fault},
     steps::Steps,
 };
 
@@ -33,6 +34,17 @@ pub(crate) struct TrialSession {
     told: bool,
     /// An earlier try was rejected in the middle.
     rejected: bool,
+    client: Client,
+}
+
+/// What a session needs for the client of a scaffold that runs in the sandbox.
+pub(crate) struct Client {
+    /// Absent: the scaffold asked for no model endpoint.
+    pub(crate) server: Option<GatewayServer>,
+    /// Becomes true when the trial cannot go on.
+    pub(crate) ending: watch::Receiver<bool>,
+    /// Where its files are kept.
+    pub(crate) dir: TrialDir,
 }
 
 impl TrialSession {
@@ -42,6 +54,7 @@ impl TrialSession {
         (recorder, steps): (Arc<Recorder>, Arc<Steps>),
         (meter, gateway): (Arc<Meter>, Option<Arc<TrialGateway>>),
         rejected: bool,
+        client: Client,
     ) -> Self {
         let workdir = RawPath::from(brief.workdir.as_str());
         Self {
@@ -55,12 +68,14 @@ impl TrialSession {
             malformed: 0,
             told: false,
             rejected,
+            client,
         }
     }
 
-    /// Takes the last snapshot, whatever ended the loop, and returns the final tree.
-    pub(crate) async fn finish(&mut self) -> Result<Arc<Tree>, Fault> {
-        self.steps.finish().await
+    /// Takes the last snapshot, whatever ended the loop, and returns the final tree. `frozen`: the tree of
+    /// the last step is the last one, where it was kept.
+    pub(crate) async fn finish(&mut self, frozen: bool) -> Result<Arc<Tree>, Fault> {
+        self.steps.finish(frozen).await
     }
 
     pub(crate) fn malformed(&self) -> u64 {
@@ -186,6 +201,29 @@ impl Session for TrialSession {
             malformed: done.malformed,
         };
         Ok(self.recorder.append(event).await?)
+    }
+
+    async fn ending(&mut self) {
+        let mut ending = self.client.ending.clone();
+        if ending.wait_for(|ending| *ending).await.is_err() {
+            // Whoever could say it is gone, and this future with it.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        let Some(server) = &self.client.server else { return Traffic::default() };
+        let seen = server.traffic();
+        Traffic {
+            in_flight: seen.in_flight,
+            requests: seen.requests,
+            refused: seen.refused,
+            answer: seen.answer,
+        }
+    }
+
+    async fn keep(&mut self, name: &str, content: &[u8]) -> Result<(), Stop> {
+        Ok(self.client.dir.keep_file(name, content).map_err(record_fault)?)
     }
 
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop> {

@@ -49,10 +49,16 @@ impl Steps {
     ///
     /// A sandbox that is gone by now takes nothing with it where the last step's tree is kept: that one is
     /// the work. Else what it held cannot be known.
-    pub(crate) async fn finish(&self) -> Result<Arc<Tree>, Fault> {
+    ///
+    /// `frozen`: a client inside the sandbox was refused its next request. The tree that was kept for that request
+    /// is the last one: what the client does after the refusal is no work of the trial.
+    pub(crate) async fn finish(&self, frozen: bool) -> Result<Arc<Tree>, Fault> {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();
         let known = step > 0 && *kept == step;
+        if known && frozen {
+            return Ok(self.recorder.last_tree().await);
+        }
         *kept = step;
         match self.recorder.snapshot(&self.handle, &self.workdir, false).await {
             Err(fault) if known && fault.cause == Cause::Gone => {

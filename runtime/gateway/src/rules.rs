@@ -1,55 +1,7 @@
 //! Which requests are the main conversation: rules out of a scaffold's manifest, table `[requests]`.
 
-use std::collections::BTreeMap;
-
 use http::HeaderMap;
-use proctor_types::RequestClass;
-use serde::{Deserialize, Serialize};
-
-/// The first rule that matches says the class; `default` where none does.
-///
-/// ```toml
-/// [requests]
-/// default = "main"
-/// [[requests.rules]]
-/// class = "side"
-/// tools = false
-/// system = "You are a title generator*"
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RequestRules {
-    #[serde(default)]
-    pub default: RequestClass,
-    #[serde(default)]
-    pub rules: Vec<RequestRule>,
-}
-
-/// Conditions, all of which must hold; one that is absent always holds. Texts are compared whole,
-/// with `*` for any run of characters; letters of header names in any case.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RequestRule {
-    pub class: RequestClass,
-    /// Of the request, without its query.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// As the client names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// Every one must be there with a value that matches.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// All system text, joined by newlines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub system: Option<String>,
-    /// Whether the request offers tools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tools: Option<bool>,
-    /// The request names an output limit of at most so many tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens_up_to: Option<u64>,
-}
+use proctor_types::{RequestClass, RequestRule, RequestRules};
 
 /// What the rules look at.
 #[derive(Debug, Clone, Copy)]
@@ -62,32 +14,28 @@ pub struct RequestFacts<'a> {
     pub max_tokens: Option<u64>,
 }
 
-impl RequestRules {
-    pub fn classify(&self, request: &RequestFacts<'_>) -> RequestClass {
-        let found = self.rules.iter().find(|rule| rule.holds(request));
-        found.map_or(self.default, |rule| rule.class)
-    }
+/// The class that the first matching rule says.
+pub fn classify(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClass {
+    let found = rules.rules.iter().find(|rule| holds(rule, request));
+    found.map_or(rules.default, |rule| rule.class)
 }
 
-impl RequestRule {
-    fn holds(&self, request: &RequestFacts<'_>) -> bool {
-        let text = |rule: &Option<String>, text: &str| {
-            rule.as_ref().is_none_or(|rule| matches(rule, text))
-        };
-        let path = request.path.split('?').next().unwrap_or_default();
-        let header = |(name, rule): (&String, &String)| {
-            let mut values = request.headers.get_all(name).iter();
-            values.any(|value| value.to_str().is_ok_and(|value| matches(rule, value)))
-        };
-        text(&self.path, path)
-            && text(&self.model, request.model)
-            && text(&self.system, request.system)
-            && self.tools.is_none_or(|tools| tools == request.tools)
-            && self
-                .max_tokens_up_to
-                .is_none_or(|most| request.max_tokens.is_some_and(|tokens| tokens <= most))
-            && self.headers.iter().all(header)
-    }
+fn holds(rule: &RequestRule, request: &RequestFacts<'_>) -> bool {
+    let text =
+        |rule: &Option<String>, text: &str| rule.as_ref().is_none_or(|rule| matches(rule, text));
+    let path = request.path.split('?').next().unwrap_or_default();
+    let header = |(name, rule): (&String, &String)| {
+        let mut values = request.headers.get_all(name).iter();
+        values.any(|value| value.to_str().is_ok_and(|value| matches(rule, value)))
+    };
+    text(&rule.path, path)
+        && text(&rule.model, request.model)
+        && text(&rule.system, request.system)
+        && rule.tools.is_none_or(|tools| tools == request.tools)
+        && rule
+            .max_tokens_up_to
+            .is_none_or(|most| request.max_tokens.is_some_and(|tokens| tokens <= most))
+        && rule.headers.iter().all(header)
 }
 
 /// `*` stands for any run of characters, newlines too. Not a path glob: `/` is a character.
@@ -109,7 +57,7 @@ mod tests {
     use http::HeaderMap;
     use proctor_types::RequestClass::{Main, Side};
 
-    use super::{RequestFacts, RequestRules, matches};
+    use super::{RequestFacts, RequestRules, classify, matches};
 
     const RULES: &str = r#"
 [[rules]]
@@ -167,7 +115,7 @@ tools = false
             (RequestFacts { model: "claude-haiku-4", tools: true, ..base }, Main),
         ];
         for (facts, class) in cases {
-            assert_eq!(rules.classify(&facts), class, "{facts:?}");
+            assert_eq!(classify(&rules, &facts), class, "{facts:?}");
         }
     }
 

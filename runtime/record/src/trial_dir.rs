@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use proctor_types::{Event, Outcome, TrialId, Verdict};
@@ -29,8 +29,11 @@ pub struct Grading<'a> {
 
 /// What a try leaves behind, in the order in which it is moved. The trajectory goes first: were
 /// the move cut short, [`TrialDir::next_try`] still counts right and the rest follows.
-const EVIDENCE: [&str; 6] =
-    ["trajectory.jsonl", PACK, "patch.diff", "outcome.json", "verdict.json", "grade"];
+const EVIDENCE: [&str; 7] =
+    ["trajectory.jsonl", PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];
+
+/// What an external scaffold leaves behind.
+const SCAFFOLD: &str = "scaffold";
 
 /// The try's own blobs.
 const PACK: &str = "blobs.pack";
@@ -134,6 +137,23 @@ impl TrialDir {
                 .map_err(RecordError::io(&to, "the evidence cannot be moved"))?;
         }
         Ok(())
+    }
+
+    /// Keeps a file that an external scaffold left, in `scaffold/`. Evidence: nothing is read from it again.
+    ///
+    /// # Errors
+    /// The name leaves the folder, or the file cannot be written.
+    pub fn keep_file(&self, name: &str, content: &[u8]) -> Result<(), RecordError> {
+        let folder = self.path.join(SCAFFOLD);
+        let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if name.is_empty() || !Path::new(name).components().all(plain) {
+            let why = format!("no name of a file below it: {name}");
+            return Err(RecordError::Misuse { path: folder, why });
+        }
+        let file = folder.join(name);
+        let parent = file.parent().unwrap_or(&folder);
+        fs::create_dir_all(parent).map_err(RecordError::io(parent, "cannot be made"))?;
+        fs::write(&file, content).map_err(RecordError::io(&file, "cannot be written"))
     }
 
     pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RecordError> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{ArmId, Ending, EnvironmentRecord, Integrity, TaskId, Verdict};
+use proctor_types::{ArmId, Ending, EnvironmentRecord, ExitCause, Integrity, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{EarlierReport, Paid, TrialResult, build::round};
@@ -45,6 +45,9 @@ pub struct TaskReport {
     /// Files of the trial that are not what was recorded, each with what can be done about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
+    /// Of `scaffold_exited`: `crashed`, `idle`, `approval`, `empty_turn`, `loop` or `finished`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<ExitCause>,
     /// Why the model refused or the scaffold left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -72,8 +75,14 @@ impl TaskReport {
             waited_seconds: outcome.map(|outcome| round(outcome.waited_seconds)),
             outgrown: outcome.is_some_and(|outcome| outcome.spent.outgrown),
             damage: trial.damage.clone(),
+            cause: outcome.and_then(|outcome| match &outcome.ending {
+                Ending::ScaffoldExited { cause, .. } => Some(*cause),
+                _ => None,
+            }),
             why: outcome.and_then(|outcome| match &outcome.ending {
-                Ending::ModelRefused { why } | Ending::ScaffoldExited { why } => Some(why.clone()),
+                Ending::ModelRefused { why } | Ending::ScaffoldExited { why, .. } => {
+                    Some(why.clone())
+                }
                 _ => None,
             }),
             fault: outcome.and_then(|outcome| match &outcome.ending {

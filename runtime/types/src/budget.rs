@@ -250,7 +250,9 @@ impl fmt::Display for BudgetScope {
 }
 
 /// What a request is for. Told apart by the rules of the scaffold's manifest.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestClass {
     /// The main conversation: a delivered answer is a step.

@@ -26,6 +26,9 @@ pub enum Ending {
     },
     /// The scaffold stopped without a submission (an external CLI's exit, a loop that gave up).
     ScaffoldExited {
+        /// What reports count by. Absent in records of before it was kept.
+        #[serde(default)]
+        cause: ExitCause,
         /// What the scaffold said last, or how it ended.
         why: String,
     },
@@ -62,6 +65,51 @@ impl Ending {
     pub fn is_unfinished(&self) -> bool {
         let shared = matches!(self, Self::Budget { scope, .. } if !scope.is_trial());
         self.is_fault() || shared || *self == Self::Cancelled
+    }
+}
+
+/// Why a scaffold stopped without a submission. A closed set: reports count by it.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitCause {
+    /// It failed: an exit status of failure, a signal, or an end without one request to the model.
+    Crashed,
+    /// It asked the model nothing and did nothing for as long as its manifest allows.
+    Idle,
+    /// It waited for a person to allow something.
+    Approval,
+    /// The model answered without a text and without a tool call, again and again where it may.
+    EmptyTurn,
+    /// It repeated itself.
+    Loop,
+    /// It came to an end of its own that is no submission.
+    #[default]
+    Finished,
+}
+
+impl std::fmt::Display for ExitCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Crashed => "crashed",
+            Self::Idle => "idle",
+            Self::Approval => "approval",
+            Self::EmptyTurn => "empty_turn",
+            Self::Loop => "loop",
+            Self::Finished => "finished",
+        })
     }
 }
 

@@ -16,7 +16,7 @@
 //!
 //! #[async_trait]
 //! impl Scaffold for OneAnswer {
-//!     fn name(&self) -> &'static str {
+//!     fn name(&self) -> &str {
 //!         "one-answer"
 //!     }
 //!
@@ -45,5 +45,5 @@
 mod scaffold;
 mod session;
 
-pub use scaffold::{Finish, Scaffold};
-pub use session::{Brief, ModelEndpoint, Session, Stop, ToolDone};
+pub use scaffold::{Finish, Scaffold, WrongSetting};
+pub use session::{Brief, ModelEndpoint, Session, Stop, ToolDone, Traffic};

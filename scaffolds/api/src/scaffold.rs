@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use async_trait::async_trait;
-use serde_json::Value;
+use proctor_types::ExitCause;
+use serde_json::{Map, Value};
 
 use crate::{Session, Stop};
 
@@ -10,19 +13,54 @@ pub enum Finish {
     Submitted,
     /// It gave up or came to its natural end without a submission.
     Exited {
+        /// What reports count by.
+        cause: ExitCause,
         /// For the record and the report.
         why: String,
     },
+}
+
+impl Finish {
+    /// It came to an end of its own that is no submission.
+    pub fn exited(why: impl Into<String>) -> Self {
+        Self::Exited { cause: ExitCause::Finished, why: why.into() }
+    }
+}
+
+/// A key of `[arms.settings]` that cannot stand there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongSetting {
+    /// The key.
+    pub key: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to change.
+    pub hint: String,
 }
 
 /// The loop. Stateless between trials: everything of a trial lives in its session.
 #[async_trait]
 pub trait Scaffold: Send + Sync {
     /// The name that configurations use.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Every prompt text and setting that shapes what the model sees: a factor of the arm.
     fn factors(&self) -> Value;
+
+    /// The settings of an arm, `[arms.settings]` with defaults laid under it: a factor of the arm.
+    ///
+    /// # Errors
+    /// A key that the scaffold does not take, or a value of the wrong type.
+    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+        match given.keys().next() {
+            None => Ok(Map::new()),
+            Some(key) => Err(WrongSetting {
+                key: key.clone(),
+                what: format!("the scaffold `{}` takes no settings", self.name()),
+                hint: "take the key away".into(),
+            }),
+        }
+    }
 
     /// Whether an arm of this scaffold names a model.
     fn needs_model(&self) -> bool;
@@ -36,6 +74,17 @@ pub trait Scaffold: Send + Sync {
     /// which its main conversation is told from side requests (docs/gateway.md, in the form that
     /// manifests have). Without them there is no such proxy.
     fn model_endpoint(&self) -> Option<Value> {
+        None
+    }
+
+    /// How long its client inside the sandbox may take to end once [`Session::ending`] has come. Without
+    /// it the loop is dropped where it stands.
+    fn leave_time(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Why it cannot act as this user of the sandbox (absent: the sandbox's own), with a hint.
+    fn refuses_user(&self, _user: Option<&str>) -> Option<(String, String)> {
         None
     }
 

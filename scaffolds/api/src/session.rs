@@ -22,6 +22,8 @@ pub struct Brief {
     pub command_limit: Duration,
     /// The limits, where the arm announces them.
     pub announced: Option<Budget>,
+    /// What the endpoint calls the model, where the arm has one.
+    pub model: Option<String>,
     /// The context window of the model in tokens, where known.
     pub context_window: Option<u64>,
     /// For `gold` only: the gold patch. Absent for every scaffold that asks a model.
@@ -30,6 +32,21 @@ pub struct Brief {
     pub replay: Option<PathBuf>,
     /// Where a client in the sandbox finds the model, for a scaffold that asked for it.
     pub model_endpoint: Option<ModelEndpoint>,
+    /// The arm's settings, as [`Scaffold::settings`](crate::Scaffold::settings) gave them.
+    pub settings: Map<String, Value>,
+}
+
+/// What passed the model endpoint so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Traffic {
+    /// Requests on their way now.
+    pub in_flight: usize,
+    /// Requests that came, refused ones too.
+    pub requests: u64,
+    /// Requests in a row that were turned away, since the last answer.
+    pub refused: u64,
+    /// The last answer of the main conversation that was delivered.
+    pub answer: Option<Answer>,
 }
 
 /// The model, as a client in the sandbox reaches it.
@@ -105,6 +122,16 @@ pub trait Session: Send {
 
     /// To be called once for each call, when its result is known.
     async fn tool_returned(&mut self, done: ToolDone) -> Result<(), Stop>;
+
+    /// Comes when the trial cannot go on: a limit, a fault, a refusal. Whoever runs a client in the
+    /// sandbox ends it then; what it finishes as does not count any more.
+    async fn ending(&mut self);
+
+    /// What passed the model endpoint, for a scaffold that asked for one.
+    fn traffic(&self) -> Traffic;
+
+    /// Keeps a file as evidence beside the trajectory. `name` is a relative path.
+    async fn keep(&mut self, name: &str, content: &[u8]) -> Result<(), Stop>;
 
     /// Anything worth keeping that no other event says.
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop>;

@@ -17,6 +17,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop, ToolDone};
+use proctor_types::ExitCause;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -146,7 +147,7 @@ impl Scaffold for Bash {
         let mut unread = 0;
         for step in 1_u64.. {
             if let Some(why) = talk.overflow(session) {
-                return Ok(Finish::Exited { why });
+                return Ok(Finish::exited(why));
             }
             let answer = talk.ask(session).await?;
             let call_id = format!("bash-{step}");
@@ -168,12 +169,12 @@ impl Scaffold for Bash {
                     unread += 1;
                     if unread >= self.settings.nudge_limit {
                         let why = format!("{unread} answers in a row without exactly one command");
-                        return Ok(Finish::Exited { why });
+                        return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, why });
                     }
                 }
             }
         }
         // Not reached: a trial ends by its budget long before the count does.
-        Ok(Finish::Exited { why: "too many steps".into() })
+        Ok(Finish::exited("too many steps"))
     }
 }

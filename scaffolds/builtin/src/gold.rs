@@ -22,7 +22,7 @@ impl Scaffold for Gold {
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let Some(gold) = session.brief().gold.clone() else {
-            return Ok(Finish::Exited { why: "the task has no gold patch".into() });
+            return Ok(Finish::exited("the task has no gold patch"));
         };
         session.apply_patch(&gold).await?;
         Ok(Finish::Submitted)

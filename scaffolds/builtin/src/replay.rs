@@ -67,7 +67,7 @@ impl Scaffold for Replay {
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let Some(path) = session.brief().replay.clone() else {
-            return Ok(Finish::Exited { why: "no trajectory to replay was given".into() });
+            return Ok(Finish::exited("no trajectory to replay was given"));
         };
         let recording = Recording::read(&path).await?;
         let mut toolbox = self.tools.toolbox(session);
@@ -108,9 +108,9 @@ impl Scaffold for Replay {
         session.note(object(summary)).await?;
         Ok(match recording.ending {
             Some(ending) if ending == "submitted" => Finish::Submitted,
-            Some(ending) => Finish::Exited { why: format!("the recorded trial ended as {ending}") },
+            Some(ending) => Finish::exited(format!("the recorded trial ended as {ending}")),
             None if submitted => Finish::Submitted,
-            None => Finish::Exited { why: "the recorded trial has no end".into() },
+            None => Finish::exited("the recorded trial has no end"),
         })
     }
 }

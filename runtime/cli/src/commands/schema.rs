@@ -9,6 +9,9 @@ pub fn schema(of: SchemaOf) -> Result<ExitCode, CommandError> {
     let schema = match of {
         SchemaOf::Config => config::config_schema(),
         SchemaOf::Task => config::task_schema(),
+        SchemaOf::Manifest => {
+            config::schema_of::<proctor_external::Manifest>(proctor_external::TITLE)
+        }
     };
     print::result(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
     Ok(ExitCode::SUCCESS)

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use proctor_types::{Answer, Api, RequestClass};
+use proctor_types::{Answer, Api, Fault, RequestClass};
 use serde_json::{Map, Value};
 
 use super::{
-    client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::Named, withhold,
+    client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::Named,
+    traffic::Returned, withhold,
 };
 use crate::{
-    AskError, RequestFacts,
+    AskError, RequestFacts, TrialGateway,
     codec::{self, Losses, Part, Role},
     way::{End, Failure, Outgoing},
 };
@@ -30,6 +31,10 @@ pub(super) struct Call {
     pub losses: Losses,
     pub connection: Connection,
     pub reply: Reply,
+    /// Results of tools that the record does not have yet.
+    pub returned: Vec<Returned>,
+    /// How the endpoint rejected it.
+    pub rejected: Option<AskError>,
 }
 
 impl Call {
@@ -40,6 +45,11 @@ impl Call {
         };
         self.class = outgoing.class;
         let trial = Arc::clone(&self.shared.trial);
+        if let Err(fault) = self.record_returned(&trial).await {
+            let error = AskError::Fault(fault);
+            self.ends_with(&error);
+            return self.refuse(&Refusal::of(&error)).await;
+        }
         let failure = match trial.serve(&outgoing, &mut self).await {
             Ok(Answer { .. }) => return,
             Err(failure) => failure,
@@ -47,6 +57,10 @@ impl Call {
         match failure {
             Failure::Refused(error) => {
                 self.ends_with(&error);
+                if self.class == RequestClass::Main {
+                    self.rejected =
+                        matches!(error, AskError::Rejected { .. }).then(|| error.clone());
+                }
                 let mut refusal = Refusal::of(&error);
                 if let AskError::Rejected { body, .. } = &error
                     && self.api == trial.line().model.api
@@ -95,10 +109,25 @@ impl Call {
 
     /// Refuses, for the record first.
     async fn refuse(&mut self, refusal: &Refusal) {
+        self.shared.watched.turned_away(self.rejected.as_ref());
         self.reply.refused(refusal.status.as_u16(), refusal.text(self.api));
         let end = End { error: Some(refusal.message.clone()), ..End::default() };
         let worse = self.keep(end).await;
         self.connection.refuse(worse.as_ref().unwrap_or(refusal)).await;
+    }
+
+    /// What tools of the client gave, before the request that brings it back: of the step that is over.
+    async fn record_returned(&mut self, trial: &TrialGateway) -> Result<(), Fault> {
+        let step = trial.meter().steps();
+        let endpoint = &trial.line().endpoint;
+        for mut returned in std::mem::take(&mut self.returned) {
+            returned.shown = endpoint.redact_text(&returned.shown);
+            returned.call.arguments = endpoint.redact_text(&returned.call.arguments);
+            for event in returned.events() {
+                trial.sink().event(step, event).await?;
+            }
+        }
+        Ok(())
     }
 
     fn prepare(&mut self) -> Result<Outgoing, Refusal> {
@@ -126,6 +155,9 @@ impl Call {
         }
         request.stream = self.stream;
         let class = self.classify(&request);
+        if class == RequestClass::Main {
+            self.returned = shared.watched.returned(&request);
+        }
         let tools = !request.tools.is_empty();
         let mut hides_usage = false;
         let mut fields = if translated {
@@ -178,13 +210,16 @@ impl Call {
             Part::Text(text) => Some(text.as_str()),
             _ => None,
         });
-        self.shared.rules.classify(&RequestFacts {
-            path: &self.path,
-            model: &request.model,
-            headers: &self.headers,
-            system: &system.collect::<Vec<_>>().join("\n"),
-            tools: !request.tools.is_empty(),
-            max_tokens: request.max_output,
-        })
+        crate::classify(
+            &self.shared.rules,
+            &RequestFacts {
+                path: &self.path,
+                model: &request.model,
+                headers: &self.headers,
+                system: &system.collect::<Vec<_>>().join("\n"),
+                tools: !request.tools.is_empty(),
+                max_tokens: request.max_output,
+            },
+        )
     }
 }

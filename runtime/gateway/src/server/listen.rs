@@ -31,6 +31,7 @@ use super::{
     refusal::Refusal,
     route::{Named, Route, route},
     token::Token,
+    traffic::{ClientTraffic, Watched},
 };
 use crate::{AskError, RequestRules, TrialGateway};
 
@@ -51,6 +52,7 @@ pub(super) struct Shared {
     in_flight: watch::Sender<(usize, bool)>,
     /// The first refusal that ends the trial.
     stopped: watch::Sender<Option<AskError>>,
+    pub(super) watched: Watched,
 }
 
 impl Shared {
@@ -102,6 +104,7 @@ impl GatewayServer {
             numbers: AtomicU64::new(0),
             in_flight: watch::Sender::new((0, true)),
             stopped: watch::Sender::new(None),
+            watched: Watched::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -166,6 +169,17 @@ impl GatewayServer {
         }
     }
 
+    /// What passed so far, for whoever runs the client.
+    pub fn traffic(&self) -> ClientTraffic {
+        let in_flight = self.shared.in_flight.borrow().0;
+        ClientTraffic { in_flight, ..self.shared.watched.traffic() }
+    }
+
+    /// How the endpoint rejected the last request of the main conversation, unless it was answered.
+    pub fn rejected(&self) -> Option<AskError> {
+        self.shared.watched.rejected()
+    }
+
     /// Lets no further request in, and comes when those on their way are charged and recorded.
     pub async fn close(&self) {
         let mut in_flight = self.shared.in_flight.subscribe();
@@ -200,6 +214,7 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Result<Response<Payload>, AskError> {
     let (head, body) = request.into_parts();
+    shared.watched.came();
     let anthropic =
         head.headers.contains_key("anthropic-version") || head.headers.contains_key("x-api-key");
     let found = route(&head.method, head.uri.path(), anthropic);
@@ -210,6 +225,7 @@ async fn respond(
     let refuse = |refusal: &Refusal| Ok(refused(api, refusal));
     if !shared.token.opens(&head.headers, head.uri.query()) {
         let message = "the key is not this trial's token";
+        shared.watched.turned_away(None);
         return refuse(&Refusal::new(StatusCode::UNAUTHORIZED, message));
     }
     let path = match found {
@@ -262,6 +278,8 @@ async fn respond(
         losses: crate::codec::Losses::default(),
         connection,
         reply: super::reply::Reply::default(),
+        returned: Vec::new(),
+        rejected: None,
     };
     // A task of its own: where the client goes away, what was asked is still to be paid and kept.
     tokio::spawn(async move {

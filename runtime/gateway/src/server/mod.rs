@@ -18,6 +18,8 @@ mod refusal;
 mod reply;
 mod route;
 mod token;
+mod traffic;
 mod withhold;
 
 pub use listen::{GatewayServer, Listening};
+pub use traffic::ClientTraffic;

@@ -7,7 +7,7 @@ use std::future::Future;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
-use proctor_types::{Event, Fault, Usage};
+use proctor_types::{Event, Fault, RequestClass, Usage};
 use serde_json::{Map, Value};
 
 use super::call::Call;
@@ -181,6 +181,10 @@ impl Call {
         end: End<'_>,
     ) -> Result<(), Fault> {
         let (line, sink) = (trial.line(), trial.sink());
+        // Before the end is given: whoever runs the client may find it gone the moment after.
+        if let (Some(answer), true) = (end.answer, end.delivered) {
+            self.shared.watched.answered(answer, self.class == RequestClass::Main);
+        }
         let status = match self.reply.refused {
             Some(status) => status,
             // A stream that broke off had its head.

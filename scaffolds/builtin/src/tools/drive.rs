@@ -2,7 +2,7 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
-use proctor_types::Answer;
+use proctor_types::{Answer, ExitCause};
 use serde_json::{Value, json};
 
 use super::{Place, Toolbox, ToolsSettings, specs};
@@ -88,14 +88,14 @@ impl Scaffold for Tools {
         let mut idle = 0;
         loop {
             if let Some(why) = talk.overflow(session) {
-                return Ok(Finish::Exited { why });
+                return Ok(Finish::exited(why));
             }
             let answer = talk.ask(session).await?;
             if answer.tool_calls.is_empty() {
                 idle += 1;
                 if idle >= self.settings.nudge_limit {
                     let why = format!("{idle} answers in a row without a tool call");
-                    return Ok(Finish::Exited { why });
+                    return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, why });
                 }
                 let length = was_cut(&answer);
                 talk.tell(self.prompts.render("nudge", json!({ "length": length }))?);

@@ -59,7 +59,7 @@ async fn what_is_not_one_block_runs_nothing_and_is_counted() {
 #[tokio::test]
 async fn answers_without_a_command_end_the_loop() {
     let mut session = Scripted::new(vec![says("a"), says("b"), says("c"), says("d")]).await;
-    let Ok(Finish::Exited { why }) = drive(&mut session).await else { panic!() };
+    let Ok(Finish::Exited { why, .. }) = drive(&mut session).await else { panic!() };
     assert!(why.starts_with("3 answers in a row"), "{why}");
     assert_eq!(session.returned().len(), 3);
 }

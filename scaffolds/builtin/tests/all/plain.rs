@@ -10,7 +10,7 @@ async fn gold_lays_its_patch_and_submits() {
     let gold = builtin("gold").unwrap().unwrap();
     let mut session = Scripted::new(Vec::new()).await;
     let finish = gold.drive(&mut session).await.unwrap();
-    assert_eq!(finish, Finish::Exited { why: "the task has no gold patch".into() });
+    assert_eq!(finish, Finish::exited("the task has no gold patch"));
     session.brief.gold = Some("diff --git a/x b/x\n".into());
     assert_eq!(gold.drive(&mut session).await.unwrap(), Finish::Submitted);
     assert_eq!(session.did, [Did::Patched("diff --git a/x b/x\n".into())]);

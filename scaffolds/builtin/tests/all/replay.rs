@@ -107,7 +107,7 @@ async fn a_difference_is_noted_with_its_first_line() {
     session.write("f", "other\n");
     session.brief.replay = Some(path);
     let finish = builtin("replay").unwrap().unwrap().drive(&mut session).await.unwrap();
-    assert_eq!(finish, Finish::Exited { why: "the recorded trial ended as budget_steps".into() });
+    assert_eq!(finish, Finish::exited("the recorded trial ended as budget_steps"));
     let notes = session.noted();
     assert_eq!(notes.len(), 2);
     assert_eq!(notes[0]["line"], 2);

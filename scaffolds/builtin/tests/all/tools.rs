@@ -2,7 +2,7 @@
 
 use proctor_scaffold_api::{Finish, Stop};
 use proctor_scaffolds::builtin;
-use proctor_types::{Budget, BudgetKind, Layer, Message};
+use proctor_types::{Budget, BudgetKind, ExitCause, Layer, Message};
 use serde_json::json;
 
 use crate::support::{Did, Scripted, calls, says};
@@ -134,7 +134,13 @@ async fn silence_is_nudged_and_then_ends() {
     cut.finish_reason = Some("length".into());
     let mut session = Scripted::new(vec![says("Hm."), cut, says("Hm."), says("Hm.")]).await;
     let finish = drive(&mut session).await.unwrap();
-    assert_eq!(finish, Finish::Exited { why: "3 answers in a row without a tool call".into() });
+    assert_eq!(
+        finish,
+        Finish::Exited {
+            cause: ExitCause::EmptyTurn,
+            why: "3 answers in a row without a tool call".into()
+        }
+    );
     let asks = session.asked();
     assert_eq!(asks.len(), 3);
     let Some(Message::User { content }) = asks[2].messages.last() else { panic!() };
@@ -270,7 +276,7 @@ async fn a_full_context_window_ends_before_the_request_that_would_not_fit() {
     // 110 tokens after the first answer, and 10 for the one result.
     session.brief.context_window = Some(120);
     let finish = drive(&mut session).await.unwrap();
-    assert_eq!(finish, Finish::Exited { why: "context window full: 120 tokens of 120".into() });
+    assert_eq!(finish, Finish::exited("context window full: 120 tokens of 120"));
     assert_eq!(session.asked().len(), 1);
 }
 

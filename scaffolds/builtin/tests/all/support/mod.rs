@@ -15,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use proctor_embedded_agent as embedded;
 use proctor_sandbox_api::SandboxHandle;
-use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
+use proctor_scaffold_api::{Brief, Session, Stop, ToolDone, Traffic};
 use proctor_types::{Answer, Ask, BudgetKind, Message, ToolCall, Usage};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -76,10 +76,12 @@ impl Scripted {
             user: None,
             command_limit: Duration::from_secs(30),
             announced: None,
+            model: None,
             context_window: None,
             gold: None,
             replay: None,
             model_endpoint: None,
+            settings: Map::new(),
         };
         Self { brief, handle, answers: answers.into(), did: Vec::new(), folder, agent }
     }
@@ -184,6 +186,18 @@ impl Session for Scripted {
 
     async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop> {
         self.did.push(Did::Noted(note));
+        Ok(())
+    }
+
+    async fn ending(&mut self) {
+        std::future::pending().await
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
+
+    async fn keep(&mut self, _: &str, _: &[u8]) -> Result<(), Stop> {
         Ok(())
     }
 

@@ -1,0 +1,210 @@
+//! What passed the server so far, and which results of tools the client has brought back.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use proctor_types::{Answer, Event, ToolCall};
+use serde_json::Value;
+
+use crate::{
+    AskError,
+    codec::{self, Part},
+};
+
+/// What a client inside a sandbox has asked so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClientTraffic {
+    /// Requests on their way to the model.
+    pub in_flight: usize,
+    /// Requests that came, refused ones too.
+    pub requests: u64,
+    /// Requests in a row that were turned away, since the last answer.
+    pub refused: u64,
+    /// The last answer of the main conversation that was delivered.
+    pub answer: Option<Answer>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Watched(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    requests: u64,
+    refused: u64,
+    answer: Option<Answer>,
+    answered: Option<Instant>,
+    rejected: Option<AskError>,
+    /// Calls whose results are in the record.
+    returned: BTreeSet<String>,
+}
+
+/// A result that a request brought back, with its call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Returned {
+    pub call: ToolCall,
+    pub shown: String,
+    /// Since the answer that made the call: nobody but the client knows more.
+    pub took: Duration,
+}
+
+impl Watched {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn came(&self) {
+        self.state().requests += 1;
+    }
+
+    pub(super) fn turned_away(&self, rejected: Option<&AskError>) {
+        let mut state = self.state();
+        state.refused += 1;
+        if let Some(error) = rejected {
+            state.rejected = Some(error.clone());
+        }
+    }
+
+    /// `main`: of the main conversation, and delivered.
+    pub(super) fn answered(&self, answer: &Answer, main: bool) {
+        let mut state = self.state();
+        state.refused = 0;
+        if main {
+            state.answer = Some(answer.clone());
+            state.answered = Some(Instant::now());
+            state.rejected = None;
+        }
+    }
+
+    pub(super) fn traffic(&self) -> ClientTraffic {
+        let state = self.state();
+        let (requests, refused) = (state.requests, state.refused);
+        ClientTraffic { in_flight: 0, requests, refused, answer: state.answer.clone() }
+    }
+
+    pub(super) fn rejected(&self) -> Option<AskError> {
+        self.state().rejected.clone()
+    }
+
+    /// The results in a request that no request before it had, in their order. A conversation is sent
+    /// whole each time, so a call is known by its id; a result without its call in the same request is
+    /// passed over, since nothing says what it is of.
+    pub(super) fn returned(&self, request: &codec::Request) -> Vec<Returned> {
+        let mut state = self.state();
+        let took = state.answered.map_or(Duration::ZERO, |at| at.elapsed());
+        let parts = || request.turns.iter().flat_map(|turn| &turn.parts);
+        let mut found = Vec::new();
+        for part in parts() {
+            let Part::Result { id, content, failed } = part else { continue };
+            let call = parts().find_map(|part| match part {
+                Part::Call(call) if call.id == *id => Some(call),
+                _ => None,
+            });
+            let Some(call) = call else { continue };
+            if !state.returned.insert(id.clone()) {
+                continue;
+            }
+            let shown = if *failed { format!("Error: {content}") } else { content.clone() };
+            found.push(Returned { call: call.clone(), shown, took });
+        }
+        found
+    }
+}
+
+impl Returned {
+    /// As the record of a built-in loop has it. What the client alone knows (the exit status, the seconds
+    /// of each of several calls) is left out or the whole.
+    pub(super) fn events(self) -> [Event; 2] {
+        let Self { call: ToolCall { id, name, arguments }, shown, took } = self;
+        let parsed = serde_json::from_str::<Value>(&arguments);
+        let malformed = !matches!(parsed, Ok(Value::Object(_))) && !arguments.is_empty();
+        let arguments = parsed.unwrap_or_else(|_| arguments.into());
+        let called = Event::ToolCalled { call_id: id.clone(), name: name.clone(), arguments };
+        let returned = Event::ToolReturned {
+            call_id: id,
+            name,
+            shown,
+            full: None,
+            exit_status: None,
+            seconds: took.as_secs_f64(),
+            malformed,
+        };
+        [called, returned]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Event;
+    use serde_json::json;
+
+    use super::Watched;
+    use crate::codec::{self, Losses};
+
+    /// One conversation in each format, of two parallel calls and their results.
+    fn conversations() -> Vec<(proctor_types::Api, serde_json::Value)> {
+        use proctor_types::Api::{Chat, Gemini, Messages, Responses};
+        let call = |id: &str, text: &str| {
+            json!({"id": id, "type": "function",
+                   "function": {"name": "shell", "arguments": text}})
+        };
+        let chat = json!({"messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": null,
+             "tool_calls": [call("a", "{\"command\":\"ls\"}"), call("b", "{\"command\":\"pwd\"}")]},
+            {"role": "tool", "tool_call_id": "a", "content": "x"},
+            {"role": "tool", "tool_call_id": "b", "content": [{"type": "text", "text": "/y"}]},
+        ]});
+        let function = |id: &str, text: &str| json!({"type": "function_call", "call_id": id, "name": "shell", "arguments": text});
+        let output = |id: &str, text: &str| json!({"type": "function_call_output", "call_id": id, "output": text});
+        let responses = json!({"input": [
+            {"type": "message", "role": "user", "content": "go"},
+            function("a", "{\"command\":\"ls\"}"), function("b", "{\"command\":\"pwd\"}"),
+            output("a", "x"), output("b", "/y"),
+        ]});
+        let used = |id: &str, line: &str| json!({"type": "tool_use", "id": id, "name": "shell", "input": {"command": line}});
+        let result = |id: &str, text: &str| json!({"type": "tool_result", "tool_use_id": id, "content": text});
+        let messages = json!({"max_tokens": 9, "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": [used("a", "ls"), used("b", "pwd")]},
+            {"role": "user", "content": [result("a", "x"), result("b", "/y")]},
+        ]});
+        let called =
+            |line: &str| json!({"functionCall": {"name": "shell", "args": {"command": line}}});
+        let came = |text: &str| json!({"functionResponse": {"name": "shell", "response": {"output": text}}});
+        let gemini = json!({"contents": [
+            {"role": "user", "parts": [{"text": "go"}]},
+            {"role": "model", "parts": [called("ls"), called("pwd")]},
+            {"role": "user", "parts": [came("x"), came("/y")]},
+        ]});
+        vec![(Chat, chat), (Responses, responses), (Messages, messages), (Gemini, gemini)]
+    }
+
+    #[test]
+    fn each_result_is_recorded_once_with_its_call_in_every_format() {
+        for (api, body) in conversations() {
+            let watched = Watched::default();
+            let body = body.as_object().expect("an object");
+            let request =
+                codec::read_request(api, body, &mut Losses::default()).expect("a request");
+            let returned = watched.returned(&request);
+            let events: Vec<_> = returned.into_iter().flat_map(|one| one.events()).collect();
+            let told: Vec<_> = events
+                .iter()
+                .map(|event| match event {
+                    Event::ToolCalled { name, arguments, .. } => {
+                        format!("{name} {}", arguments["command"])
+                    }
+                    Event::ToolReturned { shown, malformed: false, .. } => shown.clone(),
+                    other => format!("{other:?}"),
+                })
+                .collect();
+            assert_eq!(told.len(), 4, "{api}: {told:?}");
+            assert_eq!((told[0].as_str(), told[2].as_str()), ("shell \"ls\"", "shell \"pwd\""));
+            assert!(told[1].contains('x') && told[3].contains("/y"), "{api}: {told:?}");
+            assert_eq!(watched.returned(&request), [], "{api}: the next request repeats them");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which requests of a client are its main conversation: the table `[requests]` of a scaffold's manifest.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::RequestClass;
+
+/// The first rule that matches says the class; `default` where none does.
+///
+/// ```toml
+/// [requests]
+/// default = "main"
+/// [[requests.rules]]
+/// class = "side"
+/// tools = false
+/// system = "You are a title generator*"
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestRules {
+    /// The class of a request that no rule matches.
+    #[serde(default)]
+    pub default: RequestClass,
+    /// Tried in order.
+    #[serde(default)]
+    pub rules: Vec<RequestRule>,
+}
+
+/// Conditions, all of which must hold; one that is absent always holds. Texts are compared whole,
+/// with `*` for any run of characters; letters of header names in any case.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestRule {
+    /// `main` or `side`.
+    pub class: RequestClass,
+    /// Of the request, without its query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// As the client names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Every one must be there with a value that matches.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// All system text, joined by newlines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// Whether the request offers tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<bool>,
+    /// The request names an output limit of at most so many tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens_up_to: Option<u64>,
+}

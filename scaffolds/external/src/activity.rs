@@ -1,0 +1,138 @@
+//! Whether an agent that asks nothing still does something.
+//!
+//! An agent may be silent for long while a test suite runs. So the processes beside its own are looked at:
+//! as long as they use the processor, it works. Its own processor time does not count, because a client that
+//! hangs in a loop looks busy.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use proctor_scaffold_api::Traffic;
+
+/// Prints this shell's process, the agent's, and the `stat` of every process, with nothing but the shell.
+pub const SAMPLE: &str = "echo $$; read -r agent <\"$1\"; echo \"$agent\"; \
+                          for f in /proc/[0-9]*/stat; do read -r line <$f && echo \"$line\"; done \
+                          2>/dev/null; :";
+
+/// Of one processor, in the time between two looks: less is a timer, not work.
+const LEAST_SHARE: f64 = 0.05;
+/// Clock ticks a second, in which `stat` counts on every Linux that is left.
+const TICKS: f64 = 100.0;
+
+#[derive(Debug)]
+pub struct Activity {
+    requests: u64,
+    /// When something was last seen to be done.
+    since: Instant,
+    looked: Instant,
+    ticks: BTreeMap<u32, u64>,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self { requests: 0, since: now, looked: now, ticks: BTreeMap::new() }
+    }
+}
+
+impl Activity {
+    /// Whether something was asked since the last look, or waits for its answer.
+    pub fn asked(&mut self, traffic: &Traffic) -> bool {
+        let asked = traffic.requests > self.requests || traffic.in_flight > 0;
+        self.requests = traffic.requests;
+        if asked {
+            self.since = Instant::now();
+            // What ran before is compared with nothing: the next look begins anew.
+            self.ticks.clear();
+        }
+        asked
+    }
+
+    /// For how long nothing was done, by a look at the processes.
+    pub fn idle(&mut self, sample: &str) -> Duration {
+        let now = Instant::now();
+        let ticks = ticks(sample);
+        let first = self.ticks.is_empty();
+        let used: u64 = ticks
+            .iter()
+            .map(|(pid, ticks)| ticks.saturating_sub(self.ticks.get(pid).copied().unwrap_or(0)))
+            .sum();
+        let took = now.duration_since(self.looked).as_secs_f64();
+        let work = used as f64 > (took * TICKS * LEAST_SHARE).max(1.0);
+        (self.ticks, self.looked) = (ticks, now);
+        if work && !first {
+            self.since = now;
+        }
+        now.duration_since(self.since)
+    }
+}
+
+/// Processor time by process: of the agent itself only what its finished children used, of the looking
+/// shell none.
+fn ticks(sample: &str) -> BTreeMap<u32, u64> {
+    let mut lines = sample.lines();
+    let mut pid = || lines.next().and_then(|line| line.trim().parse::<u32>().ok());
+    let (own, agent) = (pid(), pid());
+    let mut found = BTreeMap::new();
+    for line in lines {
+        // `PID (NAME) STATE PARENT ...`, and a name may hold anything.
+        let Some((head, rest)) = line.rsplit_once(')') else { continue };
+        let Some(pid) = head.split_whitespace().next().and_then(|pid| pid.parse().ok()) else {
+            continue;
+        };
+        let fields: Vec<u64> =
+            rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+        // Fields 14 to 17 of the whole line: own user and system time, then the finished children's.
+        let Some([user, system, of_children, of_their_system]) = fields.get(11..15) else {
+            continue;
+        };
+        let children = of_children + of_their_system;
+        let used = if Some(pid) == agent { children } else { user + system + children };
+        // The sandbox agent is process 1, and looking makes it work.
+        if Some(pid) != own && pid != 1 {
+            found.insert(pid, used);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread::sleep, time::Duration};
+
+    use proctor_scaffold_api::Traffic;
+
+    use super::Activity;
+
+    fn stat(pid: u32, name: &str, own: u64, children: u64) -> String {
+        format!(
+            "{pid} ({name}) S 1 {pid} {pid} 0 -1 4194304 1 2 3 4 {own} 0 {children} 0 20 0 1 0\n"
+        )
+    }
+
+    #[test]
+    fn work_beside_the_agent_counts_and_its_own_does_not() {
+        let sample = |agent: u64, of_children: u64, other: u64| {
+            format!("9\n5\n{}", stat(1, "agentd", 10 * agent, 0))
+                + &stat(5, "my (odd) cli", agent, of_children)
+                + &stat(7, "pytest", other, 0)
+                + &stat(9, "sh", 900, 0)
+        };
+        let mut activity = Activity::default();
+        let step = |activity: &mut Activity, text: &str| {
+            sleep(Duration::from_millis(20));
+            activity.idle(text)
+        };
+        step(&mut activity, &sample(0, 0, 0));
+        let busy_itself = step(&mut activity, &sample(1000, 0, 0));
+        assert!(busy_itself >= Duration::from_millis(40), "{busy_itself:?}");
+        assert!(step(&mut activity, &sample(1000, 0, 50)) < Duration::from_millis(10));
+        assert!(step(&mut activity, &sample(1000, 50, 50)) < Duration::from_millis(10));
+        assert!(step(&mut activity, &sample(2000, 50, 50)) >= Duration::from_millis(20));
+        let traffic = Traffic { requests: 1, ..Traffic::default() };
+        assert!(activity.asked(&traffic) && !activity.asked(&traffic));
+        assert!(step(&mut activity, &sample(2000, 50, 9000)) < Duration::from_millis(40));
+    }
+}

@@ -1,0 +1,186 @@
+//! The manifests that Proctor ships, and those of its users.
+
+use std::path::Path;
+
+use crate::{Manifest, ManifestError, templates};
+
+/// The title of the schema of manifests.
+pub const TITLE: &str = "A manifest of Proctor: a command-line agent as a scaffold";
+
+macro_rules! manifests {
+    ($($name:literal),* $(,)?) => {
+        const NAMES: &[&str] = &[$($name),*];
+        const TEXTS: &[&str] = &[$(include_str!(concat!("../manifests/", $name, ".toml"))),*];
+    };
+}
+
+manifests!(
+    "claude-code",
+    "codex",
+    "gemini-cli",
+    "mini-swe-agent",
+    "opencode",
+    "openhands",
+    "qwen-code",
+);
+
+/// A manifest, and the text that it was read from: a factor of every arm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// As it was read.
+    pub manifest: Manifest,
+    /// As it is written.
+    pub text: String,
+}
+
+/// The names that configurations use, sorted.
+pub fn names() -> &'static [&'static str] {
+    NAMES
+}
+
+/// The shipped manifest of a name; `None` where there is none.
+///
+/// # Errors
+/// It does not load, which a test rules out.
+pub fn shipped(name: &str) -> Result<Option<Loaded>, ManifestError> {
+    let found = NAMES.iter().zip(TEXTS).find(|(known, _)| **known == name);
+    found.map(|(name, text)| read(&format!("{name}.toml"), text)).transpose()
+}
+
+/// A user's own manifest.
+///
+/// # Errors
+/// The file cannot be read, is no manifest, or has the name of a shipped one.
+pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
+    let file = path.display().to_string();
+    let problem = |what: String| ManifestError { file: file.clone(), what };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| problem(format!("cannot be read: {error}")))?;
+    let loaded = read(&file, &text)?;
+    if NAMES.contains(&loaded.manifest.name.as_str()) {
+        let name = &loaded.manifest.name;
+        return Err(problem(format!("`name`: Proctor ships a scaffold `{name}`: choose another")));
+    }
+    Ok(loaded)
+}
+
+/// Reads and checks a manifest; `file` is for messages.
+///
+/// # Errors
+/// A key that is unknown, missing or of the wrong type; a value out of its range; a template that does
+/// not render.
+pub fn read(file: &str, text: &str) -> Result<Loaded, ManifestError> {
+    let problem = |what: String| ManifestError { file: file.to_owned(), what };
+    let manifest: Manifest = toml::from_str(text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
+        problem(format!("line {line}: {}", error.message().replace('\n', " ")))
+    })?;
+    check(&manifest).map_err(problem)?;
+    templates::check(&manifest).map_err(problem)?;
+    Ok(Loaded { manifest, text: text.to_owned() })
+}
+
+/// What the types do not say.
+fn check(manifest: &Manifest) -> Result<(), String> {
+    let Manifest { name, version, command, stop, files, .. } = manifest;
+    let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+    if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
+        return Err("`name`: use letters, digits, `-`, `_` and `.`".into());
+    }
+    if version.trim().is_empty() {
+        return Err("`version` is empty: name the agent's exact version".into());
+    }
+    if command.argv.first().is_none_or(|program| program.trim().is_empty()) {
+        return Err("`command.argv` names no program".into());
+    }
+    let seconds = [stop.leave_seconds, stop.grace_seconds];
+    if seconds.iter().any(|one| !one.is_finite() || *one < 0.0) || seconds.iter().sum::<f64>() > 4.5
+    {
+        return Err("`stop`: `leave_seconds` and `grace_seconds` together are 0 to 4.5".into());
+    }
+    if stop.refusals == 0 {
+        return Err("`stop.refusals` is at least 1".into());
+    }
+    if !(1.0..=86_400.0).contains(&manifest.idle_seconds) {
+        return Err("`idle_seconds` is 1 to 86400".into());
+    }
+    for file in files {
+        let mut parts = file.path.split('/');
+        if file.path.is_empty() || parts.any(|part| ["", ".", ".."].contains(&part)) {
+            let path = &file.path;
+            return Err(format!("`files`: `{path}` is not a path below HOME"));
+        }
+    }
+    if let Some(rule) = manifest.exit.iter().find(|r| r.codes.is_empty() && r.output.is_empty()) {
+        let means = serde_json::to_string(&rule.means).unwrap_or_default();
+        return Err(format!(
+            "`exit`: the rule for {means} has no condition: add `codes` or `output`"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+mod tests {
+    use super::*;
+
+    const SMALL: &str =
+        "name = 'mine'\nversion = '1'\napi = 'chat'\n[command]\nargv = ['/bin/x']\n";
+
+    #[test]
+    fn every_shipped_manifest_loads_under_its_name() {
+        for name in names() {
+            assert_eq!(shipped(name).unwrap().unwrap().manifest.name, *name);
+        }
+        assert!(names().is_sorted());
+        assert_eq!(shipped("Codex").unwrap(), None);
+    }
+
+    #[test]
+    fn every_manifest_of_the_folder_is_shipped() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let file = entry.unwrap().path();
+            let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+            if file.extension().is_some_and(|ext| ext == "toml") {
+                assert!(names().contains(&name.as_str()), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_key_or_line() {
+        assert_eq!(read("m", SMALL).unwrap().manifest.idle_seconds, 600.0);
+        let wrong = [
+            (SMALL.replace("api", "apy"), "line 3"),
+            (SMALL.replace("'mine'", "'a/b'"), "`name`"),
+            (SMALL.replace("'/bin/x'", ""), "`command.argv`"),
+            (format!("{SMALL}stdin = '{{{{ promt }}}}'\n"), "`command.stdin`"),
+            (format!("{SMALL}[stop]\nleave_seconds = 4.0\n"), "`stop`"),
+            (format!("{SMALL}[[files]]\npath = '../x'\ncontent = ''\n"), "`../x`"),
+            (format!("{SMALL}[[files]]\npath = 'x'\ncontent = '{{% if'\n"), "`files`"),
+            (format!("{SMALL}[env]\nA = '{{{{ settings.effort }}}}'\n"), "`env.A`"),
+            (format!("{SMALL}[[exit]]\nmeans = 'loop'\n"), "no condition"),
+            (format!("{SMALL}[[exit]]\nmeans = 'stuck'\n"), "line 7"),
+        ];
+        for (text, says) in wrong {
+            let error = read("my.toml", &text).unwrap_err().to_string();
+            assert!(error.starts_with("my.toml: ") && error.contains(says), "{says}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_users_manifest_may_not_pass_for_a_shipped_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mine.toml");
+        std::fs::write(&file, SMALL).unwrap();
+        assert_eq!(load(&file).unwrap().manifest.name, "mine");
+        std::fs::write(&file, SMALL.replace("mine", "codex")).unwrap();
+        assert!(load(&file).unwrap_err().to_string().contains("ships a scaffold `codex`"));
+        assert!(
+            load(&folder.path().join("none")).unwrap_err().to_string().contains("cannot be read")
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! The scaffold that a manifest describes.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use proctor_scaffold_api::{Brief, Finish, Scaffold, Session, Stop, WrongSetting};
+use proctor_types::{Cause, Fault, Layer};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Manifest, ManifestError,
+    catalogue::{Loaded, read},
+    prompt::{self, Limits, TASK},
+    run,
+    templates::{Filled, Variables, fill},
+};
+
+/// How long its own log may take to be copied out once the agent is dead.
+const LOG_TIME: Duration = Duration::from_secs(30);
+
+/// A command-line agent that is driven in the sandbox.
+#[derive(Debug, Clone)]
+pub struct External {
+    loaded: Loaded,
+    /// What identifies its bundle: a factor. Null where it has none.
+    bundle: Value,
+}
+
+impl External {
+    /// Of a manifest, with what identifies its bundle.
+    pub fn new(loaded: Loaded, bundle: Value) -> Self {
+        Self { loaded, bundle }
+    }
+
+    /// The scaffold that an arm was recorded with, from the arm's own factors: a run goes on with what it
+    /// was planned with, whatever became of the file.
+    ///
+    /// # Errors
+    /// The recorded manifest cannot be read by this version.
+    pub fn recorded(factors: &Value) -> Result<Option<Self>, ManifestError> {
+        let Some(text) = factors["manifest"].as_str() else { return Ok(None) };
+        Ok(Some(Self::new(read("the recorded manifest", text)?, factors["bundle"].clone())))
+    }
+
+    /// What it was made of.
+    pub fn manifest(&self) -> &Manifest {
+        &self.loaded.manifest
+    }
+
+    fn fill(&self, brief: &Brief, home: &str) -> Result<Filled, Stop> {
+        let manifest = self.manifest();
+        let Some(endpoint) = &brief.model_endpoint else {
+            return Err(setup("the scaffold has no model endpoint".into()));
+        };
+        let wrong = |what: String| setup(format!("the manifest of {}: {what}", manifest.name));
+        let with = Variables {
+            prompt: prompt::render(TASK, brief).map_err(wrong)?,
+            statement: brief.statement.trim().to_owned(),
+            workdir: brief.workdir.clone(),
+            home: home.to_owned(),
+            endpoint: endpoint.url.clone(),
+            token: endpoint.token.clone(),
+            model: brief.model.clone().unwrap_or_default(),
+            context_window: brief.context_window,
+            limits: brief.announced.as_ref().and_then(Limits::of),
+            settings: brief.settings.clone(),
+        };
+        fill(manifest, &with).map_err(wrong)
+    }
+}
+
+fn setup(what: String) -> Stop {
+    Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
+}
+
+/// Outside the work directory, so that nothing of it is part of the patch.
+fn home_for(workdir: &str) -> &'static str {
+    match workdir.starts_with("/tmp") {
+        true => "/var/tmp/agent-home",
+        false => "/tmp/agent-home",
+    }
+}
+
+#[async_trait]
+impl Scaffold for External {
+    fn name(&self) -> &str {
+        &self.manifest().name
+    }
+
+    fn factors(&self) -> Value {
+        json!({
+            "manifest": self.loaded.text,
+            "version": self.manifest().version,
+            "bundle": self.bundle,
+            "prompts": { "task": TASK },
+        })
+    }
+
+    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+        let mut settings = self.manifest().settings.clone();
+        for (key, value) in given {
+            let known: Vec<_> = self.manifest().settings.keys().map(String::as_str).collect();
+            let Some(there) = settings.get_mut(key) else {
+                let near = known.iter().min_by_key(|one| strsim::levenshtein(one, key));
+                let near = near.filter(|one| strsim::levenshtein(one, key) <= 2);
+                let name = self.name();
+                return Err(WrongSetting {
+                    key: key.clone(),
+                    what: format!("the scaffold `{name}` has no such setting"),
+                    hint: match (near, known.is_empty()) {
+                        (Some(near), _) => format!("did you mean `{near}`?"),
+                        (None, true) => "it takes no settings: take the key away".into(),
+                        (None, false) => format!("known: {}", known.join(", ")),
+                    },
+                });
+            };
+            if kind(there) != kind(value) {
+                return Err(WrongSetting {
+                    key: key.clone(),
+                    what: format!("is a {}, and not a {}", kind(there), kind(value)),
+                    hint: format!("its default is {there}"),
+                });
+            }
+            *there = value.clone();
+        }
+        Ok(settings)
+    }
+
+    fn needs_model(&self) -> bool {
+        true
+    }
+
+    fn needs_tools(&self) -> bool {
+        true
+    }
+
+    fn model_endpoint(&self) -> Option<Value> {
+        serde_json::to_value(&self.manifest().requests).ok()
+    }
+
+    fn leave_time(&self) -> Option<Duration> {
+        let stop = &self.manifest().stop;
+        Some(Duration::from_secs_f64(stop.leave_seconds + stop.grace_seconds) + LOG_TIME)
+    }
+
+    fn refuses_user(&self, user: Option<&str>) -> Option<(String, String)> {
+        let name = user.unwrap_or("root");
+        let root = ["root", "0"].contains(&name.split(':').next().unwrap_or_default());
+        (root && !self.manifest().root).then(|| {
+            let what = format!("the scaffold `{}` does not run as root", self.name());
+            (what, "give the task a `user` that is not root, or choose another scaffold".into())
+        })
+    }
+
+    async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
+        let home = home_for(&session.brief().workdir);
+        let filled = self.fill(session.brief(), home)?;
+        run::run(self.manifest(), filled, home, session).await
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "flag",
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+        Value::Array(_) => "list",
+        Value::Object(_) => "table",
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+mod tests {
+    use super::*;
+    use crate::{names, shipped};
+
+    fn codex() -> External {
+        External::new(shipped("codex").unwrap().unwrap(), Value::Null)
+    }
+
+    #[test]
+    fn settings_are_those_of_the_manifest() {
+        let given = |key: &str, value: Value| Map::from_iter([(key.to_owned(), value)]);
+        let settings = codex().settings(&given("reasoning_effort", json!("high"))).unwrap();
+        assert_eq!(settings["reasoning_effort"], "high");
+        assert_eq!(codex().settings(&Map::new()).unwrap()["reasoning_effort"], "medium");
+        let typo = codex().settings(&given("reasoning_efort", json!("high"))).unwrap_err();
+        assert_eq!(typo.hint, "did you mean `reasoning_effort`?");
+        let wrong = codex().settings(&given("reasoning_effort", json!(3))).unwrap_err();
+        assert_eq!(wrong.what, "is a text, and not a number");
+    }
+
+    #[test]
+    fn a_recorded_arm_gives_its_scaffold_back() {
+        for name in names() {
+            let loaded = shipped(name).unwrap().unwrap();
+            let scaffold = External::new(loaded, json!({"digest": "d"}));
+            let again = External::recorded(&scaffold.factors()).unwrap().unwrap();
+            assert_eq!(again.factors(), scaffold.factors());
+        }
+        assert!(External::recorded(&json!({"prompts": {}})).unwrap().is_none());
+    }
+
+    #[test]
+    fn root_is_refused_where_the_manifest_says_so() {
+        let mut loaded = shipped("codex").unwrap().unwrap();
+        let refuses = |loaded: &Loaded, user| {
+            External::new(loaded.clone(), Value::Null).refuses_user(user).is_some()
+        };
+        assert!(!refuses(&loaded, None));
+        loaded.manifest.root = false;
+        assert!(refuses(&loaded, None) && refuses(&loaded, Some("0:5")));
+        assert!(!refuses(&loaded, Some("1000")));
+    }
+}

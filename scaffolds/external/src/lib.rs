@@ -1,0 +1,26 @@
+//! Command-line agents of others, each described by a manifest and driven in the sandbox.
+//!
+//! ```text
+//! catalogue  which manifests there are      manifest  what one says
+//! templates  what is filled in              external  the scaffold: factors, settings, driving
+//! run        start, watch, stop             ending    what its exit means
+//! ```
+//!
+//! `docs/external.md` is the page of this crate.
+
+mod activity;
+mod catalogue;
+mod ending;
+mod error;
+mod external;
+mod manifest;
+mod prompt;
+mod run;
+mod templates;
+
+pub use catalogue::{Loaded, TITLE, load, names, shipped};
+pub use error::ManifestError;
+pub use external::External;
+pub use manifest::{
+    CommandLine, ExitRule, HomeFile, LogFiles, Manifest, Meaning, StopRules, StopSignal,
+};

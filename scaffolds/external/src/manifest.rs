@@ -1,0 +1,219 @@
+//! A manifest: everything that Proctor needs to know of one command-line agent, as data.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{Api, ExitCause, RequestRules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One command-line agent. `docs/external.md` says how to write one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// What configurations and reports call it.
+    #[schemars(length(min = 1), example = &"my-cli")]
+    pub name: String,
+    /// The exact version of the agent.
+    #[schemars(length(min = 1), example = &"1.2.3")]
+    pub version: String,
+    /// One line for lists.
+    #[serde(default)]
+    pub says: String,
+    /// The wire format that it speaks.
+    pub api: Api,
+    /// How its bundle is made (`docs/bundles.md`). Absent: the image has the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub bundle: Option<toml::Table>,
+    /// How it is started.
+    pub command: CommandLine,
+    /// Variables beside the task's own, `PATH` and `HOME`; templates.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Files that are laid below its private `HOME` before it starts.
+    #[serde(default)]
+    pub files: Vec<HomeFile>,
+    /// Which of its requests are the main conversation (`docs/budgets.md`).
+    #[serde(default)]
+    pub requests: RequestRules,
+    /// How it is ended at a limit.
+    #[serde(default)]
+    pub stop: StopRules,
+    /// What it leaves behind as its own log.
+    #[serde(default)]
+    pub log: LogFiles,
+    /// What its exit means, where the status alone does not say it. The first rule that holds counts.
+    #[serde(default)]
+    pub exit: Vec<ExitRule>,
+    /// Calls that end a conversation: their names, or texts in their arguments.
+    #[serde(default)]
+    pub submits: Vec<String>,
+    /// It may run as root.
+    #[serde(default = "yes")]
+    pub root: bool,
+    /// Seconds without a request and without a process at work after which it is ended as `idle`.
+    #[serde(default = "idle_seconds")]
+    #[schemars(range(min = 1.0, max = 86_400.0))]
+    pub idle_seconds: f64,
+    /// The keys that `[arms.settings]` may set, with their defaults.
+    #[serde(default)]
+    pub settings: Map<String, Value>,
+}
+
+/// `[command]`. All texts are templates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommandLine {
+    /// The program and its arguments. An entry that has a `{%` and renders to nothing is left out.
+    #[schemars(length(min = 1))]
+    pub argv: Vec<String>,
+    /// What stands on its standard input.
+    #[serde(default)]
+    pub stdin: String,
+    /// Where it starts.
+    #[serde(default = "workdir")]
+    pub cwd: String,
+}
+
+/// One of `[[files]]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HomeFile {
+    /// Below `HOME`.
+    #[schemars(length(min = 1))]
+    pub path: String,
+    /// A template.
+    pub content: String,
+    /// It is a program.
+    #[serde(default)]
+    pub executable: bool,
+}
+
+/// `[stop]`. The three times together are at most 4.5 seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StopRules {
+    /// Seconds that it has to go by itself once a request was refused.
+    #[schemars(range(min = 0.0, max = 4.5))]
+    pub leave_seconds: f64,
+    /// What it is sent then.
+    pub signal: StopSignal,
+    /// Seconds until it and every other process of the sandbox are killed.
+    #[schemars(range(min = 0.0, max = 4.5))]
+    pub grace_seconds: f64,
+    /// Requests in a row that were turned away, by the endpoint too, after which it counts as in a loop.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub refusals: u64,
+}
+
+impl Default for StopRules {
+    fn default() -> Self {
+        Self { leave_seconds: 2.0, signal: StopSignal::Term, grace_seconds: 1.5, refusals: 25 }
+    }
+}
+
+/// Signals by which programs are asked to end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum StopSignal {
+    /// As `kill` sends it.
+    #[default]
+    Term,
+    /// As ^C sends it.
+    Int,
+    /// As a terminal that goes away sends it.
+    Hup,
+    /// As ^\ sends it.
+    Quit,
+}
+
+impl StopSignal {
+    /// As `kill` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Term => "TERM",
+            Self::Int => "INT",
+            Self::Hup => "HUP",
+            Self::Quit => "QUIT",
+        }
+    }
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogFiles {
+    /// Globs below `HOME`; `**` crosses folders.
+    pub files: Vec<String>,
+    /// Bytes that are kept of all of them together.
+    #[schemars(range(min = 0, max = 1_073_741_824))]
+    pub bytes: u64,
+}
+
+impl Default for LogFiles {
+    fn default() -> Self {
+        Self { files: Vec::new(), bytes: 64 << 20 }
+    }
+}
+
+/// One of `[[exit]]`: all of its conditions must hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExitRule {
+    /// How the trial ends then.
+    pub means: Meaning,
+    /// Exit statuses. Absent: any, also that of a program that was ended from outside.
+    #[serde(default)]
+    pub codes: Vec<i32>,
+    /// One of these stands in standard output or standard error. Absent: anything may.
+    #[serde(default)]
+    pub output: Vec<String>,
+}
+
+/// How a trial ends whose CLI has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Meaning {
+    /// Its work directory is its answer.
+    Submitted,
+    /// It failed.
+    Crashed,
+    /// It did nothing any more.
+    Idle,
+    /// It waited for a person to allow something.
+    Approval,
+    /// The model answered nothing.
+    EmptyTurn,
+    /// It repeated itself.
+    Loop,
+    /// It came to an end of its own, such as its own limit on turns.
+    Finished,
+}
+
+impl Meaning {
+    /// `None` for a submission.
+    pub fn cause(self) -> Option<ExitCause> {
+        match self {
+            Self::Submitted => None,
+            Self::Crashed => Some(ExitCause::Crashed),
+            Self::Idle => Some(ExitCause::Idle),
+            Self::Approval => Some(ExitCause::Approval),
+            Self::EmptyTurn => Some(ExitCause::EmptyTurn),
+            Self::Loop => Some(ExitCause::Loop),
+            Self::Finished => Some(ExitCause::Finished),
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn idle_seconds() -> f64 {
+    600.0
+}
+
+fn workdir() -> String {
+    "{{ workdir }}".into()
+}

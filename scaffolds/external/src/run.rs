@@ -1,0 +1,269 @@
+//! One agent in one sandbox: laid, started, watched, stopped.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
+
+use proctor_sandbox_api::{
+    Command, Completed, SandboxError, SandboxHandle,
+    wire::{RawPath, SearchRequest},
+};
+use proctor_scaffold_api::{Finish, Session, Stop};
+use proctor_types::{Cause, Fault, Layer};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    Manifest, StopRules,
+    activity::{Activity, SAMPLE},
+    ending::{Ended, judge},
+    templates::Filled,
+};
+
+/// Where the bundle has the shells that an image may lack; last in `PATH`.
+const SHELLS: &str = "/agent/sh";
+/// Says its process, then becomes the agent: a signal has to find it.
+const START: &str = "echo $$ >\"$1\" && shift && exec \"$@\"";
+/// Bytes kept of each output stream.
+const OUTPUT: usize = 16 << 20;
+/// How long a small command of our own may take.
+const OWN: Duration = Duration::from_secs(30);
+/// How long the agent may take to be dead once everything in the sandbox was killed.
+const DEATH: Duration = Duration::from_secs(5);
+/// Files of one pattern of `[log]`.
+const LOG_FILES: u32 = 1000;
+
+/// The agent's place in its sandbox.
+struct Place<'a> {
+    handle: Arc<SandboxHandle>,
+    user: Option<String>,
+    home: &'a str,
+}
+
+type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxError>> + Send)>;
+
+/// Runs the agent to its end and says what the end means.
+pub async fn run(
+    manifest: &Manifest,
+    filled: Filled,
+    home: &str,
+    session: &mut dyn Session,
+) -> Result<Finish, Stop> {
+    let brief = session.brief().clone();
+    let place = Place { handle: Arc::clone(session.handle()), user: brief.user.clone(), home };
+    place.lay(&filled).await?;
+    let command = place.command(filled, &brief.env);
+    let mut running = pin!(place.handle.run(command));
+    let seen = watch(manifest, &place, running.as_mut(), session).await;
+    let (ended, done) = match seen {
+        Seen::Exited(done) => (Ended::Itself, Some(*done)),
+        Seen::Ending => {
+            let leave = Duration::from_secs_f64(manifest.stop.leave_seconds);
+            match timeout(leave, running.as_mut()).await {
+                Ok(done) => (Ended::Itself, Some(done)),
+                Err(_) => (Ended::Stopped, place.stop(&manifest.stop, running.as_mut()).await),
+            }
+        }
+        Seen::Idle => (Ended::Idle, place.stop(&manifest.stop, running.as_mut()).await),
+        Seen::Refused => (Ended::Refused, place.stop(&manifest.stop, running.as_mut()).await),
+    };
+    // What left the agent's process group lives on otherwise, and would write into the tree that is graded.
+    place.kill_everything().await?;
+    let done = match done {
+        Some(done) => done.map_err(|error| error.fault(format!("running {}", manifest.name)))?,
+        None => Completed::default(),
+    };
+    keep(manifest, &place, &done, session).await?;
+    Ok(judge(manifest, ended, &done, &session.traffic()))
+}
+
+/// Why watching ended.
+enum Seen {
+    Exited(Box<Result<Completed, SandboxError>>),
+    /// The trial is over.
+    Ending,
+    /// Nothing is asked and nothing is done.
+    Idle,
+    /// Request after request is turned away.
+    Refused,
+}
+
+async fn watch(
+    manifest: &Manifest,
+    place: &Place<'_>,
+    mut running: Running<'_>,
+    session: &mut dyn Session,
+) -> Seen {
+    let limit = Duration::from_secs_f64(manifest.idle_seconds);
+    let tick = (limit / 5).clamp(Duration::from_millis(200), Duration::from_secs(15));
+    let mut activity = Activity::default();
+    loop {
+        tokio::select! {
+            done = running.as_mut() => return Seen::Exited(Box::new(done)),
+            () = session.ending() => return Seen::Ending,
+            () = sleep(tick) => {}
+        }
+        let traffic = session.traffic();
+        if traffic.refused >= manifest.stop.refusals {
+            return Seen::Refused;
+        }
+        if activity.asked(&traffic) {
+            continue;
+        }
+        // Looked at only while nothing is asked. A look that fails says nothing; a broken sandbox ends the
+        // command too.
+        let sample = tokio::select! {
+            done = running.as_mut() => return Seen::Exited(Box::new(done)),
+            () = session.ending() => return Seen::Ending,
+            sample = place.sample() => sample,
+        };
+        if activity.idle(&sample) >= limit {
+            return Seen::Idle;
+        }
+    }
+}
+
+impl Place<'_> {
+    fn pid_file(&self) -> String {
+        format!("{}/.pid", self.home)
+    }
+
+    /// A line of our own, as the agent's user.
+    fn line(&self, line: &str, arguments: &[&str]) -> Command {
+        let argv = ["/bin/sh", "-c", line, "sh"].into_iter().chain(arguments.iter().copied());
+        let mut command = Command::new(argv).time_limit(OWN);
+        command.user.clone_from(&self.user);
+        command
+    }
+
+    /// Makes the agent's `HOME`, and its files in it. The agent's user does it, so that they are its own.
+    async fn lay(&self, filled: &Filled) -> Result<(), Stop> {
+        let made = self.line("umask 077 && mkdir -p \"$1\"", &[self.home]);
+        self.laid(made, self.home).await?;
+        for (path, content, executable) in &filled.files {
+            let path = format!("{}/{path}", self.home);
+            let line = "umask 077 && mkdir -p \"${1%/*}\" && cat >\"$1\" && chmod \"$2\" \"$1\"";
+            let mut command = self.line(line, &[&path, if *executable { "700" } else { "600" }]);
+            command.stdin = content.clone().into_bytes();
+            self.laid(command, &path).await?;
+        }
+        Ok(())
+    }
+
+    async fn laid(&self, command: Command, what: &str) -> Result<(), Stop> {
+        let done = self.handle.run(command).await;
+        let done = done.map_err(|error| error.fault(format!("making {what}")))?;
+        if done.success() {
+            return Ok(());
+        }
+        let said = done.stderr.text();
+        let what = format!("{what} could not be made in the sandbox: {}", said.trim());
+        let hint = "the image needs /bin/sh, mkdir, cat and chmod, and a /tmp that can be written";
+        Err(Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint).into())
+    }
+
+    fn command(&self, filled: Filled, env: &[(String, String)]) -> Command {
+        let pid_file = self.pid_file();
+        let argv = ["/bin/sh", "-c", START, "sh", pid_file.as_str()].map(str::to_owned);
+        let mut command =
+            Command::new(argv.into_iter().chain(filled.argv)).cwd(filled.cwd.as_str());
+        for (key, value) in env {
+            command = command.env(key, value.as_str());
+        }
+        let path = command.env.get("PATH").map(ToString::to_string).unwrap_or_default();
+        command = command.env("PATH", format!("{path}:{SHELLS}").as_str()).env("HOME", self.home);
+        for (key, value) in &filled.env {
+            command = command.env(key, value.as_str());
+        }
+        command.stdin = filled.stdin.into_bytes();
+        command.user.clone_from(&self.user);
+        command.output_cap = OUTPUT;
+        command.reap_all = true;
+        command
+    }
+
+    async fn sample(&self) -> String {
+        let done = self.handle.run(self.line(SAMPLE, &[&self.pid_file()])).await;
+        done.map_or_else(|_| String::new(), |done| done.stdout.text())
+    }
+
+    /// Ends an agent that still runs: its signal, its grace, then everything in the sandbox. What it has
+    /// printed is kept, unless even killing took too long.
+    async fn stop(
+        &self,
+        rules: &StopRules,
+        mut running: Running<'_>,
+    ) -> Option<Result<Completed, SandboxError>> {
+        let line = "kill -s \"$1\" -- \"-$(cat \"$2\")\"";
+        let signal = self.line(line, &[rules.signal.name(), &self.pid_file()]);
+        let grace = Duration::from_secs_f64(rules.grace_seconds);
+        let asked = async {
+            // One that is not heard is followed by one that cannot be ignored.
+            let _ = self.handle.run(signal).await;
+            sleep(grace).await;
+        };
+        tokio::select! {
+            done = running.as_mut() => return Some(done),
+            _ = timeout(grace, asked) => {}
+        }
+        let killed =
+            timeout(DEATH, async { tokio::join!(running.as_mut(), self.kill_everything()).0 });
+        killed.await.ok()
+    }
+
+    async fn kill_everything(&self) -> Result<(), Stop> {
+        let mut command = Command::shell(":").time_limit(OWN);
+        command.reap_all = true;
+        let done = self.handle.run(command).await;
+        done.map(drop).map_err(|error| error.fault("ending what the agent left running").into())
+    }
+}
+
+/// Keeps what the agent printed and its own log as evidence. What cannot be read of it is noted.
+async fn keep(
+    manifest: &Manifest,
+    place: &Place<'_>,
+    done: &Completed,
+    session: &mut dyn Session,
+) -> Result<(), Stop> {
+    for (name, stream) in [("stdout.log", &done.stdout), ("stderr.log", &done.stderr)] {
+        session.keep(name, &stream.head).await?;
+    }
+    let mut left = manifest.log.bytes;
+    for glob in &manifest.log.files {
+        let request = SearchRequest {
+            root: RawPath::from(place.home),
+            pattern: None,
+            glob: Some(glob.clone()),
+            ignore_case: false,
+            honour_ignore: false,
+            limit: LOG_FILES,
+        };
+        let found = match place.handle.search(request).await {
+            Ok((found, _)) => found,
+            Err(error) if error.is_broken() => return Err(error.fault("reading its log").into()),
+            Err(_) => continue,
+        };
+        for file in found {
+            let relative = file.path.to_string();
+            let path = RawPath::from(format!("{}/{relative}", place.home).as_str());
+            match place.handle.read(&path, left).await {
+                Ok(content) => {
+                    left = left.saturating_sub(content.len() as u64);
+                    session.keep(&format!("home/{relative}"), &content).await?;
+                }
+                Err(error) if error.is_broken() => {
+                    return Err(error.fault("reading its log").into());
+                }
+                Err(error) => {
+                    let note = json!({ "log_not_kept": relative, "why": error.to_string() });
+                    session.note(note.as_object().cloned().unwrap_or_default()).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

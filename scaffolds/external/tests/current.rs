@@ -1,0 +1,29 @@
+//! The committed schema of manifests is what the types say now. `PROCTOR_WRITE=1` writes it anew.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+use std::{fs, path::Path};
+
+use proctor_external::{Manifest, TITLE, names, shipped};
+use serde_json::Value;
+
+#[test]
+fn the_schema_is_current_and_closed() {
+    let schema = proctor_config::schema_of::<Manifest>(TITLE);
+    let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/manifest-schema.json");
+    if std::env::var_os("PROCTOR_WRITE").is_some() {
+        fs::write(&file, &text).unwrap();
+    }
+    let there = fs::read_to_string(&file).unwrap_or_default();
+    assert!(there == text, "run `PROCTOR_WRITE=1 cargo test -p proctor-external --test current`");
+    assert_eq!(schema["additionalProperties"], false);
+    // What a shipped manifest writes, an editor with the schema knows.
+    for name in names() {
+        let loaded = shipped(name).unwrap().unwrap();
+        let written: Value = toml::from_str(&loaded.text).unwrap();
+        for key in written.as_object().unwrap().keys() {
+            assert!(!schema["properties"][key].is_null(), "{name}: {key}");
+        }
+    }
+}
