@@ -11,6 +11,7 @@ mod demo;
 mod egress;
 mod egress_clients;
 mod exhaustion;
+mod external;
 mod faults;
 mod fea_bench;
 mod featurebench;

@@ -122,7 +122,6 @@ fn check(manifest: &Manifest) -> Result<(), String> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 mod tests {
     use super::*;
 

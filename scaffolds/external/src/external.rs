@@ -171,7 +171,6 @@ fn kind(value: &Value) -> &'static str {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 mod tests {
     use super::*;
     use crate::{names, shipped};

@@ -13,7 +13,7 @@ use proctor_sandbox_api::{
 };
 use proctor_scaffold_api::{Finish, Session, Stop};
 use proctor_types::{Cause, Fault, Layer};
-use serde_json::json;
+use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -71,11 +71,15 @@ pub async fn run(
         Seen::Refused => (Ended::Refused, place.stop(&manifest.stop, running.as_mut()).await),
     };
     // What left the agent's process group lives on otherwise, and would write into the tree that is graded.
-    place.kill_everything().await?;
+    let late = place.kill_everything().await?;
     let done = match done {
         Some(done) => done.map_err(|error| error.fault(format!("running {}", manifest.name)))?,
         None => Completed::default(),
     };
+    let left = done.exited.left_behind + late;
+    if left > 0 {
+        session.note(Map::from_iter([("left_running".to_owned(), left.into())])).await?;
+    }
     keep(manifest, &place, &done, session).await?;
     Ok(judge(manifest, ended, &done, &session.traffic()))
 }
@@ -214,11 +218,13 @@ impl Place<'_> {
         killed.await.ok()
     }
 
-    async fn kill_everything(&self) -> Result<(), Stop> {
+    /// How many processes there were.
+    async fn kill_everything(&self) -> Result<u32, Stop> {
         let mut command = Command::shell(":").time_limit(OWN);
         command.reap_all = true;
         let done = self.handle.run(command).await;
-        done.map(drop).map_err(|error| error.fault("ending what the agent left running").into())
+        done.map(|done| done.exited.left_behind)
+            .map_err(|error| error.fault("ending what the agent left running").into())
     }
 }
 

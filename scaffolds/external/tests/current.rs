@@ -1,7 +1,5 @@
 //! The committed schema of manifests is what the types say now. `PROCTOR_WRITE=1` writes it anew.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
-
 use std::{fs, path::Path};
 
 use proctor_external::{Manifest, TITLE, names, shipped};

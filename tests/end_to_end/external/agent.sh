@@ -1,0 +1,53 @@
+#!/bin/sh
+# A made-up agent: a shell script with curl. `$1` says how it behaves.
+mode=$1
+messages="{\"role\":\"user\",\"content\":$(cat "$HOME/prompt.json")}"
+tools='[{"type":"function","function":{"name":"shell","description":"d","parameters":{"type":"object","properties":{"command":{"type":"string"}}}}}]'
+
+# Asks once: the status is in $status, the answer in $HOME/answer.
+ask() {
+    printf '{"model":"%s","messages":[%s],"tools":%s}' "$MODEL" "$messages" "$tools" >"$HOME/body"
+    status=$(curl -sS -o "$HOME/answer" -w '%{http_code}' -H "authorization: Bearer $TOKEN" \
+        -H 'content-type: application/json' -d "@$HOME/body" "$ENDPOINT/v1/chat/completions")
+}
+
+# Runs the answer's command, or fails where it has none.
+act() {
+    id=$(sed -n 's/.*"tool_calls":\[{"id":"\([^"]*\)".*/\1/p' "$HOME/answer")
+    line=$(sed -n 's/.*\\"command\\":\\"\([^"\\]*\)\\".*/\1/p' "$HOME/answer")
+    [ -n "$line" ] || return 1
+    said=$(sh -c "$line" 2>&1 | tr -d '"\\' | tr '\n' ' ')
+    call="{\"id\":\"$id\",\"type\":\"function\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"command\\\":\\\"$line\\\"}\"}}"
+    messages="$messages,{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[$call]},{\"role\":\"tool\",\"tool_call_id\":\"$id\",\"content\":\"$said\"}"
+}
+
+solve() {
+    while ask && [ "$status" = 200 ] && act; do :; done
+    [ "$status" = 200 ] || { echo "status $status" >&2; exit 3; }
+    echo "done"
+}
+
+case $mode in
+solve) solve ;;
+nothing) : ;;
+crash) ask; echo "boom" >&2; exit 7 ;;
+idle) ask; sleep 1000 ;;
+approval) ask; echo "Allow this command? [y/N]"; sleep 1000 ;;
+loop) ask; echo "Loop detected"; exit 0 ;;
+empty) ask ;;
+# Its tools go on for longer than it may be silent.
+works) ask; act; for i in 1 2 3 4 5 6; do sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; done; solve ;;
+# It leaves a process of a session of its own behind.
+daemon) setsid sh -c 'sleep 1000' & solve ;;
+# It ends normally whatever it met.
+shrugs) solve || true; exit 0 ;;
+# It asks on after a refusal, changes the tree, and cannot be asked to end.
+stubborn)
+    trap '' TERM INT HUP
+    while ask && [ "$status" = 200 ] && act; do :; done
+    echo late >/testbed/late.txt
+    while :; do ask; sleep 0.1; done
+    ;;
+# It asks again for ever where the endpoint rejects it.
+asks_on) while :; do ask; done ;;
+esac

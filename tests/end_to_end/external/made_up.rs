@@ -1,0 +1,298 @@
+//! A shell script with curl, by a manifest of a user's own.
+
+use std::path::PathBuf;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, docker, find, root};
+
+const SOLVE: &str = r#"cat >> numerals/roman.py <<'END'
+
+
+def from_roman(text: str) -> int:
+    total, rest = 0, text
+    for numeral, value in VALUES.items():
+        while rest.startswith(numeral):
+            total += value
+            rest = rest[len(numeral):]
+    if rest or not 1 <= total <= 3999 or to_roman(total) != text:
+        raise ValueError(f"not a Roman numeral: {text!r}")
+    return total
+END
+sed -i 's/import to_roman/import from_roman, to_roman/' numerals/__init__.py
+sed -i 's/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py
+"#;
+
+/// A line without a quote, which solves the demo task.
+fn solve() -> String {
+    format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(SOLVE))
+}
+
+/// How an arm of the made-up agent behaves, and what its model does.
+struct Way {
+    name: &'static str,
+    mode: &'static str,
+    model: &'static str,
+    budget: &'static str,
+}
+
+fn way(name: &'static str, mode: &'static str, model: &'static str) -> Way {
+    Way { name, mode, model, budget: "steps = 20" }
+}
+
+/// A run of one arm for each way, with the demo task's first row.
+fn run(stage: &Stage, kind: &str, ways: &[Way], status: i32) -> PathBuf {
+    let agent = std::fs::read_to_string(root().join("tests/end_to_end/external/agent.sh")).unwrap();
+    stage.file(
+        "my-cli.toml",
+        &format!(
+            r#"
+name = "my-cli"
+version = "1.0"
+api = "chat"
+idle_seconds = 2
+[command]
+argv = ["{{{{ home }}}}/bin/agent", "{{{{ settings.mode }}}}"]
+[env]
+ENDPOINT = "{{{{ endpoint }}}}"
+TOKEN = "{{{{ token }}}}"
+MODEL = "{{{{ model }}}}"
+[[files]]
+path = "prompt.json"
+content = "{{{{ prompt | tojson }}}}"
+[[files]]
+path = "bin/agent"
+executable = true
+content = '''{{% raw %}}{}{{% endraw %}}'''
+[stop]
+leave_seconds = 0.5
+grace_seconds = 1.0
+refusals = 10
+[log]
+files = ["body", "none/**"]
+[[exit]]
+means = "approval"
+output = ["Allow this command?"]
+[[exit]]
+means = "loop"
+output = ["Loop detected"]
+[settings]
+mode = "solve"
+"#,
+            agent.replace("'''", "")
+        ),
+    );
+    let call =
+        |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
+    let conversation = |model: &str, turns: Value, again: bool| json!({"model": model, "turn": turns, "repeat_last": again});
+    let fault = json!({"kind": "status", "status": 401, "times": 0});
+    let rejected = json!({"kind": "status", "status": 400, "times": 0});
+    let script = json!({"conversation": [
+        conversation("solves", json!([call("ls numerals"), call(&solve()), {"content": "Done."}]), false),
+        conversation("empty", json!([{"content": ""}]), false),
+        conversation("goes-on", json!([call("echo one >> /testbed/steps.txt")]), true),
+        conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),
+        conversation("rejects", json!([{"content": "x", "fault": [rejected]}]), true),
+    ]});
+    stage.file("script.json", &script.to_string());
+    let mut text = format!(
+        "tasks = [\"task.jsonl\"]\njobs = 3\n[sandbox]\nkind = \"{kind}\"\n[budget]\nwall_seconds = 120\n"
+    );
+    let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
+    models.sort_unstable();
+    models.dedup();
+    for model in models {
+        text += &format!(
+            "[models.{model}]\nbase_url = \"script:script.json\"\nname = \"{model}\"\n\
+             price = {{ input = 0.0, output = 0.0 }}\n"
+        );
+    }
+    for Way { name, mode, model, budget } in ways {
+        text += &format!(
+            "[[arms]]\nname = \"{name}\"\nscaffold = \"my-cli.toml\"\nmodel = \"{model}\"\n\
+             settings = {{ mode = \"{mode}\" }}\nbudget = {{ {budget} }}\n"
+        );
+    }
+    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    stage.file("task.jsonl", &format!("{task}\n"));
+    let config = stage.file("run.toml", &text);
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], status);
+    out
+}
+
+/// The row of an arm in the report, and its events.
+fn row(stage: &Stage, out: &std::path::Path, arm: &str) -> (Value, Vec<Value>) {
+    let report = stage.report(out);
+    let arms = report["arms"].as_array().unwrap();
+    let id =
+        arms.iter().find(|one| one["name"] == arm).unwrap()["arm"].as_str().unwrap().to_owned();
+    let row = report["tasks"].as_array().unwrap().iter().find(|row| row["arm"] == id.as_str());
+    let journals = find(&out.join("trials").join(&id[..12]), "trajectory.jsonl");
+    let journal = journals.iter().find(|path| !path.to_string_lossy().contains("/tries/")).unwrap();
+    let lines = std::fs::read_to_string(journal).unwrap();
+    let events = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (row.unwrap().clone(), events)
+}
+
+fn of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["kind"] == kind).collect()
+}
+
+/// All the ways to end, one arm each.
+fn endings(kind: &str) {
+    let stage = Stage::new();
+    let ways = [
+        way("solve", "solve", "solves"),
+        way("daemon", "daemon", "solves"),
+        way("works", "works", "solves"),
+        way("nothing", "nothing", "solves"),
+        way("crash", "crash", "solves"),
+        way("idle", "idle", "solves"),
+        way("approval", "approval", "solves"),
+        way("loop", "loop", "solves"),
+        way("empty", "empty", "empty"),
+        Way { budget: "steps = 3", ..way("stubborn", "stubborn", "goes-on") },
+        Way { budget: "steps = 3", ..way("shrugs", "shrugs", "goes-on") },
+        Way { budget: "total_tokens = 400", ..way("tokens", "solve", "goes-on") },
+    ];
+    let out = run(&stage, kind, &ways, 0);
+    for (arm, outcome, cause, resolved) in [
+        ("solve", "submitted", None, true),
+        ("daemon", "submitted", None, true),
+        ("works", "submitted", None, true),
+        ("nothing", "scaffold_exited", Some("crashed"), false),
+        ("crash", "scaffold_exited", Some("crashed"), false),
+        ("idle", "scaffold_exited", Some("idle"), false),
+        ("approval", "scaffold_exited", Some("approval"), false),
+        ("loop", "scaffold_exited", Some("loop"), false),
+        ("empty", "scaffold_exited", Some("empty_turn"), false),
+        ("stubborn", "budget_steps", None, false),
+        ("shrugs", "budget_steps", None, false),
+        ("tokens", "budget_total_tokens", None, false),
+    ] {
+        let (row, events) = row(&stage, &out, arm);
+        assert_eq!(row["outcome"], outcome, "{arm}: {row:#}");
+        assert_eq!(row["cause"].as_str(), cause, "{arm}: {row:#}");
+        assert_eq!(row["resolved"], resolved, "{arm}: {row:#}");
+        assert_eq!(row["why"].is_string(), outcome == "scaffold_exited", "{arm}: {row:#}");
+        let steps = of_kind(&events, "model_answered").len();
+        assert_eq!(row["steps"], steps, "{arm}");
+        // What it printed and what its manifest calls its log is beside the trajectory.
+        if !["nothing"].contains(&arm) {
+            let trial = out.join("trials");
+            let kept = find(&trial, "stdout.log").len();
+            assert_eq!(kept, ways.len(), "{arm}");
+        }
+    }
+    let (_, solved) = row(&stage, &out, "solve");
+    tools_are_recorded(&solved);
+    let (crashed, _) = row(&stage, &out, "crash");
+    assert!(crashed["why"].as_str().unwrap().contains("exit status 7: boom"), "{crashed:#}");
+    // The process of another session was found and ended before the tree was taken.
+    let (_, left) = row(&stage, &out, "daemon");
+    let left = of_kind(&left, "noted").iter().any(|noted| noted["note"]["left_running"].is_u64());
+    assert!(left, "nothing says what was left running");
+    for arm in ["stubborn", "shrugs"] {
+        let (row, events) = row(&stage, &out, arm);
+        assert_eq!(row["steps"], 3, "{arm}");
+        ended_at_once(arm, &events);
+        let patch = patch(&stage, &out, arm);
+        assert!(!patch.contains("late"), "{arm}: {patch}");
+        assert_eq!(patch.matches("+one").count(), 3, "{arm}: {patch}");
+        // A snapshot a step, so that budget curves hold.
+        let steps: Vec<_> = of_kind(&events, "snapshot_taken")
+            .iter()
+            .filter_map(|event| event["step"].as_u64())
+            .collect();
+        assert_eq!(steps, [0, 1, 2, 3], "{arm}");
+    }
+}
+
+/// Each call of the model with what its tool gave, at the step that made it.
+fn tools_are_recorded(events: &[Value]) {
+    let (called, returned) = (of_kind(events, "tool_called"), of_kind(events, "tool_returned"));
+    assert_eq!((called.len(), returned.len()), (2, 2), "{called:#?}");
+    assert_eq!(called[0]["arguments"]["command"], "ls numerals");
+    assert!(returned[0]["shown"].as_str().unwrap().contains("roman.py"), "{returned:#?}");
+    assert_eq!((&called[0]["step"], &called[1]["step"]), (&json!(1), &json!(2)));
+    assert_eq!(called[0]["call_id"], returned[0]["call_id"]);
+}
+
+/// From the first refusal to the patch.
+fn ended_at_once(arm: &str, events: &[Value]) {
+    let at = |event: &Value| event["t_mono"].as_f64().unwrap();
+    let served = of_kind(events, "request_served");
+    let refused = served.iter().find(|event| event["status"] == 402).unwrap();
+    let took = at(of_kind(events, "patch_collected")[0]) - at(refused);
+    assert!(took < 5.0, "{arm} took {took} s to end");
+    let answered = served.iter().filter(|event| event["status"] == 200).count();
+    assert_eq!(answered, 3, "{arm}");
+}
+
+fn patch(stage: &Stage, out: &std::path::Path, arm: &str) -> String {
+    let report = stage.report(out);
+    let arms = report["arms"].as_array().unwrap();
+    let id =
+        arms.iter().find(|one| one["name"] == arm).unwrap()["arm"].as_str().unwrap().to_owned();
+    let patches = find(&out.join("trials").join(&id[..12]), "patch.diff");
+    std::fs::read_to_string(&patches[0]).unwrap()
+}
+
+#[test]
+fn every_way_to_end_has_its_outcome() {
+    endings("native");
+}
+
+#[test]
+fn docker_every_way_to_end_has_its_outcome() {
+    if docker("docker_every_way_to_end_has_its_outcome") {
+        endings("docker");
+    }
+}
+
+/// Whatever the agent makes of it, a fault of the endpoint is one of the infrastructure: no score.
+#[test]
+fn a_fault_that_the_agent_met_stays_a_fault() {
+    for (mode, model) in [("shrugs", "no-key"), ("solve", "no-key"), ("asks_on", "rejects")] {
+        let stage = Stage::new();
+        let out = run(&stage, "native", &[way("a", mode, model)], 3);
+        let (row, _) = row(&stage, &out, "a");
+        assert_eq!(row["outcome"], "infrastructure_fault_model", "{mode}: {row:#}");
+        assert!(row["resolved"].is_null(), "{mode}: {row:#}");
+    }
+}
+
+/// A setting is a factor, the folder of a manifest is not, and a mistake is told at its key.
+#[test]
+fn settings_are_factors_and_paths_are_not() {
+    let plan = |folder: &str, lines: &str, status: i32| {
+        let stage = Stage::new();
+        std::fs::create_dir(stage.path(folder)).unwrap();
+        let text = "name = 'my-cli'\nversion = '1'\napi = 'chat'\n[command]\nargv = ['x']\n\
+                    [settings]\nmode = 'solve'\n";
+        stage.file(&format!("{folder}/m.toml"), text);
+        let config = stage.file(
+            "run.toml",
+            &format!(
+                "tasks = []\n[models.m]\nbase_url = 'http://h'\nname = 'm'\n\
+                 [[arms]]\nname = 'a'\nmodel = 'm'\nscaffold = '{folder}/m.toml'\n{lines}\n"
+            ),
+        );
+        let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], status);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let id = printed.split_whitespace().nth(1).unwrap_or_default().to_owned();
+        (id, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (first, _) = plan("one", "", 0);
+    assert_eq!(first, plan("two", "settings = { mode = 'solve' }", 0).0);
+    assert_ne!(first, plan("one", "settings = { mode = 'crash' }", 0).0);
+    let (_, said) = plan("one", "settings = { mood = 'crash' }", 2);
+    assert!(said.contains("key `arms.0.settings.mood` (arm `a`)"), "{said}");
+    assert!(said.contains("did you mean `mode`?"), "{said}");
+    let (_, said) = plan("one", "settings = { mode = 3 }", 2);
+    assert!(said.contains("is a text, and not a number"), "{said}");
+}
