@@ -36,7 +36,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-scaffolds",
         &["proctor-types", "proctor-tokens", "proctor-sandbox-api", "proctor-scaffold-api"],
     ),
-    ("proctor-scaffolds", &["proctor-types", "proctor-sandbox-api", "proctor-scaffold-api"]),
     ("proctor-external", &["proctor-types", "proctor-sandbox-api", "proctor-scaffold-api"]),
     ("proctor-setup", &["proctor-types", "proctor-patch", "proctor-sandbox-api", "proctor-host"]),
     ("proctor-official", &["proctor-types"]),

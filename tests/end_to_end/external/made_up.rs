@@ -278,7 +278,7 @@ fn settings_are_factors_and_paths_are_not() {
         let config = stage.file(
             "run.toml",
             &format!(
-                "tasks = []\n[models.m]\nbase_url = 'http://h'\nname = 'm'\n\
+                "tasks = ['configs/tasks/demo.jsonl']\n[models.m]\nbase_url = 'http://h'\nname = 'm'\n\
                  [[arms]]\nname = 'a'\nmodel = 'm'\nscaffold = '{folder}/m.toml'\n{lines}\n"
             ),
         );
