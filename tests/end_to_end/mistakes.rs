@@ -89,7 +89,7 @@ fn a_value_that_cannot_be_meant_is_told_by_its_key() {
 fn a_wrong_choice_gets_no_far_fetched_guess() {
     let said = mistake(NOOP, &["--set", "sandbox.kind=vm"]);
     assert!(
-        said.contains("`vm` is none of its values") && !said.contains("did you mean"),
+        said.contains("`vm` is not one of its values") && !said.contains("did you mean"),
         "{said}"
     );
     let said = mistake(NOOP, &["--set", "sandbox.kind=doker"]);
@@ -113,7 +113,7 @@ fn predictions_for_another_dataset_are_told() {
     let said =
         stage.run([&["grade", "--predictions", file.to_str().unwrap()], &tasks[..]].concat(), 2);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("no prediction is for a task of the dataset (elsewhere-1"), "{said}");
+    assert!(said.contains("no prediction matches a task of the dataset (elsewhere-1"), "{said}");
     assert!(!out.exists());
 }
 

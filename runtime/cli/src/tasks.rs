@@ -29,7 +29,7 @@ pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError
     let hub = Hub::of_this_host(cache.join("hub"));
     proctor_datasets::load_with(patterns, Path::new("."), &hub).await.map_err(|error| {
         UserError::new(error.to_string()).hint(
-            "name files that are there, or a dataset (docs/datasets.md); in a configuration paths \
+            "name existing files, or a dataset (docs/datasets.md); in a configuration paths \
              start from its own folder or else from the current one",
         )
     })

@@ -15,7 +15,7 @@ pub fn check_lonely(file: &ConfigFile, written: &Written) -> Result<(), UserErro
     if file.grading.certificate.is_none() && written.has(&["grading", "flaky"]) {
         let what = "has no effect without a `certificate` that says which tests are unreliable";
         let hint = "add certificate = \"FILE\" (`proctor tasks validate --repeat 3 --certificate \
-                    FILE` writes one), or take the key away";
+                    FILE` writes one), or remove the key";
         return Err(written.error(&["grading", "flaky"], what).hint(hint));
     }
     for (index, arm) in file.arms.iter().enumerate() {
@@ -23,7 +23,7 @@ pub fn check_lonely(file: &ConfigFile, written: &Written) -> Result<(), UserErro
             let what = format!("has no effect: the scaffold `{}` replays nothing", arm.scaffold);
             return Err(written
                 .error(&["arms", &index.to_string(), "replay"], what)
-                .hint("write scaffold = \"replay\", or take the key away"));
+                .hint("write scaffold = \"replay\", or remove the key"));
         }
     }
     Ok(())
@@ -91,17 +91,17 @@ fn idle_in(network: &NetworkPolicy, key: &str) -> Option<Idle> {
     match (network.mode, key) {
         (NetworkMode::Closed, _) => Some(Idle {
             what: "has no effect, since `network.mode` is `closed`",
-            hint: "write mode = \"allow\" or mode = \"open_except\", or take the key away",
+            hint: "write mode = \"allow\" or mode = \"open_except\", or remove the key",
         }),
         (NetworkMode::OpenExcept, "allow") => Some(Idle {
             what: "has no effect, since `network.mode` is `open_except`: all that is not denied is \
                    allowed",
-            hint: "write mode = \"allow\", or take the key away",
+            hint: "write mode = \"allow\", or remove the key",
         }),
         (NetworkMode::OpenExcept, "audit") if network.deny.is_empty() => Some(Idle {
             what: "has no effect: `network.mode` is `open_except`, and no `deny` is there to let \
                    through",
-            hint: "add patterns to `deny`, write mode = \"allow\", or take the key away",
+            hint: "add patterns to `deny`, write mode = \"allow\", or remove the key",
         }),
         _ => None,
     }

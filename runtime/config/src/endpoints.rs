@@ -15,8 +15,8 @@ pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
         let limits = [table.max_concurrent, table.requests_per_minute, table.tokens_per_minute];
         if limits.iter().all(Option::is_none) {
             return Err(written.error(&path("base_url")[..2], "sets no limit").hint(
-                "add max_concurrent, requests_per_minute or tokens_per_minute, or take the table \
-                 away: limits are learnt from refusals without it",
+                "add max_concurrent, requests_per_minute or tokens_per_minute, or remove \
+                 the table: without it limits are learnt from refusals",
             ));
         }
         let there: Vec<&ModelSpec> =

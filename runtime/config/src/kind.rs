@@ -94,7 +94,7 @@ impl Kind {
             (Self::Texts(form), Value::Array(items)) => {
                 for item in items {
                     let Value::String(text) = item else {
-                        let what = format!("holds {}, where text belongs", shape(item));
+                        let what = format!("holds {}; expected text", shape(item));
                         return Err(Wrong::new(what, key.write()));
                     };
                     form.check(text).map_err(|why| Wrong::new(why, key.write()))?;
@@ -104,7 +104,7 @@ impl Kind {
             (Self::Rows(_), Value::Array(items)) => {
                 match items.iter().find(|item| !item.is_table()) {
                     Some(item) => {
-                        let what = format!("holds {}, where tables belong", shape(item));
+                        let what = format!("holds {}; expected tables", shape(item));
                         Err(Wrong::new(what, key.write()))
                     }
                     None => Ok(()),
@@ -133,7 +133,7 @@ impl Kind {
         let what = match number.is_finite() {
             _ if fits => return Ok(()),
             true => format!("{number} is out of range"),
-            false => format!("{number} is no number to count with"),
+            false => format!("{number} is not a finite number"),
         };
         Err(Wrong::new(what, format!("a number {range}; {}", key.write())))
     }
@@ -184,7 +184,7 @@ fn choice(known: &[String], text: &str) -> Result<(), Wrong> {
         None => one_of(known),
     };
     let shown: String = text.chars().take(40).collect();
-    Err(Wrong::new(format!("`{shown}` is none of its values"), hint))
+    Err(Wrong::new(format!("`{shown}` is not one of its values"), hint))
 }
 
 /// The likeliest of some names. A guess that is not near is worse than none.
@@ -226,7 +226,7 @@ fn address(text: &str) -> Result<(), Wrong> {
     }
     match url::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-        _ => Err(Wrong::new("is no http or https address", FORM)),
+        _ => Err(Wrong::new("is not an http(s) address", FORM)),
     }
 }
 
@@ -238,5 +238,5 @@ fn variable(text: &str) -> Result<(), Wrong> {
     }
     let hint = "write the variable's name, as in `key_env = \"MY_KEY\"`, and the key itself into the \
                 environment: export MY_KEY=...";
-    Err(Wrong::new("is no name of a variable (not shown here: it may be a key)", hint))
+    Err(Wrong::new("is not the name of a variable (not shown here: it may be a key)", hint))
 }

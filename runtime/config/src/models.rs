@@ -71,7 +71,7 @@ fn check_unpriced(
             );
             Err(written.error(&path, what).hint(format!(
                 "add `price = {{ input = 1.25, output = 10.0 }}` (US dollars per million tokens) to \
-                 [models.{name:?}], or take the limit away"
+                 [models.{name:?}], or remove the limit"
             )))
         }
     }

@@ -88,7 +88,7 @@ pub fn resolve(
             }
             (Some(_), false) => {
                 let what = format!("has no effect: the scaffold `{}` asks no model", arm.scaffold);
-                return Err(written.error(&own("model"), what).hint("take the key away"));
+                return Err(written.error(&own("model"), what).hint("remove the key"));
             }
             (None, false) => None,
             (Some(name), true) => Some(
@@ -121,8 +121,8 @@ pub fn resolve(
         if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_endpoint()) {
             let what = format!("cannot be kept for the scaffold `{}`", arm.scaffold);
             return Err(written.error(&written.of_arm(&index, "budget", key), what).hint(
-                "its loop runs inside the sandbox, where nobody can tell it or hold its tools: take the \
-                 key away for this arm",
+                "its loop runs inside the sandbox, where Proctor cannot inform it or stop its tools: \
+                 remove the key for this arm",
             ));
         }
         let mut prompts = found.factors();

@@ -103,7 +103,7 @@ fn unknown(name: &str, keys: &[Key]) -> Wrong {
     {
         return Wrong::new(
             format!("is called `{now}` now"),
-            format!("write `{now}` in its place; what it holds stays as it is"),
+            format!("write `{now}` instead; its keys stay the same"),
         );
     }
     let known: Vec<_> = names().collect();

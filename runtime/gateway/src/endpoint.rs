@@ -59,9 +59,8 @@ impl Endpoint {
         };
         let key = key_of(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let Some(key) = key else {
-            let hint = format!(
-                "export {name}=<your key>, or take key_env away if the endpoint needs no key"
-            );
+            let hint =
+                format!("export {name}=<your key>, or remove key_env if the endpoint needs no key");
             return Err(wrong(format!("the variable {name} is not set")).hint(hint));
         };
         let mut bearer = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {

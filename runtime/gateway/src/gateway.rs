@@ -122,7 +122,7 @@ impl Gateway {
         }
         let what = format!("model {}: a cost limit, but no price is known", model.name);
         let hint = "give `price` in its table of [models] (US dollars per million tokens; the \
-                    shipped ones are in configs/models.toml), or take the cost limit away";
+                    shipped ones are in configs/models.toml), or remove the cost limit";
         Err(Fault::new(Layer::Model, what).hint(hint))
     }
 

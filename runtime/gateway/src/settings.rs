@@ -25,7 +25,7 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
         return Err(WrongSetting {
             key: vec!["seed"],
             what: format!("has no effect: a request with `api = \"{api}\"` has no seed"),
-            hint: "take the key away".into(),
+            hint: "remove the key".into(),
         });
     }
     let hot = model.temperature.filter(|temperature| *temperature > MESSAGES_MOST);

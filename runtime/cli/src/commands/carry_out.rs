@@ -97,7 +97,7 @@ pub async fn carry_out(
             eprintln!("\ninterrupted: closing the sandboxes; once more ends at once");
             context.cancel.tell();
             tokio::select! { _ = &mut run => {}, () = interrupted() => {} }
-            eprintln!("`proctor resume {}` goes on from here", out.display());
+            eprintln!("`proctor resume {}` continues from here", out.display());
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
@@ -107,7 +107,7 @@ pub async fn carry_out(
         eprintln!("{}", wrapped(&format!("{trial}: {fault}")));
     }
     if let Some(more) = unrecorded.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        eprintln!("and {} that could not be recorded either", plural(more, "trial"));
+        eprintln!("and {} that could not be recorded", plural(more, "trial"));
     }
     let mut halted = halted(&context, &plan, &ends);
     // One for whose sake nothing waits was told when its trial ended.
@@ -120,7 +120,7 @@ pub async fn carry_out(
         eprintln!("{}", wrapped(&line));
     }
     if ends.iter().any(|end| matches!(end.end, Ok(None))) {
-        eprintln!("`proctor resume {}` goes on from here", out.display());
+        eprintln!("`proctor resume {}` continues from here", out.display());
     }
 
     let report = report::of_run(&out)?;

@@ -59,7 +59,7 @@ pub fn tell(certificate: &Certificate) {
                 .iter()
                 .map(|(integrity, times)| format!("{integrity:?} {times}x").to_lowercase())
                 .collect();
-            eprintln!("gold is never clean: {}: {}", task.task, seen.join(", "));
+            eprintln!("gold is not clean in any run: {}: {}", task.task, seen.join(", "));
         }
         for id in &task.resource_sensitive {
             eprintln!("resource-sensitive: {}: {id}", task.task);

@@ -35,7 +35,7 @@ fn one_task(row: &Path) -> Result<Task, CommandError> {
     match loaded.tasks.len() {
         1 => Ok(loaded.tasks.remove(0)),
         count => Err(UserError::new(format!("--task: {shown} has {count} tasks"))
-            .hint("give a file with the one row that the log is of")
+            .hint("give a file with the one row that the log belongs to")
             .into()),
     }
 }

@@ -52,8 +52,10 @@ impl Given {
             let theirs = all().next().map_or("nothing", |(id, _)| id.as_str());
             let ours = planned.first().map_or("nothing", |planned| planned.task.id.as_str());
             let what =
-                format!("no prediction is for a task of the dataset ({theirs}, {ours}, ...)");
-            return Err(UserError::new(what).hint("name the dataset that they were made for"));
+                format!("no prediction matches a task of the dataset ({theirs}, {ours}, ...)");
+            return Err(
+                UserError::new(what).hint("name the dataset that the predictions were made for")
+            );
         }
         for id in strangers {
             eprintln!("note: a prediction for {id}, which is not in the dataset, is left out");

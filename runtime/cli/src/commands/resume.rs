@@ -44,8 +44,8 @@ pub async fn resume(
 fn raise(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
     for set in sets {
         if !set.starts_with("budget.run.") && !set.starts_with("budget.arm.") {
-            let what = format!("--set {set}: a plan is not changed");
-            let hint = "only budget.run.* and budget.arm.* may be; for others start a new run";
+            let what = format!("--set {set}: the plan of a run cannot be changed");
+            let hint = "only budget.run.* and budget.arm.* can be set here; for other keys start a new run";
             return Err(UserError::new(what).hint(hint));
         }
         let mut alone = toml::Table::new();

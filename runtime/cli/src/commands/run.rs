@@ -120,14 +120,13 @@ pub fn start(
 ) -> Result<(RunDir, Flakes), CommandError> {
     if out.join("run.json").exists() {
         let what = format!("{} holds a run already", out.display());
-        let hint =
-            format!("`proctor resume {}` goes on with it; else name a new --out", out.display());
+        let hint = format!("`proctor resume {}` continues it; or name a new --out", out.display());
         return Err(UserError::new(what).hint(hint).into());
     }
     let taken = match std::fs::read_dir(out) {
         Ok(mut entries) => entries.next().is_some().then_some("is not empty"),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(_) => Some("is no folder that can be read"),
+        Err(_) => Some("is not a readable folder"),
     };
     if let Some(why) = taken {
         let what = format!("--out {}: {why}", out.display());

@@ -74,7 +74,7 @@ pub async fn show(
     let known: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let Some(task) = tasks.into_iter().find(|task| task.id.as_str() == id) else {
         let what = match bad.iter().find(|bad| bad.id.as_deref() == Some(id)) {
-            Some(bad) => format!("`{id}` is in a bad row: {bad}"),
+            Some(bad) => format!("the row of `{id}` is not valid: {bad}"),
             None => format!("no task is called `{id}`"),
         };
         let near = config::near(id, known.iter().map(String::as_str));
