@@ -94,7 +94,7 @@ impl Kind {
             (Self::Texts(form), Value::Array(items)) => {
                 for item in items {
                     let Value::String(text) = item else {
-                        let what = format!("holds {}; expected text", shape(item));
+                        let what = format!("holds {}, not text", shape(item));
                         return Err(Wrong::new(what, key.write()));
                     };
                     form.check(text).map_err(|why| Wrong::new(why, key.write()))?;
@@ -104,7 +104,7 @@ impl Kind {
             (Self::Rows(_), Value::Array(items)) => {
                 match items.iter().find(|item| !item.is_table()) {
                     Some(item) => {
-                        let what = format!("holds {}; expected tables", shape(item));
+                        let what = format!("holds {}, not tables", shape(item));
                         Err(Wrong::new(what, key.write()))
                     }
                     None => Ok(()),
