@@ -51,7 +51,7 @@ pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
     home::hold(cache)?;
     let backend = connect(kind, cache).await?;
     for removed in backend.sweep().await? {
-        eprintln!("removed what a killed run left behind: {removed}");
+        eprintln!("removed what a dead run left: {removed}");
     }
     Ok(backend)
 }

@@ -90,7 +90,7 @@ impl Sum {
     async fn of_backend(&mut self, backend: &Arc<dyn Backend>) -> Result<(), CommandError> {
         if !self.dry_run {
             for removed in backend.sweep().await? {
-                eprintln!("removed what a killed run left behind: {removed}");
+                eprintln!("removed what a dead run left: {removed}");
             }
         }
         for kept in backend.kept().await? {
