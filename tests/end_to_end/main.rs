@@ -6,6 +6,7 @@ mod arrows;
 mod budgets;
 mod certificate;
 mod contributing;
+mod curve;
 mod damage;
 mod demo;
 mod egress;

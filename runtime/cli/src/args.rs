@@ -47,6 +47,19 @@ pub enum Command {
         #[arg(long)]
         verify: bool,
     },
+    /// Compares the arms of runs on the tasks that they share.
+    Compare {
+        /// Run directories.
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+        /// Says what differs between the arms: factors, limits hit, faults, task revisions, environments.
+        #[arg(long)]
+        why: bool,
+    },
+    /// Says what smaller limits would have given, from the snapshots of a run: no model is asked.
+    Curve(CurveArgs),
     /// Removes environments, images and other caches that can be made again; never a run.
     Clean {
         /// Lists what would be removed; removes nothing.
@@ -86,6 +99,36 @@ pub struct RunArgs {
     /// Prints the plan and its arms; runs nothing.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CurveArgs {
+    /// The run directory.
+    pub run: PathBuf,
+    /// The budgets: `steps=10,50,100`, `tokens=...` (in and out), `cost=...` (US dollars) or `seconds=...`
+    /// (of the wall clock).
+    #[arg(long, value_name = "KIND=N,...")]
+    pub at: Option<String>,
+    /// Finds the step at which each trial first resolves its task.
+    #[arg(long)]
+    pub every: bool,
+    /// Runs so many of the tasks for real, at the smallest budget of --at, and says how far the curve is off.
+    /// This asks the models. The runs are kept beside RUN.
+    #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
+    pub check: Option<u32>,
+    /// Shows the curve of a model that was told its budget, labelled as truncated.
+    #[arg(long)]
+    pub allow_truncated: bool,
+    #[arg(long, value_enum, default_value_t = CurveFormat::Text)]
+    pub format: CurveFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CurveFormat {
+    Text,
+    Json,
+    Csv,
+    Html,
 }
 
 #[derive(Debug, Args)]

@@ -58,6 +58,8 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
             let groups = if groups { Groups::All } else { Groups::Telling };
             commands::report(&runs, format, groups, verify)
         }
+        Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
+        Command::Curve(args) => commands::curve(args).await,
         Command::Schema { of } => commands::schema(of),
         Command::Clean { dry_run, older_than } => commands::clean(dry_run, older_than).await,
         Command::Doctor { full } => commands::doctor(full).await,

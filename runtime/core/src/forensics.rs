@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use proctor_forensics::{Examiner, examine};
+use proctor_forensics::{Ended, Examiner, examine, reason};
+use proctor_grade::Graded;
 use proctor_record::{Remedy, TrialDir, read_journal};
-use proctor_types::{Fault, Layer, Task, Verdict};
+use proctor_types::{Fault, Layer, Task};
 
 use crate::{RunContext, recorder::record_fault};
 
-/// Adds the evidence of the record to a verdict and lowers its integrity to the worst of both.
-/// `resolved` stays as it was graded.
+/// Adds the evidence of the record to a verdict, lowers its integrity to the worst of both, and says why the
+/// task is not resolved. `resolved` stays as it was graded.
 ///
 /// # Errors
 /// A journal or a snapshot that cannot be read whole: what is lost may be what would have told.
@@ -21,10 +22,11 @@ pub(crate) async fn add_forensics(
     task: &Arc<Task>,
     dir: &TrialDir,
     patch: &[u8],
-    verdict: &mut Verdict,
+    graded: &mut Graded,
 ) -> Result<(), Fault> {
     let (task, blobs, path) = (Arc::clone(task), context.run.blobs_of(dir), dir.trajectory());
-    let patch = patch.to_vec();
+    let outcome = dir.read_outcome().map_err(record_fault)?;
+    let (patch, log, verdict) = (patch.to_vec(), graded.log.clone(), graded.verdict.clone());
     // Hundreds of manifests may have to be read: no work for the threads that serve other trials.
     let look = tokio::task::spawn_blocking(move || {
         let reading = read_journal(&path).map_err(record_fault)?;
@@ -34,12 +36,19 @@ pub(crate) async fn add_forensics(
         }
         let events = reading.events;
         let names = proctor_grade::test_names()?;
-        let (events, blobs) = (&events, Some(&blobs));
-        examine(&Examiner { task: &task, names, events, blobs, patch: &patch })
+        let look =
+            Examiner { task: &task, names, events: &events, blobs: Some(&blobs), patch: &patch };
+        let found = examine(&look)?;
+        let why = |outcome| {
+            let (events, patch, log) = (&events, &patch, &log);
+            reason(&Ended { outcome, verdict: &verdict, events, patch, log })
+        };
+        Ok((found, outcome.as_ref().map(why).transpose()?.flatten()))
     });
-    let found = look.await.map_err(|error| {
+    let (found, why) = look.await.map_err(|error| {
         Fault::new(Layer::Grade, format!("the look over the record ended early: {error}"))
     })??;
-    found.merge_into(verdict);
+    found.merge_into(&mut graded.verdict);
+    graded.verdict.reason = why;
     Ok(())
 }

@@ -146,14 +146,15 @@ async fn closed<T>(mut sandbox: Box<dyn Sandbox>, found: Result<T, Fault>) -> Re
 }
 
 /// Grades a trial's patch, once for all: a verdict that is known is taken, and one that only
-/// unreliable tests speak against is put to the vote where the run asks for it.
+/// unreliable tests speak against is put to the vote where the run asks for it. Says whether tests were run
+/// for it.
 pub(crate) async fn grade_trial(
     context: &RunContext,
     id: &TrialId,
     planned: &PlannedTask,
     arm: &Arm,
     patch: &[u8],
-) -> Result<Graded, Fault> {
+) -> Result<(Graded, bool), Fault> {
     let (backend, task) = (context.backend(arm.sandbox.kind)?, planned.task.as_ref());
     let (name, named) = (id.to_string(), task.id.to_string());
     let place = Place { back_end: arm.sandbox.kind, task: &named, trial: &name };
@@ -171,7 +172,7 @@ pub(crate) async fn grade_trial(
     let place = prepared_place(backend.as_ref(), &environment, &findings);
     let key = Verdicts::key(&place, &arm.sandbox, task, patch, &options.quarantine)?;
     if let Some(graded) = context.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
-        return Ok(graded);
+        return Ok((graded, false));
     }
     let handle = || GradingSandbox {
         backend: backend.as_ref(),
@@ -198,7 +199,7 @@ pub(crate) async fn grade_trial(
     if let Some(verdicts) = &context.verdicts {
         verdicts.keep(&key, &graded);
     }
-    Ok(graded)
+    Ok((graded, true))
 }
 
 /// Names all of a sandbox that a result in it depends on, besides its limits: what it stands on, how it

@@ -329,8 +329,8 @@ async fn graded(
     dir: &TrialDir,
     patch: &[u8],
 ) -> Result<Verdict, Fault> {
-    let mut graded = grade_trial(context, id, planned, arm, patch).await?;
-    add_forensics(context, &planned.task, dir, patch, &mut graded.verdict).await?;
+    let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
+    add_forensics(context, &planned.task, dir, patch, &mut graded).await?;
     limit_evidence(&mut graded.verdict)?;
     let Graded { verdict, log, raw } = graded;
     let grading = Grading { patch, verdict: &verdict, log: &log, results: &raw };

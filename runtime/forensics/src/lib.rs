@@ -8,6 +8,7 @@ mod examine;
 mod finding;
 mod install;
 mod look;
+mod reason;
 mod rules;
 mod shell;
 mod subject;
@@ -17,3 +18,4 @@ mod upstream;
 
 pub use examine::{Examiner, examine};
 pub use finding::{Findings, Kind};
+pub use reason::{Ended, reason};

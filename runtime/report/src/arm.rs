@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{ArmId, Integrity, Outcome, Spent, TokenClasses, Verdict};
+use proctor_types::{ArmId, Integrity, Outcome, Reason, Spent, TokenClasses, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EarlierReport, GroupReport, Paid, TrialResult,
+    EarlierReport, GroupReport, Intervals, Paid, TrialResult, VarianceReport,
     build::round,
-    groups::{groups, pass_at_k},
+    groups::groups,
+    limits::limit_of,
     paid::micro,
+    spread::{intervals, pass_at_k, pass_hat_k, reasons, variance},
 };
 
 /// Rates are over all trials of the plan. Means are over the trials that ended otherwise than by
@@ -40,6 +42,9 @@ pub struct ArmReport {
     pub passed_rate: f64,
     /// What `passed_rate` can still become.
     pub passed_bounds: Bounds,
+    /// 95 %, clustered by task; a missing verdict widens them (`docs/statistics.md`).
+    #[serde(default)]
+    pub intervals: Intervals,
     /// Patches that were not empty and applied.
     #[serde(default)]
     pub applied: u64,
@@ -52,6 +57,12 @@ pub struct ArmReport {
     /// verdict is missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_at_k: BTreeMap<u32, f64>,
+    /// The chance that all of k attempts resolve a task, estimated in the same way.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pass_hat_k: BTreeMap<u32, f64>,
+    /// Of one trial's outcome; absent where no task has several graded attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variance: Option<VarianceReport>,
     /// By `level`, `repo`, `category`, `functions_added` and `attempt`, where they tell trials apart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, BTreeMap<String, GroupReport>>,
@@ -93,6 +104,12 @@ pub struct ArmReport {
     pub integrity: IntegrityCounts,
     /// Trials by the name of their outcome.
     pub outcomes: BTreeMap<String, u64>,
+    /// The share of trials that a limit of their own ended, by its kind.
+    #[serde(default)]
+    pub limit_bound: BTreeMap<String, f64>,
+    /// Trials that did not resolve their task, by reason.
+    #[serde(default)]
+    pub reasons: BTreeMap<Reason, u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -197,6 +214,11 @@ impl ArmReport {
         for outcome in &ended {
             *outcomes.entry(outcome.ending.name()).or_default() += 1;
         }
+        let mut limit_bound: BTreeMap<String, f64> = BTreeMap::new();
+        for kind in trials.iter().filter_map(|trial| limit_of(trial)) {
+            *limit_bound.entry(kind.to_string()).or_default() += 1.0;
+        }
+        limit_bound.values_mut().for_each(|count| *count = share(*count));
         let applied = trials.iter().filter(|trial| trial.applied()).count() as u64;
         let seconds = |of: fn(&Outcome) -> f64| Seconds {
             total: round(ended.iter().map(|outcome| of(outcome)).sum()),
@@ -223,7 +245,10 @@ impl ArmReport {
             applied_rate: share(applied as f64),
             empty_patches: trials.iter().filter(|trial| trial.patch_bytes == Some(0)).count()
                 as u64,
+            intervals: intervals(trials),
             pass_at_k: pass_at_k(trials),
+            pass_hat_k: pass_hat_k(trials),
+            variance: variance(trials),
             groups: groups(trials),
             infrastructure_faults: ended.iter().filter(|one| one.ending.is_fault()).count() as u64,
             unfinished: (trials.len() - ended.len()) as u64,
@@ -265,6 +290,8 @@ impl ArmReport {
             outgrown: ended.iter().filter(|outcome| outcome.spent.outgrown).count() as u64,
             integrity,
             outcomes,
+            limit_bound,
+            reasons: reasons(trials),
         }
     }
 }

@@ -15,6 +15,8 @@ pub struct TaskFacts {
     pub categories: Vec<String>,
     /// Functions that the gold adds (FEA-Bench).
     pub functions_added: Option<u64>,
+    /// SHA-256 of the task as the run has it. Not a group.
+    pub revision: Option<String>,
 }
 
 impl TaskFacts {
@@ -26,6 +28,7 @@ impl TaskFacts {
             functions_added: task
                 .details()
                 .and_then(|details| details.functions_added.get().copied()),
+            revision: None,
         }
     }
 
@@ -96,58 +99,5 @@ fn numbers(trials: &[&TrialResult]) -> GroupReport {
         resolved_rate: share(resolved as f64),
         passed_rate: share(verdicts().map(|verdict| verdict.passed_rate).sum()),
         applied_rate: share(trials.iter().filter(|trial| trial.applied()).count() as f64),
-    }
-}
-
-/// pass@k for every k up to the number of attempts: the chance that of k attempts drawn without
-/// replacement from those made at least one resolves the task, 1 - C(n-c, k) / C(n, k), in the
-/// mean over tasks (the unbiased estimator of Chen et al. 2021). Empty with one attempt, and while
-/// a verdict is missing: an estimate over those that happen to be graded would be biased.
-pub(crate) fn pass_at_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
-    let mut tasks: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
-    for trial in trials {
-        let Some(verdict) = &trial.verdict else { return BTreeMap::new() };
-        let (attempts, resolved) = tasks.entry(trial.task.as_str()).or_default();
-        *attempts += 1;
-        *resolved += u32::from(verdict.resolved);
-    }
-    let most = tasks.values().map(|(attempts, _)| *attempts).min().unwrap_or(0);
-    if most < 2 {
-        return BTreeMap::new();
-    }
-    let of = |k: u32| {
-        let sum: f64 = tasks.values().map(|&(n, c)| estimate(n, c, k)).sum();
-        round(sum / tasks.len() as f64)
-    };
-    (1..=most).map(|k| (k, of(k))).collect()
-}
-
-fn estimate(n: u32, c: u32, k: u32) -> f64 {
-    if n - c < k {
-        return 1.0;
-    }
-    // As a product: the binomials themselves overflow early.
-    1.0 - (n - c + 1..=n).map(|i| 1.0 - f64::from(k) / f64::from(i)).product::<f64>()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn choose(n: u32, k: u32) -> f64 {
-        (0..k).map(|i| f64::from(n - i) / f64::from(i + 1)).product()
-    }
-
-    #[test]
-    fn the_product_is_the_quotient_of_binomials() {
-        for n in 1..12 {
-            for c in 0..=n {
-                for k in 1..=n {
-                    let lost = if n - c < k { 0.0 } else { choose(n - c, k) / choose(n, k) };
-                    let found = estimate(n, c, k);
-                    assert!((found - (1.0 - lost)).abs() < 1e-12, "{n} {c} {k}: {found}");
-                }
-            }
-        }
     }
 }

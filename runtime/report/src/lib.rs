@@ -5,18 +5,30 @@
 
 mod arm;
 mod build;
+mod compare;
+mod curve;
 mod groups;
+mod limits;
 mod lines;
 mod notes;
 mod paid;
+mod spread;
 mod table;
 mod task;
 mod text;
 
 pub use arm::{ArmReport, Bounds, Count, Grace, IntegrityCounts, Seconds, Side, Steps, Tokens};
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
+pub use compare::{
+    ByRepository, Comparison, ExcludedTasks, FactorDifference, Pair, PairWhy, compare,
+    comparison_text,
+};
+pub use curve::{
+    CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, curve_csv, curve_html, curve_text,
+};
 pub use groups::{GroupReport, TaskFacts};
 pub use lines::wrapped;
 pub use paid::{EarlierReport, Paid};
+pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval};
 pub use task::TaskReport;
 pub use text::{Groups, text};

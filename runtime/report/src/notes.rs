@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proctor_types::{ArmId, Integrity, noun_of, plural};
 
-use crate::{Report, TaskReport, text::percent};
+use crate::{Report, TaskReport, limits, text::percent};
 
 /// One sentence a line, below the tables.
 pub(crate) fn notes(report: &Report, out: &mut String) {
@@ -21,6 +21,12 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             percent(arm.resolved_bounds.lower),
             percent(arm.resolved_bounds.upper),
         ));
+    }
+    for arm in &report.arms {
+        let trials = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
+        if let Some(warning) = limits::warning(&arm.name, trials) {
+            note(&warning);
+        }
     }
     if report.arms.iter().any(|arm| arm.usage_estimated) {
         note("~: an endpoint gave no usage; tokens and cost are estimates.");

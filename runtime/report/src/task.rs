@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{ArmId, Ending, EnvironmentRecord, ExitCause, Integrity, TaskId, Verdict};
+use proctor_types::{
+    ArmId, BudgetKind, Ending, EnvironmentRecord, ExitCause, Integrity, Reason, TaskId, Verdict,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::{EarlierReport, Paid, TrialResult, build::round};
+use crate::{EarlierReport, Paid, TrialResult, build::round, limits::limit_of};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
@@ -18,6 +20,16 @@ pub struct TaskReport {
     pub resolved: Option<bool>,
     pub passed_rate: Option<f64>,
     pub integrity: Option<Integrity>,
+    /// There is a verdict to be trusted. Where false, the trial is no zero: it has no score.
+    #[serde(default)]
+    pub score_valid: bool,
+    /// Why the task is not resolved, of a closed set (`docs/report.md`); null where it is, and where nothing can
+    /// be said yet.
+    #[serde(default)]
+    pub reason: Option<Reason>,
+    /// The kind of the trial's own limit that ended it, or null.
+    #[serde(default)]
+    pub limit: Option<BudgetKind>,
     /// What it was graded in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
@@ -64,6 +76,9 @@ impl TaskReport {
             resolved: verdict.map(|verdict| verdict.resolved),
             passed_rate: verdict.map(|verdict| round(verdict.passed_rate)),
             integrity: verdict.map(|verdict| verdict.integrity),
+            score_valid: verdict.is_some(),
+            reason: Reason::of(outcome, verdict, trial.patch_bytes),
+            limit: limit_of(trial),
             environment: verdict.and_then(|verdict| verdict.environment.clone()),
             policies_differ: verdict.map(differing).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),

@@ -58,18 +58,18 @@ pub fn text(report: &Report, shown: Groups) -> String {
 }
 
 /// What the heads mean.
-const MEANINGS: &str = "resolved, rate, F2P passed: of all trials. Means exclude infrastructure \
-                        faults.\nTotals include retries.\n";
+const MEANINGS: &str = "resolved, rate, F2P passed: of all trials, with 95 % intervals. Means exclude\n\
+                        infrastructure faults. Totals include retries.\n";
 
 /// What each arm reached, and how its trials ended.
 fn results(report: &Report) -> String {
-    let headers = ["arm", "resolved", "rate", "F2P passed", "ended"];
+    let headers = ["arm", "resolved", "rate\n95 %", "F2P passed", "ended"];
     let rows = report.arms.iter().map(|arm| {
         vec![
             arm.name.clone(),
             format!("{}/{}", arm.resolved, arm.trials),
-            rate(arm),
-            percent(arm.passed_rate),
+            format!("{}{}", rate(arm), range(arm.intervals.resolved_rate)),
+            format!("{}{}", percent(arm.passed_rate), range(arm.intervals.passed_rate)),
             outcomes(arm),
         ]
     });
@@ -196,6 +196,13 @@ fn rate(arm: &ArmReport) -> String {
         let bounds = arm.resolved_bounds;
         format!("{} - {}", percent(bounds.lower), percent(bounds.upper))
     }
+}
+
+/// The interval below a rate.
+pub(crate) fn range(interval: Option<[f64; 2]>) -> String {
+    interval.map_or_else(String::new, |[lower, upper]| {
+        format!("\n{:.1} - {:.1}", lower * 100.0, upper * 100.0)
+    })
 }
 
 fn outcomes(arm: &ArmReport) -> String {

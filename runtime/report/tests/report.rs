@@ -62,6 +62,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             integrity: Integrity::Clean,
             evidence: vec![],
             environment: None,
+            reason: None,
         }),
         patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
         damage: vec![],
@@ -136,6 +137,9 @@ fn the_stable_part_is_as_the_design_says() {
             "malformed_calls": 3, "outgrown": 0,
             "integrity": {"clean": 2, "unverified": 0, "suspect": 0, "contaminated": 0},
             "outcomes": {"submitted": 1, "budget_steps": 1, "infrastructure_fault_model": 1},
+            "intervals": {"resolved_rate": [0.0615, 0.9385], "passed_rate": [0.0911, 0.9632]},
+            "limit_bound": {"steps": 0.3333},
+            "reasons": {"out_of_budget": 1, "infrastructure": 1},
         })
     );
     assert_eq!(
@@ -146,8 +150,20 @@ fn the_stable_part_is_as_the_design_says() {
             "integrity": null, "steps": 10, "cost_usd": 1.0, "paid_usd": 1.1,
             "wall_seconds": 2.5, "waited_seconds": 1.5,
             "fault": "model fault: 503 from the endpoint (is it up?)",
+            "score_valid": false, "reason": "infrastructure", "limit": null,
         })
     );
+    let resolved = &report["tasks"][2];
+    assert_eq!(
+        (&resolved["score_valid"], &resolved["reason"], &resolved["limit"]),
+        (&json!(true), &Value::Null, &Value::Null)
+    );
+    let limited = &report["tasks"][5];
+    assert_eq!(
+        (&limited["score_valid"], &limited["reason"], &limited["limit"]),
+        (&json!(true), &json!("out_of_budget"), &json!("steps"))
+    );
+    assert_eq!(report["tasks"][1]["reason"], "never_edited", "an empty patch");
     assert_eq!(report["tasks"][5]["resolved"], json!(false));
     assert_eq!(report["arms"][0]["complete"], json!(true));
     let back: Report = serde_json::from_value(report).unwrap();
@@ -277,6 +293,7 @@ fn described(level: u32, attempt: u32, passed: f64) -> TrialResult {
         repo: Some("r".into()),
         categories: vec![],
         functions_added: Some(u64::from(level) * 4),
+        revision: None,
     };
     one
 }

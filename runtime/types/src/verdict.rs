@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EnvironmentRecord, TaskId};
+use crate::{EnvironmentRecord, Reason, TaskId};
 
 /// The version of the verdict's form.
 pub const VERDICT_SCHEMA: u32 = 1;
@@ -123,4 +123,8 @@ pub struct Verdict {
     /// What the tests ran in; absent for a log that somebody else's run left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
+    /// Why the trial did not resolve the task, from its record and the log of its tests. Absent where it did,
+    /// and for a patch without a trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
 }

@@ -153,7 +153,7 @@ fn not_started(fault: &Fault, trials: usize) -> String {
 }
 
 /// The rate limits of the run's configuration.
-fn endpoints(run: &RunDir) -> Result<Vec<EndpointRates>, CommandError> {
+pub fn endpoints(run: &RunDir) -> Result<Vec<EndpointRates>, CommandError> {
     let record = run.read_run()?;
     let Some(tables) = record.config.get("endpoints") else { return Ok(Vec::new()) };
     let tables: BTreeMap<String, EndpointRates> = serde_json::from_value(tables.clone())?;

@@ -3,6 +3,9 @@
 mod carry_out;
 mod certificate;
 mod clean;
+mod compare;
+mod curve;
+mod curve_check;
 mod doctor;
 mod grade;
 mod grade_log;
@@ -16,6 +19,8 @@ mod tasks;
 mod validate;
 
 pub use clean::clean;
+pub use compare::compare;
+pub use curve::curve;
 pub use doctor::doctor;
 pub use grade::grade;
 pub use report::report;

@@ -9,7 +9,7 @@ use std::{
 use proctor_core::earlier_tries;
 use proctor_record::{Checked, RecordError, RunDir};
 use proctor_report::{Groups, Report, TaskFacts, TrialResult};
-use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, Task, TrialId, plural};
+use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
     args::Format,
@@ -128,7 +128,7 @@ pub fn print(report: &Report, format: Format, groups: Groups) -> Result<(), Comm
     Ok(())
 }
 
-fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, CommandError> {
+pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, CommandError> {
     let run = RunDir::view(path).map_err(CommandError::of_run)?;
     let record: RunRecord = run.read_run()?;
     let mut verifier = verify.then(|| run.verifier());
@@ -141,7 +141,7 @@ fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, CommandErro
                     Some(verifier) => verifier.check(&id),
                     None => run.check(&id),
                 };
-                results.push(result_of(&run, &id, arm, &task.task, checked));
+                results.push(result_of(&run, &id, arm, task, checked));
             }
         }
     }
@@ -153,7 +153,7 @@ fn result_of(
     run: &RunDir,
     id: &TrialId,
     arm: &Arm,
-    task: &Task,
+    task: &RunTask,
     checked: Result<Checked, RecordError>,
 ) -> TrialResult {
     let (checked, mut damage) = match checked {
@@ -172,13 +172,13 @@ fn result_of(
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
-        task: task.id.clone(),
+        task: task.task.id.clone(),
         attempt: id.attempt,
         outcome: checked.outcome,
         earlier,
         verdict: checked.verdict,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
-        facts: TaskFacts::of(task),
+        facts: TaskFacts { revision: Some(task.digest.clone()), ..TaskFacts::of(&task.task) },
     }
 }

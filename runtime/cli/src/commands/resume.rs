@@ -70,7 +70,8 @@ fn raise(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
     Ok(())
 }
 
-fn plan_of(record: &RunRecord) -> Plan {
+/// The plan that a run directory holds.
+pub fn plan_of(record: &RunRecord) -> Plan {
     let planned = record.tasks.iter().map(|named| PlannedTask {
         task: Arc::new(named.task.clone()),
         base_dir: named.base_dir.clone(),

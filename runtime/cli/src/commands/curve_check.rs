@@ -1,0 +1,70 @@
+//! `proctor curve --check N`: a sample of tasks for real at the smallest budget that was asked for.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use proctor_core::{Plan, dispatch};
+use proctor_record::RunDir;
+use proctor_report::TrialResult;
+use proctor_types::{RunRecord, RunTask, TaskId, plural, sha256_hex};
+use tokio::sync::mpsc;
+
+use crate::{
+    assemble::{self, Flakes, Grading, Scripts},
+    commands::{report::results_of, resume::plan_of},
+    error::CommandError,
+    home, progress,
+};
+
+/// So many of the tasks, the same ones each time and more of them where more are asked for.
+pub fn sample(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
+    let mut order: Vec<&RunTask> = tasks.iter().collect();
+    order.sort_by_key(|task| sha256_hex(task.task.id.as_str().as_bytes()));
+    let chosen: BTreeSet<&TaskId> = order.iter().take(count).map(|task| &task.task.id).collect();
+    tasks.iter().filter(|task| chosen.contains(&task.task.id)).cloned().collect()
+}
+
+/// Runs a plan in a directory of its own, or what is missing of it there: an answer that was paid is not
+/// paid again. Returns its trials and how many answers were given now.
+pub async fn run_for_real(
+    path: &Path,
+    record: &RunRecord,
+) -> Result<(Vec<TrialResult>, u64), CommandError> {
+    let run = match RunDir::open(path) {
+        Ok(run) => run,
+        Err(_) => RunDir::create(path).map_err(CommandError::of_run)?,
+    };
+    run.write_run(record)?;
+    let steps = |results: &[TrialResult]| -> u64 {
+        let all = results.iter();
+        all.map(|one| {
+            let own = one.outcome.as_ref().map_or(0, |outcome| outcome.spent.steps);
+            own + one.earlier.spent.steps
+        })
+        .sum()
+    };
+    let before = steps(&results_of(path, false)?);
+    let mut plan: Plan = plan_of(record);
+    let trials = plan.trials();
+    eprintln!("{} for real: {}", plural(trials.len(), "trial"), path.display());
+    assemble::check_models(&record.arms, &|_, error| error)?;
+    let cache = home::cache()?;
+    let backends = assemble::backends(&record.arms, &cache).await?;
+    let scripts = Scripts::serve(&record.arms).await?;
+    plan.arms = record.arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
+    proctor_gateway::tokens::load().await;
+    let (tell, told) = mpsc::unbounded_channel();
+    let done = trials.iter().map(|(id, ..)| id);
+    let done = done.filter(|id| run.trial_path(id).verdict().exists()).cloned().collect();
+    let watcher = tokio::spawn(progress::watch(told, done, trials.len()));
+    let endpoints = scripts.limited(&super::carry_out::endpoints(&run)?);
+    let grading = (Grading::Once, Flakes::of(record));
+    let context = assemble::context(run, &plan, endpoints, backends, &cache, grading, tell)?;
+    let context = Arc::new(context);
+    dispatch(Arc::clone(&context), &plan, record.jobs).await;
+    // The watcher ends when the run context, which holds the sender, is gone.
+    drop(context);
+    watcher.await?;
+    let results = results_of(path, false)?;
+    let calls = steps(&results).saturating_sub(before);
+    Ok((results, calls))
+}

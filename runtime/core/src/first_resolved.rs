@@ -1,0 +1,104 @@
+//! The search for the first tree of a trial that resolves its task.
+
+/// Trees that are graded first, evenly spread, before anything is assumed.
+const SAMPLE: usize = 4;
+
+/// Asks for one tree after another to be graded, and says which resolved first.
+///
+/// A sample is graded. Where no tree that resolves is followed by one that does not, the step is found by
+/// bisection; else every tree is graded, in their order, up to the first that resolves.
+#[derive(Debug, Clone)]
+pub struct FirstResolvedSearch {
+    /// By tree, in order.
+    verdicts: Vec<Option<bool>>,
+}
+
+impl FirstResolvedSearch {
+    /// `trees` that differ, of which the last is the one that the trial was graded by.
+    pub fn new(trees: usize, last: bool) -> Self {
+        let mut verdicts = vec![None; trees];
+        if let Some(end) = verdicts.last_mut() {
+            *end = Some(last);
+        }
+        Self { verdicts }
+    }
+
+    pub fn tell(&mut self, tree: usize, resolved: bool) {
+        if let Some(verdict) = self.verdicts.get_mut(tree) {
+            *verdict = Some(resolved);
+        }
+    }
+
+    /// The next tree to be graded; `None`: it is found.
+    pub fn next(&self) -> Option<usize> {
+        let all = self.verdicts.len();
+        let unknown = |tree: &usize| self.verdicts.get(*tree).is_some_and(Option::is_none);
+        let sample = (1..SAMPLE).map(|part| (all * part / SAMPLE).saturating_sub(1));
+        if let Some(tree) = sample.into_iter().find(unknown) {
+            return Some(tree);
+        }
+        let first = self.verdicts.iter().position(|verdict| *verdict == Some(true));
+        if !self.is_monotone() {
+            let end = first.unwrap_or(all);
+            return (0..end).find(unknown);
+        }
+        let first = first?;
+        let last_failed =
+            self.verdicts[..first].iter().rposition(|verdict| *verdict == Some(false));
+        let begin = last_failed.map_or(0, |failed| failed + 1);
+        (begin < first).then(|| begin + (first - begin) / 2)
+    }
+
+    /// The first tree that resolves, among those that were graded, and whether every one before it was.
+    pub fn found(&self) -> (Option<usize>, bool) {
+        let first = self.verdicts.iter().position(|verdict| *verdict == Some(true));
+        let before = &self.verdicts[..first.unwrap_or(self.verdicts.len())];
+        (first, before.iter().all(Option::is_some))
+    }
+
+    fn is_monotone(&self) -> bool {
+        let known: Vec<bool> = self.verdicts.iter().copied().flatten().collect();
+        known.is_sorted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first tree that resolves by the search, and how many were graded for it.
+    fn search(truth: &[bool]) -> (Option<usize>, bool, usize) {
+        let mut search = FirstResolvedSearch::new(truth.len(), truth.last() == Some(&true));
+        let mut graded = 0;
+        while let Some(tree) = search.next() {
+            assert!(search.verdicts[tree].is_none(), "{tree} is graded twice");
+            search.tell(tree, truth[tree]);
+            graded += 1;
+            assert!(graded <= truth.len());
+        }
+        let (first, exact) = search.found();
+        (first, exact, graded)
+    }
+
+    #[test]
+    fn a_solution_that_stays_is_found_by_bisection() {
+        for all in 1..60 {
+            for first in 0..all {
+                let truth: Vec<bool> = (0..all).map(|tree| tree >= first).collect();
+                let (found, _, graded) = search(&truth);
+                assert_eq!(found, Some(first), "{all}");
+                assert!(graded <= 10, "{all} {first}: {graded}");
+            }
+            assert_eq!(search(&vec![false; all]).0, None);
+        }
+        assert_eq!(search(&[]), (None, true, 0));
+    }
+
+    #[test]
+    fn a_solution_that_was_lost_is_found_one_by_one() {
+        // Solved from the ninth tree to the thirtieth, and broken again.
+        let truth: Vec<bool> = (0..40).map(|tree| (8..30).contains(&tree)).collect();
+        let (found, exact, _) = search(&truth);
+        assert_eq!((found, exact), (Some(8), true));
+    }
+}

@@ -1,0 +1,44 @@
+//! Grades what a trial had made at some step, without a word in the trial's record.
+
+use proctor_types::{Arm, Cause, Fault, Layer, TrialId, Verdict};
+
+use crate::{PlannedTask, RunContext, grading::grade_trial, halts::Place};
+
+/// The verdict of a patch in the trial's own environment, and whether a grading was carried out for it: a
+/// verdict that is known is taken. Faults are tried again as those of a trial are.
+///
+/// # Errors
+/// A fault that lasts: there is no verdict then, which is not the same as a failure.
+pub async fn grade_prefix(
+    context: &RunContext,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    patch: &[u8],
+) -> Result<(Verdict, bool), Fault> {
+    let (name, task) = (id.to_string(), planned.task.id.to_string());
+    let place = Place { back_end: arm.sandbox.kind, task: &task, trial: &name };
+    let backend = context.backend(arm.sandbox.kind)?;
+    let mut done = 0;
+    loop {
+        done += 1;
+        let fault = match grade_trial(context, id, planned, arm, patch).await {
+            Ok((graded, fresh)) => return Ok((graded.verdict, fresh)),
+            Err(fault) => fault,
+        };
+        if context.cancel.is_told() {
+            return Err(fault);
+        }
+        if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
+            context.environments.forget(backend.as_ref(), &planned.task).await;
+        }
+        let fault = context.look_behind(backend.as_ref(), &place, fault).await;
+        if !context.faults.again(&fault, done) {
+            return Err(fault);
+        }
+        context.pause(context.faults.wait(done)).await;
+        if context.cancel.is_told() {
+            return Err(fault);
+        }
+    }
+}

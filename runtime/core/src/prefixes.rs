@@ -1,0 +1,185 @@
+//! What a trial was after each of its steps: what it had spent, and the tree that it had made.
+
+use proctor_record::{
+    Blobs, PatchPolicy, RecordError, Remedy, RunDir, Tree, between, read_journal,
+};
+use proctor_types::{Event, Fault, Layer, TrialId};
+
+use crate::recorder::record_fault;
+
+/// What a smaller limit would be of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefixBudget {
+    /// Answers delivered.
+    Steps,
+    /// In and out, as the endpoint billed them.
+    Tokens,
+    /// US dollars.
+    Cost,
+    /// Of the wall clock, from the agent's start.
+    Seconds,
+}
+
+/// The steps of a trial that has ended, out of its journal and its snapshots.
+#[derive(Debug)]
+pub struct Prefixes {
+    /// One a step, in order.
+    steps: Vec<Step>,
+    /// The tree that the agent began with.
+    base: String,
+    /// The tree that the trial's patch was made of.
+    end: String,
+    blobs: Blobs,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Step {
+    /// When its answer was delivered, all sends up to then.
+    tokens: u64,
+    cost: f64,
+    seconds: f64,
+    /// After its tools ran.
+    tree: String,
+}
+
+impl Prefixes {
+    /// Reads a trial.
+    ///
+    /// # Errors
+    /// Its journal cannot be read whole: what is lost may be a step.
+    pub fn of(run: &RunDir, id: &TrialId) -> Result<Self, Fault> {
+        let dir = run.trial_path(id);
+        let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+        let damaged = |why: String| {
+            Fault::new(Layer::Record, format!("{id}: {why}")).hint(Remedy::Copy.hint()).lasting()
+        };
+        if let Some(lost) = reading.lost() {
+            return Err(damaged(lost.to_string()));
+        }
+        let (mut steps, mut base, mut tree): (Vec<Step>, _, _) = (Vec::new(), None, String::new());
+        let (mut begun, mut tokens, mut cost) = (0.0, 0, 0.0);
+        for envelope in &reading.events {
+            match &envelope.event {
+                Event::SetupFinished { base_snapshot, .. } => {
+                    base = Some(base_snapshot.clone());
+                    tree.clone_from(base_snapshot);
+                    begun = envelope.t_mono;
+                }
+                Event::ModelAttempted { usage, cost_usd, .. } => {
+                    tokens += usage.map_or(0, |usage| usage.input + usage.output);
+                    cost += cost_usd.unwrap_or_default();
+                }
+                _ => {}
+            }
+            // A step begins with its answer; one of a scaffold without a model with whatever it is counted by.
+            while (steps.len() as u64) < envelope.step {
+                let seconds = envelope.t_mono - begun;
+                steps.push(Step { tokens, cost, seconds, tree: tree.clone() });
+            }
+            if let Event::SnapshotTaken { snapshot, .. } = &envelope.event
+                && base.is_some()
+            {
+                tree.clone_from(snapshot);
+                if let Some(step) = steps.last_mut() {
+                    step.tree.clone_from(snapshot);
+                }
+            }
+        }
+        let base = base.ok_or_else(|| damaged("the journal names no tree to begin with".into()))?;
+        Ok(Self { steps, base, end: tree, blobs: run.blobs_of(&dir) })
+    }
+
+    /// How many there are.
+    pub fn steps(&self) -> u64 {
+        self.steps.len() as u64
+    }
+
+    /// The step after which a limit would have ended the trial: the first that reaches it, and whose answer is
+    /// included. `None`: it ended before.
+    pub fn reaches(&self, budget: PrefixBudget, at: f64) -> Option<u64> {
+        let reached = |(index, step): (usize, &Step)| match budget {
+            PrefixBudget::Steps => (index + 1) as f64 >= at,
+            PrefixBudget::Tokens => step.tokens as f64 >= at,
+            // Sums of prices end in dust.
+            PrefixBudget::Cost => step.cost >= at - 1e-9,
+            PrefixBudget::Seconds => step.seconds >= at,
+        };
+        self.steps
+            .iter()
+            .enumerate()
+            .position(|(index, step)| reached((index, step)))
+            .map(|at| at as u64 + 1)
+    }
+
+    /// The tree after a step; after the last one, and where the trial ended before, the one that was graded.
+    pub fn tree_after(&self, step: Option<u64>) -> &str {
+        let step = step.filter(|step| *step < self.steps());
+        step.and_then(|step| self.steps.get((step as usize).checked_sub(1)?))
+            .map_or(&self.end, |step| &step.tree)
+    }
+
+    /// The tree that was graded.
+    pub fn end(&self) -> &str {
+        &self.end
+    }
+
+    /// Every tree that differs from the one before it, with the step that made it.
+    pub fn trees(&self) -> Vec<(u64, &str)> {
+        let mut last = self.base.as_str();
+        let mut trees = Vec::new();
+        for step in 1..=self.steps() {
+            let tree = self.tree_after(Some(step));
+            if tree != last {
+                trees.push((step, tree));
+            }
+            last = tree;
+        }
+        trees
+    }
+
+    /// The patch that makes the tree of the one that the agent began with, exactly as the trial's own is made.
+    ///
+    /// # Errors
+    /// A snapshot that cannot be read.
+    pub fn patch(&self, tree: &str) -> Result<Vec<u8>, Fault> {
+        let lost = |error: RecordError| error.fault().hint(Remedy::Copy.hint()).lasting();
+        let policy = PatchPolicy::shipped().map_err(|error| error.fault())?;
+        let base = Tree::load(&self.blobs, &self.base).map_err(lost)?;
+        let end = Tree::load(&self.blobs, tree).map_err(lost)?;
+        Ok(between(&base, &end, &self.blobs, policy).map_err(lost)?.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefixes(trees: &[&str]) -> Prefixes {
+        let steps = trees.iter().enumerate().map(|(index, tree)| Step {
+            tokens: 100 * (index as u64 + 1),
+            cost: 0.1 * (index + 1) as f64,
+            seconds: 1.5 * (index + 1) as f64,
+            tree: (*tree).to_owned(),
+        });
+        let (steps, end) = (steps.collect(), trees.last().unwrap_or(&"base").to_string());
+        Prefixes { steps, base: "base".into(), end, blobs: Blobs::at("/nowhere") }
+    }
+
+    #[test]
+    fn the_answer_that_crosses_a_limit_is_included() {
+        let trial = prefixes(&["base", "one", "one", "two"]);
+        let reaches = |budget, at| trial.reaches(budget, at);
+        assert_eq!(reaches(PrefixBudget::Steps, 2.0), Some(2));
+        assert_eq!(reaches(PrefixBudget::Steps, 5.0), None);
+        assert_eq!(reaches(PrefixBudget::Tokens, 200.0), Some(2));
+        assert_eq!(reaches(PrefixBudget::Tokens, 201.0), Some(3));
+        assert_eq!(reaches(PrefixBudget::Cost, 0.3), Some(3), "0.1 three times");
+        assert_eq!(reaches(PrefixBudget::Seconds, 1.6), Some(2));
+        assert_eq!(reaches(PrefixBudget::Seconds, 100.0), None);
+        assert_eq!(trial.tree_after(Some(1)), "base");
+        assert_eq!(trial.tree_after(Some(3)), "one");
+        assert_eq!((trial.tree_after(Some(4)), trial.tree_after(None)), ("two", "two"));
+        assert_eq!(trial.trees(), [(2, "one"), (4, "two")]);
+        assert_eq!(prefixes(&[]).tree_after(None), "base");
+    }
+}

@@ -1,0 +1,347 @@
+//! Why a trial did not resolve its task: from its ending, its steps and the log of its tests.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use proctor_types::{Envelope, Event, Fault, Layer, Outcome, Reason, Verdict};
+use regex::Regex;
+use serde::Deserialize;
+
+use crate::{
+    calls::calls,
+    command::commands,
+    rules::{RuleFile, any},
+};
+
+const TEXT: &str = include_str!("../../../configs/reasons.toml");
+
+/// The kinds of evidence that grading leaves of tests that did not come to an end.
+const NO_END: [&str; 1] = ["timed_out"];
+
+/// A trial that has its verdict.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended<'a> {
+    pub outcome: &'a Outcome,
+    pub verdict: &'a Verdict,
+    /// Of the try that counts; empty where there is only a patch.
+    pub events: &'a [Envelope],
+    pub patch: &'a [u8],
+    /// What its tests printed.
+    pub log: &'a [u8],
+}
+
+/// The reason, by the first of these that holds: nothing but format errors; what ended it, where that was no
+/// submission; no edit; every fail-to-pass test passed, and another one broke; the tests did not end; edits
+/// that were never tried; the exception of most failures. `None` where it resolved the task, and where no
+/// test says why.
+///
+/// # Errors
+/// The shipped table cannot be read.
+pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
+    let table = Table::get()?;
+    let Ended { outcome, verdict, events, .. } = *ended;
+    if verdict.resolved {
+        return Ok(None);
+    }
+    if only_malformed(events) {
+        return Ok(Some(Reason::FormatErrors));
+    }
+    let by_ending = Reason::of_ending(&outcome.ending);
+    if by_ending == Some(Reason::GaveUp) && ended_malformed(events) {
+        return Ok(Some(Reason::FormatErrors));
+    }
+    if by_ending.is_some() {
+        return Ok(by_ending);
+    }
+    if ended.patch.is_empty() {
+        return Ok(Some(Reason::NeverEdited));
+    }
+    if verdict.broke_pass_to_pass() {
+        return Ok(Some(Reason::BrokePassToPass));
+    }
+    if verdict.evidence.iter().any(|evidence| NO_END.contains(&evidence.kind.as_str())) {
+        return Ok(Some(Reason::TimeOut));
+    }
+    if never_ran(events, table)? {
+        return Ok(Some(Reason::EditedNeverRan));
+    }
+    Ok(exception(ended.log, table))
+}
+
+/// The tool calls of the record, in order, each with whether it could be read.
+fn malformed(events: &[Envelope]) -> impl Iterator<Item = bool> {
+    events.iter().filter_map(|envelope| match &envelope.event {
+        Event::ToolReturned { malformed, .. } => Some(*malformed),
+        _ => None,
+    })
+}
+
+/// It called tools, and none of the calls could be read.
+fn only_malformed(events: &[Envelope]) -> bool {
+    malformed(events).next().is_some() && malformed(events).all(|malformed| malformed)
+}
+
+fn ended_malformed(events: &[Envelope]) -> bool {
+    malformed(events).last() == Some(true)
+}
+
+/// A model edited files, and nothing was run in that step or a later one.
+fn never_ran(events: &[Envelope], table: &Table) -> Result<bool, Fault> {
+    let answered = |envelope: &Envelope| matches!(envelope.event, Event::ModelAnswered { .. });
+    if !events.iter().any(answered) {
+        return Ok(false);
+    }
+    let file = RuleFile::get()?;
+    let first_edit = events.iter().find_map(|envelope| match envelope.event {
+        Event::SnapshotTaken { changed, removed, .. } if envelope.step > 0 => {
+            (changed + removed > 0).then_some(envelope.step)
+        }
+        _ => None,
+    });
+    let calls = calls(events, file);
+    // A client whose tools the record does not know may have run anything.
+    if calls.is_empty() && !events.iter().any(|one| matches!(one.event, Event::ToolCalled { .. })) {
+        return Ok(false);
+    }
+    let ran =
+        calls.iter().filter(|call| first_edit.is_none_or(|first| call.step >= first)).any(|call| {
+            let all = commands(&call.line, file);
+            all.iter().any(|command| command.forms.iter().any(|form| any(&table.runs, form)))
+        });
+    Ok(!ran)
+}
+
+/// The class of most failures in the log.
+fn exception(log: &[u8], table: &Table) -> Option<Reason> {
+    let log = String::from_utf8_lossy(log);
+    let mut counts: BTreeMap<Reason, u64> = BTreeMap::new();
+    for line in log.lines() {
+        if let Some(found) = table.of_line(line) {
+            *counts.entry(found).or_default() += 1;
+        }
+    }
+    // Of as many, what keeps a test from even starting comes first.
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(reason, _)| reason)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    runs: Vec<String>,
+    import_or_name_error: Vec<String>,
+    type_or_attribute_error: Vec<String>,
+}
+
+struct Table {
+    runs: Vec<Regex>,
+    classes: BTreeMap<String, Reason>,
+    /// A line that ends a traceback, as pytest or Python prints it.
+    raised: Regex,
+}
+
+static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
+    let written: Written = toml::from_str(TEXT).map_err(|error| error.to_string())?;
+    let compiled = |text: &str| Regex::new(text).map_err(|error| error.to_string());
+    let runs = written.runs.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
+    let imports = written.import_or_name_error.into_iter();
+    let types = written.type_or_attribute_error.into_iter();
+    let classes = imports
+        .map(|name| (name, Reason::ImportOrNameError))
+        .chain(types.map(|name| (name, Reason::TypeOrAttributeError)))
+        .collect();
+    let raised = compiled(
+        r"^(?:E\s+)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Warning|Iteration))(?::|$)",
+    )?;
+    Ok(Table { runs, classes, raised })
+});
+
+impl Table {
+    fn get() -> Result<&'static Self, Fault> {
+        TABLE
+            .as_ref()
+            .map_err(|error| Fault::new(Layer::Grade, format!("configs/reasons.toml: {error}")))
+    }
+
+    fn of_line(&self, line: &str) -> Option<Reason> {
+        // pytest shows an assertion without its class.
+        if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with("assert ")) {
+            return Some(Reason::Assertion);
+        }
+        let class = self.raised.captures(line)?.get(1)?.as_str();
+        Some(self.classes.get(class).copied().unwrap_or(Reason::Assertion))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{BudgetKind, BudgetScope, Ending, Spent, TestGroup};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn event(step: u64, event: Value) -> Envelope {
+        let mut line =
+            json!({"v": 1, "seq": 1, "try": 1, "step": step, "t_mono": 0.0, "t_wall": 0.0});
+        line.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
+        let envelope: Envelope = serde_json::from_value(line).unwrap();
+        assert!(!matches!(envelope.event, Event::Unknown(_)), "{envelope:?}");
+        envelope
+    }
+
+    /// A step of one shell line; an `edit` is one after which files differ.
+    fn step(step: u64, line: &str, edit: bool, malformed: bool) -> Vec<Envelope> {
+        let usage = json!({"input": 1, "output": 1, "cached": 0, "estimated": false});
+        let answer = json!({
+            "content": "", "tool_calls": [], "extra": {}, "finish_reason": null, "refused": false,
+            "usage": usage, "cost_usd": null
+        });
+        let changed = u64::from(edit);
+        vec![
+            event(step, json!({"kind": "model_answered", "answer": answer})),
+            event(
+                step,
+                json!({"kind": "tool_called", "call_id": "c", "name": "shell", "arguments": {"command": line}}),
+            ),
+            event(
+                step,
+                json!({"kind": "tool_returned", "call_id": "c", "name": "shell", "shown": "", "full": null,
+                    "exit_status": 0, "seconds": 0.1, "malformed": malformed}),
+            ),
+            event(
+                step,
+                json!({"kind": "snapshot_taken", "snapshot": "s", "changed": changed, "removed": 0, "bytes": 0, "ms": 1.0}),
+            ),
+        ]
+    }
+
+    fn found(ending: Ending, events: &[Envelope], patch: &str, log: &str) -> Option<Reason> {
+        judged(ending, events, patch, log, (&["f"], &[]), &[])
+    }
+
+    /// With the failed tests of both groups; a group without one has passed.
+    fn judged(
+        ending: Ending,
+        events: &[Envelope],
+        patch: &str,
+        log: &str,
+        (f2p, p2p): (&[&str], &[&str]),
+        evidence: &[&str],
+    ) -> Option<Reason> {
+        let outcome = Outcome {
+            schema_version: 1,
+            ending,
+            try_number: 1,
+            spent: Spent::default(),
+            malformed_calls: 0,
+            wall_seconds: 0.0,
+            waited_seconds: 0.0,
+            tool_seconds: 0.0,
+            left_out: vec![],
+            not_enforced: vec![],
+        };
+        let mut verdict: Verdict = serde_json::from_value(json!({
+            "schema_version": 1, "task": "t", "resolved": false, "passed_rate": 0.0,
+            "fail_to_pass": {"passed": [], "failed": []},
+            "pass_to_pass": {"passed": [], "failed": []}, "tests": {}, "policies": {},
+            "integrity": "clean",
+            "evidence": evidence.iter().map(|kind| json!({"kind": kind, "what": ""})).collect::<Vec<_>>(),
+        }))
+        .unwrap();
+        let group = |failed: &[&str]| TestGroup {
+            passed: if failed.is_empty() { vec!["p".into()] } else { vec![] },
+            failed: failed.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        (verdict.fail_to_pass, verdict.pass_to_pass) = (group(f2p), group(p2p));
+        let (patch, log) = (patch.as_bytes(), log.as_bytes());
+        reason(&Ended { outcome: &outcome, verdict: &verdict, events, patch, log }).unwrap()
+    }
+
+    const ASSERTION: &str = "E       assert 0 == 4\n\nt.py:9: AssertionError\n";
+
+    #[test]
+    fn what_ended_it_comes_before_what_its_tests_say() {
+        let steps = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
+        assert_eq!(found(steps.clone(), &[], "", ""), Some(Reason::OutOfBudget));
+        assert_eq!(found(steps, &[], "p", ASSERTION), Some(Reason::OutOfBudget));
+        let refused = Ending::ModelRefused { why: String::new() };
+        assert_eq!(found(refused, &[], "p", ASSERTION), Some(Reason::Refused));
+        let left = Ending::ScaffoldExited { why: "3 answers in a row without a tool call".into() };
+        let events = step(1, "ls", false, false);
+        assert_eq!(found(left.clone(), &events, "", ""), Some(Reason::GaveUp));
+        let events = [events, step(2, "", false, true)].concat();
+        assert_eq!(found(left, &events, "", ""), Some(Reason::FormatErrors));
+    }
+
+    #[test]
+    fn a_model_that_never_calls_right_has_format_errors_whatever_ended_it() {
+        let steps = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
+        let events = [step(1, "", false, true), step(2, "", false, true)].concat();
+        assert_eq!(found(steps.clone(), &events, "", ""), Some(Reason::FormatErrors));
+        let events = [events, step(3, "ls", false, false)].concat();
+        assert_eq!(found(steps, &events, "", ""), Some(Reason::OutOfBudget));
+    }
+
+    #[test]
+    fn edits_that_nothing_tried_are_told_from_those_that_something_did() {
+        let edit = |line| step(2, line, true, false);
+        let before = step(1, "pytest -q", false, false);
+        let ran = |after: Vec<Envelope>| {
+            let events = [before.clone(), edit("sed -i s/a/b/ x.py"), after].concat();
+            found(Ending::Submitted, &events, "p", ASSERTION)
+        };
+        for line in ["ls", "cat tests/test_x.py", "git diff", "grep -rn pytest .", "echo python"] {
+            assert_eq!(ran(step(3, line, false, false)), Some(Reason::EditedNeverRan), "{line}");
+        }
+        for line in [
+            "python3 -m pytest -q",
+            "cd /testbed && PYTHONPATH=. timeout 60 /venv/bin/python -c 'import x'",
+            "tox -e py311",
+            "./run_tests.sh",
+            "bash ci/test.sh",
+            "uv run pytest tests",
+            "make test | tail -3",
+        ] {
+            assert_eq!(ran(step(3, line, false, false)), Some(Reason::Assertion), "{line}");
+        }
+        let same = [before.clone(), edit("cat > x.py <<'E'\na = 1\nE\npython x.py")].concat();
+        assert_eq!(found(Ending::Submitted, &same, "p", ASSERTION), Some(Reason::Assertion));
+        // Nobody edited by steps: a prediction, the gold.
+        assert_eq!(found(Ending::Submitted, &[], "p", ASSERTION), Some(Reason::Assertion));
+        assert_eq!(found(Ending::Submitted, &before, "", ""), Some(Reason::NeverEdited));
+    }
+
+    #[test]
+    fn the_exception_of_most_failures_is_the_reason() {
+        let of = |log: &str| found(Ending::Submitted, &[], "p", log);
+        let import = "E   ImportError: cannot import name 'a' from 'b' (/testbed/b.py)\n";
+        assert_eq!(of(import), Some(Reason::ImportOrNameError));
+        assert_eq!(
+            of("E   ModuleNotFoundError: No module named 'x'\n"),
+            Some(Reason::ImportOrNameError)
+        );
+        assert_eq!(
+            of("E     File \"x.py\", line 1\nE   SyntaxError: invalid syntax\n"),
+            Some(Reason::ImportOrNameError)
+        );
+        assert_eq!(
+            of("AttributeError: 'A' object has no attribute 'b'\n"),
+            Some(Reason::TypeOrAttributeError)
+        );
+        assert_eq!(of("E       kit.errors.NoSuchThingError: x\n"), Some(Reason::Assertion));
+        assert_eq!(of("AssertionError\n"), Some(Reason::Assertion));
+        let types = "E   TypeError: f() takes 1\n".repeat(2);
+        assert_eq!(of(&format!("{types}{ASSERTION}")), Some(Reason::TypeOrAttributeError));
+        assert_eq!(of(&format!("{types}{import}{import}")), Some(Reason::ImportOrNameError));
+        // What a test prints of an exception is none.
+        assert_eq!(of("the word ImportError: in a sentence\n8 passed\n"), None);
+    }
+
+    #[test]
+    fn tests_that_broke_or_did_not_end_are_told() {
+        let of = |failed, evidence: &[&str]| {
+            judged(Ending::Submitted, &[], "p", ASSERTION, failed, evidence)
+        };
+        assert_eq!(of((&[], &["old"]), &[]), Some(Reason::BrokePassToPass));
+        assert_eq!(of((&["new"], &["old"]), &[]), Some(Reason::Assertion));
+        assert_eq!(of((&["new"], &["old"]), &["timed_out"]), Some(Reason::TimeOut));
+    }
+}

@@ -1,0 +1,49 @@
+//! What is compared.
+
+use proctor_statistics::Scale;
+
+use crate::TrialResult;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Metric {
+    Resolved,
+    PassedRate,
+    Tokens,
+    Cost,
+    Steps,
+}
+
+impl Metric {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Resolved, Self::PassedRate, Self::Tokens, Self::Cost, Self::Steps];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Resolved => "resolved",
+            Self::PassedRate => "passed_rate",
+            Self::Tokens => "tokens",
+            Self::Cost => "cost",
+            Self::Steps => "steps",
+        }
+    }
+
+    pub(super) fn scale(self) -> Scale {
+        match self {
+            Self::Resolved | Self::PassedRate => Scale::Share,
+            Self::Tokens | Self::Cost | Self::Steps => Scale::Amount,
+        }
+    }
+
+    /// Of one trial; absent where it is not known: no verdict, no outcome, no price.
+    pub(super) fn of(self, trial: &TrialResult) -> Option<f64> {
+        let spent = || trial.outcome.as_ref().map(|outcome| outcome.spent);
+        let verdict = trial.verdict.as_ref()?;
+        match self {
+            Self::Resolved => Some(f64::from(u8::from(verdict.resolved))),
+            Self::PassedRate => Some(verdict.passed_rate),
+            Self::Tokens => spent().map(|spent| (spent.input_tokens + spent.output_tokens) as f64),
+            Self::Cost => spent().filter(|spent| !spent.unpriced).map(|spent| spent.cost_usd),
+            Self::Steps => spent().map(|spent| spent.steps as f64),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Arms against each other, on the tasks that they share.
+
+mod metric;
+mod pairs;
+mod sentence;
+mod shared;
+mod why;
+
+pub use pairs::{ByRepository, Comparison, Pair, compare, comparison_text};
+pub use shared::ExcludedTasks;
+pub use why::{FactorDifference, PairWhy};

@@ -1,0 +1,394 @@
+//! Results against the budget: what a smaller limit would have given.
+
+use std::fmt::Write as _;
+
+use proctor_statistics::{LEVEL, difference_interval};
+use proctor_types::{ArmId, TaskId, plural};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{
+    TrialResult, passed_interval, resolved_interval,
+    table::table,
+    text::{percent, range},
+};
+
+pub const CURVE_SCHEMA: u32 = 1;
+
+/// What `curve --format json` prints, unrounded. Fields are only ever added within a schema version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    pub schema_version: u32,
+    /// Arms in the order of the plan, each by ascending budget.
+    pub points: Vec<Point>,
+    /// Where `--every` asks for it: one a trial, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_resolved: Vec<FirstResolved>,
+    /// Where `--check` asks for it: one an arm with a model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CurveCheck>,
+    pub cost: Cost,
+}
+
+/// Tasks that were run for real with the smaller limit, their first attempts, against the curve's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CurveCheck {
+    pub arm: ArmId,
+    pub name: String,
+    pub budget: String,
+    #[serde(serialize_with = "plain")]
+    pub at: f64,
+    /// With a verdict both ways.
+    pub tasks: u64,
+    pub curve_resolved: u64,
+    pub real_resolved: u64,
+    /// Tasks that only one of them resolves.
+    pub curve_only: u64,
+    pub real_only: u64,
+    /// (curve - real) / tasks; null without a task.
+    pub gap: Option<f64>,
+    /// Of the gap, 95 %.
+    pub interval: Option<[f64; 2]>,
+}
+
+impl CurveCheck {
+    /// Each task's two verdicts, that of the curve first.
+    pub fn of(
+        (arm, name): (&ArmId, &str),
+        (budget, at): (&str, f64),
+        both: &[(bool, bool)],
+    ) -> Self {
+        let count =
+            |of: &dyn Fn(&(bool, bool)) -> bool| both.iter().filter(|one| of(one)).count() as u64;
+        let (curve_only, real_only) =
+            (count(&|one| one.0 && !one.1), count(&|one| one.1 && !one.0));
+        let tasks = both.len() as u64;
+        Self {
+            arm: arm.clone(),
+            name: name.to_owned(),
+            budget: budget.to_owned(),
+            at,
+            tasks,
+            curve_resolved: count(&|one| one.0),
+            real_resolved: count(&|one| one.1),
+            curve_only,
+            real_only,
+            gap: (tasks > 0).then(|| (curve_only as f64 - real_only as f64) / tasks as f64),
+            interval: difference_interval(curve_only, real_only, tasks, LEVEL),
+        }
+    }
+}
+
+/// One arm at one budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    pub arm: ArmId,
+    pub name: String,
+    /// `steps`, `tokens`, `cost` or `seconds`.
+    pub budget: String,
+    #[serde(serialize_with = "plain")]
+    pub at: f64,
+    /// Of the plan.
+    pub trials: u64,
+    /// Those with a verdict at this budget. While some have none, the rates count them as failures.
+    pub graded: u64,
+    pub resolved: u64,
+    pub resolved_rate: f64,
+    /// Of the resolved rate, 95 %, clustered by task.
+    pub interval: Option<[f64; 2]>,
+    pub passed_rate: f64,
+    pub passed_interval: Option<[f64; 2]>,
+    /// The model was told a larger budget: with this one it might have worked otherwise.
+    pub truncated: bool,
+    /// Trials that this budget would have ended.
+    pub bound: u64,
+}
+
+/// When a trial first held a solution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FirstResolved {
+    pub task: TaskId,
+    pub arm: ArmId,
+    pub attempt: u32,
+    /// Null where no tree that was graded resolves the task.
+    pub step: Option<u64>,
+    /// Every distinct tree up to that step was graded. Where false, trees between graded ones of the same
+    /// verdict were taken to have it, too.
+    pub exact: bool,
+}
+
+/// What making the curve cost. A model is asked for `--check` alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    pub model_calls: u64,
+    /// Really carried out: known verdicts are free.
+    pub gradings: u64,
+}
+
+impl Point {
+    /// The point of one arm's trials, each with its verdict at this budget.
+    pub fn of(
+        (budget, at): (&str, f64),
+        trials: &[&TrialResult],
+        bound: u64,
+        truncated: bool,
+    ) -> Option<Self> {
+        let first = trials.first()?;
+        let verdicts = || trials.iter().filter_map(|trial| trial.verdict.as_ref());
+        let resolved = verdicts().filter(|verdict| verdict.resolved).count() as u64;
+        let planned = trials.len() as f64;
+        Some(Self {
+            arm: first.arm.clone(),
+            name: first.arm_name.clone(),
+            budget: budget.to_owned(),
+            at,
+            trials: trials.len() as u64,
+            graded: verdicts().count() as u64,
+            resolved,
+            resolved_rate: resolved as f64 / planned,
+            interval: resolved_interval(trials),
+            // Plus zero: the sum of no floats is -0.0.
+            passed_rate: verdicts().map(|verdict| verdict.passed_rate).sum::<f64>() / planned + 0.0,
+            passed_interval: passed_interval(trials),
+            truncated,
+            bound,
+        })
+    }
+}
+
+/// 50 and not 50.0: it is what was asked for.
+fn plain<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if at.fract() == 0.0 && *at < 1e15 {
+        serializer.serialize_u64(*at as u64)
+    } else {
+        serializer.serialize_f64(*at)
+    }
+}
+
+/// `50`, `2.5`.
+fn number(value: f64) -> String {
+    format!("{value}")
+}
+
+pub fn curve_text(curve: &Curve) -> String {
+    let budget = curve.points.first().map_or("at", |point| point.budget.as_str());
+    let headers = ["arm", budget, "resolved", "rate\n95 %", "F2P passed", "at the limit"];
+    let rows = curve.points.iter().map(|point| {
+        let truncated = if point.truncated { " (truncated)" } else { "" };
+        vec![
+            format!("{}{truncated}", point.name),
+            number(point.at),
+            format!("{}/{}", point.resolved, point.trials),
+            format!("{}{}", percent(point.resolved_rate), range(point.interval)),
+            percent(point.passed_rate),
+            format!("{}/{}", point.bound, point.trials),
+        ]
+    });
+    let mut out = table(&headers, rows, |column| column > 0);
+    let missing: u64 = curve.points.iter().map(|point| point.trials - point.graded).sum();
+    if missing > 0 {
+        let verdicts = plural(missing, "verdict");
+        let _ = writeln!(
+            out,
+            "incomplete: {verdicts} missing, counted as not resolved; the intervals allow for both."
+        );
+    }
+    if curve.points.iter().any(|point| point.truncated) {
+        out.push_str("truncated: the model was told a larger budget; with this one it might have worked otherwise.\n");
+    }
+    for first in &curve.first_resolved {
+        let step = first.step.map_or_else(|| "never".to_owned(), |step| format!("step {step}"));
+        let exact = if first.exact { "" } else { ", by bisection" };
+        let arm = curve.points.iter().find(|point| point.arm == first.arm);
+        let arm = arm.map_or(first.arm.as_str(), |point| &point.name);
+        let _ = writeln!(
+            out,
+            "{} / {arm} / {}: first resolved: {step}{exact}",
+            first.task, first.attempt
+        );
+    }
+    for check in &curve.checks {
+        let _ = writeln!(
+            out,
+            "{}, {} tasks for real at {} {}: {} resolved, by the curve {}; gap {:.1} points{}",
+            check.name,
+            check.tasks,
+            check.budget,
+            number(check.at),
+            check.real_resolved,
+            check.curve_resolved,
+            check.gap.unwrap_or_default() * 100.0,
+            range(check.interval).replace('\n', ", 95 % "),
+        );
+    }
+    let cost = curve.cost;
+    let _ = writeln!(
+        out,
+        "{}, {}",
+        plural(cost.model_calls, "model call"),
+        plural(cost.gradings, "grading")
+    );
+    out
+}
+
+pub fn curve_csv(curve: &Curve) -> String {
+    let mut out = String::from(
+        "arm,name,budget,at,trials,graded,resolved,resolved_rate,lower,upper,passed_rate,truncated\n",
+    );
+    for point in &curve.points {
+        let [lower, upper] =
+            point.interval.map_or([String::new(), String::new()], |ends| ends.map(number));
+        let _ = writeln!(
+            out,
+            "{},{},{},{},{},{},{},{},{lower},{upper},{},{}",
+            point.arm,
+            field(&point.name),
+            point.budget,
+            number(point.at),
+            point.trials,
+            point.graded,
+            point.resolved,
+            number(point.resolved_rate),
+            number(point.passed_rate),
+            point.truncated,
+        );
+    }
+    out
+}
+
+/// A field of CSV. A spreadsheet would run a name that begins like a formula.
+fn field(text: &str) -> String {
+    let safe =
+        if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into() };
+    if safe.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", safe.replace('"', "\"\""));
+    }
+    safe
+}
+
+/// A page with a plot and the table, which asks nobody for anything.
+pub fn curve_html(curve: &Curve) -> String {
+    const STYLE: &str = "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:52em;color:#222}\
+        table{border-collapse:collapse}td,th{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}\
+        td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto}";
+    let mut rows = String::new();
+    for point in &curve.points {
+        let interval = point.interval.map_or_else(String::new, |[lower, upper]| {
+            format!("{:.1} - {:.1}", lower * 100.0, upper * 100.0)
+        });
+        let truncated = if point.truncated { " (truncated)" } else { "" };
+        let _ = writeln!(
+            rows,
+            "<tr><td>{}{truncated}</td><td>{}</td><td>{}/{}</td><td>{}</td><td>{interval}</td><td>{}</td></tr>",
+            escaped(&point.name),
+            number(point.at),
+            point.resolved,
+            point.trials,
+            percent(point.resolved_rate),
+            percent(point.passed_rate),
+        );
+    }
+    let budget = curve.points.first().map_or("budget", |point| point.budget.as_str());
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Resolved by {budget}</title>\
+         <style>{STYLE}</style>\n<h1>Resolved by {budget}</h1>\n{}\n<table>\n<tr><th>arm</th>\
+         <th>{budget}</th><th>resolved</th><th>rate</th><th>95 %</th><th>F2P passed</th></tr>\n{rows}\
+         </table>\n</html>\n",
+        plot(curve)
+    )
+}
+
+fn plot(curve: &Curve) -> String {
+    const COLOURS: [&str; 6] = ["#1b6ca8", "#c8553d", "#3a7d44", "#8e5ea2", "#b8860b", "#444444"];
+    const LEFT: f64 = 50.0;
+    const RIGHT: f64 = 620.0;
+    const TOP: f64 = 15.0;
+    const BOTTOM: f64 = 265.0;
+    let ats: Vec<f64> = curve.points.iter().map(|point| point.at).collect();
+    let most = ats.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let x = |at: f64| LEFT + (RIGHT - LEFT) * at / most;
+    let y = |rate: f64| BOTTOM - (BOTTOM - TOP) * rate;
+    let mut svg =
+        String::from("<svg viewBox=\"0 0 800 300\" role=\"img\" aria-label=\"resolved rate\">\n");
+    for tenths in [0, 25, 50, 75, 100] {
+        let at = y(f64::from(tenths) / 100.0);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"end\">{tenths} %</text>",
+            LEFT - 6.0,
+            at + 4.0
+        );
+    }
+    let mut shown = ats.clone();
+    shown.sort_by(f64::total_cmp);
+    shown.dedup();
+    for at in shown {
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"middle\">{}</text>",
+            x(at),
+            BOTTOM + 16.0,
+            number(at)
+        );
+    }
+    let mut arms: Vec<&ArmId> = Vec::new();
+    for point in curve.points.iter().filter(|point| point.trials > 0) {
+        if !arms.contains(&&point.arm) {
+            arms.push(&point.arm);
+        }
+    }
+    for (index, arm) in arms.into_iter().enumerate() {
+        let colour = COLOURS[index % COLOURS.len()];
+        let points: Vec<&Point> = curve.points.iter().filter(|point| point.arm == *arm).collect();
+        let line: Vec<String> = points
+            .iter()
+            .map(|point| format!("{:.1},{:.1}", x(point.at), y(point.resolved_rate)))
+            .collect();
+        let _ = writeln!(
+            svg,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+            line.join(" ")
+        );
+        for point in &points {
+            let at = x(point.at);
+            if let Some([lower, upper]) = point.interval {
+                let _ = writeln!(
+                    svg,
+                    "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" \
+                     stroke-opacity=\".45\"/>",
+                    y(lower),
+                    y(upper)
+                );
+            }
+            let _ = writeln!(
+                svg,
+                "<circle cx=\"{at:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{colour}\"/>",
+                y(point.resolved_rate)
+            );
+        }
+        let name = points.first().map_or("", |point| point.name.as_str());
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" fill=\"{colour}\">{}</text>",
+            RIGHT + 12.0,
+            TOP + 14.0 + 18.0 * index as f64,
+            escaped(name)
+        );
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    out
+}

@@ -1,0 +1,157 @@
+//! What an arm's rates are worth: intervals, attempts, variance.
+
+use std::collections::BTreeMap;
+
+use proctor_statistics as statistics;
+use proctor_types::Reason;
+use serde::{Deserialize, Serialize};
+
+use crate::{TrialResult, build::round};
+
+/// Lower and upper ends at 95 %. Null without a trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Intervals {
+    pub resolved_rate: Option<[f64; 2]>,
+    pub passed_rate: Option<[f64; 2]>,
+    /// By k, where there is a pass@k.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pass_at_k: BTreeMap<u32, [f64; 2]>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pass_hat_k: BTreeMap<u32, [f64; 2]>,
+}
+
+/// The variance of `resolved` (0 or 1) over all trials, split.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct VarianceReport {
+    pub between_tasks: f64,
+    pub between_attempts: f64,
+}
+
+pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
+    let rounded = |interval: Option<[f64; 2]>| interval.map(|ends| ends.map(round));
+    Intervals {
+        resolved_rate: rounded(resolved_interval(trials)),
+        passed_rate: rounded(passed_interval(trials)),
+        pass_at_k: by_k(trials, statistics::pass_at_k, interval_of),
+        pass_hat_k: by_k(trials, statistics::pass_hat_k, interval_of),
+    }
+}
+
+/// Of the resolved rate, clustered by task. Missing verdicts are failures at its lower end and successes at
+/// its upper end.
+pub fn resolved_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
+    let value = |trial: &TrialResult| {
+        trial.verdict.as_ref().map(|verdict| f64::from(u8::from(verdict.resolved)))
+    };
+    both_ends(trials, value, |tasks| {
+        let clusters: Vec<_> =
+            tasks.iter().map(|values| (values.iter().sum(), values.len() as f64)).collect();
+        statistics::clustered_wilson(&clusters, statistics::LEVEL)
+    })
+}
+
+/// Of the passed rate, likewise.
+pub fn passed_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
+    let value = |trial: &TrialResult| trial.verdict.as_ref().map(|verdict| verdict.passed_rate);
+    both_ends(trials, value, |tasks| {
+        let means: Vec<f64> =
+            tasks.iter().map(|values| values.iter().sum::<f64>() / values.len() as f64).collect();
+        statistics::mean_interval(&means, statistics::Scale::Share, statistics::LEVEL)
+    })
+}
+
+fn both_ends(
+    trials: &[&TrialResult],
+    value: impl Fn(&TrialResult) -> Option<f64>,
+    interval: impl Fn(&[Vec<f64>]) -> Option<[f64; 2]>,
+) -> Option<[f64; 2]> {
+    let with = |missing: f64| {
+        let values = |trial: &TrialResult| value(trial).unwrap_or(missing);
+        interval(&by_task(trials, values).into_values().collect::<Vec<_>>())
+    };
+    let complete = trials.iter().all(|trial| value(trial).is_some());
+    let low = with(0.0)?;
+    let high = if complete { low } else { with(1.0)? };
+    Some([low[0], high[1]])
+}
+
+fn by_task<'a, T>(
+    trials: &[&'a TrialResult],
+    value: impl Fn(&TrialResult) -> T,
+) -> BTreeMap<&'a str, Vec<T>> {
+    let mut tasks: BTreeMap<&str, Vec<T>> = BTreeMap::new();
+    for trial in trials {
+        tasks.entry(trial.task.as_str()).or_default().push(value(trial));
+    }
+    tasks
+}
+
+/// For every k up to the attempts at each task, in the mean over tasks. Empty with one attempt, and while a
+/// verdict is missing: an estimate over those that happen to be graded would be biased.
+pub(crate) fn pass_at_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
+    by_k(trials, statistics::pass_at_k, mean_of)
+}
+
+pub(crate) fn pass_hat_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
+    by_k(trials, statistics::pass_hat_k, mean_of)
+}
+
+fn by_k<T>(
+    trials: &[&TrialResult],
+    estimate: fn(u64, u64, u64) -> Option<f64>,
+    over: fn(&[f64]) -> Option<T>,
+) -> BTreeMap<u32, T> {
+    let resolved = |trial: &TrialResult| trial.verdict.as_ref().map(|verdict| verdict.resolved);
+    if trials.iter().any(|trial| resolved(trial).is_none()) {
+        return BTreeMap::new();
+    }
+    let tasks = by_task(trials, |trial| resolved(trial) == Some(true));
+    let most = tasks.values().map(Vec::len).min().unwrap_or(0);
+    if most < 2 {
+        return BTreeMap::new();
+    }
+    let of = |k: usize| {
+        let estimates: Option<Vec<f64>> = tasks
+            .values()
+            .map(|attempts| {
+                let found = attempts.iter().filter(|resolved| **resolved).count();
+                estimate(attempts.len() as u64, found as u64, k as u64)
+            })
+            .collect();
+        over(&estimates?)
+    };
+    (1..=most).filter_map(|k| Some((k as u32, of(k)?))).collect()
+}
+
+fn mean_of(values: &[f64]) -> Option<f64> {
+    Some(round(values.iter().sum::<f64>() / values.len() as f64))
+}
+
+fn interval_of(values: &[f64]) -> Option<[f64; 2]> {
+    let interval = statistics::mean_interval(values, statistics::Scale::Share, statistics::LEVEL)?;
+    Some(interval.map(round))
+}
+
+pub(crate) fn variance(trials: &[&TrialResult]) -> Option<VarianceReport> {
+    let value = |trial: &TrialResult| {
+        trial.verdict.as_ref().map(|verdict| f64::from(u8::from(verdict.resolved)))
+    };
+    let graded = by_task(trials, value).into_values();
+    let tasks: Vec<Vec<f64>> =
+        graded.map(|values| values.into_iter().flatten().collect()).collect();
+    let found = statistics::variance(&tasks)?;
+    let (between_tasks, between_attempts) =
+        (round(found.between_tasks), round(found.between_attempts));
+    Some(VarianceReport { between_tasks, between_attempts })
+}
+
+pub(crate) fn reasons(trials: &[&TrialResult]) -> BTreeMap<Reason, u64> {
+    let mut counts = BTreeMap::new();
+    for trial in trials {
+        let (outcome, verdict) = (trial.outcome.as_ref(), trial.verdict.as_ref());
+        if let Some(reason) = Reason::of(outcome, verdict, trial.patch_bytes) {
+            *counts.entry(reason).or_default() += 1;
+        }
+    }
+    counts
+}

@@ -1,0 +1,231 @@
+//! Comparisons and curves on canned trials.
+
+use std::collections::BTreeMap;
+
+use proctor_report::{
+    Comparison, Cost, Curve, Pair, Point, TaskFacts, TrialResult, build, compare, comparison_text,
+    curve_csv, curve_html, curve_text,
+};
+use proctor_statistics::{mcnemar_exact, wilson};
+use proctor_types::{
+    ArmId, BudgetKind, EarlierTries, Ending, Integrity, Outcome, Spent, TaskId, TestGroup, Verdict,
+};
+
+fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialResult {
+    let spent = Spent { steps: 10, input_tokens: 1000, cost_usd: 0.5, ..Spent::default() };
+    let outcome = Outcome {
+        schema_version: 1,
+        ending: Ending::Submitted,
+        try_number: 1,
+        spent,
+        malformed_calls: 0,
+        wall_seconds: 1.0,
+        waited_seconds: 0.0,
+        tool_seconds: 0.0,
+        left_out: vec![],
+        not_enforced: vec![],
+    };
+    TrialResult {
+        arm: ArmId::new(format!("{arm}-id")),
+        arm_name: arm.into(),
+        task: TaskId::new(format!("t{task:03}")),
+        attempt,
+        outcome: Some(outcome),
+        earlier: EarlierTries::default(),
+        verdict: resolved.map(|resolved| Verdict {
+            schema_version: 1,
+            task: TaskId::new(format!("t{task:03}")),
+            resolved,
+            passed_rate: f64::from(u8::from(resolved)),
+            fail_to_pass: TestGroup::default(),
+            pass_to_pass: TestGroup::default(),
+            tests: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            integrity: Integrity::Clean,
+            evidence: vec![],
+            environment: None,
+            reason: None,
+        }),
+        patch_bytes: Some(1),
+        damage: vec![],
+        facts: TaskFacts { revision: Some("r1".into()), ..TaskFacts::default() },
+    }
+}
+
+/// Two arms on 200 tasks: 12 that only a resolves, 5 that only b does, the others alike.
+fn two_arms() -> Vec<TrialResult> {
+    let mut trials = Vec::new();
+    for task in 0..200 {
+        let a = task < 12 || task >= 17 && task % 2 == 0;
+        let b = (12..17).contains(&task) || task >= 17 && task % 2 == 0;
+        trials.push(trial("a", task, 1, Some(a)));
+        trials.push(trial("b", task, 1, Some(b)));
+    }
+    trials
+}
+
+fn of<'a>(comparison: &'a Comparison, a: &str, b: &str, metric: &str) -> &'a Pair {
+    let found = comparison.pairs.iter().find(|p| p.a == a && p.b == b && p.metric == metric);
+    found.unwrap_or_else(|| panic!("no {a} {b} {metric}"))
+}
+
+#[test]
+fn one_attempt_is_compared_by_mcnemar() {
+    let found = compare(&two_arms(), None);
+    let pair = of(&found, "a", "b", "resolved");
+    assert_eq!((pair.a_only, pair.b_only, pair.tasks, pair.excluded), (Some(12), Some(5), 200, 0));
+    assert_eq!(pair.difference, Some(7.0 / 200.0));
+    assert_eq!(pair.test, "mcnemar_exact");
+    assert_eq!(pair.p_value, Some(mcnemar_exact(12, 5)));
+    let sentence = "a resolves 3.5 points more than b on 200 shared tasks, 95 % interval -0.7 to 7.7, \
+                    p = 0.14: not distinguishable; 543 tasks would be needed.";
+    assert_eq!(pair.sentence, sentence);
+    assert!(comparison_text(&found).contains(sentence));
+    let json = serde_json::to_value(pair).unwrap();
+    for key in [
+        "a",
+        "a_arm",
+        "b",
+        "b_arm",
+        "metric",
+        "tasks",
+        "excluded",
+        "a_only",
+        "b_only",
+        "difference",
+        "interval",
+        "p_value",
+        "p_adjusted",
+        "test",
+        "sentence",
+    ] {
+        assert!(!json[key].is_null(), "{key}: {json}");
+    }
+    let metrics: Vec<&str> = found.pairs.iter().map(|pair| pair.metric.as_str()).collect();
+    assert_eq!(metrics, ["resolved", "passed_rate", "tokens", "cost", "steps"]);
+    assert_eq!(of(&found, "a", "b", "steps").p_value, Some(1.0));
+    assert_eq!(of(&found, "a", "b", "passed_rate").a_only, None);
+}
+
+#[test]
+fn several_attempts_are_one_value_a_task() {
+    let mut trials = two_arms();
+    trials.extend(two_arms().into_iter().map(|one| TrialResult { attempt: 2, ..one }));
+    let found = compare(&trials, None);
+    let pair = of(&found, "a", "b", "resolved");
+    assert_eq!(
+        (pair.test.as_str(), pair.a_only, pair.b_only),
+        ("paired_bootstrap_by_task", None, None)
+    );
+    assert_eq!((pair.tasks, pair.difference), (200, Some(7.0 / 200.0)));
+    // The same outcome twice tells no more than once.
+    assert!((pair.p_value.unwrap() - mcnemar_exact(12, 5)).abs() < 0.02, "{pair:?}");
+}
+
+#[test]
+fn holm_is_within_one_metric_and_pairs_are_in_the_order_of_the_plan() {
+    let mut trials = two_arms();
+    trials.extend((0..200).map(|task| trial("c", task, 1, Some(false))));
+    let found = compare(&trials, None);
+    let pairs: Vec<_> = found.pairs.iter().filter(|pair| pair.metric == "resolved").collect();
+    let names: Vec<_> = pairs.iter().map(|pair| (pair.a.as_str(), pair.b.as_str())).collect();
+    assert_eq!(names, [("a", "b"), ("a", "c"), ("b", "c")]);
+    // The largest of three keeps its value.
+    assert_eq!(pairs[0].p_adjusted, pairs[0].p_value);
+    let smallest = pairs[1].p_value.unwrap().min(pairs[2].p_value.unwrap());
+    let adjusted = pairs[1].p_adjusted.unwrap().min(pairs[2].p_adjusted.unwrap());
+    assert!((adjusted - 3.0 * smallest).abs() < 1e-15);
+    assert!(
+        pairs[1].sentence.contains("a resolves")
+            && pairs[1].sentence.ends_with(": distinguishable.")
+    );
+}
+
+#[test]
+fn what_cannot_be_compared_is_counted_and_said() {
+    let mut trials = two_arms();
+    trials[0].verdict = None;
+    trials[2].facts.revision = Some("r2".into());
+    trials.retain(|trial| trial.task.as_str() != "t199" || trial.arm_name == "a");
+    let found = compare(&trials, None);
+    let pair = of(&found, "a", "b", "resolved");
+    assert_eq!((pair.tasks, pair.excluded), (197, 3));
+    assert!(
+        pair.sentence.ends_with(
+            "; 3 tasks excluded: 1 without a verdict in every trial, 1 given to one arm only, \
+             1 in different revisions."
+        ),
+        "{}",
+        pair.sentence
+    );
+    let apart = [trial("a", 1, 1, Some(true)), trial("b", 2, 1, Some(true))];
+    let found = compare(&apart, None);
+    let pair = of(&found, "a", "b", "resolved");
+    assert_eq!((pair.tasks, pair.excluded, pair.p_value), (0, 2, None));
+    assert!(pair.sentence.starts_with("a and b share no task"), "{}", pair.sentence);
+}
+
+#[test]
+fn a_cost_that_is_not_known_is_not_compared() {
+    let mut trials = two_arms();
+    trials[7].outcome.as_mut().unwrap().spent.unpriced = true;
+    let found = compare(&trials, None);
+    assert!(found.pairs.iter().all(|pair| pair.metric != "cost"));
+    assert!(found.pairs.iter().any(|pair| pair.metric == "tokens"));
+}
+
+#[test]
+fn failures_at_a_limit_are_warned_of_above_five_in_a_hundred() {
+    let with = |limited: usize| {
+        let mut trials: Vec<_> = (0..40).map(|task| trial("a", task, 1, Some(false))).collect();
+        for trial in &mut trials[..limited] {
+            let ending = Ending::Budget { budget: BudgetKind::Cost, scope: Default::default() };
+            trial.outcome.as_mut().unwrap().ending = ending;
+        }
+        proctor_report::text(&build(trials), Default::default())
+    };
+    assert!(!with(2).contains("ended at a limit"), "{}", with(2));
+    let warned = "a: warning: 3 of 40 failures (7.5 %) ended at a limit (3 at cost)";
+    assert!(with(3).contains(warned), "{}", with(3));
+}
+
+#[test]
+fn intervals_are_by_task_and_wider_while_a_verdict_is_missing() {
+    let single: Vec<_> = (0..20).map(|task| trial("a", task, 1, Some(task < 8))).collect();
+    let interval =
+        |trials: Vec<TrialResult>| build(trials).arms[0].intervals.resolved_rate.unwrap();
+    let rounded = |ends: [f64; 2]| ends.map(|end| (end * 1e4).round() / 1e4);
+    assert_eq!(interval(single.clone()), rounded(wilson(8.0, 20.0, 0.95).unwrap()));
+    let mut twice = single.clone();
+    twice.extend(single.iter().cloned().map(|one| TrialResult { attempt: 2, ..one }));
+    assert_eq!(interval(twice), interval(single.clone()), "the same outcome twice");
+    let mut open = single;
+    open[0].verdict = None;
+    let lower = wilson(7.0, 20.0, 0.95).unwrap()[0];
+    let upper = wilson(8.0, 20.0, 0.95).unwrap()[1];
+    assert_eq!(interval(open), rounded([lower, upper]));
+}
+
+#[test]
+fn a_curve_is_a_table_a_list_and_a_page() {
+    let trials: Vec<_> = (0..3).map(|task| trial("=a<b>,c", task, 1, Some(task < 2))).collect();
+    let all: Vec<&TrialResult> = trials.iter().collect();
+    let points = vec![
+        Point::of(("steps", 10.0), &all[2..], 1, true).unwrap(),
+        Point::of(("steps", 50.0), &all, 0, false).unwrap(),
+    ];
+    let cost = Cost { model_calls: 0, gradings: 4 };
+    let curve = Curve { schema_version: 1, points, first_resolved: vec![], checks: vec![], cost };
+    let json = serde_json::to_value(&curve).unwrap();
+    assert_eq!(json["points"][1]["resolved_rate"], 2.0 / 3.0, "unrounded");
+    let interval = serde_json::to_value(wilson(2.0, 3.0, 0.95).unwrap()).unwrap();
+    assert_eq!(json["points"][1]["interval"], interval);
+    assert_eq!((&json["points"][1]["at"], &json["cost"]["gradings"]), (&50.into(), &4.into()));
+    let text = curve_text(&curve);
+    assert!(text.contains("(truncated)") && text.contains("0 model calls, 4 gradings"), "{text}");
+    let csv = curve_csv(&curve);
+    assert!(csv.lines().count() == 3 && csv.contains("\"'=a<b>,c\",steps,50,3,3,2,"), "{csv}");
+    let page = curve_html(&curve);
+    assert!(page.contains("<svg") && page.contains("=a&lt;b&gt;,c"), "{page}");
+    assert!(!page.contains("http") && !page.contains("<script"), "{page}");
+}

@@ -1,0 +1,37 @@
+//! Intervals, paired tests and power for results on shared tasks. `docs/statistics.md` says when each is
+//! used and where it comes from.
+//!
+//! Nothing here knows a run or a trial: numbers come in, numbers go out. Every resampling is seeded from
+//! its own data, sorted first, so that two reports of one record agree to the last digit.
+
+mod bca;
+mod bootstrap;
+mod holm;
+mod mcnemar;
+mod normal;
+mod pass_k;
+mod power;
+mod proportion;
+mod resampling;
+mod variance;
+
+pub use bca::bca;
+pub use bootstrap::{Paired, Scale, mean_interval, paired_bootstrap};
+pub use holm::holm;
+pub use mcnemar::{difference_interval, mcnemar_exact, mcnemar_mid_p};
+pub use pass_k::{pass_at_k, pass_hat_k};
+pub use power::{
+    discordant_difference, discordant_tasks, smallest_mean_difference, tasks_for_mean_difference,
+};
+pub use proportion::{clustered_wilson, wilson};
+pub use variance::{Variance, variance};
+
+/// Lower and upper end.
+pub type Interval = [f64; 2];
+
+/// The level of every interval that Proctor prints.
+pub const LEVEL: f64 = 0.95;
+/// The two-sided error that a difference is called by.
+pub const ALPHA: f64 = 0.05;
+/// The chance to see a difference that is there, for which tasks are counted.
+pub const POWER: f64 = 0.8;

@@ -1,0 +1,68 @@
+//! Two arms, one attempt a task: only the tasks that one arm resolves and the other does not tell.
+
+use statrs::distribution::{Binomial, Discrete as _, DiscreteCDF as _};
+
+use crate::{Interval, normal::two_sided};
+
+/// So many discordant tasks have a first term that a float still holds.
+const SUMMED: u64 = 1000;
+
+/// The exact two-sided McNemar test: of the `a_only + b_only` discordant tasks, how likely a split at least
+/// as uneven is where each arm is as good, min(1, 2 P(X <= min)) with X ~ Binomial(n, 1/2). 1 without a
+/// discordant task.
+///
+/// McNemar 1947; the exact form as in Agresti, *Categorical Data Analysis*, 3rd ed., section 11.1.
+pub fn mcnemar_exact(a_only: u64, b_only: u64) -> f64 {
+    tail(a_only, b_only).map_or(1.0, |(below, at)| (2.0 * (below + at)).min(1.0))
+}
+
+/// The mid-p form: the observed split counts half. Less conservative, and its error may pass the level by
+/// a little (Fagerland, Lydersen and Laake 2013). Proctor decides nothing by it.
+pub fn mcnemar_mid_p(a_only: u64, b_only: u64) -> f64 {
+    tail(a_only, b_only).map_or(
+        1.0,
+        |(below, at)| {
+            if a_only == b_only { 1.0 - at } else { 2.0 * below + at }
+        },
+    )
+}
+
+/// P(X < min) and P(X = min).
+fn tail(a_only: u64, b_only: u64) -> Option<(f64, f64)> {
+    let (all, least) = (a_only + b_only, a_only.min(b_only));
+    if all == 0 {
+        return None;
+    }
+    if all <= SUMMED {
+        // Term by term: exact as long as the binomial coefficients are.
+        let (mut below, mut at) = (0.0, 0.5_f64.powi(all as i32));
+        for k in 0..least {
+            below += at;
+            at = at * (all - k) as f64 / (k + 1) as f64;
+        }
+        return Some((below, at));
+    }
+    let split = Binomial::new(0.5, all).ok()?;
+    let at = split.pmf(least);
+    let below = least.checked_sub(1).map_or(0.0, |less| split.cdf(less));
+    Some((below, at))
+}
+
+/// An interval of `(a_only - b_only) / tasks`: Wald's with one task added to each discordant cell. It keeps
+/// its level from a handful of tasks on, and is never of no width. `None` without a task.
+///
+/// Bonett and Price 2012, as Fagerland, Lydersen and Laake 2014 advise.
+pub fn difference_interval(a_only: u64, b_only: u64, tasks: u64, level: f64) -> Option<Interval> {
+    let (plus, minus, n) = (a_only as f64, b_only as f64, tasks as f64);
+    (tasks > 0).then(|| laplace(plus - minus, plus + minus, n, level))
+}
+
+/// The same of any differences in [-1, 1], by their sum and the sum of their squares: two tasks are added,
+/// of difference 1 and of -1.
+pub(crate) fn laplace(sum: f64, squares: f64, n: f64, level: f64) -> Interval {
+    let n = n + 2.0;
+    let mean = sum / n;
+    let error = (((squares + 2.0) / n - mean * mean).max(0.0) / n).sqrt();
+    let half = two_sided(level) * error;
+    [(mean - half).max(-1.0), (mean + half).min(1.0)]
+}

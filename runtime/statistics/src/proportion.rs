@@ -1,0 +1,43 @@
+//! Intervals of a share.
+
+use crate::{Interval, normal::two_sided};
+
+/// Wilson's score interval. `None` without a trial. The counts may be fractions: an effective number of
+/// trials is.
+///
+/// Wilson 1927; Brown, Cai and DasGupta 2001 advise it from few trials on.
+pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
+    if !(trials > 0.0) {
+        return None;
+    }
+    let share = (successes / trials).clamp(0.0, 1.0);
+    let z2 = two_sided(level).powi(2);
+    let centre = share + z2 / (2.0 * trials);
+    let half = (z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials * trials))).sqrt();
+    let scale = 1.0 + z2 / trials;
+    // Rounding must not take the end off a share of 0 or 1.
+    let lower = if share <= 0.0 { 0.0 } else { ((centre - half) / scale).max(0.0) };
+    let upper = if share >= 1.0 { 1.0 } else { ((centre + half) / scale).min(1.0) };
+    Some([lower, upper])
+}
+
+/// Wilson's interval of a share of trials that come in clusters, each the successes and the trials of one
+/// task: attempts at one task are alike, so that they tell less than as many tasks would. The number of
+/// trials is the effective one, share (1 - share) / variance, with the variance of the ratio between
+/// clusters; it is never less than the tasks nor more than the trials. With one trial a task it is
+/// [`wilson`] itself.
+///
+/// Korn and Graubard 1998; Dean and Pagano 2015 (Wilson's form of it).
+pub fn clustered_wilson(clusters: &[(f64, f64)], level: f64) -> Option<Interval> {
+    let tasks = clusters.iter().filter(|(_, trials)| *trials > 0.0).count() as f64;
+    let successes: f64 = clusters.iter().map(|(successes, _)| successes).sum();
+    let trials: f64 = clusters.iter().map(|(_, trials)| trials).sum();
+    let share = successes / trials;
+    let squares: f64 = clusters.iter().map(|(s, m)| (s - share * m).powi(2)).sum();
+    let variance = tasks / (tasks - 1.0) * squares / (trials * trials);
+    let spread = share * (1.0 - share);
+    let effective =
+        if tasks > 1.0 && variance > 0.0 && spread > 0.0 { spread / variance } else { tasks };
+    let effective = effective.min(trials).max(tasks);
+    wilson(share * effective, effective, level)
+}

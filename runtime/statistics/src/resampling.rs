@@ -1,0 +1,61 @@
+//! Draws that come out the same for the same data.
+
+use fastrand::Rng;
+
+/// Resamples of a small sample; more would change no digit that anyone reads.
+const MOST: usize = 10_000;
+/// Of a large one, whose distribution is smooth.
+const LEAST: usize = 1_000;
+/// Draws for one interval: a report over ten thousand trials is still a matter of a second.
+const DRAWS: usize = 4_000_000;
+
+/// How often a sample of this size is drawn anew.
+pub(crate) fn resamples(size: usize) -> usize {
+    (DRAWS / size.max(1)).clamp(LEAST, MOST)
+}
+
+/// A cluster as resampling sees it: the sum of its values and how many they are.
+pub(crate) type Cluster = (f64, f64);
+
+/// The clusters in an order of their own, whatever order they came in.
+pub(crate) fn sorted(clusters: &[Vec<f64>]) -> Vec<Cluster> {
+    let sums = clusters.iter().filter(|values| !values.is_empty()).map(|values| {
+        let mut values = values.clone();
+        values.sort_by(f64::total_cmp);
+        (values.iter().sum(), values.len() as f64)
+    });
+    let mut clusters: Vec<Cluster> = sums.collect();
+    clusters.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    clusters
+}
+
+/// Seeded by the clusters and what they are drawn for.
+pub(crate) fn generator(purpose: &str, clusters: &[Cluster]) -> Rng {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(purpose.as_bytes());
+    for (sum, count) in clusters {
+        // Plus zero: -0.0 is the same number.
+        hasher.update(&(sum + 0.0).to_le_bytes()).update(&count.to_le_bytes());
+    }
+    let mut seed = [0; 8];
+    hasher.finalize_xof().fill(&mut seed);
+    Rng::with_seed(u64::from_le_bytes(seed))
+}
+
+/// The mean over all values of a resample of whole clusters, as often as [`resamples`] says, sorted.
+pub(crate) fn means(clusters: &[Cluster]) -> Vec<f64> {
+    let mut rng = generator("means", clusters);
+    let mut means: Vec<f64> = (0..resamples(clusters.len()))
+        .map(|_| {
+            let (mut sum, mut count) = (0.0, 0.0);
+            for _ in 0..clusters.len() {
+                let cluster = clusters[rng.usize(0..clusters.len())];
+                sum += cluster.0;
+                count += cluster.1;
+            }
+            sum / count
+        })
+        .collect();
+    means.sort_by(f64::total_cmp);
+    means
+}

@@ -1,0 +1,48 @@
+//! Where the noise comes from: the tasks that were chosen, or chance between attempts at one task.
+
+/// The variance of one trial, split.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Variance {
+    /// Of the tasks' own rates. More tasks average it out; more attempts do not.
+    pub between_tasks: f64,
+    /// Between attempts at one task. More of either average it out.
+    pub between_attempts: f64,
+    /// Of the sum, the share between tasks: the intraclass correlation. 0 where nothing varies.
+    pub correlation: f64,
+}
+
+impl Variance {
+    /// The standard error of the mean over `tasks` with `attempts` each.
+    pub fn error(&self, tasks: f64, attempts: f64) -> f64 {
+        ((self.between_tasks + self.between_attempts / attempts) / tasks).sqrt()
+    }
+}
+
+/// The analysis of variance of one random factor, by the method of moments; each list is the attempts at
+/// one task. The part between tasks is cut off at 0. `None` with fewer than two tasks, or where no task
+/// has two attempts.
+///
+/// Searle, Casella and McCulloch, *Variance Components*, section 3.6 (unequal numbers of attempts).
+pub fn variance(tasks: &[Vec<f64>]) -> Option<Variance> {
+    let tasks: Vec<&Vec<f64>> = tasks.iter().filter(|values| !values.is_empty()).collect();
+    let groups = tasks.len() as f64;
+    let trials: f64 = tasks.iter().map(|values| values.len() as f64).sum();
+    if tasks.len() < 2 || trials <= groups {
+        return None;
+    }
+    let mean_of = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mean = tasks.iter().map(|values| values.iter().sum::<f64>()).sum::<f64>() / trials;
+    let (mut between, mut within, mut sizes) = (0.0, 0.0, 0.0);
+    for values in tasks {
+        let (own, size) = (mean_of(values), values.len() as f64);
+        between += size * (own - mean).powi(2);
+        within += values.iter().map(|value| (value - own).powi(2)).sum::<f64>();
+        sizes += size * size;
+    }
+    let between_attempts = within / (trials - groups);
+    let typical = (trials - sizes / trials) / (groups - 1.0);
+    let between_tasks = ((between / (groups - 1.0) - between_attempts) / typical).max(0.0);
+    let all = between_tasks + between_attempts;
+    let correlation = if all > 0.0 { between_tasks / all } else { 0.0 };
+    Some(Variance { between_tasks, between_attempts, correlation })
+}

@@ -1,0 +1,110 @@
+"""The reference values of reference.json: SciPy, statsmodels and NumPy.
+
+    python3 -m venv /tmp/v && /tmp/v/bin/pip install scipy==1.17.1 statsmodels==0.15.0
+    /tmp/v/bin/python runtime/statistics/tests/reference.py > runtime/statistics/tests/reference.json
+"""
+
+import json
+import math
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import statsmodels.api as sm
+from scipy import stats
+from scipy.special import comb
+from statsmodels.formula.api import ols
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
+
+out = {}
+
+pairs = [(0, 6), (6, 0), (12, 5), (1, 1), (0, 1), (3, 3), (40, 61), (300, 371), (0, 60), (1000, 1100)]
+out["mcnemar"] = [
+    {"a": a, "b": b,
+     "exact": float(mcnemar([[0, a], [b, 0]], exact=True).pvalue),
+     "mid": float(1 - stats.binom.pmf(a, a + b, 0.5)) if a == b else
+     float(2 * stats.binom.cdf(min(a, b) - 1, a + b, 0.5) + stats.binom.pmf(min(a, b), a + b, 0.5))}
+    for a, b in pairs
+]
+
+out["wilson"] = [
+    {"successes": s, "trials": n, "level": level,
+     "interval": [float(x) for x in proportion_confint(s, n, alpha=1 - level, method="wilson")]}
+    for s, n, level in [(2, 3, 0.95), (0, 10, 0.95), (10, 10, 0.95), (57, 200, 0.95), (1, 500, 0.99), (4999, 10000, 0.9)]
+]
+
+# Bonett and Price 2012, equation 3.
+def bonett_price(a, b, n, level):
+    p, q = (a + 1) / (n + 2), (b + 1) / (n + 2)
+    half = stats.norm.ppf(0.5 + level / 2) * math.sqrt((p + q - (p - q) ** 2) / (n + 2))
+    return [max(-1.0, p - q - half), min(1.0, p - q + half)]
+
+out["difference"] = [
+    {"a": a, "b": b, "tasks": n, "interval": bonett_price(a, b, n, 0.95)}
+    for a, b, n in [(12, 5, 200), (6, 0, 6), (0, 0, 4), (1, 7, 21), (90, 20, 500)]
+]
+
+lists = [[0.01, 0.04, 0.03, 0.005], [0.5, 0.5, 0.9], [0.2], [0.001, 0.001, 0.02, 0.9, 0.04, 0.3]]
+out["holm"] = [{"values": v, "adjusted": [float(x) for x in multipletests(v, method="holm")[1]]} for v in lists]
+
+out["pass_k"] = [
+    {"n": n, "c": c, "k": k, "at": float(1 - comb(n - c, k, exact=True) / comb(n, k, exact=True)),
+     "hat": float(comb(c, k, exact=True) / comb(n, k, exact=True))}
+    for n, c, k in [(5, 2, 1), (5, 2, 3), (5, 5, 5), (5, 0, 2), (200, 37, 10), (10, 9, 2), (8, 3, 6)]
+]
+
+groups = [
+    [[1, 1, 0], [0, 0, 0], [1, 0, 1], [1, 1, 1]],
+    [[0.5, 0.75], [0.1, 0.2, 0.15], [1.0, 0.9, 1.0, 0.95], [0.0, 0.4]],
+    [[1, 0], [0, 1], [1, 0]],
+]
+out["variance"] = []
+for tasks in groups:
+    frame = pd.DataFrame([{"task": str(t), "y": float(y)} for t, ys in enumerate(tasks) for y in ys])
+    table = sm.stats.anova_lm(ols("y ~ C(task)", frame).fit())
+    between, within = table["mean_sq"]["C(task)"], table["mean_sq"]["Residual"]
+    sizes = np.array([len(ys) for ys in tasks])
+    typical = (sizes.sum() - (sizes ** 2).sum() / sizes.sum()) / (len(tasks) - 1)
+    out["variance"].append({"tasks": tasks, "between": max(0.0, float((between - within) / typical)), "within": float(within)})
+
+# scipy.stats.bootstrap's BCa over a distribution that is handed to it as its earlier result.
+rng = np.random.default_rng(7)
+out["bca"] = []
+for sample in ([float(x) for x in rng.exponential(size=12).round(3)], [0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.5]):
+    data = (np.array(sample),)
+    first = stats.bootstrap(data, np.mean, n_resamples=499, method="BCa", rng=rng)
+    again = stats.bootstrap(data, np.mean, n_resamples=0, method="BCa", bootstrap_result=first)
+    interval = again.confidence_interval
+    jackknife = [float(np.mean(np.delete(data[0], i))) for i in range(len(sample))]
+    out["bca"].append({"distribution": sorted(float(x) for x in first.bootstrap_distribution), "estimate": float(np.mean(sample)),
+                       "jackknife": jackknife, "interval": [float(interval.low), float(interval.high)]})
+
+out["signs"] = []
+for values in ([1.0, 1.0, -1.0, 1.0, 0.0, 1.0], [0.5, -0.25, 0.75, 1.0, 0.1, -0.1, 0.3], [1.0] * 6):
+    observed = abs(sum(values))
+    hits = [abs(sum(s * v for s, v in zip(signs, values))) >= observed - 1e-9 for signs in product([1, -1], repeat=len(values))]
+    out["signs"].append({"values": values, "p": float(np.mean(hits)),
+                         "scipy": float(stats.permutation_test((values,), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue)
+                         if len(set(values)) > 1 else float(np.mean(hits))})
+
+out["student"] = []
+for values in ([1200.0, -300.0, 450.0, 80.0], [1.0, 2.0]):
+    v = np.array(values)
+    low, high = stats.t.interval(0.95, len(v) - 1, loc=v.mean(), scale=stats.sem(v))
+    out["student"].append({"values": values, "interval": [float(low), float(high)]})
+
+z = lambda p: float(stats.norm.ppf(p))
+out["power"] = [
+    {"difference": d, "discordant": psi,
+     "tasks": math.ceil(((z(0.975) * math.sqrt(psi) + z(0.8) * math.sqrt(psi - d * d)) / d) ** 2)}
+    for d, psi in [(0.035, 0.085), (0.1, 0.2), (0.05, 0.3), (0.2, 0.2)]
+]
+out["mean_power"] = [
+    {"difference": d, "deviation": s, "tasks": math.ceil(((z(0.975) + z(0.8)) * s / d) ** 2),
+     "smallest": (z(0.975) + z(0.8)) * s / math.sqrt(50)}
+    for d, s in [(0.05, 0.4), (1200.0, 9000.0)]
+]
+
+print(json.dumps(out, indent=1))

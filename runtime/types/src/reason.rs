@@ -1,0 +1,122 @@
+//! Why a trial did not resolve its task: one of a closed set, found without a model. `docs/report.md` says
+//! what each means and which comes first.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Ending, Outcome, Verdict};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    NeverEdited,
+    EditedNeverRan,
+    ImportOrNameError,
+    TypeOrAttributeError,
+    Assertion,
+    TimeOut,
+    BrokePassToPass,
+    GaveUp,
+    OutOfBudget,
+    Refused,
+    FormatErrors,
+    Infrastructure,
+}
+
+impl Reason {
+    pub const ALL: [Self; 12] = [
+        Self::NeverEdited,
+        Self::EditedNeverRan,
+        Self::ImportOrNameError,
+        Self::TypeOrAttributeError,
+        Self::Assertion,
+        Self::TimeOut,
+        Self::BrokePassToPass,
+        Self::GaveUp,
+        Self::OutOfBudget,
+        Self::Refused,
+        Self::FormatErrors,
+        Self::Infrastructure,
+    ];
+
+    /// What the ending alone says. A submission says nothing, nor does an end from outside: a limit that
+    /// trials share, an interruption.
+    pub fn of_ending(ending: &Ending) -> Option<Self> {
+        match ending {
+            Ending::InfrastructureFault { .. } => Some(Self::Infrastructure),
+            _ if ending.is_unfinished() => None,
+            Ending::Budget { .. } => Some(Self::OutOfBudget),
+            Ending::ModelRefused { .. } => Some(Self::Refused),
+            Ending::ScaffoldExited { .. } => Some(Self::GaveUp),
+            Ending::Submitted | Ending::Cancelled => None,
+        }
+    }
+
+    /// What ending, patch and verdict say where nobody looked at the record.
+    pub fn of(
+        outcome: Option<&Outcome>,
+        verdict: Option<&Verdict>,
+        patch_bytes: Option<u64>,
+    ) -> Option<Self> {
+        let Some(verdict) = verdict else {
+            // It ended, and still nothing can be said of it: grading failed, or its record is damaged.
+            let outcome = outcome
+                .filter(|outcome| outcome.ending.is_fault() || !outcome.ending.is_unfinished());
+            return outcome.map(|_| Self::Infrastructure);
+        };
+        if verdict.resolved {
+            return None;
+        }
+        let ended = outcome.and_then(|outcome| Self::of_ending(&outcome.ending));
+        verdict.reason.or(ended).or_else(|| {
+            if patch_bytes == Some(0) {
+                return Some(Self::NeverEdited);
+            }
+            verdict.broke_pass_to_pass().then_some(Self::BrokePassToPass)
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NeverEdited => "never_edited",
+            Self::EditedNeverRan => "edited_never_ran",
+            Self::ImportOrNameError => "import_or_name_error",
+            Self::TypeOrAttributeError => "type_or_attribute_error",
+            Self::Assertion => "assertion",
+            Self::TimeOut => "time_out",
+            Self::BrokePassToPass => "broke_pass_to_pass",
+            Self::GaveUp => "gave_up",
+            Self::OutOfBudget => "out_of_budget",
+            Self::Refused => "refused",
+            Self::FormatErrors => "format_errors",
+            Self::Infrastructure => "infrastructure",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Verdict {
+    /// Every fail-to-pass test passed, and some test that passed before does not any more.
+    pub fn broke_pass_to_pass(&self) -> bool {
+        let all_new = self.fail_to_pass.failed.is_empty() && !self.fail_to_pass.passed.is_empty();
+        all_new && !self.pass_to_pass.failed.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_written_as_it_is_shown() {
+        for reason in Reason::ALL {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
+        }
+    }
+}

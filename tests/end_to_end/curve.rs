@@ -1,0 +1,250 @@
+//! One run tells what smaller limits would have given, and two runs are compared.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::Value;
+
+use crate::stage::{Stage, root};
+
+const SOLVE: &str = r#"cat >> numerals/roman.py <<'END'
+
+
+def from_roman(text: str) -> int:
+    total, rest = 0, text
+    for numeral, value in VALUES.items():
+        while rest.startswith(numeral):
+            total += value
+            rest = rest[len(numeral):]
+    if rest or not 1 <= total <= 3999 or to_roman(total) != text:
+        raise ValueError(f"not a Roman numeral: {text!r}")
+    return total
+END
+sed -i 's/import to_roman/import from_roman, to_roman/' numerals/__init__.py
+sed -i 's/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
+
+/// A model that solves task A at step 12 and B at step 60, submits in the step after, and never solves C. It
+/// also writes and takes back a file at step 5, so that trees come and go.
+struct Scripted {
+    stage: Stage,
+    config: PathBuf,
+}
+
+impl Scripted {
+    fn new() -> Self {
+        let stage = Stage::new();
+        let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+        let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+        task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+        let statement = task["statement"].as_str().unwrap().to_owned();
+        // Verdicts of an earlier run of this test must not be known: a statement is part of what they are kept by.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+        let mut lines = String::new();
+        let mut script = String::from("model = \"s\"\n");
+        for (name, solved) in [("A", Some(12)), ("B", Some(60)), ("C", None)] {
+            task["id"] = format!("curve-{name}").into();
+            task["statement"] = format!("TASK-{name} {now}\n{statement}").into();
+            lines.push_str(&format!("{task}\n"));
+            script.push_str(&conversation(name, solved));
+        }
+        stage.file("tasks.jsonl", &lines);
+        stage.file("script.toml", &script);
+        let config = stage.file(
+            "c.toml",
+            &format!(
+                "tasks = [\"{}\"]\n[budget]\nsteps = 100\n[[arms]]\nname = \"t\"\nscaffold = \"tools\"\n\
+                 model = \"s\"\n[models.s]\nbase_url = \"script:{}\"\nname = \"s\"\n\
+                 price = {{ input = 10.0, output = 20.0 }}\n",
+                stage.path("tasks.jsonl").display(),
+                stage.path("script.toml").display(),
+            ),
+        );
+        Self { stage, config }
+    }
+
+    /// Runs with further settings; the run directory.
+    fn run(&self, name: &str, sets: &[&str]) -> PathBuf {
+        let out = self.stage.path(name);
+        let mut args = vec!["run", self.config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        for set in sets {
+            args.extend(["--set", set]);
+        }
+        self.stage.run(args, 0);
+        out
+    }
+
+    fn curve(&self, run: &Path, args: &[&str]) -> Value {
+        let all = ["curve", run.to_str().unwrap(), "--format", "json"];
+        let output = self.stage.run(all.iter().chain(args), 0);
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn refused(&self, run: &Path, args: &[&str], said: &str) {
+        let output = self.stage.run(["curve", run.to_str().unwrap()].iter().chain(args), 2);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(said) && error.contains("hint: "), "{error}");
+    }
+}
+
+fn conversation(task: &str, solved: Option<usize>) -> String {
+    let call = |name: &str, arguments: &str| {
+        format!(
+            "[[conversation.turn]]\nusage = {{ input = 100, output = 50 }}\n\
+             [[conversation.turn.tool_calls]]\nname = \"{name}\"\narguments = {arguments}\n"
+        )
+    };
+    let shell = |line: &str| {
+        let line = serde_json::to_string(line).unwrap();
+        call("shell", &format!("{{ command = {line} }}"))
+    };
+    let mut text = format!("[[conversation]]\nwhen = \"TASK-{task}\"\nrepeat_last = true\n");
+    for step in 1..solved.unwrap_or(100) {
+        text.push_str(&shell(match step {
+            5 => "touch notes.txt",
+            6 => "rm notes.txt",
+            _ => "ls",
+        }));
+    }
+    if solved.is_some() {
+        text.push_str(&shell(SOLVE));
+        text.push_str(&call("submit", "{}"));
+    }
+    text
+}
+
+fn resolved(report: &Value) -> u64 {
+    report["arms"][0]["resolved"].as_u64().unwrap()
+}
+
+fn steps(report: &Value) -> u64 {
+    let tasks = report["tasks"].as_array().unwrap();
+    tasks.iter().map(|trial| trial["steps"].as_u64().unwrap()).sum()
+}
+
+/// Task by task of a report or of a curve's own list.
+fn values<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
+    list.as_array().unwrap().iter().map(|one| &one[key]).collect()
+}
+
+#[test]
+fn a_curve_is_what_real_runs_with_smaller_limits_give() {
+    let scripted = Scripted::new();
+    let run = scripted.run("run", &[]);
+    // First, so that it cannot take a verdict from the real runs.
+    let curve = scripted.curve(&run, &["--at", "steps=10,50,100"]);
+    let points = curve["points"].as_array().unwrap();
+    let (mut real, mut calls) = (Vec::new(), 0);
+    for limit in [10, 50, 100] {
+        let set = format!("budget.steps={limit}");
+        let out = scripted.run(&format!("real-{limit}"), &[&set]);
+        let report = scripted.stage.report(&out);
+        calls += steps(&report);
+        real.push((limit, resolved(&report), report["arms"][0]["passed_rate"].as_f64().unwrap()));
+    }
+    let found: Vec<_> = points
+        .iter()
+        .map(|point| {
+            let passed = (point["passed_rate"].as_f64().unwrap() * 1e4).round() / 1e4;
+            (point["at"].as_u64().unwrap(), point["resolved"].as_u64().unwrap(), passed)
+        })
+        .collect();
+    assert_eq!(found, real);
+    assert_eq!(real.iter().map(|(_, resolved, _)| *resolved).collect::<Vec<_>>(), [0, 1, 2]);
+    let report = scripted.stage.report(&run);
+    // Of A and B the tree without an edit; that of C is the one that was graded.
+    assert_eq!((&curve["cost"]["model_calls"], &curve["cost"]["gradings"]), (&0.into(), &2.into()));
+    println!(
+        "three real runs: {calls} model calls, 9 gradings; one run and its curve: {} model calls, {} gradings",
+        steps(&report),
+        3 + curve["cost"]["gradings"].as_u64().unwrap()
+    );
+    let again = scripted.curve(&run, &["--at", "steps=100,10,50"]);
+    assert_eq!((&again["points"], &again["cost"]["gradings"]), (&curve["points"], &0.into()));
+    let last = &points[2];
+    assert_eq!(
+        (&last["name"], &last["budget"], &last["trials"]),
+        (&"t".into(), &"steps".into(), &3.into())
+    );
+    assert_eq!((&last["truncated"], &last["resolved_rate"]), (&false.into(), &(2.0 / 3.0).into()));
+    assert_eq!(values(&curve["points"], "bound"), [3, 2, 1]);
+
+    // The answer that crosses the limit is included, of every kind: 150 tokens and $0.002 an answer.
+    for (at, set, wanted) in [
+        ("tokens=1799", "budget.total_tokens=1799", 1),
+        ("tokens=1650", "budget.total_tokens=1650", 0),
+        ("cost=0.023", "budget.cost_usd=0.023", 1),
+    ] {
+        let point = &scripted.curve(&run, &["--at", at])["points"][0];
+        let out = scripted.run(&at.replace('=', "-"), &[set]);
+        assert_eq!(point["resolved"], resolved(&scripted.stage.report(&out)), "{at}");
+        assert_eq!(point["resolved"], wanted, "{at}");
+    }
+    let seconds = scripted.curve(&run, &["--at", "seconds=100000"]);
+    assert_eq!(seconds["points"][0]["resolved"], 2);
+
+    let every = scripted.curve(&run, &["--every"]);
+    assert_eq!(values(&every["first_resolved"], "step"), [&12.into(), &60.into(), &Value::Null]);
+
+    let check = scripted.curve(&run, &["--at", "steps=10,50", "--check", "2"]);
+    let one = &check["checks"][0];
+    assert_eq!((&one["at"], &one["tasks"], &one["gap"]), (&10.into(), &2.into(), &0.0.into()));
+    assert_eq!(check["cost"]["model_calls"], 20);
+    let check = scripted.curve(&run, &["--at", "steps=10", "--check", "3"]);
+    assert_eq!(check["cost"]["model_calls"], 10, "what was paid is not paid again");
+    assert_eq!(check["checks"][0]["tasks"], 3);
+
+    scripted.refused(&run, &["--at", "steps=10,101"], "ran with a limit of 100");
+    scripted.refused(&run, &["--at", "stepps=10"], "`stepps` is no kind of budget");
+    scripted.refused(&run, &["--at", "steps=0"], "not a number above 0");
+    scripted.refused(&run, &[], "nothing is asked for");
+
+    let compared = [run.to_str().unwrap(), scripted.stage.path("real-10").to_str().unwrap()]
+        .map(str::to_owned);
+    let args = ["compare", &compared[0], &compared[1], "--format", "json", "--why"];
+    let json: Value = serde_json::from_slice(&scripted.stage.run(args, 0).stdout).unwrap();
+    let pair = &json["pairs"][0];
+    assert_eq!(
+        (&pair["a_only"], &pair["b_only"], &pair["p_value"]),
+        (&2.into(), &0.into(), &0.5.into())
+    );
+    assert_eq!(json["why"][0]["factors"][0]["factor"], "budget.steps");
+    let args = ["compare", &compared[0], &compared[1], "--why"];
+    let text = String::from_utf8(scripted.stage.run(args, 0).stdout).unwrap();
+    assert!(
+        text.contains("66.7 points more than") && text.contains("budget.steps: 100 against 10"),
+        "{text}"
+    );
+    scripted.stage.run(["compare", &compared[0]], 2);
+
+    let trial = &report["tasks"][2];
+    assert_eq!(
+        (&trial["reason"], &trial["limit"], &trial["score_valid"]),
+        (&"out_of_budget".into(), &"steps".into(), &true.into())
+    );
+    assert_eq!(report["arms"][0]["limit_bound"]["steps"], 0.3333);
+    assert!(report["arms"][0]["intervals"]["resolved_rate"][0].is_f64());
+}
+
+#[test]
+fn a_budget_that_the_model_was_told_is_only_shown_as_truncated() {
+    let scripted = Scripted::new();
+    let run = scripted.run("run", &["budget.steps=14", "budget.disclosure=\"countdown\""]);
+    scripted.refused(&run, &["--at", "steps=10"], "was told its budget");
+    let curve = scripted.curve(&run, &["--at", "steps=10,14", "--allow-truncated"]);
+    assert_eq!(values(&curve["points"], "truncated"), [true, false]);
+    assert_eq!(values(&curve["points"], "resolved"), [0, 1]);
+    let page = [
+        "curve",
+        run.to_str().unwrap(),
+        "--at",
+        "steps=10,14",
+        "--allow-truncated",
+        "--format",
+        "html",
+    ];
+    let page = String::from_utf8(scripted.stage.run(page, 0).stdout).unwrap();
+    assert!(page.contains("<svg") && !page.contains("://"), "{page}");
+}
