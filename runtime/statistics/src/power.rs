@@ -22,7 +22,7 @@ fn needed(d: f64, discordant: f64, alpha: f64, power: f64) -> f64 {
 /// even a difference as large as the disagreement would be seen.
 pub fn discordant_difference(tasks: u64, discordant: f64, alpha: f64, power: f64) -> Option<f64> {
     let tasks = tasks as f64;
-    if !(discordant > 0.0) || needed(discordant, discordant, alpha, power) > tasks {
+    if discordant <= 0.0 || needed(discordant, discordant, alpha, power) > tasks {
         return None;
     }
     let (mut low, mut high) = (0.0, discordant);

@@ -7,7 +7,7 @@ use crate::{Interval, normal::two_sided};
 ///
 /// Wilson 1927; Brown, Cai and DasGupta 2001 advise it from few trials on.
 pub fn wilson(successes: f64, trials: f64, level: f64) -> Option<Interval> {
-    if !(trials > 0.0) {
+    if trials.is_nan() || trials <= 0.0 {
         return None;
     }
     let share = (successes / trials).clamp(0.0, 1.0);

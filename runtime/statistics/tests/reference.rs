@@ -1,4 +1,5 @@
 //! Against SciPy, statsmodels and NumPy: `reference.py` made `reference.json` and says how.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
 use proctor_statistics::{
     Scale, bca, difference_interval, discordant_difference, discordant_tasks, holm, mcnemar_exact,

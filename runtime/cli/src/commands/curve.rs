@@ -191,6 +191,9 @@ impl Trial {
     }
 }
 
+/// A patch, and the trials and trees that ask for its verdict.
+type Asked = (Vec<u8>, Vec<(usize, String)>);
+
 struct Drawing<'a> {
     path: &'a Path,
     record: &'a RunRecord,
@@ -367,7 +370,7 @@ impl<'a> Drawing<'a> {
     /// Grades trees of trials that have no verdict yet, each patch once.
     async fn grade(&mut self, wanted: Vec<(usize, String)>) -> Result<(), CommandError> {
         // One patch in one place, whoever made it, and who asks for its verdict.
-        let mut patches: BTreeMap<String, (Vec<u8>, Vec<(usize, String)>)> = BTreeMap::new();
+        let mut patches: BTreeMap<String, Asked> = BTreeMap::new();
         for (index, tree) in wanted {
             let trial = &mut self.trials[index];
             let Some(prefixes) = trial.prefixes.as_ref().filter(|_| trial.known(&tree).is_none())
