@@ -173,7 +173,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{BudgetKind, BudgetScope, Ending, Spent, TestGroup};
+    use proctor_types::{BudgetKind, BudgetScope, Ending, ExitCause, Spent, TestGroup};
     use serde_json::{Value, json};
 
     use super::*;
@@ -264,11 +264,17 @@ mod tests {
         assert_eq!(found(steps, &[], "p", ASSERTION), Some(Reason::OutOfBudget));
         let refused = Ending::ModelRefused { why: String::new() };
         assert_eq!(found(refused, &[], "p", ASSERTION), Some(Reason::Refused));
-        let left = Ending::ScaffoldExited { why: "3 answers in a row without a tool call".into() };
+        let left = Ending::ScaffoldExited {
+            cause: ExitCause::Loop,
+            why: "3 answers in a row without a tool call".into(),
+        };
         let events = step(1, "ls", false, false);
         assert_eq!(found(left.clone(), &events, "", ""), Some(Reason::GaveUp));
         let events = [events, step(2, "", false, true)].concat();
         assert_eq!(found(left, &events, "", ""), Some(Reason::FormatErrors));
+        let finished = Ending::ScaffoldExited { cause: ExitCause::Finished, why: String::new() };
+        assert_eq!(found(finished.clone(), &[], "", ""), Some(Reason::NeverEdited));
+        assert_eq!(found(finished, &[], "p", ASSERTION), Some(Reason::Assertion));
     }
 
     #[test]

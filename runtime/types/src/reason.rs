@@ -5,26 +5,40 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Ending, Outcome, Verdict};
+use crate::{Ending, ExitCause, Outcome, Verdict};
 
+/// The closed set. Its order decides between exceptions that are as many: the first counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
+    /// It submitted, and changed nothing.
     NeverEdited,
+    /// The model edited files and ran nothing then or later.
     EditedNeverRan,
+    /// Most failures are imports or names that do not resolve, or code that does not parse.
     ImportOrNameError,
+    /// Most failures are of types or attributes.
     TypeOrAttributeError,
+    /// Most failures are assertions, or any other exception.
     Assertion,
+    /// The tests did not end in their time.
     TimeOut,
+    /// Every fail-to-pass test passes, and a test that passed before does not.
     BrokePassToPass,
+    /// It ended without a submission: a crash, a loop, an empty turn.
     GaveUp,
+    /// A limit of its own ended it.
     OutOfBudget,
+    /// The model refused.
     Refused,
+    /// None of its tool calls could be read, or it ended so.
     FormatErrors,
+    /// It has no verdict: a fault, a grading that failed, a damaged record.
     Infrastructure,
 }
 
 impl Reason {
+    /// Every reason.
     pub const ALL: [Self; 12] = [
         Self::NeverEdited,
         Self::EditedNeverRan,
@@ -48,6 +62,8 @@ impl Reason {
             _ if ending.is_unfinished() => None,
             Ending::Budget { .. } => Some(Self::OutOfBudget),
             Ending::ModelRefused { .. } => Some(Self::Refused),
+            // It came to an end of its own: what it left says why.
+            Ending::ScaffoldExited { cause: ExitCause::Finished, .. } => None,
             Ending::ScaffoldExited { .. } => Some(Self::GaveUp),
             Ending::Submitted | Ending::Cancelled => None,
         }
@@ -77,6 +93,7 @@ impl Reason {
         })
     }
 
+    /// As it is written in a record.
     pub fn name(self) -> &'static str {
         match self {
             Self::NeverEdited => "never_edited",
