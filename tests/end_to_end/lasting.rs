@@ -164,7 +164,13 @@ impl Drop for SmallDisk {
 }
 
 /// Nine trials, of which the second meets a run directory that does not take its record any more.
-fn halted_by_the_record(out: &Path, stage: &Stage, spoil: impl Fn(), mend: impl Fn(), status: i32) {
+fn halted_by_the_record(
+    out: &Path,
+    stage: &Stage,
+    spoil: impl Fn(),
+    repair: impl Fn(),
+    status: i32,
+) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -177,7 +183,7 @@ fn halted_by_the_record(out: &Path, stage: &Stage, spoil: impl Fn(), mend: impl 
     spoil();
     let done = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    mend();
+    repair();
     assert_eq!(done.status.code(), Some(status), "{said}");
     assert_eq!(said.matches("halted: record fault").count(), 1, "{said}");
     assert!(!said.contains("#6: started"), "the first few, and not each: {said}");
@@ -232,8 +238,8 @@ fn a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few() {
         return not_run(test, "ROOT", "no immutable folders here (chattr +i)");
     }
     let spoil = || assert!(change("+i"));
-    let mend = || assert!(change("-i"));
-    halted_by_the_record(&out, &stage, spoil, mend, 3);
+    let repair = || assert!(change("-i"));
+    halted_by_the_record(&out, &stage, spoil, repair, 3);
 }
 
 /// What an environment was built into is removed while the run goes on: it is built again.

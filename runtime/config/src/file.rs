@@ -233,19 +233,19 @@ mod tests {
 
     #[test]
     fn an_old_name_is_told_with_the_new_one() {
-        let lines = "[seal]\non_finding = 'remove'\n";
+        const OLD: &str = "seal";
+        let lines = format!("[{OLD}]\non_finding = 'remove'\n");
         for text in [
-            format!("{SMALL}[arms.seal]\n"),
+            format!("{SMALL}[arms.{OLD}]\n"),
             SMALL.replace("[budget]", &format!("{lines}[budget]")),
         ] {
             let error = read_text(&text, &[]).unwrap_err();
-            assert!(
-                error.what.contains("seal") && error.what.contains("is called `leak_check` now")
-            );
-            assert!(error.hint.unwrap().contains("stays as it is"));
+            assert!(error.what.contains(OLD) && error.what.contains("is called `leak_check` now"));
+            assert!(error.hint.unwrap().contains("its keys stay the same"));
         }
-        let error = read_text(SMALL, &["seal.on_finding=remove"]).unwrap_err();
-        assert!(error.what.starts_with("--set: key `seal`: is called `leak_check` now"), "{error}");
+        let error = read_text(SMALL, &[&format!("{OLD}.on_finding=remove")]).unwrap_err();
+        let told = format!("--set: key `{OLD}`: is called `leak_check` now");
+        assert!(error.what.starts_with(&told), "{error}");
     }
 
     #[test]
