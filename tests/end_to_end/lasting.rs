@@ -136,6 +136,34 @@ name = "submit"
 arguments = {}
 "#;
 
+/// A trial that met its fault before it could begin is whole in the record, and is driven by `resume`.
+#[test]
+fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
+    let stage = Stage::new();
+    let late = task("late", r#"{"source": {"path": "late"}}"#);
+    let (config, out) = config(&stage, &[late], GOLD);
+    let told = said(&stage, &config, &out, 3);
+    assert!(told.contains("environment fault") && !told.contains("damaged"), "{told}");
+    let verify = ["report", out.to_str().unwrap(), "--verify"];
+    let verified = stage.run(verify, 0);
+    let text = String::from_utf8_lossy(&[verified.stdout, verified.stderr].concat()).into_owned();
+    assert!(!text.contains("damaged"), "{text}");
+
+    // As runs before this one wrote it: the journal begins with the failure.
+    for journal in find(&out.join("trials"), "trajectory.jsonl") {
+        let kept = fs::read_to_string(&journal).unwrap();
+        assert!(kept.lines().next().unwrap().contains("trial_started"), "{kept}");
+        let begun = !journal.to_str().unwrap().contains("/1/");
+        let lines: Vec<_> = kept.lines().skip(usize::from(!begun)).collect();
+        fs::write(&journal, lines.join("\n") + "\n").unwrap();
+    }
+    fs::create_dir(stage.path("late")).unwrap();
+    fs::write(stage.path("late").join("a.txt"), "one\n").unwrap();
+    stage.proctor(["resume", out.to_str().unwrap()]).output().unwrap();
+    let report = stage.report(&out);
+    assert_eq!(arm(&report, "gold")["outcomes"]["submitted"], 4, "{report}");
+}
+
 fn asks(base_url: &str, kind: &str) -> String {
     format!(
         "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 3\njobs = 1\n\

@@ -51,13 +51,7 @@ impl Try<'_> {
         let journal = Journal::create(self.dir.trajectory(), self.number).map_err(record_fault)?;
         let blobs = self.context.run.blobs_of(self.dir);
         let recorder = Recorder::new(journal, blobs, self.on_wait());
-        recorder
-            .append(Event::TrialStarted {
-                task: self.id.task.clone(),
-                arm: self.id.arm.to_string(),
-                attempt: self.id.attempt,
-            })
-            .await?;
+        recorder.append(Event::trial_started(self.id)).await?;
         let Ready { mut sandbox, hidden } = self.open().await?;
         let driven = tokio::select! {
             driven = self.drive(sandbox.as_ref(), &hidden, &recorder, begun) => driven,

@@ -52,8 +52,7 @@ pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result
         not_enforced: Vec::new(),
     };
     let mut journal = Journal::create(dir.trajectory(), 1).map_err(record_fault)?;
-    let started =
-        Event::TrialStarted { task: id.task.clone(), arm: id.arm.to_string(), attempt: id.attempt };
+    let started = Event::trial_started(id);
     journal.append(0, started).map_err(record_fault)?;
     let files = Patch::read(patch).names().len() as u64;
     let collected = Event::PatchCollected { bytes: patch.len() as u64, files, hash };

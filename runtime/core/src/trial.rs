@@ -155,7 +155,7 @@ async fn drive_with_tries(
         let will_retry = again && !halted;
         rejected |= fault.cause == Cause::Rejected;
         let failed = Event::TryFailed { fault: fault.clone(), will_retry };
-        let noted = append(dir, number, failed);
+        let noted = append(id, dir, number, failed);
         context.tell(Progress::TryFailed {
             trial: id.clone(),
             arm: arm.name.clone(),
@@ -163,7 +163,7 @@ async fn drive_with_tries(
             will_retry,
         });
         if !will_retry {
-            return end_in_fault(dir, number, fault);
+            return end_in_fault(id, dir, number, fault);
         }
         // A record that cannot be written ends the trial; the fault that came first was told.
         noted?;
@@ -241,20 +241,25 @@ async fn attempt(
     .await
 }
 
-/// Adds what the try itself could no longer say to its journal, which a try that failed before its
-/// first event has not begun.
-fn append(dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
+/// Adds to a try's journal what the try itself could no longer say. A try that failed before its sandbox
+/// was asked for has no journal yet: it begins here, and like every journal with whose trial it is.
+fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
     let path = dir.trajectory();
-    let journal = if path.exists() { Journal::open(path) } else { Journal::create(path, number) };
-    journal.map_err(record_fault)?.append_durable(0, event).map_err(record_fault)?;
+    let began = path.exists();
+    let journal = if began { Journal::open(path) } else { Journal::create(path, number) };
+    let mut journal = journal.map_err(record_fault)?;
+    if !began {
+        journal.append_durable(0, Event::trial_started(id)).map_err(record_fault)?;
+    }
+    journal.append_durable(0, event).map_err(record_fault)?;
     Ok(())
 }
 
 /// The outcome of a trial that no try could carry through. What its last try spent was paid for.
-fn end_in_fault(dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
+fn end_in_fault(id: &TrialId, dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
     let spent = spent_in(&dir.trajectory())?;
     let outcome = Outcome { spent, ..unmeasured(number, fault) };
-    append(dir, number, Event::TrialEnded { outcome: Box::new(outcome.clone()) })?;
+    append(id, dir, number, Event::TrialEnded { outcome: Box::new(outcome.clone()) })?;
     dir.write_outcome(&outcome).map_err(record_fault)?;
     Ok(outcome)
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::{Map, Value};
 
 use crate::{
-    Answer, Api, Ask, BudgetKind, BudgetScope, Fault, Loss, Outcome, RequestClass, TaskId,
+    Answer, Api, Ask, BudgetKind, BudgetScope, Fault, Loss, Outcome, RequestClass, TaskId, TrialId,
     UrlRequest, Usage, Verdict,
 };
 
@@ -305,6 +305,13 @@ impl Serialize for Event {
             Self::Unknown(fields) => fields.serialize(serializer),
             known => Self::serialize(known, serializer),
         }
+    }
+}
+
+impl Event {
+    /// The first event of this trial's journal.
+    pub fn trial_started(id: &TrialId) -> Self {
+        Self::TrialStarted { task: id.task.clone(), arm: id.arm.to_string(), attempt: id.attempt }
     }
 }
 
