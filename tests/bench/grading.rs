@@ -147,6 +147,7 @@ fn spec(environment: &Prepared) -> SandboxRequest {
     SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
+        mounts: Vec::new(),
         purpose: "bench".into(),
     }
 }

@@ -151,6 +151,7 @@ impl Place {
         let spec = SandboxRequest {
             environment: self.environment.clone(),
             limits: SandboxSpec::default(),
+            mounts: Vec::new(),
             purpose: "bench".into(),
         };
         let begun = Instant::now();

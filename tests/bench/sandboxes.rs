@@ -42,6 +42,7 @@ impl Opener {
         let spec = SandboxRequest {
             environment: self.prepared.clone(),
             limits: SandboxSpec::default(),
+            mounts: Vec::new(),
             purpose: "bench".into(),
         };
         self.backend.open(&spec).await.expect("a sandbox")

@@ -38,7 +38,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["proctor-types", "proctor-tokens", "proctor-sandbox-api", "proctor-scaffold-api"],
     ),
     ("proctor-external", &["proctor-types", "proctor-sandbox-api", "proctor-scaffold-api"]),
-    ("proctor-setup", &["proctor-types", "proctor-patch", "proctor-sandbox-api", "proctor-host"]),
+    ("proctor-packages", &["proctor-types"]),
+    ("proctor-bundles", &["proctor-types", "proctor-packages"]),
+    (
+        "proctor-setup",
+        &[
+            "proctor-types",
+            "proctor-patch",
+            "proctor-packages",
+            "proctor-sandbox-api",
+            "proctor-host",
+        ],
+    ),
     ("proctor-official", &["proctor-types"]),
     ("proctor-forensics", &["proctor-types", "proctor-patch", "proctor-record", "proctor-wire"]),
     (

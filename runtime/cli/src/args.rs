@@ -74,11 +74,37 @@ pub enum Command {
         #[arg(value_enum)]
         of: SchemaOf,
     },
+    /// Lists scaffolds; builds or shows the bundle of one that runs in the sandbox.
+    Scaffold {
+        #[command(subcommand)]
+        action: ScaffoldAction,
+    },
     /// Checks this machine: the quick part of the conformance kit on every back end.
     Doctor {
         /// Run the whole kit.
         #[arg(long)]
         full: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ScaffoldAction {
+    /// Lists all scaffolds: built-in ones, and agents with their versions and whether their bundle is built.
+    List,
+    /// Builds the bundle of an agent, once. A run that needs it builds it too.
+    Add {
+        /// The name of an agent, or the path of a manifest of one's own.
+        #[arg(value_name = "NAME[@VERSION]")]
+        scaffold: String,
+    },
+    /// Prints an agent's manifest, with what its bundle holds.
+    Show {
+        /// The name of an agent, or the path of a manifest of one's own.
+        #[arg(value_name = "NAME[@VERSION]")]
+        scaffold: String,
+        /// Reads the whole bundle and compares it with what was built.
+        #[arg(long)]
+        verify: bool,
     },
 }
 

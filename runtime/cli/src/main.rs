@@ -2,6 +2,7 @@
 
 mod args;
 mod assemble;
+mod bundled;
 mod checks;
 mod commands;
 mod error;
@@ -60,6 +61,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         }
         Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
         Command::Curve(args) => commands::curve(args).await,
+        Command::Scaffold { action } => commands::scaffold(action).await,
         Command::Schema { of } => commands::schema(of),
         Command::Clean { dry_run, older_than } => commands::clean(dry_run, older_than).await,
         Command::Doctor { full } => commands::doctor(full).await,

@@ -83,6 +83,7 @@ impl Try<'_> {
             task: self.task,
             findings: self.leak_check,
             limits: &self.limits(),
+            mounts: &[],
             label: self.id.to_string(),
         };
         let ready = preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;

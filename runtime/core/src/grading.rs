@@ -131,6 +131,7 @@ impl GradingSandbox<'_> {
             task,
             findings: self.findings,
             limits: self.limits,
+            mounts: &[],
             label: self.purpose.clone(),
         };
         preparation.open(purpose).await

@@ -188,6 +188,7 @@ impl<'a> Stage<'a> {
         let spec = SandboxRequest {
             environment: self.environment.clone(),
             limits: SandboxSpec::default(),
+            mounts: Vec::new(),
             purpose: "grading".into(),
         };
         let mut sandbox = self.backend.open(&spec).await.unwrap();
@@ -224,6 +225,7 @@ impl<'a> Stage<'a> {
                 task: &self.task,
                 findings: &self.findings,
                 limits: &limits,
+                mounts: &[],
                 label: "driving".into(),
             };
             let Ready { mut sandbox, hidden } =

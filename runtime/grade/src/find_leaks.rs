@@ -29,6 +29,7 @@ pub async fn find_leaks(
     let request = SandboxRequest {
         environment: environment.clone(),
         limits: limits.clone(),
+        mounts: Vec::new(),
         purpose: format!("the leak check of {}", task.id),
     };
     let mut sandbox = backend.open(&request).await?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_sandbox_api::{
-    Backend, Prepared, Sandbox, SandboxHandle, SandboxRequest,
+    Backend, Mount, Prepared, Sandbox, SandboxHandle, SandboxRequest,
     wire::{EntryKind, RawPath},
 };
 use proctor_types::{Fault, Layer, OnFinding, SandboxSpec, Task};
@@ -37,6 +37,8 @@ pub struct Preparation<'a> {
     /// What the environment holds of the task's secrets.
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
+    /// What an agent's sandbox is lent. Code under test is lent nothing.
+    pub mounts: &'a [Mount],
     /// For labels and messages.
     pub label: String,
 }
@@ -140,6 +142,10 @@ impl Preparation<'_> {
         let request = SandboxRequest {
             environment,
             limits: self.limits.clone(),
+            mounts: match purpose {
+                Purpose::Driving(_) => self.mounts.to_vec(),
+                Purpose::Testing | Purpose::Procedure { .. } => Vec::new(),
+            },
             purpose: self.label.clone(),
         };
         let mut sandbox = self.backend.open(&request).await?;

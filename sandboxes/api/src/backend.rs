@@ -80,6 +80,16 @@ impl Prepared {
     }
 }
 
+/// A folder of the host that a sandbox sees too, with everything below it: read-only for everybody in there, root
+/// included, and no part of any snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// A folder of the host.
+    pub folder: PathBuf,
+    /// Absolute; made where the environment has nothing there, covered where it has something.
+    pub at: RawPath,
+}
+
 /// One sandbox to be opened.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
@@ -87,6 +97,8 @@ pub struct SandboxRequest {
     pub environment: Prepared,
     /// The resources that it gets.
     pub limits: SandboxSpec,
+    /// What the sandbox is lent for its trial, such as the programs of an agent. A sandbox for grading has none.
+    pub mounts: Vec<Mount>,
     /// For labels and messages: the trial, or what the sandbox is for.
     pub purpose: String,
 }

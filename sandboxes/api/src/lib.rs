@@ -12,7 +12,7 @@ mod handle;
 mod kept;
 mod machine;
 
-pub use backend::{Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, SourceTree};
+pub use backend::{Backend, Base, LayerSpec, Mount, Prepared, Sandbox, SandboxRequest, SourceTree};
 pub use command::{Captured, Command, Completed, ending_of};
 pub use enforcement::{Enforcement, hint_of};
 pub use handle::{

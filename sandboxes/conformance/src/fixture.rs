@@ -8,8 +8,8 @@ use std::{
 };
 
 use proctor_sandbox_api::{
-    Backend, Command, Completed, Enforcement, Prepared, Sandbox, SandboxError, SandboxHandle,
-    SandboxRequest, wire::RawPath,
+    Backend, Command, Completed, Enforcement, Mount, Prepared, Sandbox, SandboxError,
+    SandboxHandle, SandboxRequest, wire::RawPath,
 };
 use proctor_types::{Fault, SandboxSpec};
 
@@ -49,8 +49,18 @@ impl Fixture<'_> {
 
     /// A sandbox of the check's own.
     pub async fn open(&self, limits: SandboxSpec) -> Result<Box<dyn Sandbox>, Failed> {
+        self.open_with(limits, Vec::new()).await
+    }
+
+    /// The same, with folders of the host.
+    pub async fn open_with(
+        &self,
+        limits: SandboxSpec,
+        mounts: Vec<Mount>,
+    ) -> Result<Box<dyn Sandbox>, Failed> {
         let environment = self.prepared.clone();
-        let spec = SandboxRequest { environment, limits, purpose: "conformance kit".to_owned() };
+        let spec =
+            SandboxRequest { environment, limits, mounts, purpose: "conformance kit".to_owned() };
         Ok(self.backend.open(&spec).await?)
     }
 

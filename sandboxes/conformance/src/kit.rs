@@ -15,7 +15,7 @@ use proctor_types::{Fault, SandboxSpec};
 use super::{
     commands, endings, files,
     fixture::{Failed, Fixture, Outcome},
-    hardening, limits, outputs, processes, trees,
+    hardening, limits, mounts, outputs, processes, trees,
 };
 
 /// How long one check may take before it counts as hung.
@@ -65,6 +65,7 @@ pub fn checks() -> Vec<Check> {
         files::checks(),
         trees::checks(),
         hardening::checks(),
+        mounts::checks(),
         limits::checks(),
         endings::checks(),
     ]
@@ -125,6 +126,7 @@ async fn sandbox_for<'s>(
             let spec = SandboxRequest {
                 environment: prepared.clone(),
                 limits: SandboxSpec::default(),
+                mounts: Vec::new(),
                 purpose: "conformance kit".to_owned(),
             };
             backend.open(&spec).await?

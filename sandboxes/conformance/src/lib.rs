@@ -12,6 +12,7 @@ mod fixture;
 mod hardening;
 mod kit;
 mod limits;
+mod mounts;
 mod outputs;
 mod processes;
 mod trees;

@@ -16,7 +16,7 @@ use bollard::{
     },
 };
 use proctor_host::{absent::Cut, host_base};
-use proctor_sandbox_api::{Enforcement, SandboxHandle, SandboxRequest};
+use proctor_sandbox_api::{Enforcement, Mount as Lent, SandboxHandle, SandboxRequest};
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
 use crate::{
@@ -66,6 +66,7 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     if layer::stands_on_host(image) && !spec.environment.absent.paths.is_empty() {
         cut(&mut asked, engine.cuts(spec.environment.absent.clone()).await?)?;
     }
+    lend(&mut asked, &spec.mounts, engine.local)?;
     if engine.has_quota() {
         let size = format!("{}m", spec.limits.disk_mb);
         asked.storage_opt = Some(HashMap::from([("size".to_owned(), size)]));
@@ -145,6 +146,35 @@ fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
                 driver_config: Some(driver),
                 ..MountVolumeOptions::default()
             }),
+            ..Mount::default()
+        });
+    }
+    Ok(())
+}
+
+/// Shows folders of this machine, read-only.
+fn lend(config: &mut HostConfig, mounts: &[Lent], local: bool) -> Result<(), Fault> {
+    for mount in mounts {
+        let (folder, at) = (mount.folder.display(), &mount.at);
+        if !local {
+            let what = format!(
+                "{at} is a folder of this machine ({folder}), and DOCKER_HOST names an engine on another"
+            );
+            return Err(Fault::new(Layer::Sandbox, what).cause(Cause::Invalid).hint(
+                "run Proctor on the engine's machine, unset DOCKER_HOST, or use a built-in scaffold",
+            ));
+        }
+        let found = std::fs::canonicalize(&mount.folder).map_err(|error| {
+            Fault::new(Layer::Sandbox, format!("show {folder} at {at}: {error}"))
+                .cause(Cause::of_io(&error))
+                .hint("it was removed while the run went on: `proctor resume` makes it again")
+        })?;
+        // No line of `binds`: the engine splits those at colons, and makes a folder where there is none.
+        config.mounts.get_or_insert_default().push(Mount {
+            target: Some(at.to_string()),
+            source: Some(found.display().to_string()),
+            typ: Some(MountType::BIND),
+            read_only: Some(true),
             ..Mount::default()
         });
     }

@@ -50,6 +50,7 @@ fn handle(environment: &Prepared) -> SandboxRequest {
     SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
+        mounts: Vec::new(),
         purpose: "a test".into(),
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_host::{absent::Cut, host_base};
-use proctor_sandbox_api::{Base, wire::RawPath};
+use proctor_sandbox_api::{Base, Mount, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, sha256_hex};
 use proctor_wire::Bind;
 use serde::{Deserialize, Serialize};
@@ -88,6 +88,21 @@ pub(crate) fn cut(binds: &mut Vec<Bind>, cuts: &[Cut]) {
             None => binds.push(Bind { from: at.clone(), to: at, marks }),
         }
     }
+}
+
+/// The views of what a trial's sandbox is lent.
+pub(crate) fn lent(mounts: &[Mount]) -> Result<Vec<Bind>, Fault> {
+    let view = |mount: &Mount| {
+        let found = fs::canonicalize(&mount.folder);
+        let folder = found.map_err(|error| {
+            let what = format!("show {} at {}: {error}", mount.folder.display(), mount.at);
+            Fault::new(Layer::Sandbox, what)
+                .cause(Cause::of_io(&error))
+                .hint("it was removed while the run went on: `proctor resume` makes it again")
+        })?;
+        Ok(Bind::new(raw(&folder), mount.at.clone()))
+    };
+    mounts.iter().map(view).collect()
 }
 
 pub(crate) fn raw(path: &Path) -> RawPath {

@@ -163,7 +163,8 @@ impl Backend for Native {
             true => self.0.cuts(absent).await?,
             false => Vec::new(),
         };
-        let sandbox = self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts)).await;
+        let lent = base::lent(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
+        let sandbox = self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, lent)).await;
         let sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
         Ok(Box::new(sandbox))
     }
@@ -202,8 +203,8 @@ impl Backend for Native {
 
 /// What a sandbox is for.
 enum Kind<'a> {
-    /// With the folders of the host that it shows without some of their entries.
-    Trial(&'a SandboxSpec, Vec<Cut>),
+    /// With the folders of the host that it shows without some of their entries, and those that it is lent.
+    Trial(&'a SandboxSpec, Vec<Cut>, Vec<proctor_wire::Bind>),
     /// Set-up of a layer: with network, writing to the layer's own tree.
     Build(&'a Building, Vec<proctor_wire::Bind>),
 }
@@ -258,13 +259,14 @@ impl Inner {
     ) -> Result<NativeSandbox, Fault> {
         let number = self.sandboxes.fetch_add(1, Ordering::Relaxed);
         let limits = match &kind {
-            Kind::Trial(limits, _) => Some(*limits),
+            Kind::Trial(limits, ..) => Some(*limits),
             Kind::Build(..) => None,
         };
         let mut group = self.groups.make(&format!("sandbox-{number}"), limits);
         let (mut binds, covers) = if base.host { base::host_views() } else { Default::default() };
-        if let Kind::Trial(_, cuts) = &kind {
+        if let Kind::Trial(_, cuts, lent) = &kind {
             base::cut(&mut binds, cuts);
+            binds.extend(lent.iter().cloned());
         }
         let mut enforcement = Enforcement::default();
         let mut process_limit = None;
@@ -274,7 +276,7 @@ impl Inner {
                     Upper::Folder { upper: raw(&building.tree()), work: raw(&building.work()) };
                 (ids::of_build(), upper, 64 << 20)
             }
-            Kind::Trial(limits, _) => {
+            Kind::Trial(limits, ..) => {
                 enforcement.not_enforced.append(&mut group.missing);
                 if !group.has_pids && !geteuid().is_root() {
                     // Counted per user namespace, so for this sandbox alone; the machine's root is

@@ -37,7 +37,12 @@ fn spec(base: Base, setup: &[&str]) -> LayerSpec {
 fn handle(environment: &Prepared) -> SandboxRequest {
     let limits =
         SandboxSpec { memory_mb: 256, disk_mb: 64, processes: 64, ..SandboxSpec::default() };
-    SandboxRequest { environment: environment.clone(), limits, purpose: "a test".into() }
+    SandboxRequest {
+        environment: environment.clone(),
+        limits,
+        mounts: Vec::new(),
+        purpose: "a test".into(),
+    }
 }
 
 async fn shell(sandbox: &dyn Sandbox, line: &str) -> String {

@@ -31,6 +31,15 @@ const CACHES: &[(&str, &str, IsMade)] = &[
     ("docker", "white-outs", |name| is_hex(name, 32)),
     ("frozen", "frozen tests", is_result),
     ("verdicts", "verdict", |name| is_hex(name, 64)),
+    ("bundles/built", "bundle", |name| {
+        let name = name.strip_suffix(".building").unwrap_or(name);
+        name.rsplit_once('-').is_some_and(|(_, key)| is_hex(key, 16))
+    }),
+    ("bundles/downloads", "package of a bundle", |name| match name.split_once('-') {
+        Some(("sha256", digest)) => is_hex(digest, 64),
+        Some(("sha512", digest)) => is_hex(digest, 128),
+        _ => false,
+    }),
     ("tasks", "built task", |name| {
         let stem = name.strip_suffix(".json").and_then(|stem| stem.rsplit_once('-'));
         stem.is_some_and(|(_, digest)| is_hex(digest, 16))
@@ -259,8 +268,15 @@ mod tests {
             cache.join("sources/notes.txt"),
             cache.join("runs/demo/run.json"),
             cache.join("verdicts").join("cd".repeat(32)).join("run.json"),
+            cache.join("bundles/built/notes"),
+            cache.join("bundles/downloads/sha256-notes"),
         ];
-        for file in theirs.iter().chain([&own.join("verdict.json")]) {
+        let bundles = [
+            cache.join(format!("bundles/built/my-cli-1.0-{}/tree/bin/x", "ab".repeat(8))),
+            cache.join(format!("bundles/built/my-cli-2.0-{}.building/tree/x", "ab".repeat(8))),
+            cache.join(format!("bundles/downloads/sha512-{}", "ab".repeat(64))),
+        ];
+        for file in theirs.iter().chain(&bundles).chain([&own.join("verdict.json")]) {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, "x").unwrap();
         }
@@ -272,7 +288,7 @@ mod tests {
 
         let mut sum = Sum { dry_run: true, older_than: None, items: 0, bytes: 0 };
         sum.of_files(cache).unwrap();
-        assert_eq!(sum.items, 2);
+        assert_eq!(sum.items, 5);
         assert!(own.exists());
         sum = Sum { older_than: Some(Duration::from_secs(3_600)), ..sum };
         sum.items = 0;
@@ -280,6 +296,7 @@ mod tests {
         assert_eq!(sum.items, 0, "nothing is that old");
         sum = Sum { dry_run: false, older_than: None, items: 0, bytes: 0 };
         sum.of_files(cache).unwrap();
+        assert!(bundles.iter().all(|file| !file.exists()));
         assert!(!own.exists() && fs::symlink_metadata(&link).is_err());
         assert!(outside.path().join("kept").exists(), "a link is not followed");
         assert!(theirs.iter().all(|file| file.exists()));

@@ -52,7 +52,8 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
 /// What a sandbox of usual limits does not enforce here, each with its hint.
 async fn gaps(backend: &dyn Backend, prepared: &Prepared) -> String {
     let (environment, limits) = (prepared.clone(), SandboxSpec::default());
-    let spec = SandboxRequest { environment, limits, purpose: "doctor".to_owned() };
+    let spec =
+        SandboxRequest { environment, limits, mounts: Vec::new(), purpose: "doctor".to_owned() };
     let mut sandbox = match backend.open(&spec).await {
         Ok(sandbox) => sandbox,
         Err(fault) => return format!("no sandbox: {fault}\n\n"),

@@ -105,8 +105,12 @@ async fn verdict(
     task: &Task,
     patch: &str,
 ) -> Result<Seen, proctor_types::Fault> {
-    let spec =
-        SandboxRequest { environment: environment.clone(), limits, purpose: "grading".into() };
+    let spec = SandboxRequest {
+        environment: environment.clone(),
+        limits,
+        mounts: Vec::new(),
+        purpose: "grading".into(),
+    };
     let mut sandbox = backend.open(&spec).await.unwrap();
     let options =
         GradeOptions { time_limit: Some(Duration::from_secs(8)), ..GradeOptions::default() };

@@ -43,6 +43,7 @@ async fn verdict(backend: &dyn Backend, environment: &Prepared, attack: &Attack)
     let request = SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
+        mounts: Vec::new(),
         purpose: "grading".into(),
     };
     let mut sandbox = backend.open(&request).await.unwrap();

@@ -5,10 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use proctor_packages::Pypi;
 use proctor_sandbox_api::{SourceTree, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, Source, sha256_hex};
 
-use super::{digest, git, pypi, unpack};
+use super::{digest, git, unpack};
 
 /// Sources on this host, cached below one folder:
 /// `archives/<sha256>.tar.gz`, `trees/<digest>/`.
@@ -84,7 +85,7 @@ impl Sources {
         {
             return Ok(bytes);
         }
-        let bytes = pypi::download(name, version, sha256).await?;
+        let bytes = Pypi::of_this_host()?.sdist(name, version, sha256).await?;
         check(&format!("{name} {version}"), sha256, &sha256_hex(&bytes))?;
         let fresh = tempfile::NamedTempFile::new_in(&parent).map_err(|e| io(&parent, &e))?;
         fs::write(fresh.path(), &bytes).map_err(|error| io(fresh.path(), &error))?;

@@ -3,8 +3,6 @@
 mod digest;
 mod fetch;
 mod git;
-mod pip_settings;
-mod pypi;
 mod unpack;
 
 pub use fetch::Sources;

@@ -79,6 +79,7 @@ pub async fn open(backend: &dyn Backend, environment: &Prepared) -> Box<dyn Sand
     let spec = SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
+        mounts: Vec::new(),
         purpose: "a test of the leak check".into(),
     };
     backend.open(&spec).await.unwrap()
@@ -103,7 +104,9 @@ pub async fn prepared(
 ) -> Result<Ready, Fault> {
     let (limits, label) = (SandboxSpec::default(), "a test of the leak check".into());
     let limits = &limits;
-    Preparation { backend, environment, task, findings, limits, label }.open(purpose).await
+    Preparation { backend, environment, task, findings, limits, mounts: &[], label }
+        .open(purpose)
+        .await
 }
 
 /// What comes of setup a trial.

@@ -105,7 +105,12 @@ async fn strike(backend: &dyn Backend, prepared: &Prepared, attack: &Attack) -> 
 }
 
 fn spec(prepared: &Prepared, limits: SandboxSpec, purpose: &str) -> SandboxRequest {
-    SandboxRequest { environment: prepared.clone(), limits, purpose: format!("attack {purpose}") }
+    SandboxRequest {
+        environment: prepared.clone(),
+        limits,
+        mounts: Vec::new(),
+        purpose: format!("attack {purpose}"),
+    }
 }
 
 async fn returned(before: &BTreeSet<String>, census: Census<'_>) -> Outcome {

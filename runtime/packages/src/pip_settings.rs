@@ -11,16 +11,16 @@ const DEFAULT_INDEX: &str = "https://pypi.org/simple";
 /// What pip would use. `find-links` is left out: an sdist is named by its checksum, and an index
 /// that cannot be reached should be said, not papered over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PipSettings {
+pub(crate) struct PipSettings {
     /// Asked in this order.
-    pub(super) indexes: Vec<String>,
-    pub(super) cert: Option<PathBuf>,
+    pub(crate) indexes: Vec<String>,
+    pub(crate) cert: Option<PathBuf>,
 }
 
 impl PipSettings {
     /// Reads the environment and pip's configuration files as pip does: variables win over files,
     /// a later file over an earlier one.
-    pub(super) fn of_this_host() -> Self {
+    pub(crate) fn of_this_host() -> Self {
         let files: Vec<String> =
             config_files().iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
         Self::from(&|key| env::var(key).ok().filter(|value| !value.is_empty()), &files)

@@ -1,18 +1,16 @@
-//! An sdist from a package index, by the simple repository protocol.
-
-use std::time::Duration;
+//! Files from a package index, by the simple repository protocol.
 
 use proctor_types::{Fault, package_name};
-use reqwest::{Certificate, Client, Url, header::ACCEPT};
+use reqwest::Url;
 use serde::Deserialize;
 
-use super::{
-    fetch::{fault, io},
+use crate::{
+    http::{Http, fault},
     pip_settings::PipSettings,
 };
 
-/// An sdist larger than this is not fetched, in bytes.
-const SIZE_LIMIT: usize = 512 << 20;
+/// A file larger than this is not fetched, in bytes.
+const SIZE_LIMIT: usize = 1 << 30;
 
 /// JSON is preferred (PEP 691); mirrors and proxies that only know HTML answer in it (PEP 503).
 const FORMS: &str = "application/vnd.pypi.simple.v1+json, \
@@ -20,92 +18,99 @@ const FORMS: &str = "application/vnd.pypi.simple.v1+json, \
 
 /// One file that an index offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Offer {
-    name: String,
-    url: Url,
-    sha256: Option<String>,
+pub struct Offer {
+    /// The file's name.
+    pub name: String,
+    pub url: Url,
+    pub sha256: Option<String>,
 }
 
-/// Downloads the sdist of `name` at `version`; its checksum is the caller's to verify, here it only
-/// chooses among the files.
-pub(super) async fn download(name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
-    let settings = PipSettings::of_this_host();
-    let client = client(&settings)?;
-    let mut tried = Vec::new();
-    for index in &settings.indexes {
-        match offers(&client, index, name).await {
-            Ok(offers) => match choose(&offers, name, version, sha256) {
-                Some(offer) => return body(&client, offer).await,
-                None => tried.push(unfit(&offers, name, version, sha256)),
-            },
-            Err(fault) => tried.push(fault.what),
-        }
+/// The indexes that pip would ask on this machine.
+#[derive(Debug, Clone)]
+pub struct Pypi {
+    settings: PipSettings,
+    http: Http,
+}
+
+impl Pypi {
+    /// # Errors
+    /// The file of certificates that pip's settings name cannot be read.
+    pub fn of_this_host() -> Result<Self, Fault> {
+        let settings = PipSettings::of_this_host();
+        let http = Http::new(settings.cert.as_deref())?;
+        Ok(Self { settings, http })
     }
-    let why = tried.join("; ");
-    let hint = match why.contains("SHA-256") {
-        true => "correct the task's sha256, or do not trust this index",
-        false => {
-            "check the network, PIP_INDEX_URL and pip.conf; `pip download` on this host must work too"
-        }
-    };
-    Err(fault(format!("{name} {version} from PyPI: {why}")).hint(hint))
-}
 
-fn client(settings: &PipSettings) -> Result<Client, Fault> {
-    // Two users of the same provider may meet here; the second finds it installed.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = Client::builder()
-        .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(Duration::from_secs(30))
-        .read_timeout(Duration::from_secs(120));
-    if let Some(path) = &settings.cert {
-        let pem = std::fs::read(path).map_err(|error| io(path, &error))?;
-        let certificates = Certificate::from_pem_bundle(&pem)
-            .map_err(|error| fault(format!("{}: {error}", path.display())))?;
-        builder = builder.tls_certs_merge(certificates);
+    /// The sdist of `name` at `version`; its checksum is the caller's to verify, here it only chooses among the
+    /// files.
+    ///
+    /// # Errors
+    /// A fault with its hint where no index has it.
+    pub async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
+        let fits = |offers: &[Offer]| {
+            choose(offers, name, version, sha256)
+                .cloned()
+                .ok_or_else(|| unfit(offers, name, version, sha256))
+        };
+        let offer = self.find(name, &fits).await.map_err(|why| {
+            let hint = match why.contains("SHA-256") {
+                true => "correct the task's sha256, or do not trust this index",
+                false => HINT,
+            };
+            fault(format!("{name} {version} from PyPI: {why}")).hint(hint)
+        })?;
+        self.bytes(&offer).await
     }
-    builder.build().map_err(|error| fault(format!("no HTTP client: {error}")))
+
+    /// The file of a project that `choose` takes, of the first index that has one. An error of `choose` is said
+    /// where no index has.
+    ///
+    /// # Errors
+    /// A fault with its hint where no index has it.
+    pub async fn offer(
+        &self,
+        name: &str,
+        choose: &(dyn Fn(&[Offer]) -> Result<Offer, String> + Sync),
+    ) -> Result<Offer, Fault> {
+        let found = self.find(name, choose).await;
+        found.map_err(|why| fault(format!("{name} from PyPI: {why}")).hint(HINT))
+    }
+
+    async fn find(
+        &self,
+        name: &str,
+        choose: &(dyn Fn(&[Offer]) -> Result<Offer, String> + Sync),
+    ) -> Result<Offer, String> {
+        let mut tried = Vec::new();
+        for index in &self.settings.indexes {
+            let offers = offers(&self.http, index, name).await.map_err(|fault| fault.what);
+            match offers.and_then(|offers| choose(&offers)) {
+                Ok(offer) => return Ok(offer),
+                Err(why) => tried.push(why),
+            }
+        }
+        Err(tried.join("; "))
+    }
+
+    /// # Errors
+    /// A fault that names the file.
+    pub async fn bytes(&self, offer: &Offer) -> Result<Vec<u8>, Fault> {
+        self.http.bytes(&offer.url, SIZE_LIMIT).await
+    }
 }
 
-async fn offers(client: &Client, index: &str, name: &str) -> Result<Vec<Offer>, Fault> {
+const HINT: &str =
+    "check the network, PIP_INDEX_URL and pip.conf; `pip download` on this host must work too";
+
+async fn offers(http: &Http, index: &str, name: &str) -> Result<Vec<Offer>, Fault> {
     let url = format!("{index}/{}/", package_name(name));
     let url = Url::parse(&url).map_err(|error| fault(format!("index address: {error}")))?;
-    // The address is shown without user and password, which an index URL may hold.
-    let place = format!("{}{}", url.host_str().unwrap_or_default(), url.path());
-    let failed = |error: reqwest::Error| fault(format!("{place}: {}", plainly(error)));
-    let answer = client.get(url).header(ACCEPT, FORMS).send().await.map_err(failed)?;
-    let answer = answer.error_for_status().map_err(failed)?;
-    let base = answer.url().clone();
-    let kind = answer.headers().get("content-type").and_then(|kind| kind.to_str().ok());
-    let json = kind.is_some_and(|kind| kind.contains("json"));
-    let text = answer.text().await.map_err(failed)?;
-    if json { from_json(&text, &base) } else { Ok(from_html(&text, &base)) }
-}
-
-async fn body(client: &Client, offer: &Offer) -> Result<Vec<u8>, Fault> {
-    let failed = |error: reqwest::Error| fault(format!("{}: {}", offer.name, plainly(error)));
-    let answer = client.get(offer.url.clone()).send().await.map_err(failed)?;
-    let mut answer = answer.error_for_status().map_err(failed)?;
-    let mut bytes = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(failed)? {
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > SIZE_LIMIT {
-            return Err(fault(format!("{} is larger than {SIZE_LIMIT} bytes", offer.name)));
-        }
+    let page = http.page(url, FORMS).await?;
+    if page.json {
+        from_json(&page.text, &page.base)
+    } else {
+        Ok(from_html(&page.text, &page.base))
     }
-    Ok(bytes)
-}
-
-/// The error and its causes in one line, without the address.
-fn plainly(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut out = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(inner) = cause {
-        out.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    out
 }
 
 fn choose<'a>(offers: &'a [Offer], name: &str, version: &str, sha256: &str) -> Option<&'a Offer> {

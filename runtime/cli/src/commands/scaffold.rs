@@ -1,0 +1,115 @@
+//! `proctor scaffold`: which scaffolds there are, and the bundles of those that run in the sandbox.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use comfy_table::{Cell, CellAlignment, Table, presets::NOTHING};
+use proctor_bundles::{Bundle, Bundles};
+use proctor_types::plural;
+
+use crate::{
+    args::ScaffoldAction,
+    assemble,
+    bundled::{self, Bundled},
+    error::{CommandError, UserError},
+    home,
+    print::result,
+};
+
+pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> {
+    let cache = home::cache()?;
+    let bundles = Bundles::new(bundled::folder(&cache));
+    match action {
+        ScaffoldAction::List => list(&bundles)?,
+        ScaffoldAction::Add { scaffold } => {
+            home::hold(&cache)?;
+            let found = bundled::find(&scaffold)?;
+            let bundle = add(&bundles, &found).await?;
+            result(&format!("{}\n", facts(&bundle)))?;
+        }
+        ScaffoldAction::Show { scaffold, verify } => {
+            let found = bundled::find(&scaffold)?;
+            show(&bundles, &found)?;
+            if verify {
+                check(&bundles, &found)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn add(bundles: &Bundles, found: &Bundled) -> Result<Bundle, CommandError> {
+    let Some(recipe) = &found.recipe else {
+        let what = format!("`{}` has no bundle: the image of a task holds the program", found.name);
+        return Err(UserError::new(what).hint("nothing is to be built").into());
+    };
+    let say = |line: String| eprintln!("{line}");
+    let built = bundles.ensure(&found.name, &found.version, recipe, &found.folder, &say).await;
+    Ok(built?)
+}
+
+fn list(bundles: &Bundles) -> Result<(), CommandError> {
+    let mut table = Table::new();
+    table.load_preset(NOTHING);
+    table.set_header(["scaffold", "version", "bundle"]);
+    for name in assemble::known().scaffolds.iter().filter(|name| !bundled::is_shipped(name)) {
+        table.add_row([name, "built in", ""]);
+    }
+    for found in bundled::shipped()? {
+        let bundle = match (&found.recipe, built(bundles, &found)) {
+            (None, _) => "none: the image has the program".to_owned(),
+            (Some(_), None) => "not built".to_owned(),
+            (Some(_), Some(bundle)) => format!("{:.0} MB", bundle.bytes as f64 / 1e6),
+        };
+        let size = Cell::new(bundle).set_alignment(CellAlignment::Left);
+        table.add_row([Cell::new(&found.name), Cell::new(&found.version), size]);
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+    Ok(result(&format!("{}\n", lines.join("\n")))?)
+}
+
+fn built(bundles: &Bundles, found: &Bundled) -> Option<Bundle> {
+    bundles.built(&found.name, &found.version, found.recipe.as_ref()?, &found.folder)
+}
+
+/// The manifest, and below it as comments what was built of it: the whole stays a manifest.
+fn show(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
+    let mut text = found.text.trim_end().to_owned();
+    text.push('\n');
+    match built(bundles, found) {
+        Some(bundle) => {
+            for line in facts(&bundle).lines() {
+                let _ = writeln!(text, "# {line}");
+            }
+        }
+        None if found.recipe.is_some() => {
+            let _ = writeln!(text, "# bundle    not built: `proctor scaffold add {}`", found.asked);
+        }
+        None => text.push_str("# bundle    none: the image of a task has the program\n"),
+    }
+    Ok(result(&text)?)
+}
+
+fn facts(bundle: &Bundle) -> String {
+    let mut text = format!(
+        "bundle    {}\nfolder    {}\nsize      {:.1} MB, {}\nbuilt in  {:.1} s\n",
+        bundle.digest,
+        bundle.folder.display(),
+        bundle.bytes as f64 / 1e6,
+        plural(bundle.files, "file"),
+        bundle.build_seconds
+    );
+    for (name, version) in &bundle.versions {
+        let _ = writeln!(text, "holds     {name} {version}");
+    }
+    if !bundle.python_packages.is_empty() {
+        let _ = writeln!(text, "imports   {}", bundle.python_packages.join(" "));
+    }
+    text.trim_end().to_owned()
+}
+
+fn check(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
+    let Some(recipe) = &found.recipe else { return Ok(()) };
+    bundles.verify(&found.name, &found.version, recipe, &found.folder)?;
+    eprintln!("the bundle of {} {} is whole", found.name, found.version);
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! A package of npm's registry. npm itself is not needed: a published package is one archive at an address that
+//! follows from its name and version.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::{Cause, Fault};
+use reqwest::Url;
+use serde::Deserialize;
+
+use crate::http::{Http, fault, home, variable};
+
+const DEFAULT_REGISTRY: &str = "https://registry.npmjs.org";
+
+/// A package larger than this is not fetched, in bytes.
+const SIZE_LIMIT: usize = 1 << 30;
+
+/// The registry that npm would ask on this machine.
+#[derive(Debug, Clone)]
+pub struct Npm {
+    settings: Settings,
+    http: Http,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Settings {
+    registry: String,
+    /// Registries of scopes, such as `@acme`.
+    scopes: BTreeMap<String, String>,
+    cert: Option<PathBuf>,
+}
+
+impl Npm {
+    /// Reads the variables `npm_config_registry` and `npm_config_cafile` and the user's `.npmrc`, as npm does.
+    /// Tokens are not read: a registry that wants one is not asked as somebody.
+    ///
+    /// # Errors
+    /// The file of certificates cannot be read.
+    pub fn of_this_host() -> Result<Self, Fault> {
+        let file = variable("npm_config_userconfig")
+            .or_else(|| variable("NPM_CONFIG_USERCONFIG"))
+            .map(PathBuf::from)
+            .or_else(|| home().map(|home| home.join(".npmrc")));
+        let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+        let settings = Settings::from(&variable, &text);
+        let http = Http::new(settings.cert.as_deref())?;
+        Ok(Self { settings, http })
+    }
+
+    /// The archive of a package at a version, as it was published.
+    ///
+    /// # Errors
+    /// A fault with its hint where the registry cannot be reached or has no such package.
+    pub async fn archive(&self, name: &str, version: &str) -> Result<Vec<u8>, Fault> {
+        let at = |fault: Fault| {
+            fault.context(format_args!("{name}@{version} from npm")).hint(
+                "check the network, npm_config_registry and .npmrc, and that the version was published",
+            )
+        };
+        let registry = self.settings.registry_of(name);
+        let short = name.rsplit('/').next().unwrap_or(name);
+        let usual = parse(&format!("{registry}/{name}/-/{short}-{version}.tgz")).map_err(at)?;
+        match self.http.bytes(&usual, SIZE_LIMIT).await {
+            Err(missing) if missing.cause == Cause::Missing => {
+                // A registry may keep archives elsewhere, and then says where.
+                let page = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
+                let page = self.http.page(page.map_err(at)?, "application/json").await;
+                let page = page.map_err(|_| at(missing))?;
+                let said: Release = serde_json::from_str(&page.text).map_err(|error| {
+                    at(fault(format!("the registry's answer has no known form: {error}")))
+                })?;
+                let named = page.base.join(&said.dist.tarball);
+                let named = named.map_err(|error| at(fault(format!("its address: {error}"))))?;
+                self.http.bytes(&named, SIZE_LIMIT).await.map_err(at)
+            }
+            other => other.map_err(at),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Release {
+    dist: Dist,
+}
+
+#[derive(Deserialize)]
+struct Dist {
+    tarball: String,
+}
+
+fn parse(url: &str) -> Result<Url, Fault> {
+    Url::parse(url).map_err(|error| fault(format!("the registry's address: {error}")))
+}
+
+impl Settings {
+    fn from(variable: &dyn Fn(&str) -> Option<String>, file: &str) -> Self {
+        let lines = file.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
+        let pairs: Vec<(&str, String)> = lines
+            .filter_map(|line| line.split_once('='))
+            .map(|(key, value)| (key.trim(), expanded(value.trim().trim_matches('"'), variable)))
+            .collect();
+        let either = |key: &str| {
+            variable(&format!("npm_config_{key}"))
+                .or_else(|| variable(&format!("NPM_CONFIG_{}", key.to_uppercase())))
+                .or_else(|| pairs.iter().rev().find(|(k, _)| *k == key).map(|(_, v)| v.clone()))
+        };
+        let plain = |url: String| url.trim_end_matches('/').to_owned();
+        let scopes = pairs.iter().filter_map(|(key, value)| {
+            let scope = key.strip_suffix(":registry").filter(|scope| scope.starts_with('@'))?;
+            Some((scope.to_owned(), plain(value.clone())))
+        });
+        Self {
+            registry: plain(either("registry").unwrap_or_else(|| DEFAULT_REGISTRY.to_owned())),
+            scopes: scopes.collect(),
+            cert: either("cafile").map(PathBuf::from).filter(|path| path != Path::new("null")),
+        }
+    }
+
+    fn registry_of(&self, name: &str) -> &str {
+        let scope = name.split_once('/').map(|(scope, _)| scope);
+        scope.and_then(|scope| self.scopes.get(scope)).unwrap_or(&self.registry)
+    }
+}
+
+/// `${NAME}` stands for a variable; one that is not set stays as it is written, as with npm.
+fn expanded(value: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
+    let (mut out, mut rest) = (String::new(), value);
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, behind)) = after.split_once('}') else { break };
+        out.push_str(before);
+        out.push_str(&variable(name).unwrap_or_else(|| format!("${{{name}}}")));
+        rest = behind;
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_win_over_the_file_and_scopes_have_their_own() {
+        let none = |_: &str| None;
+        assert_eq!(Settings::from(&none, "").registry, DEFAULT_REGISTRY);
+        let file = "# registry=https://no\nregistry = https://one/npm/\n@acme:registry=https://${HOST}/a/\n\
+                    //one/:_authToken=x\ncafile=/ca.pem\n";
+        let host = |key: &str| (key == "HOST").then(|| "h.test".to_owned());
+        let read = Settings::from(&host, file);
+        assert_eq!(read.registry_of("left-pad"), "https://one/npm");
+        assert_eq!(read.registry_of("@acme/tool"), "https://h.test/a");
+        assert_eq!(read.registry_of("@other/tool"), "https://one/npm");
+        assert_eq!(read.cert, Some("/ca.pem".into()));
+        let set = |key: &str| (key == "npm_config_registry").then(|| "https://two".to_owned());
+        assert_eq!(Settings::from(&set, file).registry_of("left-pad"), "https://two");
+    }
+}

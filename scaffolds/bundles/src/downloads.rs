@@ -1,0 +1,125 @@
+//! Files from registries, kept by their checksum: two bundles share them, and a mirror that drops one does no harm.
+
+use std::{
+    fmt, fs,
+    future::Future,
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use proctor_types::Fault;
+use sha2::{Digest as _, Sha256, Sha512};
+
+use crate::BundleError;
+
+/// What a file must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Checksum {
+    /// In lower-case hexadecimal digits.
+    Sha256(String),
+    Sha512(String),
+}
+
+impl Checksum {
+    /// The form of npm: `sha512-` and base64.
+    pub(crate) fn of_integrity(text: &str) -> Result<Self, BundleError> {
+        let bytes = text.strip_prefix("sha512-").and_then(|rest| STANDARD.decode(rest).ok());
+        match bytes.filter(|bytes| bytes.len() == 64) {
+            Some(bytes) => Ok(Self::Sha512(hex(&bytes))),
+            None => Err(BundleError::new(format!("integrity `{text}` is not sha512- and base64"))
+                .hint("copy what `npm view NAME@VERSION dist.integrity` prints")),
+        }
+    }
+
+    fn of(&self, bytes: &[u8]) -> Self {
+        match self {
+            Self::Sha256(_) => Self::Sha256(hex(&Sha256::digest(bytes))),
+            Self::Sha512(_) => Self::Sha512(hex(&Sha512::digest(bytes))),
+        }
+    }
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sha256(hex) => write!(f, "sha256-{hex}"),
+            Self::Sha512(hex) => write!(f, "sha512-{hex}"),
+        }
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Downloads {
+    pub(crate) folder: PathBuf,
+}
+
+impl Downloads {
+    /// The file of this checksum: as it was kept, else as it is fetched now. A file that is another is refused
+    /// wherever it came from.
+    pub(crate) async fn get(
+        &self,
+        what: &str,
+        wanted: &Checksum,
+        fetch: impl Future<Output = Result<Vec<u8>, Fault>>,
+    ) -> Result<Vec<u8>, BundleError> {
+        if let Some(bytes) = self.kept(wanted) {
+            return Ok(bytes);
+        }
+        let bytes = fetch.await.map_err(|fault| match fault.what.contains(what) {
+            true => BundleError::from(fault),
+            false => BundleError::from(fault.context(what)),
+        })?;
+        let found = wanted.of(&bytes);
+        if found != *wanted {
+            return Err(BundleError::new(format!(
+                "{what}: its checksum is {found}, expected {wanted}"
+            ))
+            .hint("correct the checksum in the manifest, or do not trust this registry"));
+        }
+        self.keep(&self.folder.join(wanted.to_string()), &bytes)?;
+        Ok(bytes)
+    }
+
+    /// The file of this checksum, where it was fetched before and is whole.
+    pub(crate) fn kept(&self, wanted: &Checksum) -> Option<Vec<u8>> {
+        let bytes = fs::read(self.folder.join(wanted.to_string())).ok()?;
+        (wanted.of(&bytes) == *wanted).then_some(bytes)
+    }
+
+    fn keep(&self, kept: &Path, bytes: &[u8]) -> Result<(), BundleError> {
+        let io = |error: &std::io::Error| BundleError::io(kept, error);
+        fs::create_dir_all(&self.folder).map_err(|error| io(&error))?;
+        let fresh = tempfile::NamedTempFile::new_in(&self.folder).map_err(|error| io(&error))?;
+        fs::write(fresh.path(), bytes).map_err(|error| io(&error))?;
+        fresh.persist(kept).map_err(|error| io(&error.error))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_kept_is_not_fetched_again_and_what_is_damaged_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let downloads = Downloads { folder: folder.path().join("d") };
+        let wanted = Checksum::Sha256(proctor_types::sha256_hex(b"right"));
+        let never = async { panic!("fetched") };
+        let right = || async { Ok(b"right".to_vec()) };
+        assert_eq!(downloads.get("x", &wanted, right()).await.unwrap(), b"right");
+        assert_eq!(downloads.get("x", &wanted, never).await.unwrap(), b"right");
+        fs::write(downloads.folder.join(wanted.to_string()), "damaged").unwrap();
+        assert_eq!(downloads.get("x", &wanted, right()).await.unwrap(), b"right");
+        let other =
+            Checksum::of_integrity(&format!("sha512-{}", STANDARD.encode([0; 64]))).unwrap();
+        let error = downloads.get("x@1", &other, right()).await.unwrap_err();
+        assert!(error.what.starts_with("x@1: its checksum is sha512-"), "{error}");
+        assert!(!downloads.folder.join(other.to_string()).exists());
+        assert!(Checksum::of_integrity("sha1-xyz").is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! Programs that run on the bundle's own C library, whatever the image has.
+//!
+//! A program names its loader by an absolute path, which is why the mount point of bundles is fixed. Starting the
+//! loader by hand instead would work at any path, but the program would then take the loader for itself: Node starts
+//! itself again by that name.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{BundleError, MOUNT};
+
+/// The folder of the C library in a bundle.
+pub(crate) const LIBRARIES: &str = "lib/glibc";
+pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
+/// The loader that programs for Linux with glibc name.
+const USUAL: &str = "/lib64/ld-linux-x86-64.so.2";
+
+/// What the loader has built in, and what takes its place, of the same length: it looks for libraries in the bundle
+/// alone. Otherwise a library that the bundle lacks would be taken from the image, and drag the image's C library in.
+const LOOKS: [(&[u8], &[u8]); 6] = [
+    (b"/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////\0"),
+    (b"/usr/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////////\0"),
+    (b"\0/lib/\0", b"\0/////\0"),
+    (b"\0/usr/lib/\0", b"\0/agent///\0"),
+    (b"\0/etc/ld.so.cache\0", b"\0/agent/etc/cache\0"),
+    (b"\0/etc/ld.so.preload\0", b"\0/agent/etc/preload\0"),
+];
+
+/// The loader, looking nowhere but in the bundle.
+pub(crate) fn isolated(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError> {
+    for (from, to) in LOOKS {
+        let mut at = 0;
+        let mut found = 0;
+        while let Some(next) = loader[at..].windows(from.len()).position(|window| window == from) {
+            loader[at + next..at + next + to.len()].copy_from_slice(to);
+            at += next + 1;
+            found += 1;
+        }
+        if found == 0 {
+            let what = String::from_utf8_lossy(from).trim_matches('\0').to_owned();
+            return Err(BundleError::new(format!("the carried loader does not name {what}"))
+                .hint("configs/bundles/parts.toml names another libc6 than this build knows"));
+        }
+    }
+    Ok(loader)
+}
+
+/// The loader that a file names, where it is a program that names one.
+pub(crate) fn interpreter(path: &Path) -> std::io::Result<Option<String>> {
+    let mut file = File::open(path)?;
+    let mut head = [0; 64];
+    if file.read_exact(&mut head).is_err() || head[..6] != *b"\x7fELF\x02\x01" {
+        return Ok(None);
+    }
+    let number = |at: usize, bytes: usize| {
+        head[at..at + bytes].iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
+    };
+    let (at, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+    for index in 0..count {
+        let mut entry = [0; 56];
+        file.seek(SeekFrom::Start(at + index * size))?;
+        if file.read_exact(&mut entry).is_err() {
+            return Ok(None);
+        }
+        let long = |at: usize| {
+            entry[at..at + 8].iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
+        };
+        if entry[..4] == [3, 0, 0, 0] {
+            let mut name = Vec::new();
+            file.seek(SeekFrom::Start(long(8)))?;
+            file.take(long(32).min(4096)).read_to_end(&mut name)?;
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            return Ok(Some(String::from_utf8_lossy(name).into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// The programs of a tree that need the carried C library.
+pub(crate) fn programs(tree: &Path) -> Result<Vec<PathBuf>, BundleError> {
+    let mut out = Vec::new();
+    let own = tree.join(LIBRARIES);
+    for path in crate::tree::files(tree)? {
+        let found = interpreter(&path).map_err(|error| BundleError::io(&path, &error))?;
+        if found.as_deref() == Some(USUAL) && !path.starts_with(&own) {
+            out.push(path);
+        }
+    }
+    Ok(out)
+}
+
+/// Has a program run on the carried C library.
+pub(crate) fn bind(program: &Path, patchelf: &Path) -> Result<(), BundleError> {
+    let told = |args: &[&str]| {
+        let ran = Command::new(patchelf).args(args).arg(program).env_clear().output();
+        let ran = ran.map_err(|error| BundleError::io(patchelf, &error))?;
+        match ran.status.success() {
+            true => Ok(String::from_utf8_lossy(&ran.stdout).trim().to_owned()),
+            false => {
+                let said = String::from_utf8_lossy(&ran.stderr);
+                let what = format!("patchelf of {}: {}", program.display(), said.trim());
+                Err(BundleError::new(what))
+            }
+        }
+    };
+    let own = told(&["--print-rpath"])?;
+    let libraries = format!("{MOUNT}/{LIBRARIES}");
+    let rpath = if own.is_empty() { libraries.clone() } else { format!("{libraries}:{own}") };
+    let loader = format!("{libraries}/{LOADER}");
+    // The older form: it holds for what the program loads later too, and before LD_LIBRARY_PATH of an image.
+    told(&["--set-interpreter", &loader, "--force-rpath", "--set-rpath", &rpath])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacements_keep_lengths_and_stay_in_the_bundle() {
+        for (from, to) in LOOKS {
+            assert_eq!(from.len(), to.len());
+            let to = String::from_utf8_lossy(to);
+            let to = to.trim_matches('\0');
+            assert!(to.starts_with(MOUNT) || to.chars().all(|c| c == '/'), "{to}");
+        }
+        let all = LOOKS.map(|(from, _)| from).concat();
+        let patched = isolated(all.clone()).unwrap();
+        assert_eq!(patched.len(), all.len());
+        let text = String::from_utf8_lossy(&patched);
+        assert!(!text.contains("/usr") && !text.contains("/etc/ld") && !text.contains("linux-gnu"));
+        assert!(isolated(b"nothing".to_vec()).is_err());
+    }
+
+    #[test]
+    fn the_loader_of_a_program_is_read() {
+        let own = std::env::current_exe().unwrap();
+        let found = interpreter(&own).unwrap().unwrap();
+        assert!(found.contains("ld-"), "{found}");
+        let text = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(interpreter(text.path()).unwrap(), None);
+    }
+}

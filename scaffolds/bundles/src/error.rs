@@ -1,0 +1,55 @@
+//! Why there is no bundle, for the person at the terminal.
+
+use std::{fmt, io, path::Path};
+
+use proctor_types::Fault;
+
+/// What failed, and what to change.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct BundleError {
+    /// Names the package, the tool and its last lines.
+    pub what: String,
+    pub hint: Option<String>,
+}
+
+impl BundleError {
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint.get_or_insert(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn context(mut self, context: impl fmt::Display) -> Self {
+        self.what = format!("{context}: {}", self.what);
+        self
+    }
+
+    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
+        let said = Self::new(format!("{}: {error}", path.display()));
+        match error.kind() {
+            io::ErrorKind::StorageFull => said.hint("make room below the cache folder"),
+            _ => said,
+        }
+    }
+}
+
+impl fmt::Display for BundleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.hint {
+            Some(hint) => write!(f, " (hint: {hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<Fault> for BundleError {
+    fn from(fault: Fault) -> Self {
+        Self { what: fault.what, hint: fault.hint }
+    }
+}

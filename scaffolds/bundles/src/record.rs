@@ -1,0 +1,85 @@
+//! What is written beside a bundle's tree.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Bundle, BundleError, tree};
+
+const FILE: &str = "bundle.json";
+const TREE: &str = "tree";
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Record {
+    digest: String,
+    bytes: u64,
+    versions: BTreeMap<String, String>,
+    python_packages: Vec<String>,
+    build_seconds: f64,
+    items: Vec<tree::Item>,
+}
+
+impl Record {
+    /// Settles a finished tree and says what it holds.
+    pub(crate) fn of(
+        folder: &Path,
+        versions: BTreeMap<String, String>,
+        python_packages: Vec<String>,
+        build_seconds: f64,
+    ) -> Result<Self, BundleError> {
+        let root = folder.join(TREE);
+        tree::settle(&root)?;
+        let items = tree::items(&root)?;
+        let size = |item: &tree::Item| match item.what {
+            tree::What::File { size, .. } => size,
+            tree::What::Link { .. } => 0,
+        };
+        let bytes = items.iter().map(size).sum();
+        let digest = tree::digest(&items);
+        Ok(Self { digest, bytes, versions, python_packages, build_seconds, items })
+    }
+
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), BundleError> {
+        let file = folder.join(FILE);
+        let text = serde_json::to_vec(self).map_err(|error| BundleError::new(error.to_string()))?;
+        fs::write(&file, text).map_err(|error| BundleError::io(&file, &error))
+    }
+
+    /// `None` where nothing was finished here.
+    pub(crate) fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
+    }
+
+    /// What the tree lacks or has otherwise, as far as sizes and modes tell.
+    pub(crate) fn damage(&self, folder: &Path) -> Option<String> {
+        tree::damage(&folder.join(TREE), &self.items)
+    }
+
+    /// Compares every content with what was recorded.
+    pub(crate) fn verify(&self, folder: &Path) -> Result<(), BundleError> {
+        let root = folder.join(TREE);
+        if let Some(damage) = self.damage(folder) {
+            return Err(BundleError::new(format!("{}: {damage}", root.display())));
+        }
+        let now = tree::items(&root)?;
+        if tree::digest(&now) == self.digest {
+            return Ok(());
+        }
+        let changed = now.iter().find(|item| !self.items.contains(item));
+        let what = changed.map_or("its list of files".to_owned(), |item| item.path.clone());
+        Err(BundleError::new(format!("{}: {what} was changed", root.display())))
+    }
+
+    pub(crate) fn bundle(self, folder: &Path) -> Bundle {
+        Bundle {
+            folder: folder.join(TREE),
+            digest: self.digest,
+            bytes: self.bytes,
+            files: self.items.len() as u64,
+            versions: self.versions,
+            python_packages: self.python_packages,
+            build_seconds: self.build_seconds,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A bundle's tree as data: what is in it, and one name for all of that.
+
+use std::{
+    fs,
+    io::Read,
+    os::unix::fs::{PermissionsExt, lchown},
+    path::{Component, Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::BundleError;
+
+/// One file or link of a bundle. Folders follow from them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Item {
+    /// Below the bundle's root.
+    pub(crate) path: String,
+    pub(crate) what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum What {
+    File { mode: u32, size: u64, hash: String },
+    Link { target: String },
+}
+
+/// Every file of a tree that is no link.
+pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>, BundleError> {
+    let all = entries(root)?;
+    Ok(all.into_iter().filter(|(_, kind)| kind.is_file()).map(|(path, _)| path).collect())
+}
+
+/// Every entry of a tree, folders before what they hold, in one order everywhere.
+fn entries(root: &Path) -> Result<Vec<(PathBuf, fs::FileType)>, BundleError> {
+    let (mut out, mut open) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(folder) = open.pop() {
+        let io = |error: std::io::Error| BundleError::io(&folder, &error);
+        for entry in fs::read_dir(&folder).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let kind = entry.file_type().map_err(io)?;
+            if kind.is_dir() {
+                open.push(entry.path());
+            }
+            out.push((entry.path(), kind));
+        }
+    }
+    out.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(out)
+}
+
+/// Gives everything the owner root, where this process may, and one of two modes; refuses what a bundle never
+/// holds: a link that leaves it, a device, a name that is no text.
+pub(crate) fn settle(root: &Path) -> Result<(), BundleError> {
+    let as_root = rustix::process::geteuid().is_root();
+    for (path, kind) in entries(root)?.into_iter().chain([(root.to_owned(), root_kind(root)?)]) {
+        let io = |error: std::io::Error| BundleError::io(&path, &error);
+        if as_root {
+            lchown(&path, Some(0), Some(0)).map_err(io)?;
+        }
+        if kind.is_symlink() {
+            let target = fs::read_link(&path).map_err(io)?;
+            let below = path.strip_prefix(root).unwrap_or(&path);
+            if !stays(below, &target) {
+                let what = format!("{} -> {} leaves the bundle", below.display(), target.display());
+                return Err(BundleError::new(what));
+            }
+            continue;
+        }
+        let now = fs::metadata(&path).map_err(io)?.permissions().mode();
+        let mode = match (kind.is_dir(), kind.is_file()) {
+            (true, _) => 0o755,
+            (_, true) if now & 0o111 != 0 => 0o755,
+            (_, true) => 0o644,
+            _ => {
+                let what = format!("{} is neither file, folder nor link", path.display());
+                return Err(BundleError::new(what));
+            }
+        };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(io)?;
+    }
+    Ok(())
+}
+
+fn root_kind(root: &Path) -> Result<fs::FileType, BundleError> {
+    Ok(fs::symlink_metadata(root).map_err(|error| BundleError::io(root, &error))?.file_type())
+}
+
+/// Whether a relative link at `path` ends below the root.
+fn stays(path: &Path, target: &Path) -> bool {
+    let mut depth = path.components().count() as i64 - 1;
+    for part in target.components() {
+        match part {
+            Component::Normal(_) => depth += 1,
+            Component::CurDir => {}
+            Component::ParentDir => depth -= 1,
+            Component::RootDir | Component::Prefix(_) => return false,
+        }
+        if depth < 0 {
+            return false;
+        }
+    }
+    true
+}
+
+/// All files and links, with the hash of every content.
+pub(crate) fn items(root: &Path) -> Result<Vec<Item>, BundleError> {
+    let mut out = Vec::new();
+    for (path, kind) in entries(root)? {
+        let io = |error: std::io::Error| BundleError::io(&path, &error);
+        let what = if kind.is_symlink() {
+            What::Link { target: text(&fs::read_link(&path).map_err(io)?)? }
+        } else if kind.is_file() {
+            let found = fs::metadata(&path).map_err(io)?;
+            let hash = hash(&path).map_err(io)?;
+            What::File { mode: found.permissions().mode() & 0o7777, size: found.len(), hash }
+        } else {
+            continue;
+        };
+        out.push(Item { path: text(path.strip_prefix(root).unwrap_or(&path))?, what });
+    }
+    Ok(out)
+}
+
+fn text(path: &Path) -> Result<String, BundleError> {
+    let named = path.to_str().map(str::to_owned);
+    named.ok_or_else(|| BundleError::new(format!("{} is no text", path.display())))
+}
+
+fn hash(path: &Path) -> std::io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut piece = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hasher.finalize().to_hex().to_string()),
+            read => hasher.update(&piece[..read]),
+        };
+    }
+}
+
+/// One name for modes, paths and contents. Times and owners are no part of it.
+pub(crate) fn digest(items: &[Item]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for item in items {
+        let line = match &item.what {
+            What::File { mode, size, hash } => format!("{}\0{mode:o} {size} {hash}\n", item.path),
+            What::Link { target } => format!("{}\0-> {target}\n", item.path),
+        };
+        hasher.update(line.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// The first thing in which a tree is not what it was: by size, mode and target. Contents are compared by
+/// [`items`], which reads all of them.
+pub(crate) fn damage(root: &Path, items: &[Item]) -> Option<String> {
+    for item in items {
+        let path = root.join(&item.path);
+        let Ok(found) = fs::symlink_metadata(&path) else {
+            return Some(format!("{} is missing", item.path));
+        };
+        let same = match &item.what {
+            What::File { mode, size, .. } => {
+                let now = found.permissions().mode() & 0o7777;
+                found.is_file() && found.len() == *size && now == *mode
+            }
+            What::Link { target } => fs::read_link(&path).is_ok_and(|now| now == Path::new(target)),
+        };
+        if !same {
+            return Some(format!("{} was changed", item.path));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn made() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        fs::write(folder.path().join("bin/tool"), "#!x\n").unwrap();
+        let mode = fs::Permissions::from_mode(0o4711);
+        fs::set_permissions(folder.path().join("bin/tool"), mode).unwrap();
+        fs::write(folder.path().join("note"), "n").unwrap();
+        symlink("tool", folder.path().join("bin/other")).unwrap();
+        settle(folder.path()).unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_same_content_has_one_name_and_no_mode_but_two() {
+        let (one, two) = (made(), made());
+        let items_of_one = items(one.path()).unwrap();
+        assert_eq!(digest(&items_of_one), digest(&items(two.path()).unwrap()));
+        let modes: Vec<_> = items_of_one
+            .iter()
+            .filter_map(|item| match item.what {
+                What::File { mode, .. } => Some(mode),
+                What::Link { .. } => None,
+            })
+            .collect();
+        assert_eq!(modes, [0o755, 0o644]);
+        fs::write(two.path().join("note"), "m").unwrap();
+        assert_eq!(damage(two.path(), &items_of_one), None, "the size is the same");
+        assert_ne!(digest(&items_of_one), digest(&items(two.path()).unwrap()));
+        fs::write(two.path().join("note"), "longer").unwrap();
+        assert_eq!(damage(two.path(), &items_of_one).unwrap(), "note was changed");
+        fs::remove_file(two.path().join("bin/other")).unwrap();
+        assert_eq!(damage(two.path(), &items_of_one).unwrap(), "bin/other is missing");
+    }
+
+    #[test]
+    fn a_link_that_leaves_the_bundle_is_refused() {
+        for target in ["/etc/passwd", "../../x", "sub/../../../x"] {
+            let folder = made();
+            symlink(target, folder.path().join("bin/link")).unwrap();
+            assert!(settle(folder.path()).is_err(), "{target}");
+        }
+        assert!(stays(Path::new("bin/x"), Path::new("../lib/y")));
+    }
+}

@@ -1,0 +1,157 @@
+//! Archives, entry by entry. What is laid down is files, and links of which a caller knows why.
+
+use std::{
+    fs,
+    io::Read,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Component, Path, PathBuf},
+};
+
+use flate2::read::GzDecoder;
+
+use crate::BundleError;
+
+/// One entry of an archive.
+pub(crate) enum Entry<'a> {
+    File { content: &'a mut dyn Read, executable: bool },
+    Link(PathBuf),
+}
+
+/// Hands every file and every symbolic link of a tar archive to `lay`, by its path without `.`. A path that
+/// leaves the archive, a device or a hard link ends the reading.
+pub(crate) fn tar(
+    reader: impl Read,
+    lay: &mut dyn FnMut(&Path, Entry<'_>) -> Result<(), BundleError>,
+) -> Result<(), BundleError> {
+    let broken =
+        |error: std::io::Error| BundleError::new(format!("the archive is broken: {error}"));
+    let mut archive = tar::Archive::new(reader);
+    for entry in archive.entries().map_err(broken)? {
+        let mut entry = entry.map_err(broken)?;
+        let kind = entry.header().entry_type();
+        if kind.is_dir() || kind.is_pax_global_extensions() {
+            continue;
+        }
+        let named = entry.path().map_err(broken)?.into_owned();
+        let refused = |why: &str| {
+            BundleError::new(format!("the archive is refused: {} {why}", named.display()))
+        };
+        let path = plain(&named).ok_or_else(|| refused("leaves its folder"))?;
+        if kind.is_symlink() {
+            let target = entry.link_name().map_err(broken)?.unwrap_or_default().into_owned();
+            lay(&path, Entry::Link(target))?;
+        } else if kind.is_file() {
+            let executable = entry.header().mode().map_err(broken)? & 0o111 != 0;
+            lay(&path, Entry::File { content: &mut entry, executable })?;
+        } else {
+            return Err(refused("is neither file, folder nor link"));
+        }
+    }
+    Ok(())
+}
+
+/// Lays the files of a `.tar.gz` below a folder, without the folder around everything. A link is refused: no
+/// registry publishes one.
+pub(crate) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), BundleError> {
+    tar(GzDecoder::new(bytes), &mut |path, entry| {
+        let rest: PathBuf = path.components().skip(1).collect();
+        match entry {
+            Entry::File { content, executable } if !rest.as_os_str().is_empty() => {
+                file(&to.join(rest), content, executable)
+            }
+            Entry::File { .. } => Ok(()),
+            Entry::Link(_) => Err(BundleError::new(format!(
+                "the archive is refused: {} is a link",
+                path.display()
+            ))),
+        }
+    })
+}
+
+/// Writes one file, and the folders above it. One that is there already gives way: of two packages with the same
+/// file the later wins, as with their own installers.
+pub(crate) fn file(to: &Path, content: &mut dyn Read, executable: bool) -> Result<(), BundleError> {
+    let io = |error: std::io::Error| BundleError::io(to, &error);
+    fresh(to)?;
+    let mut out = fs::File::create(to).map_err(io)?;
+    std::io::copy(content, &mut out).map_err(io)?;
+    let mode = if executable { 0o755 } else { 0o644 };
+    out.set_permissions(fs::Permissions::from_mode(mode)).map_err(io)
+}
+
+pub(crate) fn link(target: &Path, at: &Path) -> Result<(), BundleError> {
+    fresh(at)?;
+    symlink(target, at).map_err(|error| BundleError::io(at, &error))
+}
+
+/// Makes the folders above a path, and the path free.
+fn fresh(at: &Path) -> Result<(), BundleError> {
+    if let Some(parent) = at.parent() {
+        fs::create_dir_all(parent).map_err(|error| BundleError::io(parent, &error))?;
+    }
+    match fs::remove_file(at) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(BundleError::io(at, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The path without `.`, `None` where it has `..` or begins at the root.
+fn plain(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => out.push(name),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    (!out.as_os_str().is_empty()).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+
+    fn archive(name: &str, kind: tar::EntryType) -> Vec<u8> {
+        let mut header = tar::Header::new_gnu();
+        // Raw: the library's own builder would refuse the hostile ones.
+        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(kind);
+        header.set_mode(0o755);
+        header.set_size(0);
+        header.set_cksum();
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append(&header, &[][..]).unwrap();
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&builder.into_inner().unwrap()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn what_leaves_the_folder_is_refused() {
+        let cases = [
+            ("package/../../evil", tar::EntryType::Regular),
+            ("/evil", tar::EntryType::Regular),
+            ("package/link", tar::EntryType::Symlink),
+            ("package/hard", tar::EntryType::Link),
+            ("package/null", tar::EntryType::Char),
+        ];
+        for (name, kind) in cases {
+            let folder = tempfile::tempdir().unwrap();
+            let error = tar_gz(&archive(name, kind), &folder.path().join("to")).unwrap_err();
+            assert!(error.what.contains("refused"), "{name}: {error}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{name}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        tar_gz(&archive("package/bin/x", tar::EntryType::Regular), folder.path()).unwrap();
+        let mode = fs::metadata(folder.path().join("bin/x")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755);
+        assert!(tar_gz(b"no archive", folder.path()).is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! Python packages: what `pip` would install, from the same files, without running any code of theirs.
+
+use std::{collections::BTreeMap, io::Cursor, path::Path};
+
+use proctor_packages::Offer;
+use proctor_types::package_name;
+
+use crate::{
+    BundleError,
+    recipe::is_inside,
+    unpack::{self, Entry},
+};
+
+/// One line of the requirements: a release, and the checksums of its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Requirement {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) sha256: Vec<String>,
+}
+
+/// Reads requirements as `pip` writes them: `name==version --hash=sha256:...`, with `\` at the end of a line that
+/// goes on, comments, and markers that are left to whoever wrote them.
+pub(crate) fn requirements(text: &str) -> Result<Vec<Requirement>, BundleError> {
+    let mut out = Vec::new();
+    let joined = text.replace("\\\n", " ");
+    for line in joined.lines() {
+        let line = line.split(" #").next().unwrap_or_default().trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = |why: &str| {
+            BundleError::new(format!("bundle.requirements: `{line}` {why}"))
+                .hint("write `name==version --hash=sha256:...`, every package on a line of its own")
+        };
+        let mut words = line.split_whitespace();
+        let pin = words.next().unwrap_or_default();
+        let (name, version) = pin.split_once("==").ok_or_else(|| wrong("has no exact version"))?;
+        let name = name.split('[').next().unwrap_or(name);
+        let mut sha256 = Vec::new();
+        for word in words {
+            let hash = word.strip_prefix("--hash=sha256:").ok_or_else(|| wrong("is not read"))?;
+            sha256.push(hash.to_lowercase());
+        }
+        if sha256.is_empty() {
+            return Err(wrong("has no --hash=sha256:..."));
+        }
+        out.push(Requirement { name: package_name(name), version: version.to_owned(), sha256 });
+    }
+    Ok(out)
+}
+
+impl Requirement {
+    /// The file of an index to take: of those with a listed checksum the wheel that fits best, else the sdist.
+    pub(crate) fn choose(&self, offers: &[Offer]) -> Result<Offer, String> {
+        let listed = |offer: &&Offer| {
+            let sha256 = offer.sha256.as_ref().map(|hash| hash.to_lowercase());
+            sha256.is_some_and(|hash| self.sha256.contains(&hash))
+        };
+        let of_list: Vec<&Offer> = offers.iter().filter(listed).collect();
+        if of_list.is_empty() {
+            return Err(format!(
+                "the index has no file with a checksum of the manifest ({})",
+                self.version
+            ));
+        }
+        let wheels = of_list.iter().filter_map(|offer| Some((rank(&offer.name)?, *offer)));
+        let best = wheels.max_by_key(|(rank, _)| *rank).map(|(_, offer)| offer);
+        let sdist = || of_list.iter().copied().find(|offer| offer.name.ends_with(".tar.gz"));
+        best.or_else(sdist).cloned().ok_or_else(|| {
+            let names: Vec<&str> = of_list.iter().map(|offer| offer.name.as_str()).collect();
+            format!("{} is not for CPython 3.13 on Linux x86-64", names.join(", "))
+        })
+    }
+}
+
+/// How well a wheel fits the carried Python; `None` where it does not.
+fn rank(name: &str) -> Option<u8> {
+    let mut tags = name.strip_suffix(".whl")?.rsplitn(4, '-');
+    let (platform, abi, python) = (tags.next()?, tags.next()?, tags.next()?);
+    let platform = platform.split('.').any(|tag| {
+        tag == "any"
+            || (tag.starts_with("manylinux") || tag.starts_with("linux"))
+                && tag.ends_with("_x86_64")
+    });
+    let exact = python.split('.').any(|tag| tag == "cp313");
+    let older = |tag: &str| {
+        tag.strip_prefix("cp3").and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| n <= 13)
+    };
+    let stable = python.split('.').any(older) && abi.split('.').any(|tag| tag == "abi3");
+    let pure = python.split('.').any(|tag| matches!(tag, "py3" | "py313")) && abi == "none";
+    match platform {
+        true if exact && abi == "cp313" => Some(3),
+        true if stable => Some(2),
+        true if pure || exact && abi == "none" => Some(1),
+        _ => None,
+    }
+}
+
+/// Lays what a wheel has for `site-packages`. Its scripts are left out: they begin with the path of an interpreter
+/// that is not there.
+pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
+    let broken =
+        |error: zip::result::ZipError| BundleError::new(format!("the wheel is broken: {error}"));
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(broken)?;
+        let name = entry.name().map_err(broken)?.into_owned();
+        if entry.is_dir() {
+            continue;
+        }
+        if !is_inside(&name) {
+            return Err(BundleError::new(format!(
+                "the wheel is refused: {name} leaves its folder"
+            )));
+        }
+        let Some(below) = installed(&name) else { continue };
+        let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
+        unpack::file(&site.join(below), &mut entry, executable)?;
+    }
+    Ok(())
+}
+
+/// Writes the one program of a wheel that has such a name.
+pub(crate) fn program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), BundleError> {
+    let broken =
+        |error: zip::result::ZipError| BundleError::new(format!("the wheel is broken: {error}"));
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
+    let end = format!(".data/scripts/{name}");
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(broken)?;
+        if entry.name().map_err(broken)?.ends_with(&end) {
+            return unpack::file(to, &mut entry, true);
+        }
+    }
+    Err(BundleError::new(format!("the wheel holds no {name}")))
+}
+
+/// Where an entry of a wheel goes, below `site-packages`.
+fn installed(name: &str) -> Option<&str> {
+    let Some((_, rest)) = name.split_once('/').filter(|(top, _)| top.ends_with(".data")) else {
+        return Some(name);
+    };
+    rest.strip_prefix("purelib/").or_else(|| rest.strip_prefix("platlib/"))
+}
+
+/// Lays named folders or modules of an sdist, from its top or from `src`.
+pub(crate) fn lay_sdist(bytes: &[u8], wanted: &[String], site: &Path) -> Result<(), BundleError> {
+    let mut found = BTreeMap::<&str, bool>::new();
+    unpack::tar(flate2::read::GzDecoder::new(bytes), &mut |path, entry| {
+        let Entry::File { content, executable } = entry else { return Ok(()) };
+        let below: std::path::PathBuf = path.components().skip(1).collect();
+        let below = below.strip_prefix("src").map(Path::to_owned).unwrap_or(below);
+        let Some(name) = wanted.iter().find(|name| below.starts_with(name)) else { return Ok(()) };
+        found.insert(name, true);
+        unpack::file(&site.join(&below), content, executable)
+    })?;
+    match wanted.iter().find(|name| !found.contains_key(name.as_str())) {
+        Some(name) => Err(BundleError::new(format!("the sdist holds no {name}"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_are_read_as_pip_writes_them() {
+        let text = "# all\na.B[x]==1.0 --hash=sha256:AA # note\nc==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n";
+        let read = requirements(text).unwrap();
+        let one = |name: &str, version: &str, hashes: &[&str]| Requirement {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            sha256: hashes.iter().map(|hash| (*hash).to_owned()).collect(),
+        };
+        assert_eq!(read, [one("a-b", "1.0", &["aa"]), one("c", "2", &["bb", "cc"])]);
+        for text in ["a>=1 --hash=sha256:aa", "a==1", "a==1 --hash=md5:aa", "-r other.txt"] {
+            assert!(requirements(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_best_wheel_is_taken() {
+        assert_eq!(rank("p-1-py3-none-any.whl"), Some(1));
+        assert_eq!(rank("p-1-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"), Some(2));
+        assert_eq!(rank("p-1-cp313-cp313-manylinux_2_28_x86_64.whl"), Some(3));
+        for no in [
+            "p-1-cp312-cp312-manylinux_2_28_x86_64.whl",
+            "p-1-cp313-cp313t-manylinux_2_28_x86_64.whl",
+            "p-1-cp313-cp313-musllinux_1_2_x86_64.whl",
+            "p-1-cp313-cp313-manylinux_2_28_aarch64.whl",
+            "p-1-cp314-abi3-manylinux_2_28_x86_64.whl",
+            "p-1-py2-none-any.whl",
+            "p-1.tar.gz",
+        ] {
+            assert_eq!(rank(no), None, "{no}");
+        }
+        assert_eq!(installed("p-1.data/scripts/p"), None);
+        assert_eq!(installed("p-1.data/purelib/p/a.py"), Some("p/a.py"));
+        assert_eq!(installed("p.data.py"), Some("p.data.py"));
+    }
+}

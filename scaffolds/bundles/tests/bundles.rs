@@ -1,0 +1,351 @@
+//! Bundles, built of the real registries and run where there is nothing else: no libc, no shell, no network.
+//!
+//! By default only small ones are built. All that Proctor ships take minutes and gigabytes:
+//!
+//! ```text
+//! PROCTOR_BUNDLES=all cargo test -p proctor-bundles --test bundles -- --nocapture
+//! ```
+//!
+//! `PROCTOR_BUNDLES=codex,gemini-cli` takes some. What is built is kept in `PROCTOR_BUNDLES_CACHE`, where that is set.
+
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use not_run::not_run;
+use proctor_bundles::{Bundle, BundleRecipe, Bundles, MOUNT};
+use proctor_docker::Docker;
+use proctor_native::Native;
+use proctor_sandbox_api::{
+    Backend, Base, Command, LayerSpec, Mount, Sandbox, SandboxRequest, ending_of, wire::RawPath,
+};
+use proctor_types::SandboxSpec;
+
+/// What is run of each shipped bundle: the program with its arguments, and what it says.
+const SHIPPED: &[(&str, &[&str], &str)] = &[
+    ("claude-code", &["claude", "--version"], "2.1.329"),
+    ("codex", &["codex", "--version"], "0.169.0"),
+    ("continue", &["cn", "--version"], "1.5.47"),
+    ("gemini-cli", &["gemini", "--version"], "0.61.0"),
+    ("mini-swe-agent", &["mini", "--help"], "mini-swe-agent"),
+    ("opencode", &["opencode", "--version"], "1.18.33"),
+    ("openhands", &["openhands", "--version"], "1.16.0"),
+    ("qwen-code", &["qwen", "--version"], "0.24.4"),
+];
+
+/// One static program of npm, small enough for every run of the tests.
+const SMALL: &str = "
+kind = 'npm'
+bin = { tool = 'lib/node_modules/@esbuild/linux-x64/bin/esbuild' }
+[[packages]]
+name = '@esbuild/linux-x64'
+version = '0.28.2'
+integrity = 'sha512-4xTZr1FUmSoQW4XIWmit3tzQrUTZM+N3P0XV8xROKYF50XfI7xeO90+1bZvNwxIufQ9hDQVRJH5YhgPVF8A/HQ=='
+";
+
+const FILES: &str = "
+kind = 'files'
+files = { 'lib/agent.sh' = 'agent.sh', 'share' = 'data' }
+bin = { agent = 'lib/agent.sh' }
+";
+
+fn recipe(text: &str) -> BundleRecipe {
+    toml::from_str(text).unwrap()
+}
+
+/// A folder with what a manifest of kind `files` names.
+fn beside() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("agent.sh"), "#!/bin/sh\necho I am $0\n").unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    fs::write(folder.path().join("data/note"), "note\n").unwrap();
+    folder
+}
+
+fn quiet(_: String) {}
+
+async fn of_files(cache: &Path, beside: &Path) -> Bundle {
+    let bundles = Bundles::new(cache);
+    bundles.ensure("mine", "1", &recipe(FILES), beside, &quiet).await.unwrap()
+}
+
+#[tokio::test]
+async fn two_builds_have_one_name_and_fixed_modes() {
+    let (one, two, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), beside());
+    let first = of_files(one.path(), folder.path()).await;
+    // The same from elsewhere, later, with other modes and times.
+    let other = beside();
+    fs::set_permissions(other.path().join("data"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(other.path().join("data/note"), fs::Permissions::from_mode(0o600)).unwrap();
+    let second = of_files(two.path(), other.path()).await;
+    assert_eq!(first.digest, second.digest);
+    assert_eq!(first.folder.file_name(), second.folder.file_name());
+    for (path, mode) in
+        [("", 0o755), ("bin", 0o755), ("lib/agent.sh", 0o755), ("share/note", 0o644)]
+    {
+        let found = fs::metadata(second.folder.join(path)).unwrap();
+        assert_eq!(found.mode() & 0o7777, mode, "{path}");
+        if rustix::process::geteuid().is_root() {
+            assert_eq!((found.uid(), found.gid()), (0, 0), "{path}");
+        }
+    }
+    assert_eq!((first.files, first.bytes), (3, 5 + 23));
+    // Another content is another bundle, beside the first.
+    fs::write(other.path().join("data/note"), "another\n").unwrap();
+    let third = of_files(two.path(), other.path()).await;
+    assert_ne!(third.digest, second.digest);
+    assert!(second.folder.exists());
+}
+
+#[tokio::test]
+async fn what_is_built_is_found_and_what_is_damaged_is_built_again() {
+    let (cache, folder) = (tempfile::tempdir().unwrap(), beside());
+    let (bundles, files) = (Bundles::new(cache.path()), recipe(FILES));
+    assert_eq!(bundles.built("mine", "1", &files, folder.path()), None);
+    let built = of_files(cache.path(), folder.path()).await;
+    let said = Mutex::new(Vec::new());
+    let hear = |line: String| said.lock().unwrap().push(line);
+    let again = bundles.ensure("mine", "1", &files, folder.path(), &hear).await.unwrap();
+    assert_eq!(again, built);
+    assert_eq!(said.lock().unwrap().len(), 0, "nothing was built");
+    bundles.verify("mine", "1", &files, folder.path()).unwrap();
+
+    // Of the same length: only reading it all tells.
+    fs::write(built.folder.join("share/note"), "evil\n").unwrap();
+    assert!(bundles.built("mine", "1", &files, folder.path()).is_some());
+    let error = bundles.verify("mine", "1", &files, folder.path()).unwrap_err();
+    assert!(error.what.contains("share/note was changed"), "{error}");
+    assert!(error.hint.is_some());
+
+    for damage in [
+        |tree: &Path| fs::remove_file(tree.join("lib/agent.sh")).unwrap(),
+        |tree: &Path| fs::write(tree.join("share/note"), "longer than it was\n").unwrap(),
+        |tree: &Path| {
+            let mode = fs::Permissions::from_mode(0o4755);
+            fs::set_permissions(tree.join("lib/agent.sh"), mode).unwrap();
+        },
+    ] {
+        damage(&built.folder);
+        assert_eq!(bundles.built("mine", "1", &files, folder.path()), None);
+        let healed = bundles.ensure("mine", "1", &files, folder.path(), &hear).await.unwrap();
+        assert_eq!(healed.digest, built.digest);
+    }
+    assert!(said.lock().unwrap().iter().any(|line| line.contains("lib/agent.sh is missing")));
+}
+
+#[tokio::test]
+async fn a_build_that_fails_leaves_nothing_and_says_what_to_change() {
+    let (cache, folder) = (tempfile::tempdir().unwrap(), beside());
+    let bundles = Bundles::new(cache.path());
+    let cases = [
+        (FILES.replace("'data'", "'missing'"), "missing", "No such file"),
+        (FILES.replace("lib/agent.sh' }", "lib/none.sh' }"), "bin.agent", "lib/none.sh"),
+        (FILES.replace("kind", "executable = ['lib/no']\nkind"), "bundle.executable", "lib/no"),
+    ];
+    for (text, place, what) in cases {
+        let failed = bundles.ensure("mine", "1", &recipe(&text), folder.path(), &quiet).await;
+        let error = failed.unwrap_err().to_string();
+        assert!(error.contains("mine 1") || error.contains("missing"), "{error}");
+        assert!(error.contains(place) && error.contains(what), "{error}");
+        let built = fs::read_dir(cache.path().join("built"));
+        let left = built.map_or(0, Iterator::count);
+        assert_eq!(left, 0, "{error}");
+    }
+    // A build that was killed left this; the next one begins anew.
+    let done = of_files(cache.path(), folder.path()).await;
+    let mut torn = done.folder.parent().unwrap().as_os_str().to_owned();
+    torn.push(".building");
+    fs::create_dir_all(Path::new(&torn).join("tree/lib")).unwrap();
+    fs::write(Path::new(&torn).join("tree/lib/half"), "x").unwrap();
+    fs::remove_dir_all(done.folder.parent().unwrap()).unwrap();
+    let again = of_files(cache.path(), folder.path()).await;
+    assert_eq!(again.digest, done.digest);
+    assert!(!Path::new(&torn).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_want_one_bundle_build_it_once() {
+    let (cache, folder) = (tempfile::tempdir().unwrap(), beside());
+    let begun = std::sync::Arc::new(Mutex::new(0));
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let (cache, folder) = (cache.path().to_owned(), folder.path().to_owned());
+            let begun = std::sync::Arc::clone(&begun);
+            tokio::spawn(async move {
+                let count = |line: String| {
+                    if line.starts_with("building") {
+                        *begun.lock().unwrap() += 1;
+                    }
+                };
+                let bundles = Bundles::new(cache);
+                bundles.ensure("mine", "1", &recipe(FILES), &folder, &count).await.unwrap().digest
+            })
+        })
+        .collect();
+    let mut digests = Vec::new();
+    for task in tasks {
+        digests.push(task.await.unwrap());
+    }
+    digests.dedup();
+    assert_eq!((digests.len(), *begun.lock().unwrap()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_package_of_npm_is_checked_built_twice_alike_and_kept_offline() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let nowhere = Path::new("/");
+    let wrong = recipe(&SMALL.replace("4xTZr1", "5xTZr1"));
+    let error = Bundles::new(one.path()).ensure("small", "1", &wrong, nowhere, &quiet).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("@esbuild/linux-x64@0.28.2: its checksum is sha512-"), "{error}");
+    assert_eq!(fs::read_dir(one.path().join("built")).unwrap().count(), 0);
+
+    let small = recipe(SMALL);
+    let build = |cache: &Path| Bundles::new(cache);
+    let first = build(one.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
+    let second = build(two.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
+    assert_eq!(first.digest, second.digest);
+    assert_eq!(first.versions["@esbuild/linux-x64"], "0.28.2");
+    // What was fetched is kept: a bundle that is gone is built without any network.
+    fs::remove_dir_all(one.path().join("built")).unwrap();
+    let downloads = one.path().join("downloads");
+    let before = fs::metadata(&downloads).unwrap().modified().unwrap();
+    let third = build(one.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
+    assert_eq!(third.digest, first.digest);
+    assert_eq!(fs::metadata(&downloads).unwrap().modified().unwrap(), before, "it was fetched");
+
+    for place in places("a_package_of_npm").await {
+        let (said, _) = place.run(&third, &["tool", "--version"]).await.unwrap();
+        assert!(said.contains("0.28.2"), "{}: {said}", place.name);
+    }
+}
+
+/// Every bundle that Proctor ships and that was asked for, in sandboxes that hold nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn shipped_bundles_run_where_there_is_nothing_else() {
+    let test = "shipped_bundles_run_where_there_is_nothing_else";
+    let Ok(asked) = std::env::var("PROCTOR_BUNDLES") else {
+        return not_run(test, "BUNDLES", "PROCTOR_BUNDLES=all builds all of them: gigabytes");
+    };
+    let cache = tempfile::tempdir().unwrap();
+    let kept = std::env::var_os("PROCTOR_BUNDLES_CACHE").map(PathBuf::from);
+    let bundles = Bundles::new(kept.as_deref().unwrap_or(cache.path()));
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../external/manifests");
+    let places = places(test).await;
+    let mut wrong = Vec::new();
+    for (name, command, says) in SHIPPED {
+        if asked != "all" && !asked.split(',').any(|one| one == *name) {
+            continue;
+        }
+        let text = fs::read_to_string(manifests.join(format!("{name}.toml"))).unwrap();
+        let manifest: toml::Table = text.parse().unwrap();
+        let version = manifest["version"].as_str().unwrap();
+        let recipe: BundleRecipe = manifest["bundle"].clone().try_into().unwrap();
+        let tell = |line: String| eprintln!("{line}");
+        let built = bundles.ensure(name, version, &recipe, &manifests, &tell).await;
+        let bundle = match built {
+            Ok(bundle) => bundle,
+            Err(error) => {
+                wrong.push(error.to_string());
+                continue;
+            }
+        };
+        eprintln!(
+            "bundle {name} {version}: {:.0} MB, {} files, built in {:.1} s, {}",
+            bundle.bytes as f64 / 1e6,
+            bundle.files,
+            bundle.build_seconds,
+            &bundle.digest[..16]
+        );
+        for place in &places {
+            match place.run(&bundle, command).await {
+                Ok((said, seconds)) if said.contains(says) => {
+                    eprintln!("  {}: {seconds:.2} s", place.name);
+                }
+                Ok((said, _)) => wrong.push(format!("{name} on {} said: {said}", place.name)),
+                Err(why) => wrong.push(format!("{name} on {}: {why}", place.name)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A back end with an environment that is empty: no libc, no shell, no interpreter.
+struct Place {
+    name: &'static str,
+    backend: Box<dyn Backend>,
+    environment: proctor_sandbox_api::Prepared,
+    _folders: Vec<tempfile::TempDir>,
+}
+
+async fn places(test: &str) -> Vec<Place> {
+    let mut out = Vec::new();
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().to_owned()).unwrap();
+    out.push(place("native", Box::new(native), vec![cache]).await);
+    match Docker::connect().await {
+        Ok(docker) => out.push(place("docker", Box::new(docker), Vec::new()).await),
+        Err(fault) => not_run(test, "DOCKER", fault),
+    }
+    out
+}
+
+async fn place(
+    name: &'static str,
+    backend: Box<dyn Backend>,
+    mut folders: Vec<tempfile::TempDir>,
+) -> Place {
+    let root = tempfile::tempdir().unwrap();
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(root.path().join("etc")).unwrap();
+    fs::write(root.path().join("etc/only"), "the only file\n").unwrap();
+    let spec = LayerSpec {
+        base: Base::Folder(root.path().to_owned()),
+        source: None,
+        setup: vec![],
+        workdir: RawPath::from("/testbed"),
+        env: vec![],
+        time_limit: Duration::from_secs(60),
+    };
+    let environment = backend.prepare(&spec).await.unwrap();
+    folders.push(root);
+    Place { name, backend, environment, _folders: folders }
+}
+
+impl Place {
+    /// What a program says that is started as a common user, in a home of its own, and how long that took.
+    async fn run(&self, bundle: &Bundle, command: &[&str]) -> Result<(String, f64), String> {
+        let request = SandboxRequest {
+            environment: self.environment.clone(),
+            limits: SandboxSpec { memory_mb: 4096, ..SandboxSpec::default() },
+            mounts: vec![Mount { folder: bundle.folder.clone(), at: RawPath::from(MOUNT) }],
+            purpose: "a test of bundles".to_owned(),
+        };
+        let mut sandbox: Box<dyn Sandbox> = self.backend.open(&request).await.unwrap();
+        let mut argv = vec![format!("{MOUNT}/bin/{}", command[0])];
+        argv.extend(command[1..].iter().map(|word| (*word).to_owned()));
+        let run = Command::new(argv).time_limit(Duration::from_secs(120));
+        let run = run.env("HOME", "/tmp").env("PATH", "/usr/bin:/bin:/agent/sh");
+        // What images set and programs of a bundle must not take.
+        let mut run = run.env("LD_LIBRARY_PATH", "/agent/sh").env("PYTHONHOME", "/usr");
+        if self.name == "docker" {
+            run.user = Some("1234:1234".to_owned());
+        }
+        let started = Instant::now();
+        let done = sandbox.handle().run(run).await.unwrap();
+        let seconds = started.elapsed().as_secs_f64();
+        sandbox.close().await.unwrap();
+        let said = format!("{}{}", done.stdout.text(), done.stderr.text());
+        match done.success() {
+            true => Ok((said, seconds)),
+            false => Err(format!("{}: {said}", ending_of(&done.exited))),
+        }
+    }
+}
