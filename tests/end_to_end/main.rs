@@ -4,6 +4,7 @@
 
 mod arrows;
 mod budgets;
+mod bundles;
 mod certificate;
 mod contributing;
 mod curve;

@@ -113,6 +113,7 @@ async fn run(
         task,
         findings,
         limits: &SandboxSpec::default(),
+        mounts: &[],
         label: format!("freezing {}", task.id),
     };
     let workdir = RawPath::from(task.workdir.as_str());

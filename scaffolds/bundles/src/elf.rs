@@ -20,10 +20,10 @@ pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
 const USUAL: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// What the loader has built in, and what takes its place, of the same length: it looks for libraries in the bundle
-/// alone. Otherwise a library that the bundle lacks would be taken from the image, and drag the image's C library in.
+/// alone. The longer one first: it ends as the shorter one. Otherwise a library that the bundle lacks would be taken from the image, and drag the image's C library in.
 const LOOKS: [(&[u8], &[u8]); 6] = [
-    (b"/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////\0"),
     (b"/usr/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////////\0"),
+    (b"/lib/x86_64-linux-gnu/\0", b"/agent/lib/glibc//////\0"),
     (b"\0/lib/\0", b"\0/////\0"),
     (b"\0/usr/lib/\0", b"\0/agent///\0"),
     (b"\0/etc/ld.so.cache\0", b"\0/agent/etc/cache\0"),

@@ -30,7 +30,8 @@ pub(crate) async fn lay(
     tree: &Path,
 ) -> Result<(), BundleError> {
     let npm = Npm::of_this_host()?;
-    let fetches = packages.iter().map(|package| fetch(&npm, downloads, package));
+    // Collected: the closure may not be held across an await.
+    let fetches: Vec<_> = packages.iter().map(|package| fetch(&npm, downloads, package)).collect();
     let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
     let mut at = packages.iter();
     while let (Some(bytes), Some(package)) = (fetched.next().await, at.next()) {

@@ -34,7 +34,9 @@ pub(crate) async fn lay(
     tree: &Path,
 ) -> Result<(), BundleError> {
     let pypi = Pypi::of_this_host()?;
-    let fetches = requirements.iter().map(|requirement| fetch(&pypi, downloads, requirement));
+    // Collected: the closure may not be held across an await.
+    let fetches: Vec<_> =
+        requirements.iter().map(|requirement| fetch(&pypi, downloads, requirement)).collect();
     let mut fetched = stream::iter(fetches).buffered(AT_ONCE);
     let mut at = requirements.iter();
     let site = tree.join(FOLDER);
@@ -89,7 +91,8 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
         .arg("--argv0")
         .arg(&program)
         .arg(&program)
-        .args(["-s", "-P", "-S", "-m", "compileall", "-q", "-j", "0"])
+        // In one process: the ones that Python starts itself would start without the loader.
+        .args(["-s", "-P", "-S", "-m", "compileall", "-q", "-j", "1"])
         .args(["--invalidation-mode", "unchecked-hash", "-s"])
         .arg(tree)
         .args(["-p", MOUNT])
@@ -105,8 +108,10 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
         let said = String::from_utf8_lossy(&ran.stderr);
         let last: Vec<&str> = said.lines().rev().take(5).collect();
         let last: Vec<&str> = last.into_iter().rev().collect();
-        let what = format!("the carried Python compiles nothing: {}", last.join(" | "));
-        return Err(BundleError::new(what).hint("it needs a kernel for x86-64 programs"));
+        return Err(BundleError::new(format!(
+            "the carried Python compiles nothing: {}",
+            last.join(" | ")
+        )));
     }
     Ok(())
 }

@@ -306,6 +306,8 @@ async fn place(
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir_all(root.path().join("etc")).unwrap();
     fs::write(root.path().join("etc/only"), "the only file\n").unwrap();
+    fs::create_dir(root.path().join("tmp")).unwrap();
+    fs::set_permissions(root.path().join("tmp"), fs::Permissions::from_mode(0o1777)).unwrap();
     let spec = LayerSpec {
         base: Base::Folder(root.path().to_owned()),
         source: None,

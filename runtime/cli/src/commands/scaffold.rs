@@ -49,7 +49,7 @@ async fn add(bundles: &Bundles, found: &Bundled) -> Result<Bundle, CommandError>
 
 fn list(bundles: &Bundles) -> Result<(), CommandError> {
     let mut table = Table::new();
-    table.load_preset(NOTHING);
+    table.load_style(NOTHING);
     table.set_header(["scaffold", "version", "bundle"]);
     for name in assemble::known().scaffolds.iter().filter(|name| !bundled::is_shipped(name)) {
         table.add_row([name, "built in", ""]);
