@@ -39,8 +39,6 @@ pub struct Bundled {
     pub recipe: Option<BundleRecipe>,
     /// The manifest.
     pub text: String,
-    /// Its file, for messages.
-    pub file: String,
     /// Where files lie that the manifest names.
     pub folder: PathBuf,
 }
@@ -118,8 +116,7 @@ fn read(asked: &str, file: &str, text: String, folder: PathBuf) -> Result<Bundle
     if let Some(recipe) = &recipe {
         recipe.check().map_err(|error| wrong(error.what))?;
     }
-    let (asked, file) = (asked.to_owned(), file.to_owned());
-    Ok(Bundled { asked, name, version, recipe, text, file, folder })
+    Ok(Bundled { asked: asked.to_owned(), name, version, recipe, text, folder })
 }
 
 #[cfg(test)]
@@ -129,7 +126,7 @@ mod tests {
     #[test]
     fn every_shipped_manifest_has_a_recipe_that_holds() {
         for found in shipped().unwrap() {
-            assert_eq!(found.file, format!("{}.toml", found.name));
+            assert_eq!(found.asked, found.name);
             let recipe = found.recipe.unwrap();
             // A checksum that nobody can check is none.
             assert!(
