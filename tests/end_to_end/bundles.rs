@@ -12,7 +12,8 @@ use crate::stage::Stage;
 /// An agent that is a script: its manifest, in a folder of its own beside what it names.
 fn mine(stage: &Stage) -> String {
     stage.file("agent.sh", "#!/bin/sh\necho mine\n");
-    let text = "name = \"mine\"\nversion = \"1.0\"\n[bundle]\nkind = \"files\"\n\
+    let text = "name = \"mine\"\nversion = \"1.0\"\napi = \"chat\"\n\
+                command = { argv = [\"/agent/bin/agent\"] }\n[bundle]\nkind = \"files\"\n\
                 files = { \"lib/agent\" = \"agent.sh\" }\nbin = { agent = \"lib/agent\" }\n";
     stage.file("mine.toml", text).display().to_string()
 }

@@ -1,33 +1,11 @@
 //! The agents that run in the sandbox: their manifests, as far as their bundles are concerned.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use proctor_bundles::BundleRecipe;
+use proctor_external::Loaded;
 
 use crate::error::UserError;
-
-macro_rules! manifests {
-    ($($name:literal),* $(,)?) => {
-        const SHIPPED: &[(&str, &str)] = &[$((
-            $name,
-            include_str!(concat!("../../../scaffolds/external/manifests/", $name, ".toml")),
-        )),*];
-    };
-}
-
-manifests!(
-    "claude-code",
-    "codex",
-    "continue",
-    "gemini-cli",
-    "mini-swe-agent",
-    "opencode",
-    "openhands",
-    "qwen-code",
-);
 
 /// One agent.
 pub struct Bundled {
@@ -48,16 +26,15 @@ pub fn folder(cache: &Path) -> PathBuf {
     cache.join("bundles")
 }
 
-pub fn is_shipped(name: &str) -> bool {
-    SHIPPED.iter().any(|(known, _)| *known == name)
-}
-
 /// Every agent that Proctor ships.
 pub fn shipped() -> Result<Vec<Bundled>, UserError> {
-    let read = |(name, text): &(&str, &str)| {
-        read(name, &format!("{name}.toml"), (*text).to_owned(), PathBuf::new())
-    };
-    SHIPPED.iter().map(read).collect()
+    let found = proctor_external::names().iter().map(|name| one(name));
+    Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+fn one(name: &str) -> Result<Option<Bundled>, UserError> {
+    let found = proctor_external::shipped(name).map_err(|error| wrong(error.to_string()))?;
+    found.map(|loaded| read(name, &format!("{name}.toml"), loaded, PathBuf::new())).transpose()
 }
 
 /// The agent of a name, or of a manifest's path. `@VERSION` must be the manifest's own: a version is pinned with its
@@ -65,24 +42,21 @@ pub fn shipped() -> Result<Vec<Bundled>, UserError> {
 pub fn find(asked: &str) -> Result<Bundled, UserError> {
     let path = Path::new(asked);
     if path.is_file() {
-        let text = fs::read_to_string(path)
-            .map_err(|error| UserError::new(format!("cannot read {asked}: {error}")))?;
+        let loaded = proctor_external::load(path).map_err(|error| wrong(error.to_string()))?;
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        return read(asked, asked, text, folder);
+        return read(asked, asked, loaded, folder);
     }
     let (name, version) = match asked.rsplit_once('@') {
         Some((name, version)) => (name, Some(version)),
         None => (asked, None),
     };
-    let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
-        let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-        let what =
-            format!("no scaffold with a bundle is called `{name}`, and there is no such file");
+    let Some(found) = one(name)? else {
+        let what = format!("no agent is called `{name}`, and there is no such file");
+        let known = proctor_external::names().join(", ");
         return Err(UserError::new(what)
-            .hint(format!("known: {}; or name a manifest (docs/bundles.md)", known.join(", "))));
+            .hint(format!("known: {known}; or name a manifest (docs/external.md)")));
     };
-    let found = read(asked, &format!("{name}.toml"), (*text).to_owned(), PathBuf::new())?;
     match version {
         Some(version) if version != found.version => {
             let what = format!("`{name}` is pinned at {}, not {version}", found.version);
@@ -91,31 +65,23 @@ pub fn find(asked: &str) -> Result<Bundled, UserError> {
                  and name that file"
             )))
         }
-        _ => Ok(found),
+        _ => Ok(Bundled { asked: asked.to_owned(), ..found }),
     }
 }
 
-fn read(asked: &str, file: &str, text: String, folder: PathBuf) -> Result<Bundled, UserError> {
-    let wrong = |why: String| {
-        UserError::new(format!("{file}: {}", why.trim_end().replace('\n', " ")))
-            .hint("docs/bundles.md says what a manifest's [bundle] holds")
-    };
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        let start = error.span().map_or(0, |span| span.start);
-        let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
-        wrong(format!("line {line}: {}", error.message()))
-    })?;
-    let word = |key: &str| match table.get(key).and_then(toml::Value::as_str) {
-        Some(word) if !word.is_empty() => Ok(word.to_owned()),
-        _ => Err(wrong(format!("`{key}` is missing or no text"))),
-    };
-    let (name, version) = (word("name")?, word("version")?);
-    let recipe = table.get("bundle").cloned().map(toml::Value::try_into::<BundleRecipe>);
-    let recipe =
-        recipe.transpose().map_err(|error| wrong(format!("[bundle]: {}", error.message())))?;
+fn wrong(what: String) -> UserError {
+    UserError::new(what.trim_end().replace('\n', " "))
+        .hint("docs/external.md and docs/bundles.md say what a manifest holds")
+}
+
+fn read(asked: &str, file: &str, loaded: Loaded, folder: PathBuf) -> Result<Bundled, UserError> {
+    let Loaded { manifest, text } = loaded;
+    let recipe = manifest.bundle.map(toml::Table::try_into::<BundleRecipe>).transpose();
+    let recipe = recipe.map_err(|error| wrong(format!("{file}: [bundle]: {}", error.message())))?;
     if let Some(recipe) = &recipe {
-        recipe.check().map_err(|error| wrong(error.what))?;
+        recipe.check().map_err(|error| wrong(format!("{file}: {}", error.what)))?;
     }
+    let (name, version) = (manifest.name, manifest.version);
     Ok(Bundled { asked: asked.to_owned(), name, version, recipe, text, folder })
 }
 
@@ -150,19 +116,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mine.toml");
         let name = file.display().to_string();
-        let write = |text: &str| fs::write(&file, text).unwrap();
-        write("name = 'mine'\nversion = '1'\n");
+        let write = |text: &str| std::fs::write(&file, text).unwrap();
+        const MINE: &str = "name = 'mine'\nversion = '1'\n";
+        const REST: &str = "api = 'chat'\ncommand = { argv = ['/bin/x'] }\n";
+        write(&format!("{MINE}{REST}"));
         assert!(find(&name).unwrap().recipe.is_none());
+        let bundle = |text: &str| format!("{MINE}{REST}[bundle]\n{text}");
         for (text, says) in [
-            ("name = 'mine'\n", "`version`"),
-            ("name = 'mine\n", "line 1"),
-            ("name = 'mine'\nversion = '1'\n[bundle]\nkind = 'apt'\n", "[bundle]"),
-            (
-                "name = 'mine'\nversion = '1'\n[bundle]\nkind = 'npm'\nbin = {a = 'b'}\n",
-                "bundle.packages",
-            ),
+            (REST.to_owned(), "name"),
+            ("name = 'mine\n".to_owned(), "line 1"),
+            (bundle("kind = 'apt'\n"), "[bundle]"),
+            (bundle("kind = 'npm'\nbin = {a = 'b'}\n"), "bundle.packages"),
         ] {
-            write(text);
+            write(&text);
             let error = find(&name).map(|_| ()).unwrap_err();
             assert!(error.what.starts_with(&name) && error.what.contains(says), "{}", error.what);
         }

@@ -51,7 +51,10 @@ fn list(bundles: &Bundles) -> Result<(), CommandError> {
     let mut table = Table::new();
     table.load_style(NOTHING);
     table.set_header(["scaffold", "version", "bundle"]);
-    for name in assemble::known().scaffolds.iter().filter(|name| !bundled::is_shipped(name)) {
+    for name in assemble::known().scaffolds.iter() {
+        if proctor_external::names().contains(name) {
+            continue;
+        }
         table.add_row([name, "built in", ""]);
     }
     for found in bundled::shipped()? {
