@@ -8,6 +8,8 @@
 //!
 //! `PROCTOR_BUNDLES=codex,gemini-cli` takes some. What is built is kept in `PROCTOR_BUNDLES_CACHE`, where that is set.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
 #[path = "../../../tests/not_run.rs"]
 mod not_run;
 
