@@ -37,7 +37,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-scaffolds",
         &["proctor-types", "proctor-tokens", "proctor-sandbox-api", "proctor-scaffold-api"],
     ),
-    ("proctor-external", &["proctor-types", "proctor-sandbox-api", "proctor-scaffold-api"]),
+    (
+        "proctor-external",
+        &["proctor-types", "proctor-bundles", "proctor-sandbox-api", "proctor-scaffold-api"],
+    ),
     ("proctor-packages", &["proctor-types"]),
     ("proctor-bundles", &["proctor-types", "proctor-packages"]),
     (

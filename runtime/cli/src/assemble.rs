@@ -24,7 +24,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::{
     config::{GradingFile, Known, REPLAY, SCRIPT},
     error::{CommandError, UserError},
-    home, scaffolds,
+    home,
+    scaffolds::{self, Scaffolds},
 };
 
 /// One back end, as it is.
@@ -228,7 +229,7 @@ pub fn context(
     endpoints: Vec<EndpointRates>,
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     cache: &Path,
-    (verdicts, flakes): (Grading, Flakes),
+    ((verdicts, flakes), scaffolds): ((Grading, Flakes), Scaffolds),
     progress: UnboundedSender<Progress>,
 ) -> Result<RunContext, CommandError> {
     let record = run.read_run()?;
@@ -237,7 +238,6 @@ pub fn context(
         None => GradingFile::default(),
     };
     let capacity = Capacity::of(&capacity(&granted, &backends));
-    let scaffolds = scaffolds::of_arms(plan.arms.iter().map(AsRef::as_ref))?;
     let replay = replays(&record)?;
     let egress = Egress::new()
         .map_err(|error| Fault::new(Layer::Sandbox, format!("the egress proxy: {error}")))?;

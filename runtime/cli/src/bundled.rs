@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use proctor_bundles::BundleRecipe;
-use proctor_external::Loaded;
+use proctor_external::{Loaded, Manifest};
 
 use crate::error::UserError;
 
@@ -34,7 +34,7 @@ pub fn shipped() -> Result<Vec<Bundled>, UserError> {
 
 fn one(name: &str) -> Result<Option<Bundled>, UserError> {
     let found = proctor_external::shipped(name).map_err(|error| wrong(error.to_string()))?;
-    found.map(|loaded| read(name, &format!("{name}.toml"), loaded, PathBuf::new())).transpose()
+    Ok(found.map(|loaded| read(name, loaded, PathBuf::new())))
 }
 
 /// The agent of a name, or of a manifest's path. `@VERSION` must be the manifest's own: a version is pinned with its
@@ -45,7 +45,7 @@ pub fn find(asked: &str) -> Result<Bundled, UserError> {
         let loaded = proctor_external::load(path).map_err(|error| wrong(error.to_string()))?;
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        return read(asked, asked, loaded, folder);
+        return Ok(read(asked, loaded, folder));
     }
     let (name, version) = match asked.rsplit_once('@') {
         Some((name, version)) => (name, Some(version)),
@@ -74,15 +74,10 @@ fn wrong(what: String) -> UserError {
         .hint("docs/external.md and docs/bundles.md say what a manifest holds")
 }
 
-fn read(asked: &str, file: &str, loaded: Loaded, folder: PathBuf) -> Result<Bundled, UserError> {
+fn read(asked: &str, loaded: Loaded, folder: PathBuf) -> Bundled {
     let Loaded { manifest, text } = loaded;
-    let recipe = manifest.bundle.map(toml::Table::try_into::<BundleRecipe>).transpose();
-    let recipe = recipe.map_err(|error| wrong(format!("{file}: [bundle]: {}", error.message())))?;
-    if let Some(recipe) = &recipe {
-        recipe.check().map_err(|error| wrong(format!("{file}: {}", error.what)))?;
-    }
-    let (name, version) = (manifest.name, manifest.version);
-    Ok(Bundled { asked: asked.to_owned(), name, version, recipe, text, folder })
+    let Manifest { name, version, bundle: recipe, .. } = manifest;
+    Bundled { asked: asked.to_owned(), name, version, recipe, text, folder }
 }
 
 #[cfg(test)]
@@ -125,7 +120,7 @@ mod tests {
         for (text, says) in [
             (REST.to_owned(), "name"),
             ("name = 'mine\n".to_owned(), "line 1"),
-            (bundle("kind = 'apt'\n"), "[bundle]"),
+            (bundle("kind = 'apt'\n"), "unknown variant `apt`"),
             (bundle("kind = 'npm'\nbin = {a = 'b'}\n"), "bundle.packages"),
         ] {
             write(&text);

@@ -1,17 +1,26 @@
 //! Scaffolds by name: those of the runtime's own process, and command-line agents.
 
 use std::{
-    collections::BTreeMap,
-    path::Path,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::{Arc, LazyLock},
 };
 
-use proctor_external::External;
+use proctor_bundles::{Bundle, Bundles};
+use proctor_external::{External, Loaded, Manifest};
 use proctor_scaffold_api::Scaffold;
-use proctor_types::Arm;
+use proctor_types::{Arm, RunRecord};
 use serde_json::Value;
 
-use crate::error::UserError;
+use crate::{
+    bundled,
+    config::ConfigFile,
+    error::{CommandError, UserError},
+    home,
+};
+
+/// By the names that arms have.
+pub type Scaffolds = BTreeMap<String, Arc<dyn Scaffold>>;
 
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut names = proctor_scaffolds::names().to_vec();
@@ -25,12 +34,22 @@ pub fn names() -> &'static [&'static str] {
     &NAMES
 }
 
-/// The scaffold of a name, or of a manifest's file.
+/// The scaffold of a name, or of a manifest's file; with its bundle, where that is built.
 pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, String> {
     let builtin = proctor_scaffolds::builtin(name).map_err(|error| error.to_string())?;
     if builtin.is_some() {
         return Ok(builtin);
     }
+    let Some(loaded) = manifest(name)? else { return Ok(None) };
+    let bundle = bundles()?;
+    let bundle = loaded.manifest.bundle.as_ref().and_then(|recipe| {
+        let Manifest { name: called, version, .. } = &loaded.manifest;
+        bundle.built(called, version, recipe, &folder_of(name))
+    });
+    Ok(Some(Arc::new(External::new(loaded, bundle))))
+}
+
+fn manifest(name: &str) -> Result<Option<Loaded>, String> {
     let loaded = match name.ends_with(".toml") {
         true => Some(proctor_external::load(Path::new(name))),
         false => proctor_external::shipped(name).transpose(),
@@ -42,15 +61,56 @@ pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, String> {
         let taken = &loaded.manifest.name;
         return Err(format!("{name}: `name`: Proctor has a scaffold `{taken}`: choose another"));
     }
-    Ok(Some(Arc::new(External::new(loaded, Value::Null))))
+    Ok(Some(loaded))
 }
 
-/// The scaffolds of planned arms, by their names. A command-line agent is the one that the arm was planned
-/// with, whatever became of its manifest's file.
-pub fn of_arms<'a>(
-    arms: impl Iterator<Item = &'a Arm>,
-) -> Result<BTreeMap<String, Arc<dyn Scaffold>>, UserError> {
-    let mut found: BTreeMap<String, Arc<dyn Scaffold>> = BTreeMap::new();
+fn bundles() -> Result<Bundles, String> {
+    home::cache().map(|cache| Bundles::new(bundled::folder(&cache))).map_err(|e| e.to_string())
+}
+
+/// Where the files lie that a manifest names.
+fn folder_of(name: &str) -> PathBuf {
+    let parent = Path::new(name).parent().filter(|_| name.ends_with(".toml"));
+    parent.map(Path::to_owned).unwrap_or_default()
+}
+
+/// Builds the bundles that a configuration needs and that are not built, and says so. Whether any was: their digests
+/// are factors of the arms.
+pub async fn build(file: &ConfigFile) -> Result<bool, CommandError> {
+    let bundles = bundles().map_err(UserError::new)?;
+    let names: BTreeSet<&str> = file.arms.iter().map(|arm| arm.scaffold.as_str()).collect();
+    let mut any = false;
+    for name in names {
+        if proctor_scaffolds::names().contains(&name) {
+            continue;
+        }
+        let Some(loaded) = manifest(name).map_err(UserError::new)? else { continue };
+        any |= ensure(&bundles, &loaded.manifest, &folder_of(name)).await?.is_some_and(|one| one.1);
+    }
+    Ok(any)
+}
+
+/// The bundle of an agent that has one, and whether it was built now.
+async fn ensure(
+    bundles: &Bundles,
+    manifest: &Manifest,
+    folder: &Path,
+) -> Result<Option<(Bundle, bool)>, CommandError> {
+    let Manifest { name, version, bundle, .. } = manifest;
+    let Some(recipe) = bundle else { return Ok(None) };
+    if let Some(bundle) = bundles.built(name, version, recipe, folder) {
+        return Ok(Some((bundle, false)));
+    }
+    eprintln!("building the bundle of {name} {version}, once");
+    let say = |line: String| eprintln!("{line}");
+    let bundle = bundles.ensure(name, version, recipe, folder, &say).await?;
+    Ok(Some((bundle, true)))
+}
+
+/// The scaffolds of planned arms, by their names, without bundles. A command-line agent is the one that the arm was
+/// planned with, whatever became of its manifest's file.
+pub fn of_arms<'a>(arms: impl Iterator<Item = &'a Arm>) -> Result<Scaffolds, UserError> {
+    let mut found = Scaffolds::new();
     for arm in arms {
         let problem = |why: String| UserError::new(format!("arm {}: {why}", arm.name));
         let recorded =
@@ -62,6 +122,34 @@ pub fn of_arms<'a>(
         if let Some(scaffold) = scaffold {
             found.insert(arm.scaffold.clone(), scaffold);
         }
+    }
+    Ok(found)
+}
+
+/// The same with their bundles, built where they are not. A bundle that is not the one that an arm was planned with is
+/// refused: it would be another arm.
+pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError> {
+    let bundles = bundles().map_err(UserError::new)?;
+    let mut found = of_arms(record.arms.iter())?;
+    let written = record.config.get("arms").and_then(Value::as_array);
+    for arm in &record.arms {
+        let recorded = External::recorded(&arm.prompts)
+            .map_err(|error| UserError::new(format!("arm {}: {error}", arm.name)))?;
+        let Some(external) = recorded else { continue };
+        let path = written.into_iter().flatten().find(|one| one["name"] == arm.name.as_str());
+        let folder = folder_of(path.and_then(|one| one["scaffold"].as_str()).unwrap_or_default());
+        let Some((bundle, _)) = ensure(&bundles, external.manifest(), &folder).await? else {
+            continue;
+        };
+        if External::bundle_factor(&bundle) != arm.prompts["bundle"] {
+            let what = format!(
+                "arm {}: the bundle of {} is not the one that the run was planned with",
+                arm.name, arm.scaffold
+            );
+            let hint = "start a new run: what its agent runs as has changed";
+            return Err(UserError::new(what).hint(hint).into());
+        }
+        found.insert(arm.scaffold.clone(), Arc::new(external.bundled(bundle)));
     }
     Ok(found)
 }

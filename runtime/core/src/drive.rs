@@ -83,7 +83,7 @@ impl Try<'_> {
             task: self.task,
             findings: self.leak_check,
             limits: &self.limits(),
-            mounts: &[],
+            mounts: &self.context.scaffold(&self.arm.scaffold)?.mounts(),
             label: self.id.to_string(),
         };
         let ready = preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;

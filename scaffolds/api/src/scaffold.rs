@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use proctor_sandbox_api::Mount;
 use proctor_types::ExitCause;
 use serde_json::{Map, Value};
 
@@ -75,6 +76,11 @@ pub trait Scaffold: Send + Sync {
     /// manifests have). Without them there is no such proxy.
     fn model_endpoint(&self) -> Option<Value> {
         None
+    }
+
+    /// Folders of the host that its sandbox is lent, read-only.
+    fn mounts(&self) -> Vec<Mount> {
+        Vec::new()
     }
 
     /// How long its client inside the sandbox may take to end once [`Session::ending`] has come. Without

@@ -94,6 +94,9 @@ fn check(manifest: &Manifest) -> Result<(), String> {
     if command.argv.first().is_none_or(|program| program.trim().is_empty()) {
         return Err("`command.argv` names no program".into());
     }
+    if let Some(recipe) = &manifest.bundle {
+        recipe.check().map_err(|error| error.to_string())?;
+    }
     let seconds = [stop.leave_seconds, stop.grace_seconds];
     if seconds.iter().any(|one| !one.is_finite() || *one < 0.0) || seconds.iter().sum::<f64>() > 4.5
     {

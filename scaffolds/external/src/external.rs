@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use proctor_bundles::{Bundle, MOUNT};
+use proctor_sandbox_api::Mount;
 use proctor_scaffold_api::{Brief, Finish, Scaffold, Session, Stop, WrongSetting};
 use proctor_types::{Cause, Fault, Layer};
 use serde_json::{Map, Value, json};
@@ -22,24 +24,35 @@ const LOG_TIME: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct External {
     loaded: Loaded,
-    /// What identifies its bundle: a factor. Null where it has none.
-    bundle: Value,
+    /// Absent: it has none, or it is not built.
+    bundle: Option<Bundle>,
 }
 
 impl External {
-    /// Of a manifest, with what identifies its bundle.
-    pub fn new(loaded: Loaded, bundle: Value) -> Self {
+    /// Of a manifest, with its bundle where that is built.
+    pub fn new(loaded: Loaded, bundle: Option<Bundle>) -> Self {
         Self { loaded, bundle }
     }
 
-    /// The scaffold that an arm was recorded with, from the arm's own factors: a run goes on with what it
-    /// was planned with, whatever became of the file.
+    /// What identifies its bundle: a factor.
+    pub fn bundle_factor(bundle: &Bundle) -> Value {
+        json!({ "digest": bundle.digest, "versions": bundle.versions })
+    }
+
+    /// The scaffold that an arm was recorded with, from the arm's own factors, without its bundle: a run goes
+    /// on with what it was planned with, whatever became of the file.
     ///
     /// # Errors
     /// The recorded manifest cannot be read by this version.
     pub fn recorded(factors: &Value) -> Result<Option<Self>, ManifestError> {
         let Some(text) = factors["manifest"].as_str() else { return Ok(None) };
-        Ok(Some(Self::new(read("the recorded manifest", text)?, factors["bundle"].clone())))
+        Ok(Some(Self::new(read("the recorded manifest", text)?, None)))
+    }
+
+    /// The same with its bundle.
+    #[must_use]
+    pub fn bundled(self, bundle: Bundle) -> Self {
+        Self { bundle: Some(bundle), ..self }
     }
 
     /// What it was made of.
@@ -91,7 +104,7 @@ impl Scaffold for External {
         json!({
             "manifest": self.loaded.text,
             "version": self.manifest().version,
-            "bundle": self.bundle,
+            "bundle": self.bundle.as_ref().map(Self::bundle_factor),
             "prompts": { "task": TASK },
         })
     }
@@ -138,6 +151,11 @@ impl Scaffold for External {
         serde_json::to_value(&self.manifest().requests).ok()
     }
 
+    fn mounts(&self) -> Vec<Mount> {
+        let mount = |bundle: &Bundle| Mount { folder: bundle.folder.clone(), at: MOUNT.into() };
+        self.bundle.iter().map(mount).collect()
+    }
+
     fn leave_time(&self) -> Option<Duration> {
         let stop = &self.manifest().stop;
         Some(Duration::from_secs_f64(stop.leave_seconds + stop.grace_seconds) + LOG_TIME)
@@ -176,7 +194,7 @@ mod tests {
     use crate::{names, shipped};
 
     fn codex() -> External {
-        External::new(shipped("codex").unwrap().unwrap(), Value::Null)
+        External::new(shipped("codex").unwrap().unwrap(), None)
     }
 
     #[test]
@@ -195,7 +213,7 @@ mod tests {
     fn a_recorded_arm_gives_its_scaffold_back() {
         for name in names() {
             let loaded = shipped(name).unwrap().unwrap();
-            let scaffold = External::new(loaded, json!({"digest": "d"}));
+            let scaffold = External::new(loaded, None);
             let again = External::recorded(&scaffold.factors()).unwrap().unwrap();
             assert_eq!(again.factors(), scaffold.factors());
         }
@@ -206,7 +224,7 @@ mod tests {
     fn root_is_refused_where_the_manifest_says_so() {
         let mut loaded = shipped("codex").unwrap().unwrap();
         let refuses = |loaded: &Loaded, user| {
-            External::new(loaded.clone(), Value::Null).refuses_user(user).is_some()
+            External::new(loaded.clone(), None).refuses_user(user).is_some()
         };
         assert!(!refuses(&loaded, None));
         loaded.manifest.root = false;

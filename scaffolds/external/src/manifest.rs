@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use proctor_bundles::BundleRecipe;
 use proctor_types::{Api, ExitCause, RequestRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,7 @@ pub struct Manifest {
     pub api: Api,
     /// How its bundle is made (`docs/bundles.md`). Absent: the image has the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Map<String, Value>>")]
-    pub bundle: Option<toml::Table>,
+    pub bundle: Option<BundleRecipe>,
     /// How it is started.
     pub command: CommandLine,
     /// Variables beside the task's own, `PATH` and `HOME`; templates.

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use proctor_bundles::SHELL;
 use proctor_sandbox_api::{
     Command, Completed, SandboxError, SandboxHandle,
     wire::{RawPath, SearchRequest},
@@ -23,8 +24,6 @@ use crate::{
     templates::Filled,
 };
 
-/// Where the bundle has the shells that an image may lack; last in `PATH`.
-const SHELLS: &str = "/agent/sh";
 /// Says its process, then becomes the agent: a signal has to find it.
 const START: &str = "echo $$ >\"$1\" && shift && exec \"$@\"";
 /// Bytes kept of each output stream.
@@ -178,7 +177,7 @@ impl Place<'_> {
             command = command.env(key, value.as_str());
         }
         let path = command.env.get("PATH").map(ToString::to_string).unwrap_or_default();
-        command = command.env("PATH", format!("{path}:{SHELLS}").as_str()).env("HOME", self.home);
+        command = command.env("PATH", format!("{path}:{SHELL}").as_str()).env("HOME", self.home);
         for (key, value) in &filled.env {
             command = command.env(key, value.as_str());
         }

@@ -1,3 +1,4 @@
 //! Command-line agents: a made-up one that behaves in every bad way, and real ones from their packages.
 
 mod made_up;
+mod packages;

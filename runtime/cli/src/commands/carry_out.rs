@@ -25,7 +25,7 @@ use crate::{
     assemble::{self, Flakes, Grading, Scripts},
     commands::report,
     error::CommandError,
-    progress,
+    progress, scaffolds,
 };
 
 /// The exit status of a run that is done but in which some trials have no verdict.
@@ -88,8 +88,10 @@ pub async fn carry_out(
     let watcher = tokio::spawn(progress::watch(told, done, trials.len()));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (grading, flakes);
-    let context =
-        Arc::new(assemble::context(run, &plan, endpoints, backends, cache, grading, tell)?);
+    let scaffolds = scaffolds::with_bundles(&run.read_run()?).await?;
+    let parts = (grading, scaffolds);
+    let context = assemble::context(run, &plan, endpoints, backends, cache, parts, tell)?;
+    let context = Arc::new(context);
     let mut run = pin!(dispatch(Arc::clone(&context), &plan, jobs));
     let ends = tokio::select! {
         ends = &mut run => ends,

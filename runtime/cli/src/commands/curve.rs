@@ -29,6 +29,7 @@ use crate::{
     error::{CommandError, UserError},
     home,
     print::result,
+    scaffolds,
 };
 
 /// Some points have trials without a verdict.
@@ -443,7 +444,9 @@ impl<'a> Drawing<'a> {
         // Nobody watches: what fails is told where it is asked for.
         let (tell, _) = mpsc::unbounded_channel();
         let grading = (Grading::Once, Flakes::of(self.record));
-        let context = assemble::context(run, &plan, Vec::new(), backends, &cache, grading, tell)?;
+        // Nothing is driven, so no bundle is needed.
+        let parts = (grading, scaffolds::of_arms(self.record.arms.iter())?);
+        let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
         let context = Arc::new(context);
         self.context = Some(Arc::clone(&context));
         Ok(context)

@@ -12,7 +12,7 @@ use crate::{
     assemble::{self, Flakes, Grading, Scripts},
     commands::{report::results_of, resume::plan_of},
     error::CommandError,
-    home, progress,
+    home, progress, scaffolds,
 };
 
 /// So many of the tasks, the same ones each time and more of them where more are asked for.
@@ -58,7 +58,8 @@ pub async fn run_for_real(
     let watcher = tokio::spawn(progress::watch(told, done, trials.len()));
     let endpoints = scripts.limited(&super::carry_out::endpoints(&run)?);
     let grading = (Grading::Once, Flakes::of(record));
-    let context = assemble::context(run, &plan, endpoints, backends, &cache, grading, tell)?;
+    let parts = (grading, scaffolds::with_bundles(record).await?);
+    let context = assemble::context(run, &plan, endpoints, backends, &cache, parts, tell)?;
     let context = Arc::new(context);
     dispatch(Arc::clone(&context), &plan, record.jobs).await;
     // The watcher ends when the run context, which holds the sender, is gone.

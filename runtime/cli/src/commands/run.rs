@@ -18,7 +18,7 @@ use crate::{
     commands::{carry_out::carry_out, certificate},
     config::{self, ConfigFile, RunConfig, Written},
     error::{CommandError, UserError},
-    home, open_files, print, shipped, tasks,
+    home, open_files, print, scaffolds, shipped, tasks,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -57,6 +57,10 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     let loaded = loaded.map_err(|error| written.about(&["tasks"], error))?;
     // Before a back end is asked for anything: recipes build for minutes.
     check(&resolved, &written, &tasks::planned(&loaded)?)?;
+    let mut resolved = resolved;
+    if scaffolds::build(&resolved.file).await? {
+        resolved = config::resolve(resolved.file, &written, &assemble::known())?;
+    }
     let backends = assemble::backends(&resolved.arms, &cache).await?;
     let Some(first) = backends.values().next() else {
         return Err(UserError::new("no arm names a sandbox").into());

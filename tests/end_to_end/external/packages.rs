@@ -1,0 +1,104 @@
+//! Real agents from their packages, with scripted models: the arms of `configs/scaffold-comparison.toml`.
+//!
+//! Two of them by default, whose bundles are one program each. All seven:
+//! `PROCTOR_AGENTS=all cargo test -p proctor --test end_to_end external::packages`.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::stage::{Stage, docker, events, find, root};
+
+/// Both are quick to fetch and start, and speak wire formats that are not the model's.
+const IN_CI: [&str; 2] = ["claude-code", "codex"];
+
+/// The comparison with these arms, its paths made absolute.
+fn config(stage: &Stage, kind: &str) -> (String, Vec<String>) {
+    let folder = root().join("configs");
+    let text = std::fs::read_to_string(folder.join("scaffold-comparison.toml")).unwrap();
+    let mut config: toml::Table = text.parse().unwrap();
+    let all = std::env::var("PROCTOR_AGENTS").is_ok_and(|asked| asked == "all");
+    let arms = config["arms"].as_array_mut().unwrap();
+    arms.retain(|arm| all || IN_CI.contains(&arm["scaffold"].as_str().unwrap()));
+    let names: Vec<_> = arms.iter().map(|arm| arm["name"].as_str().unwrap().to_owned()).collect();
+    assert!(names.len() >= IN_CI.len(), "{names:?}");
+    let tasks = folder.join("tasks/demo.jsonl").display().to_string();
+    config.insert("tasks".into(), vec![tasks].into());
+    config["sandbox"]["kind"] = kind.into();
+    let models = config["models"].as_table_mut().unwrap();
+    models.retain(|name, _| names.iter().any(|arm| *name == format!("{arm}-script")));
+    for (_, model) in models {
+        let script = folder.join("scripts/scaffold-comparison.toml");
+        model["base_url"] = format!("script:{}", script.display()).into();
+    }
+    let file = stage.file("comparison.toml", &toml::to_string(&config).unwrap());
+    (file.display().to_string(), names)
+}
+
+fn run(stage: &Stage, kind: &str, sets: &[&str]) -> Vec<(Value, PathBuf)> {
+    let (config, names) = config(stage, kind);
+    let out = stage.path("run");
+    let mut args = vec!["run", &config, "--out", out.to_str().unwrap()];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    stage.run(args, 0);
+    let report = stage.report(&out);
+    let of = |name: &String| {
+        let arms = report["arms"].as_array().unwrap();
+        let arm = arms.iter().find(|arm| arm["name"] == name.as_str()).unwrap();
+        let id = arm["arm"].as_str().unwrap();
+        let rows = report["tasks"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["arm"] == id).unwrap().clone();
+        (row, find(&out.join("trials").join(&id[..12]), "trajectory.jsonl").remove(0))
+    };
+    names.iter().map(of).collect()
+}
+
+/// Each solves the task with its own tool, and its record reads like a built-in loop's.
+fn solve(kind: &str) {
+    let stage = Stage::new();
+    for (row, journal) in run(&stage, kind, &[]) {
+        let shown = journal.display();
+        assert_eq!(row["outcome"], "submitted", "{shown}: {row:#}");
+        assert_eq!(row["resolved"], true, "{shown}: {row:#}");
+        assert_eq!(events(&journal, "model_answered").len(), 4, "{shown}");
+        let (called, returned) =
+            (events(&journal, "tool_called"), events(&journal, "tool_returned"));
+        assert_eq!((called.len(), returned.len()), (3, 3), "{shown}: {called:#?}");
+        let looked = returned[0]["shown"].as_str().unwrap();
+        assert!(looked.contains("to_roman"), "{shown}: {looked}");
+        let kept = journal.parent().unwrap().join("scaffold");
+        assert!(kept.join("stdout.log").is_file(), "{shown}: what it printed is not kept");
+        assert!(kept.join("home").is_dir(), "{shown}: nothing of its own log is kept");
+    }
+}
+
+/// A limit of three steps is three answers; the agent is gone at once, and its work is graded.
+#[test]
+fn a_limit_ends_a_real_agent_at_once() {
+    let stage = Stage::new();
+    for (row, journal) in run(&stage, "native", &["budget.steps=3"]) {
+        let shown = journal.display();
+        assert_eq!(row["outcome"], "budget_steps", "{shown}: {row:#}");
+        // The script edits at its second step.
+        assert_eq!(row["resolved"], true, "{shown}: {row:#}");
+        let served = events(&journal, "request_served");
+        let answered = served.iter().filter(|one| one["status"] == 200).count();
+        assert_eq!(answered, 3, "{shown}");
+        let at = |event: &Value| event["t_mono"].as_f64().unwrap();
+        let refused = served.iter().find(|one| one["status"] == 402).unwrap();
+        let took = at(&events(&journal, "patch_collected")[0]) - at(refused);
+        assert!(took < 5.0, "{shown}: took {took} s to end");
+    }
+}
+
+#[test]
+fn real_agents_solve_a_task() {
+    solve("native");
+}
+
+#[test]
+fn docker_real_agents_solve_a_task() {
+    if docker("docker_real_agents_solve_a_task") {
+        solve("docker");
+    }
+}
