@@ -18,10 +18,14 @@ fn mine(stage: &Stage) -> String {
     stage.file("mine.toml", text).display().to_string()
 }
 
-/// Runs with a cache of the test's own.
+/// Runs with a cache of the test's own, and without the machine's engine: cleaning would take the images of others.
 fn run(stage: &Stage, args: &[&str], status: i32) -> (String, String) {
-    let Output { stdout, stderr, status: ended } =
-        stage.proctor(args).env("PROCTOR_CACHE", stage.path("cache")).output().unwrap();
+    let Output { stdout, stderr, status: ended } = stage
+        .proctor(args)
+        .env("PROCTOR_CACHE", stage.path("cache"))
+        .env("DOCKER_HOST", format!("unix://{}", stage.path("no-engine").display()))
+        .output()
+        .unwrap();
     let (out, said) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
     assert_eq!(ended.code(), Some(status), "{args:?}\n{out}\n{said}");
     (out, said)
