@@ -382,3 +382,21 @@ fn every_request_is_given_back_byte_for_byte_and_kept_once() {
     assert!((pack as usize) < all / 2, "{pack} of {all}");
     stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
 }
+
+/// What cannot be graded keeps the verdict that it has, and counts again once its record is whole.
+#[test]
+fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
+    let mut runs = Runs::new();
+    let run = runs.copy();
+    let packs = find(&run, "blobs.pack");
+    assert!(!packs.is_empty(), "no blobs are packed");
+    for pack in &packs {
+        fs::rename(pack, pack.with_extension("away")).unwrap();
+    }
+    let (_, said) = runs.ran(&["grade", "RUN"], &run);
+    assert!(file(&run, "gold", "verdict.json").is_file(), "{said}");
+    for pack in &packs {
+        fs::rename(pack.with_extension("away"), pack).unwrap();
+    }
+    is_whole(&runs.report(&run));
+}

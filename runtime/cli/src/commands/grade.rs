@@ -52,12 +52,14 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     {
         let run = RunDir::open(path).map_err(CommandError::of_run)?;
         let record: RunRecord = run.read_run()?;
+        // Everything is read, not only what a report trusts: what cannot be graded keeps its verdict.
+        let mut verifier = run.verifier();
         for attempt in 1..=record.attempts {
             for (task, arm) in
                 record.tasks.iter().flat_map(|task| record.arms.iter().map(move |arm| (task, arm)))
             {
                 let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-                if run.check(&id)?.verdict.is_some() {
+                if verifier.check(&id)?.verdict.is_some() {
                     run.trial_path(&id)
                         .withdraw_verdict("`proctor grade` was asked to grade anew")?;
                 }
