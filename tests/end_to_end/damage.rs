@@ -282,6 +282,20 @@ fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert_eq!(fs::read_to_string(&plan).unwrap(), whole, "restored");
     }
+    // The copy counts, too: the next damage would else be the end.
+    let copy = run.join("run.json.gz");
+    let spoils: [fn(&Path); 2] = [flip, |copy| fs::remove_file(copy).unwrap()];
+    for spoil in spoils {
+        spoil(&copy);
+        let (output, _) = runs.ran(&["report", "RUN", "--verify"], &run);
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("run.json.gz"), "{told}");
+        let (output, said) = runs.ran(&["resume", "RUN"], &run);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let (output, _) = runs.ran(&["report", "RUN", "--verify"], &run);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+    }
     // Without a copy nothing is guessed, and nothing is to be moved away.
     fs::write(&plan, whole.replacen("\"attempts\": 1", "\"attempts\": 3", 1)).unwrap();
     fs::remove_file(run.join("run.json.gz")).unwrap();
@@ -393,7 +407,9 @@ fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
     for pack in &packs {
         fs::rename(pack, pack.with_extension("away")).unwrap();
     }
-    let (_, said) = runs.ran(&["grade", "RUN"], &run);
+    let (output, said) = runs.ran(&["grade", "RUN"], &run);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("not graded anew: "), "{said}");
     assert!(file(&run, "gold", "verdict.json").is_file(), "{said}");
     for pack in &packs {
         fs::rename(pack.with_extension("away"), pack).unwrap();

@@ -129,7 +129,15 @@ impl RunDir {
         run_file::read(&self.root)
     }
 
-    /// Writes a damaged `run.json` anew from its copy.
+    /// What is wrong with `run.json` or, where that is whole, with its copy.
+    pub fn verify_run(&self) -> Result<Option<Damage>, RecordError> {
+        match self.check_run()?.1 {
+            None => run_file::check_copy(&self.root),
+            damage => Ok(damage),
+        }
+    }
+
+    /// Writes a damaged `run.json` anew from its copy, or a damaged copy anew from `run.json`.
     pub fn restore_run(&self) -> Result<(), RecordError> {
         run_file::restore(&self.root)
     }

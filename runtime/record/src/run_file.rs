@@ -48,13 +48,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
         None => "it is missing".to_owned(),
     };
     let copy = root.join(COPY);
-    let read = disk::read_if_there(&copy)?.map(|packed| {
-        let mut bytes = Vec::new();
-        GzDecoder::new(packed.as_slice())
-            .read_to_end(&mut bytes)
-            .map_err(|error| error.to_string())?;
-        parsed(&bytes)
-    });
+    let read = disk::read_if_there(&copy)?.map(|packed| parsed(&unpacked(&packed)?));
     match read {
         Some(Ok(run)) => {
             let damage = Damage::new(path, format!("{why}; {COPY} is used"), Remedy::Evidence);
@@ -71,14 +65,35 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
     }
 }
 
-/// Replaces a damaged `run.json` by the copy. The damaged file is kept beside it.
+fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+/// Whether the copy still holds what `run.json` does: with a lost copy the next damage would be the end.
+pub(crate) fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
+    let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
+    let why = match disk::read_if_there(&copy)?.map(|packed| unpacked(&packed)) {
+        None => "it is missing".to_owned(),
+        Some(Err(error)) => format!("it cannot be read: {error}"),
+        Some(Ok(bytes)) if Some(&bytes) != written.as_ref() => format!("it is no copy of {NAME}"),
+        Some(Ok(_)) => return Ok(None),
+    };
+    Ok(Some(Damage::new(copy, why, Remedy::Evidence)))
+}
+
+/// Replaces a damaged `run.json` by the copy, or a damaged copy by `run.json`. What was damaged is kept
+/// beside it.
 pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
     let (run, damage) = read(root)?;
-    if damage.is_some() {
-        disk::put_aside(&root.join(NAME))?;
-        disk::write_whole(&root.join(NAME), &signed(root, &run)?)?;
-    }
-    Ok(())
+    let damage = match damage {
+        None => check_copy(root)?,
+        of_plan => of_plan,
+    };
+    let Some(damage) = damage else { return Ok(()) };
+    disk::put_aside(&damage.path)?;
+    write(root, &run)
 }
 
 const RESTORE: &str =

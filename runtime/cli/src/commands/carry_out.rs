@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The exit status of a run that is done but in which some trials have no verdict.
-const INCOMPLETE: u8 = 3;
+pub const INCOMPLETE: u8 = 3;
 /// Trials whose fault could not be recorded are named up to this many: all have the same one, mostly.
 const SHOWN: usize = 3;
 /// As a shell counts a program that an interrupt ended.

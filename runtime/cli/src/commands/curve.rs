@@ -22,6 +22,7 @@ use crate::{
     args::{CurveArgs, CurveFormat},
     assemble::{self, Flakes, Grading},
     commands::{
+        carry_out::INCOMPLETE,
         curve_check::{run_for_real, sample},
         report::results_of,
         resume::plan_of,
@@ -31,9 +32,6 @@ use crate::{
     print::result,
     scaffolds,
 };
-
-/// Some points have trials without a verdict.
-const INCOMPLETE: u8 = 3;
 
 pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     let budget = Budget::read(args.at.as_deref())?;

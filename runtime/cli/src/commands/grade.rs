@@ -18,7 +18,12 @@ use crate::{
     args::GradeArgs,
     assemble::{self, Grading},
     checks,
-    commands::{carry_out::carry_out, grade_log, predictions, resume::resume, run},
+    commands::{
+        carry_out::{INCOMPLETE, carry_out},
+        grade_log, predictions,
+        resume::resume,
+        run,
+    },
     config::{self, ConfigFile},
     error::{CommandError, UserError},
     home, open_files, tasks,
@@ -49,6 +54,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
 /// regrading is a run with missing verdicts, which `resume` completes. A trial whose record is damaged
 /// keeps its verdict for when the record is whole again.
 async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
+    let mut kept = Vec::new();
     {
         let run = RunDir::open(path).map_err(CommandError::of_run)?;
         let record: RunRecord = run.read_run()?;
@@ -59,14 +65,26 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
                 record.tasks.iter().flat_map(|task| record.arms.iter().map(move |arm| (task, arm)))
             {
                 let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-                if verifier.check(&id)?.verdict.is_some() {
+                let checked = verifier.check(&id)?;
+                if checked.verdict.is_some() {
                     run.trial_path(&id)
                         .withdraw_verdict("`proctor grade` was asked to grade anew")?;
+                } else if run.check(&id)?.verdict.is_some() {
+                    let lost = checked.damage.iter().filter(|one| one.withholds_the_verdict());
+                    kept.extend(lost.map(|one| format!("{id}: {one}; {}", one.remedy.hint())));
                 }
             }
         }
     }
-    resume(path, &[], Grading::Anew).await
+    let done = resume(path, &[], Grading::Anew).await?;
+    for damage in &kept {
+        eprintln!("not graded anew: {damage}");
+    }
+    Ok(if done == ExitCode::SUCCESS && !kept.is_empty() {
+        ExitCode::from(INCOMPLETE)
+    } else {
+        done
+    })
 }
 
 /// What no grading could do with the tasks.

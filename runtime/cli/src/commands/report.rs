@@ -13,13 +13,12 @@ use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, TrialId,
 
 use crate::{
     args::Format,
+    commands::carry_out::INCOMPLETE,
     config::SCRIPT,
     error::{CommandError, UserError},
     print::result,
 };
 
-/// The exit status of a report that misses verdicts because files are damaged.
-const INCOMPLETE: u8 = 3;
 /// Files are damaged that no verdict depends on.
 const DAMAGED: u8 = 1;
 
@@ -34,6 +33,7 @@ pub fn report(
     let mut results = Vec::new();
     let mut remarks = BTreeSet::new();
     let mut seen = BTreeSet::new();
+    let mut plan_damaged = false;
     for run in runs {
         if !seen.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
             let what = format!("{} is named twice", run.display());
@@ -41,6 +41,10 @@ pub fn report(
         }
         results.extend(results_of(run, verify)?);
         remarks.extend(remarks_of(run)?);
+        if verify && let Some(damage) = RunDir::view(run)?.verify_run()? {
+            plan_damaged = true;
+            remarks.insert(format!("{damage}; `proctor resume` restores it."));
+        }
     }
     let report = with(proctor_report::build(results), remarks);
     print(&report, format, groups)?;
@@ -48,7 +52,7 @@ pub fn report(
         tell_damage(&report);
     }
     let damaged = || report.tasks.iter().filter(|trial| !trial.damage.is_empty());
-    Ok(match verify && damaged().next().is_some() {
+    Ok(match verify && (plan_damaged || damaged().next().is_some()) {
         true if damaged().any(|trial| trial.resolved.is_none()) => ExitCode::from(INCOMPLETE),
         true => ExitCode::from(DAMAGED),
         false => ExitCode::SUCCESS,
