@@ -95,7 +95,7 @@ fn a_heap_of_data_never_pushes_out_the_work() {
     let small = of(&PatchPolicy { bytes_limit: 4000, ..PatchPolicy::shipped().unwrap().clone() });
     assert!(small.bytes.len() <= 4000 && small.files > 2, "{} bytes", small.bytes.len());
     assert!(String::from_utf8(small.bytes).unwrap().contains("+b\n"));
-    assert!(small.left_out[0].why.contains("more than 4000 bytes"), "{:?}", small.left_out[0]);
+    assert!(small.left_out[0].why.contains("over 4000 bytes"), "{:?}", small.left_out[0]);
 
     let cheap =
         of(&PatchPolicy { content_limit_bytes: 3000, ..PatchPolicy::shipped().unwrap().clone() });

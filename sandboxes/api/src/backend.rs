@@ -173,6 +173,7 @@ pub struct SandboxRequest {
 ///     },
 ///     limits: Default::default(),
 ///     purpose: "an example".into(),
+///     mounts: Vec::new(),
 /// };
 /// let fault = backend.open(&request).await.err().unwrap();
 /// assert_eq!(fault.to_string(), "sandbox fault: no sandbox for an example");
