@@ -8,23 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::stage::{Stage, root};
-
-const SOLVE: &str = r#"cat >> numerals/roman.py <<'END'
-
-
-def from_roman(text: str) -> int:
-    total, rest = 0, text
-    for numeral, value in VALUES.items():
-        while rest.startswith(numeral):
-            total += value
-            rest = rest[len(numeral):]
-    if rest or not 1 <= total <= 3999 or to_roman(total) != text:
-        raise ValueError(f"not a Roman numeral: {text!r}")
-    return total
-END
-sed -i 's/import to_roman/import from_roman, to_roman/' numerals/__init__.py
-sed -i 's/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
+use crate::stage::{DEMO_SOLUTION, Stage, root};
 
 /// A model that solves task A at step 12 and B at step 60, submits in the step after, and never solves C. It
 /// also writes and takes back a file at step 5, so that trees come and go.
@@ -109,7 +93,7 @@ fn conversation(task: &str, solved: Option<usize>) -> String {
         }));
     }
     if solved.is_some() {
-        text.push_str(&shell(SOLVE));
+        text.push_str(&shell(DEMO_SOLUTION));
         text.push_str(&call("submit", "{}"));
     }
     text

@@ -15,6 +15,22 @@ pub struct Stage {
     pub dir: tempfile::TempDir,
 }
 
+/// The whole solution of the demo task, as one command.
+pub const DEMO_SOLUTION: &str = r#"cat >> numerals/roman.py <<'END'
+
+
+def from_roman(text: str) -> int:
+    total, rest = 0, text
+    for numeral, value in VALUES.items():
+        while rest.startswith(numeral):
+            total += value
+            rest = rest[len(numeral):]
+    if rest or not 1 <= total <= 3999 or to_roman(total) != text:
+        raise ValueError(f"not a Roman numeral: {text!r}")
+    return total
+END
+sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
+
 /// The repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -101,7 +101,6 @@ async fn ensure(
     if let Some(bundle) = bundles.built(name, version, recipe, folder) {
         return Ok(Some((bundle, false)));
     }
-    eprintln!("building the bundle of {name} {version}, once");
     let say = |line: String| eprintln!("{line}");
     let bundle = bundles.ensure(name, version, recipe, folder, &say).await?;
     Ok(Some((bundle, true)))

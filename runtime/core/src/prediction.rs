@@ -2,7 +2,7 @@
 
 use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
-use proctor_types::{Ending, Event, ExitCause, Fault, Outcome, Spent, TrialId};
+use proctor_types::{Ending, Event, ExitCause, Fault, Outcome, TrialId};
 
 use crate::recorder::record_fault;
 
@@ -39,18 +39,7 @@ pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result
         Taken::Failed(why) => (exited(why), &[][..]),
     };
     let hash = run.blobs_of(&dir).put(patch).map_err(record_fault)?;
-    let outcome = Outcome {
-        schema_version: 1,
-        ending,
-        try_number: 1,
-        spent: Spent::default(),
-        malformed_calls: 0,
-        wall_seconds: 0.0,
-        waited_seconds: 0.0,
-        tool_seconds: 0.0,
-        left_out: Vec::new(),
-        not_enforced: Vec::new(),
-    };
+    let outcome = Outcome::unmeasured(1, ending);
     let mut journal = Journal::create(dir.trajectory(), 1).map_err(record_fault)?;
     let started = Event::trial_started(id);
     journal.append(0, started).map_err(record_fault)?;

@@ -212,14 +212,7 @@ impl Session for TrialSession {
     }
 
     fn traffic(&self) -> Traffic {
-        let Some(server) = &self.client.server else { return Traffic::default() };
-        let seen = server.traffic();
-        Traffic {
-            in_flight: seen.in_flight,
-            requests: seen.requests,
-            refused: seen.refused,
-            answer: seen.answer,
-        }
+        self.client.server.as_ref().map(GatewayServer::traffic).unwrap_or_default()
     }
 
     async fn keep(&mut self, name: &str, content: &[u8]) -> Result<(), Stop> {

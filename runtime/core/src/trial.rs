@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proctor_grade::{Graded, limit_evidence};
 use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, TrialDir, read_journal};
-use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, Spent, TrialId, Verdict};
+use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, Verdict};
 
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
@@ -265,18 +265,7 @@ fn end_in_fault(id: &TrialId, dir: &TrialDir, number: u32, fault: Fault) -> Resu
 }
 
 fn unmeasured(try_number: u32, fault: Fault) -> Outcome {
-    Outcome {
-        schema_version: 1,
-        ending: Ending::InfrastructureFault { fault },
-        try_number,
-        spent: Spent::default(),
-        malformed_calls: 0,
-        wall_seconds: 0.0,
-        waited_seconds: 0.0,
-        tool_seconds: 0.0,
-        left_out: Vec::new(),
-        not_enforced: Vec::new(),
-    }
+    Outcome::unmeasured(try_number, Ending::InfrastructureFault { fault })
 }
 
 async fn grade_with_tries(

@@ -173,7 +173,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{BudgetKind, BudgetScope, Ending, ExitCause, Spent, TestGroup};
+    use proctor_types::{BudgetKind, BudgetScope, Ending, ExitCause, TestGroup};
     use serde_json::{Value, json};
 
     use super::*;
@@ -226,18 +226,7 @@ mod tests {
         (f2p, p2p): (&[&str], &[&str]),
         evidence: &[&str],
     ) -> Option<Reason> {
-        let outcome = Outcome {
-            schema_version: 1,
-            ending,
-            try_number: 1,
-            spent: Spent::default(),
-            malformed_calls: 0,
-            wall_seconds: 0.0,
-            waited_seconds: 0.0,
-            tool_seconds: 0.0,
-            left_out: vec![],
-            not_enforced: vec![],
-        };
+        let outcome = Outcome::unmeasured(1, ending);
         let mut verdict: Verdict = serde_json::from_value(json!({
             "schema_version": 1, "task": "t", "resolved": false, "passed_rate": 0.0,
             "fail_to_pass": {"passed": [], "failed": []},

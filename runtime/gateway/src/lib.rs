@@ -54,7 +54,7 @@ pub use proctor_types::{RequestRule, RequestRules};
 pub use rates::{EndpointRates, RatePolicy};
 pub use retry::RetryPolicy;
 pub use rules::{RequestFacts, classify};
-pub use server::{ClientTraffic, GatewayServer, Listening};
+pub use server::{GatewayServer, Listening};
 pub use settings::{WrongSetting, check_settings};
 pub use sink::{ExchangeSink, Waiting};
 pub use trial::TrialGateway;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{Cause, Fault, Layer, with_causes};
 use reqwest::{Certificate, Client, Url, header::ACCEPT};
 
 /// How often a transfer is begun before it is given up, and the pause before each further time.
@@ -117,14 +117,7 @@ pub(crate) fn place(url: &Url) -> String {
 
 /// The error and its causes in one line, without the address.
 fn plainly(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut out = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(inner) = cause {
-        out.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    out
+    with_causes(&error.without_url())
 }
 
 pub(crate) fn fault(what: impl Into<String>) -> Fault {

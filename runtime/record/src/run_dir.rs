@@ -129,12 +129,9 @@ impl RunDir {
         run_file::read(&self.root)
     }
 
-    /// What is wrong with `run.json` or, where that is whole, with its copy.
-    pub fn verify_run(&self) -> Result<Option<Damage>, RecordError> {
-        match self.check_run()?.1 {
-            None => run_file::check_copy(&self.root),
-            damage => Ok(damage),
-        }
+    /// [`RunDir::check_run`], and what is wrong with the copy where `run.json` is whole.
+    pub fn verify_run(&self) -> Result<(RunRecord, Option<Damage>), RecordError> {
+        run_file::verify(&self.root)
     }
 
     /// Writes a damaged `run.json` anew from its copy, or a damaged copy anew from `run.json`.

@@ -71,8 +71,16 @@ fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// The plan as it was written, and what is wrong with `run.json` or else with its copy.
+pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
+    match read(root)? {
+        (run, None) => Ok((run, check_copy(root)?)),
+        damaged => Ok(damaged),
+    }
+}
+
 /// Whether the copy still holds what `run.json` does: with a lost copy the next damage would be the end.
-pub(crate) fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
+fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
     let why = match disk::read_if_there(&copy)?.map(|packed| unpacked(&packed)) {
         None => "it is missing".to_owned(),
@@ -86,12 +94,7 @@ pub(crate) fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
 /// Replaces a damaged `run.json` by the copy, or a damaged copy by `run.json`. What was damaged is kept
 /// beside it.
 pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
-    let (run, damage) = read(root)?;
-    let damage = match damage {
-        None => check_copy(root)?,
-        of_plan => of_plan,
-    };
-    let Some(damage) = damage else { return Ok(()) };
+    let (run, Some(damage)) = verify(root)? else { return Ok(()) };
     disk::put_aside(&damage.path)?;
     write(root, &run)
 }

@@ -13,18 +13,7 @@ use proctor_types::{
 
 fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialResult {
     let spent = Spent { steps: 10, input_tokens: 1000, cost_usd: 0.5, ..Spent::default() };
-    let outcome = Outcome {
-        schema_version: 1,
-        ending: Ending::Submitted,
-        try_number: 1,
-        spent,
-        malformed_calls: 0,
-        wall_seconds: 1.0,
-        waited_seconds: 0.0,
-        tool_seconds: 0.0,
-        left_out: vec![],
-        not_enforced: vec![],
-    };
+    let outcome = Outcome { spent, wall_seconds: 1.0, ..Outcome::unmeasured(1, Ending::Submitted) };
     TrialResult {
         arm: ArmId::new(format!("{arm}-id")),
         arm_name: arm.into(),

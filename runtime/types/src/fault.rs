@@ -248,6 +248,17 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// An error with its causes in one line: many errors of clients say only themselves.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

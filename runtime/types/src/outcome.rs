@@ -144,6 +144,24 @@ pub struct Outcome {
     pub not_enforced: Vec<String>,
 }
 
+impl Outcome {
+    /// Of a trial of which nothing but its end is known: nothing was spent and nothing left out.
+    pub fn unmeasured(try_number: u32, ending: Ending) -> Self {
+        Self {
+            schema_version: 1,
+            ending,
+            try_number,
+            spent: Spent::default(),
+            malformed_calls: 0,
+            wall_seconds: 0.0,
+            waited_seconds: 0.0,
+            tool_seconds: 0.0,
+            left_out: Vec::new(),
+            not_enforced: Vec::new(),
+        }
+    }
+}
+
 /// What the tries of a trial that do not count have cost: those that a fault, a kill or a shared
 /// limit ended, and one that has not ended. They are in no metric of the trial, and were paid for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

@@ -1,11 +1,12 @@
-//! Which requests of a client are its main conversation: the table `[requests]` of a scaffold's manifest.
+//! Requests of a client in a sandbox: which are its main conversation (the table `[requests]` of a manifest), and what
+//! passed so far.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::RequestClass;
+use crate::{Answer, RequestClass};
 
 /// The first rule that matches says the class; `default` where none does.
 ///
@@ -53,4 +54,17 @@ pub struct RequestRule {
     /// The request names an output limit of at most so many tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens_up_to: Option<u64>,
+}
+
+/// What a client in a sandbox has asked at the model endpoint so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Traffic {
+    /// Requests on their way to the model.
+    pub in_flight: usize,
+    /// Requests that came, refused ones too.
+    pub requests: u64,
+    /// Requests in a row that were turned away, since the last answer.
+    pub refused: u64,
+    /// The last answer of the main conversation that was delivered.
+    pub answer: Option<Answer>,
 }

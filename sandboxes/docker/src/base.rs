@@ -17,7 +17,7 @@ use bollard::{
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use proctor_host::host_base;
 use proctor_sandbox_api::Base;
-use proctor_types::{Cause, Fault, Layer, sha256_hex};
+use proctor_types::{Cause, Fault, Layer, hex, sha256_hex};
 use tokio::task::spawn_blocking;
 
 use crate::{
@@ -261,7 +261,7 @@ fn file_digest(path: &Path) -> io::Result<String> {
             read => hasher.update(&piece[..read]),
         }
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hasher.finalize()))
 }
 
 /// An image archive has a manifest at its top; a root file system has not.

@@ -1,7 +1,7 @@
 //! The engine's errors as faults.
 
 use bollard::errors::Error;
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{Cause, Fault, Layer, with_causes};
 
 pub fn sandbox(doing: &str, error: &Error) -> Fault {
     Fault::new(Layer::Sandbox, format!("{doing}: {}", words(error))).cause(cause(error))
@@ -38,14 +38,6 @@ pub fn words(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.clone(),
         // The client's own words say only that there was an error; its causes say which.
-        other => {
-            let mut words = other.to_string();
-            let mut cause = std::error::Error::source(other);
-            while let Some(error) = cause {
-                words = format!("{words}: {error}");
-                cause = error.source();
-            }
-            words
-        }
+        other => with_causes(other),
     }
 }

@@ -42,8 +42,11 @@
 
 #![warn(missing_docs)]
 
+mod limits;
 mod scaffold;
 mod session;
 
+pub use limits::Limits;
+pub use proctor_types::Traffic;
 pub use scaffold::{Finish, Scaffold, WrongSetting};
-pub use session::{Brief, ModelEndpoint, Session, Stop, ToolDone, Traffic};
+pub use session::{Brief, ModelEndpoint, Session, Stop, ToolDone};

@@ -2,7 +2,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::SandboxHandle;
-use proctor_types::{Answer, Ask, Budget, BudgetKind, BudgetScope, Fault, Message};
+use proctor_types::{Answer, Ask, Budget, BudgetKind, BudgetScope, Fault, Message, Traffic};
 use serde_json::{Map, Value};
 
 /// What the scaffold may know of its task. No hidden test, no gold, no mask.
@@ -34,19 +34,6 @@ pub struct Brief {
     pub model_endpoint: Option<ModelEndpoint>,
     /// The arm's settings, as [`Scaffold::settings`](crate::Scaffold::settings) gave them.
     pub settings: Map<String, Value>,
-}
-
-/// What passed the model endpoint so far.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Traffic {
-    /// Requests on their way now.
-    pub in_flight: usize,
-    /// Requests that came, refused ones too.
-    pub requests: u64,
-    /// Requests in a row that were turned away, since the last answer.
-    pub refused: u64,
-    /// The last answer of the main conversation that was delivered.
-    pub answer: Option<Answer>,
 }
 
 /// The model, as a client in the sandbox reaches it.

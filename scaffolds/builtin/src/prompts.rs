@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt, path::Path};
 
 use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
-use proctor_scaffold_api::{Brief, Stop};
-use proctor_types::{Budget, Fault, Layer};
+use proctor_scaffold_api::{Brief, Limits, Stop};
+use proctor_types::{Fault, Layer};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -116,20 +116,6 @@ pub(crate) struct Opening<'a> {
     limits: Option<Limits>,
 }
 
-/// The announced limits. Every field is there, absent ones as none: the templates are strict.
-#[derive(Debug, Serialize)]
-struct Limits {
-    steps: Option<u64>,
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    uncached_input_tokens: Option<u64>,
-    cost_usd: Option<f64>,
-    wall_seconds: Option<f64>,
-    working_seconds: Option<f64>,
-    tool_seconds: Option<f64>,
-}
-
 impl<'a> Opening<'a> {
     pub(crate) fn of(brief: &'a Brief) -> Self {
         Self {
@@ -141,43 +127,12 @@ impl<'a> Opening<'a> {
     }
 }
 
-impl Limits {
-    /// `None` where nothing is limited: an empty list of limits would mislead.
-    fn of(budget: &Budget) -> Option<Self> {
-        let limits = Self {
-            steps: budget.steps,
-            input_tokens: budget.input_tokens,
-            output_tokens: budget.output_tokens,
-            total_tokens: budget.total_tokens,
-            uncached_input_tokens: budget.uncached_input_tokens,
-            cost_usd: budget.cost_usd,
-            wall_seconds: budget.wall_seconds,
-            working_seconds: budget.working_seconds,
-            tool_seconds: budget.tool_seconds,
-        };
-        let any = limits.steps.is_some()
-            || limits.input_tokens.is_some()
-            || limits.output_tokens.is_some()
-            || limits.total_tokens.is_some()
-            || limits.cost_usd.is_some()
-            || limits.wall_seconds.is_some()
-            || limits.uncached_input_tokens.is_some()
-            || limits.working_seconds.is_some()
-            || limits.tool_seconds.is_some();
-        any.then_some(limits)
-    }
-}
-
 /// The variables of each text, with sample values: the contract for a text of the user's own.
 fn sample(name: &str) -> Value {
     match name {
         "system" | "task" => json!({
             "statement": "s", "workdir": "/w", "command_seconds": 1,
-            "limits": {
-                "steps": 1, "input_tokens": 1, "output_tokens": 1, "total_tokens": 1,
-                "uncached_input_tokens": 1, "tool_seconds": 1.0,
-                "cost_usd": 1.0, "wall_seconds": 1.0, "working_seconds": null,
-            },
+            "limits": Limits::sample(),
         }),
         "nudge" => json!({ "length": true }),
         "format" => json!({ "length": true, "problem": "p" }),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use proctor_types::Fault;
+use proctor_types::{Fault, hex};
 use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::BundleError;
@@ -46,10 +46,6 @@ impl fmt::Display for Checksum {
             Self::Sha512(hex) => write!(f, "sha512-{hex}"),
         }
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Debug, Clone)]

@@ -5,14 +5,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use proctor_bundles::{Bundle, MOUNT};
 use proctor_sandbox_api::Mount;
-use proctor_scaffold_api::{Brief, Finish, Scaffold, Session, Stop, WrongSetting};
+use proctor_scaffold_api::{Brief, Finish, Limits, Scaffold, Session, Stop, WrongSetting};
 use proctor_types::{Cause, Fault, Layer};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Manifest, ManifestError,
     catalogue::{Loaded, read},
-    prompt::{self, Limits, TASK},
+    prompt::{self, TASK},
     run,
     templates::{Filled, Variables, fill},
 };
@@ -66,8 +66,9 @@ impl External {
             return Err(setup("the scaffold has no model endpoint".into()));
         };
         let wrong = |what: String| setup(format!("the manifest of {}: {what}", manifest.name));
+        let limits = brief.announced.as_ref().and_then(Limits::of);
         let with = Variables {
-            prompt: prompt::render(TASK, brief).map_err(wrong)?,
+            prompt: prompt::render(TASK, brief, limits.as_ref()).map_err(wrong)?,
             statement: brief.statement.trim().to_owned(),
             workdir: brief.workdir.clone(),
             home: home.to_owned(),
@@ -75,7 +76,7 @@ impl External {
             token: endpoint.token.clone(),
             model: brief.model.clone().unwrap_or_default(),
             context_window: brief.context_window,
-            limits: brief.announced.as_ref().and_then(Limits::of),
+            limits,
             settings: brief.settings.clone(),
         };
         fill(manifest, &with).map_err(wrong)

@@ -1,10 +1,11 @@
 //! The templates of a manifest: what is filled in when a trial begins.
 
 use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
+use proctor_scaffold_api::Limits;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{Manifest, prompt::Limits};
+use crate::Manifest;
 
 /// What a template may name.
 #[derive(Debug, Clone, Serialize)]

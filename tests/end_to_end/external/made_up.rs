@@ -5,28 +5,11 @@ use std::path::PathBuf;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, docker, find, root};
-
-const SOLVE: &str = r#"cat >> numerals/roman.py <<'END'
-
-
-def from_roman(text: str) -> int:
-    total, rest = 0, text
-    for numeral, value in VALUES.items():
-        while rest.startswith(numeral):
-            total += value
-            rest = rest[len(numeral):]
-    if rest or not 1 <= total <= 3999 or to_roman(total) != text:
-        raise ValueError(f"not a Roman numeral: {text!r}")
-    return total
-END
-sed -i 's/import to_roman/import from_roman, to_roman/' numerals/__init__.py
-sed -i 's/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py
-"#;
+use crate::stage::{DEMO_SOLUTION, Stage, docker, find, root};
 
 /// A line without a quote, which solves the demo task.
 fn solve() -> String {
-    format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(SOLVE))
+    format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
 /// How an arm of the made-up agent behaves, and what its model does.

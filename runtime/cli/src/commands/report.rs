@@ -40,11 +40,9 @@ pub fn report(
             return Err(UserError::new(what).hint("its trials would count twice").into());
         }
         results.extend(results_of(run, verify)?);
-        remarks.extend(remarks_of(run)?);
-        if verify && let Some(damage) = RunDir::view(run)?.verify_run()? {
-            plan_damaged = true;
-            remarks.insert(format!("{damage}; `proctor resume` restores it."));
-        }
+        let (more, damaged) = remarks_of(run, verify)?;
+        remarks.extend(more);
+        plan_damaged |= damaged;
     }
     let report = with(proctor_report::build(results), remarks);
     print(&report, format, groups)?;
@@ -68,7 +66,7 @@ fn tell_damage(report: &Report) {
 
 /// The report of one run directory, read from disk.
 pub fn of_run(run: &Path) -> Result<Report, CommandError> {
-    Ok(with(proctor_report::build(results_of(run, false)?), remarks_of(run)?))
+    Ok(with(proctor_report::build(results_of(run, false)?), remarks_of(run, false)?.0))
 }
 
 fn with(report: Report, remarks: BTreeSet<String>) -> Report {
@@ -81,9 +79,12 @@ pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// What a reader of a run's numbers must know besides them.
-fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
-    let (record, damage) = RunDir::view(run)?.check_run()?;
+/// What a reader of a run's numbers must know besides them, and whether its plan is damaged. With `verify` its
+/// copy is read, too.
+fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), CommandError> {
+    let run = RunDir::view(run)?;
+    let (record, damage) = if verify { run.verify_run()? } else { run.check_run()? };
+    let damaged = damage.is_some();
     let mut remarks = BTreeSet::new();
     if let Some(damage) = damage {
         remarks.insert(format!("{damage}; `proctor resume` restores it."));
@@ -121,7 +122,7 @@ fn remarks_of(run: &Path) -> Result<BTreeSet<String>, CommandError> {
             plural(record.tasks.len(), "task")
         ));
     }
-    Ok(remarks)
+    Ok((remarks, damaged))
 }
 
 pub fn print(report: &Report, format: Format, groups: Groups) -> Result<(), CommandError> {

@@ -22,8 +22,8 @@ pub async fn resume(
     grading: Grading,
 ) -> Result<ExitCode, CommandError> {
     let run = RunDir::open(path).map_err(CommandError::of_run)?;
-    let mut record: RunRecord = run.read_run()?;
-    if let Some(damage) = run.verify_run()? {
+    let (mut record, damage): (RunRecord, _) = run.verify_run()?;
+    if let Some(damage) = damage {
         run.restore_run()?;
         eprintln!("restored: {damage}");
     }

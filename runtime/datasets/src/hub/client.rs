@@ -165,9 +165,9 @@ impl<'a> Checks<'a> {
         if let Some(said) = self.sibling.size.filter(|said| *said != size) {
             return Err(format!("has {size} bytes; the hub says {said}"));
         }
-        let sha256 = self.sha256.map(|hasher| hex(&hasher.finalize()));
+        let sha256 = self.sha256.map(|hasher| proctor_types::hex(&hasher.finalize()));
         let lfs = self.sibling.lfs.as_ref().map(|lfs| lfs.sha256.clone());
-        let blob = self.blob.map(|hasher| hex(&hasher.finalize()));
+        let blob = self.blob.map(|hasher| proctor_types::hex(&hasher.finalize()));
         let wanted = sha256.zip(lfs).or(blob.zip(self.sibling.blob_id.clone()));
         match wanted {
             Some((found, said)) if found != said => {
@@ -176,10 +176,6 @@ impl<'a> Checks<'a> {
             _ => Ok(()),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn escape(part: &str) -> String {
@@ -191,12 +187,5 @@ fn escape(part: &str) -> String {
 
 /// The error and its causes in one line, without the address: it may carry a signature.
 fn plainly(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut out = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(inner) = cause {
-        out.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    out
+    proctor_types::with_causes(&error.without_url())
 }

@@ -14,7 +14,7 @@ use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use proctor_types::{Api, Fault, RequestClass};
+use proctor_types::{Api, Fault, RequestClass, Traffic};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -31,7 +31,7 @@ use super::{
     refusal::Refusal,
     route::{Named, Route, route},
     token::Token,
-    traffic::{ClientTraffic, Watched},
+    traffic::Watched,
 };
 use crate::{AskError, RequestRules, TrialGateway};
 
@@ -170,9 +170,9 @@ impl GatewayServer {
     }
 
     /// What passed so far, for whoever runs the client.
-    pub fn traffic(&self) -> ClientTraffic {
+    pub fn traffic(&self) -> Traffic {
         let in_flight = self.shared.in_flight.borrow().0;
-        ClientTraffic { in_flight, ..self.shared.watched.traffic() }
+        Traffic { in_flight, ..self.shared.watched.traffic() }
     }
 
     /// How the endpoint rejected the last request of the main conversation, unless it was answered.

@@ -22,4 +22,3 @@ mod traffic;
 mod withhold;
 
 pub use listen::{GatewayServer, Listening};
-pub use traffic::ClientTraffic;

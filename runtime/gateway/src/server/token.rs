@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::{HeaderMap, header};
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, Layer, hex};
 
 /// Random bytes of a token.
 const BYTES: usize = 24;
@@ -25,8 +25,7 @@ impl Token {
             .fill(&mut bytes)
             .map_err(|_| Fault::new(Layer::Model, "the system gives no random bytes".to_owned()))?;
         // Some clients look at the form of a key before they send it.
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self(format!("sk-proctor-{hex}")))
+        Ok(Self(format!("sk-proctor-{}", hex(&bytes))))
     }
 
     pub(super) fn as_str(&self) -> &str {

@@ -6,26 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_types::{Answer, Event, ToolCall};
+use proctor_types::{Answer, Event, ToolCall, Traffic};
 use serde_json::Value;
 
 use crate::{
     AskError,
     codec::{self, Part},
 };
-
-/// What a client inside a sandbox has asked so far.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ClientTraffic {
-    /// Requests on their way to the model.
-    pub in_flight: usize,
-    /// Requests that came, refused ones too.
-    pub requests: u64,
-    /// Requests in a row that were turned away, since the last answer.
-    pub refused: u64,
-    /// The last answer of the main conversation that was delivered.
-    pub answer: Option<Answer>,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Watched(Mutex<State>);
@@ -78,10 +65,10 @@ impl Watched {
         }
     }
 
-    pub(super) fn traffic(&self) -> ClientTraffic {
+    pub(super) fn traffic(&self) -> Traffic {
         let state = self.state();
         let (requests, refused) = (state.requests, state.refused);
-        ClientTraffic { in_flight: 0, requests, refused, answer: state.answer.clone() }
+        Traffic { in_flight: 0, requests, refused, answer: state.answer.clone() }
     }
 
     pub(super) fn rejected(&self) -> Option<AskError> {

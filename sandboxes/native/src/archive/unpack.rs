@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::sha256_hex;
+use proctor_types::{hex, sha256_hex};
 use sha2::{Digest, Sha256};
 
 use super::{outer::Outer, root::Root};
@@ -57,7 +57,7 @@ fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
     }
     let mut hasher = Sha256::new();
     io::copy(&mut fs::File::open(archive)?, &mut hasher)?;
-    let digest: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&hasher.finalize());
     fs::write(memory, &digest)?;
     Ok(digest)
 }

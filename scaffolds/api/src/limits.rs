@@ -1,0 +1,51 @@
+use proctor_types::Budget;
+use serde::Serialize;
+
+/// The announced limits, as prompts name them: counts, US dollars, seconds. Every field is there, absent
+/// ones as none: templates are strict.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Limits {
+    steps: Option<u64>,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    uncached_input_tokens: Option<u64>,
+    cost_usd: Option<f64>,
+    wall_seconds: Option<f64>,
+    working_seconds: Option<f64>,
+    tool_seconds: Option<f64>,
+}
+
+impl Limits {
+    /// `None` where nothing is limited: an empty list of limits would mislead.
+    pub fn of(budget: &Budget) -> Option<Self> {
+        let limits = Self {
+            steps: budget.steps,
+            input_tokens: budget.input_tokens,
+            output_tokens: budget.output_tokens,
+            total_tokens: budget.total_tokens,
+            uncached_input_tokens: budget.uncached_input_tokens,
+            cost_usd: budget.cost_usd,
+            wall_seconds: budget.wall_seconds,
+            working_seconds: budget.working_seconds,
+            tool_seconds: budget.tool_seconds,
+        };
+        (limits != Self::default()).then_some(limits)
+    }
+
+    /// For trying a template: some are there, one is not.
+    pub fn sample() -> Self {
+        let (count, amount) = (Some(1), Some(1.0));
+        Self {
+            steps: count,
+            input_tokens: count,
+            output_tokens: count,
+            total_tokens: count,
+            uncached_input_tokens: count,
+            cost_usd: amount,
+            wall_seconds: amount,
+            working_seconds: None,
+            tool_seconds: amount,
+        }
+    }
+}
