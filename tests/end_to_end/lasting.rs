@@ -55,6 +55,8 @@ fn failed_tries(out: &Path) -> Vec<serde_json::Value> {
 
 #[test]
 fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
+    let archive =
+        format!(r#"{{"source": {{"archive": "other.tar.gz", "sha256": "{}"}}}}"#, "0".repeat(64));
     let mask = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
     let mask = serde_json::json!({ "mask": mask }).to_string();
     let cases = [
@@ -71,10 +73,11 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
             "setup_line",
             r#"{"environment": {"base": "host", "setup": ["exit 3"]}}"#,
         ),
-        ("no-source", "environment", "missing", r#"{"source": {"path": "not-there"}}"#),
+        ("other-source", "environment", "invalid", &archive),
         ("no-mask", "setup", "invalid", &mask),
     ];
     let stage = Stage::new();
+    stage.file("other.tar.gz", "not what the task names");
     let mut tasks: Vec<_> = cases.iter().map(|(id, .., over)| task(id, over)).collect();
     tasks.push(task("good", r#"{"environment": {"base": "host", "setup": ["true"]}}"#));
     let (config, out) = config(&stage, &tasks, GOLD);
@@ -140,7 +143,24 @@ arguments = {}
 #[test]
 fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
     let stage = Stage::new();
-    let late = task("late", r#"{"source": {"path": "late"}}"#);
+    let archive = stage.path("late.tar.gz");
+    fs::create_dir(stage.path("late")).unwrap();
+    fs::write(stage.path("late").join("a.txt"), "one\n").unwrap();
+    let packed = Command::new("tar")
+        .arg("czf")
+        .arg(&archive)
+        .args(["-C", stage.path("").to_str().unwrap(), "late"])
+        .status();
+    assert!(packed.unwrap().success());
+    let whole = fs::read(&archive).unwrap();
+    let sum = Command::new("sha256sum").arg(&archive).output().unwrap().stdout;
+    let sum = String::from_utf8(sum).unwrap();
+    // As a download that was cut short.
+    fs::write(&archive, &whole[..whole.len() / 2]).unwrap();
+    let source = serde_json::json!({"source": {
+        "archive": "late.tar.gz", "sha256": sum.split_whitespace().next().unwrap()
+    }});
+    let late = task("late", &source.to_string());
     let (config, out) = config(&stage, &[late], GOLD);
     let told = said(&stage, &config, &out, 3);
     assert!(told.contains("environment fault") && !told.contains("damaged"), "{told}");
@@ -157,8 +177,7 @@ fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
         let lines: Vec<_> = kept.lines().skip(usize::from(!begun)).collect();
         fs::write(&journal, lines.join("\n") + "\n").unwrap();
     }
-    fs::create_dir(stage.path("late")).unwrap();
-    fs::write(stage.path("late").join("a.txt"), "one\n").unwrap();
+    fs::write(&archive, &whole).unwrap();
     stage.proctor(["resume", out.to_str().unwrap()]).output().unwrap();
     let report = stage.report(&out);
     assert_eq!(arm(&report, "gold")["outcomes"]["submitted"], 4, "{report}");

@@ -132,6 +132,39 @@ fn a_dry_run_builds_nothing() {
     assert!(!cache.exists(), "nothing was built or fetched");
 }
 
+/// Found out by every trial otherwise, after the first environment was built.
+#[test]
+fn a_source_that_is_not_there_is_told_before_anything_starts() {
+    let stage = Stage::new();
+    let row = |id: &str, source: &str| {
+        format!(
+            r#"{{"schema_version": 1, "id": "{id}", "statement": "s", "environment": {{"base": "host"}}, "source": {source}, "fail_to_pass": ["t.py::t"], "gold": "x", "test_command": ["pytest"]}}"#
+        )
+    };
+    for (source, what) in [
+        (r#"{"path": "nowhere"}"#, "is not a folder"),
+        (r#"{"archive": "no.tar.gz"}"#, "is not a file"),
+    ] {
+        let rows = stage.file("rows.jsonl", &(row("lost", source) + "\n"));
+        let config = format!(
+            "tasks = [\"{}\"]\n[[arms]]\nname = \"n\"\nscaffold = \"noop\"\n",
+            rows.display()
+        );
+        let config = stage.file("run.toml", &config);
+        let out = stage.path("run");
+        for extra in [&["--dry-run"][..], &["--out", out.to_str().unwrap()]] {
+            let args = [&["run", config.to_str().unwrap()], extra].concat();
+            let done = stage.run(args, 2);
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(
+                said.contains(what) && said.contains("lost") && said.contains("hint:"),
+                "{said}"
+            );
+        }
+        assert!(!out.exists());
+    }
+}
+
 #[test]
 fn a_missing_script_leaves_no_run_behind() {
     let text = "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\n\

@@ -10,7 +10,7 @@ use proctor_core::PlannedTask;
 use proctor_egress::Policy;
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, EVENT_VERSION, Event, NetworkMode, SandboxKind, plural};
+use proctor_types::{Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, plural};
 
 use crate::{error::UserError, scaffolds};
 
@@ -53,7 +53,7 @@ fn user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(),
     Ok(())
 }
 
-/// Refuses a base that is not there, and an image on the back end that has none. `switch` is how
+/// Refuses a base or a source that is not there, and an image on the back end that has none. `switch` is how
 /// another back end is asked for.
 fn bases(
     arms: &[Arm],
@@ -62,9 +62,11 @@ fn bases(
     place: Place<'_>,
 ) -> Result<(), UserError> {
     let mut images: Vec<(&str, String)> = Vec::new();
+    let mistake = |fault: Fault| UserError { what: fault.what, hint: fault.hint };
     for planned in tasks {
+        proctor_setup::check_source(&planned.task, &planned.base_dir).map_err(mistake)?;
         let base = proctor_setup::base_of(&planned.task, &planned.base_dir);
-        match base.map_err(|fault| UserError { what: fault.what, hint: fault.hint })? {
+        match base.map_err(mistake)? {
             Base::Image(image) => images.push((planned.task.id.as_str(), image)),
             Base::Host | Base::Folder(_) | Base::Archive(_) => {}
         }

@@ -21,6 +21,7 @@ impl CommandError {
     pub fn of_run(error: RecordError) -> Self {
         match error {
             RecordError::NotARun { .. }
+            | RecordError::PlanLost { .. }
             | RecordError::OtherVersion { .. }
             | RecordError::RunExists { .. }
             | RecordError::Locked { .. } => Self::User(UserError::new(error.to_string())),

@@ -45,6 +45,9 @@ fn told(event: Progress, done: &mut BTreeSet<TrialId>, trials: usize) -> String 
         }
         Progress::Damaged { trial, what, then } => format!("{trial}: {what}; {then}"),
         Progress::Started { trial, arm } => format!("{}: started", name(&trial, &arm)),
+        Progress::GradingRecorded { trial, arm } => {
+            format!("{}: grading the recorded patch", name(&trial, &arm))
+        }
         Progress::NotStarted { trial, arm, scope, budget } => {
             let hint = format!("`proctor resume RUN --set budget.{scope}...` raises it");
             format!(

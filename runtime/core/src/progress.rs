@@ -14,6 +14,11 @@ pub enum Progress {
         trial: TrialId,
         arm: String,
     },
+    /// The trial ended earlier, and what it submitted is graded now.
+    GradingRecorded {
+        trial: TrialId,
+        arm: String,
+    },
     /// A file of the trial is not what was recorded, and what follows from that.
     Damaged {
         trial: TrialId,

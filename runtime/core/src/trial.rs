@@ -72,16 +72,16 @@ async fn start(
     if finished.is_none() && is_halted(context, arm)? {
         return Ok(None);
     }
-    context.tell(Progress::Started { trial: id.clone(), arm: arm.name.clone() });
-    let outcome = match finished {
-        Some(outcome) => outcome,
-        None => drive_with_tries(context, id, planned, arm, &dir, place).await?,
+    let (trial, name) = (id.clone(), arm.name.clone());
+    let outcome = if let Some(outcome) = finished {
+        context.tell(Progress::GradingRecorded { trial, arm: name });
+        outcome
+    } else {
+        context.tell(Progress::Started { trial: trial.clone(), arm: name.clone() });
+        let outcome = drive_with_tries(context, id, planned, arm, &dir, place).await?;
+        context.tell(Progress::Ended { trial, arm: name, outcome: Box::new(outcome.clone()) });
+        outcome
     };
-    context.tell(Progress::Ended {
-        trial: id.clone(),
-        arm: arm.name.clone(),
-        outcome: Box::new(outcome.clone()),
-    });
     if outcome.ending.is_unfinished() {
         return Ok(Some(TrialEnd { outcome, verdict: None }));
     }

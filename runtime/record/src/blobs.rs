@@ -136,6 +136,14 @@ impl Blobs {
                     });
                 }
                 Err(error) if !self.path(hash)?.is_file() => return Err(error),
+                // What only the lost pack can have held is not told as a lost file of the folder.
+                Ok(None) if !self.path(hash)?.is_file() && !pack.path().exists() => {
+                    return Err(RecordError::Corrupt {
+                        path: pack.path().to_owned(),
+                        why: format!("it is missing, and {hash} is not among the run's blobs"),
+                        hint: FROM_A_COPY,
+                    });
+                }
                 _ => {}
             }
         }

@@ -24,6 +24,12 @@ pub enum RecordError {
     RunExists { path: PathBuf },
     #[error("{}: not a run directory: it has no run.json", path.display())]
     NotARun { path: PathBuf },
+    #[error(
+        "{}: run.json and run.json.gz are both missing, and what else a run has is there; restore one of \
+         the two from a copy of the run directory",
+        path.display()
+    )]
+    PlanLost { path: PathBuf },
     #[error("{}: {}", path.display(), made_by(*schema, proctor))]
     OtherVersion { path: PathBuf, schema: u64, proctor: String },
     #[error("{}: {why}; {hint}", path.display())]
@@ -51,13 +57,19 @@ impl RecordError {
         move |source| Self::Io { path, what, source }
     }
 
+    /// What is wrong, without the hint: for who says another.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            Self::Corrupt { path, why, .. } => format!("{}: {why}", path.display()),
+            other => other.to_string(),
+        }
+    }
+
     /// The same as a fault of the record layer, for an outcome.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Corrupt { path, why, hint } => {
-                Fault::new(Layer::Record, format!("{}: {why}", path.display()))
-                    .cause(Cause::Invalid)
-                    .hint(*hint)
+            Self::Corrupt { hint, .. } => {
+                Fault::new(Layer::Record, self.what()).cause(Cause::Invalid).hint(*hint)
             }
             other => Fault::new(Layer::Record, other.to_string()).cause(Cause::of(other)),
         }

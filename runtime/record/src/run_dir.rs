@@ -8,10 +8,10 @@ use std::{
 };
 
 use proctor_types::{ArmId, RunRecord, TrialId, path_component};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    Blobs, Checked, Damage, RecordError, TrialDir,
+    Blobs, Checked, Damage, RecordError, Remedy, TrialDir,
     check::{Check, Known},
     disk, run_file,
 };
@@ -45,6 +45,10 @@ impl RunDir {
         if run_file::is_in(&root) {
             return Err(RecordError::RunExists { path: root });
         }
+        if run_file::has_trials(&root) {
+            // Another plan over them would mix two runs.
+            return Err(RecordError::PlanLost { path: root });
+        }
         Ok(Self { known: Known::at(root.join(KNOWN)), root, _lock: Some(lock) })
     }
 
@@ -62,7 +66,7 @@ impl RunDir {
     pub fn view(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
         if !run_file::is_in(&root) {
-            return Err(RecordError::NotARun { path: root });
+            return Err(run_file::missing(root));
         }
         Ok(Self { known: Known::at(root.join(KNOWN)), root, _lock: None })
     }
@@ -155,7 +159,7 @@ impl RunDir {
 
     /// [`RunDir::check`] of many trials that reads everything, whatever was found earlier.
     pub fn verifier(&self) -> Verifier<'_> {
-        Verifier { run: self, seen: HashSet::new() }
+        Verifier { run: self, seen: HashSet::new(), reported: self.reported_verdicts() }
     }
 
     fn check_with(&self, id: &TrialId, trusting: bool) -> Result<Checked, RecordError> {
@@ -165,8 +169,25 @@ impl RunDir {
         Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
     }
 
+    /// The trials that `report.json` has a verdict of. What cannot be read of it says nothing.
+    fn reported_verdicts(&self) -> HashSet<TrialId> {
+        #[derive(Deserialize)]
+        struct Trial {
+            #[serde(flatten)]
+            id: TrialId,
+            resolved: Option<bool>,
+        }
+        #[derive(Deserialize)]
+        struct Written {
+            tasks: Vec<Trial>,
+        }
+        let bytes = disk::read_if_there(&self.root.join(REPORT)).ok().flatten().unwrap_or_default();
+        let trials = serde_json::from_slice(&bytes).map_or(Vec::new(), |Written { tasks }| tasks);
+        trials.into_iter().filter(|one| one.resolved.is_some()).map(|one| one.id).collect()
+    }
+
     pub fn write_report(&self, report: &impl Serialize) -> Result<(), RecordError> {
-        disk::write_json(&self.root.join("report.json"), report)
+        disk::write_json(&self.root.join(REPORT), report)
     }
 }
 
@@ -176,6 +197,8 @@ pub struct Verifier<'a> {
     run: &'a RunDir,
     /// Shared blobs that were read and found whole.
     seen: HashSet<String>,
+    /// Trials that had a verdict when the run was last reported.
+    reported: HashSet<TrialId>,
 }
 
 impl Verifier<'_> {
@@ -184,10 +207,16 @@ impl Verifier<'_> {
         let mut checked = self.run.check_with(id, false)?;
         let dir = self.run.trial_path(id);
         dir.verify(&self.run.blobs(), &mut self.seen, &mut checked)?;
+        if checked.finished && self.reported.contains(id) && dir.is_ungraded() {
+            let why =
+                "it is missing, with the verdict, and report.json has a verdict of this trial";
+            checked.damage.push(Damage::new(dir.gradings(), why, Remedy::Grade));
+        }
         Ok(checked)
     }
 }
 
+const REPORT: &str = "report.json";
 /// See [`Known`].
 const KNOWN: &str = "checked.jsonl";
 

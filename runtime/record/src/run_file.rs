@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
@@ -18,6 +18,19 @@ const COPY: &str = "run.json.gz";
 /// Whether a folder holds a run.
 pub(crate) fn is_in(root: &Path) -> bool {
     root.join(NAME).is_file() || root.join(COPY).is_file()
+}
+
+/// Why a folder without a plan is not opened: it never had one, or it lost it.
+pub(crate) fn missing(root: PathBuf) -> RecordError {
+    match has_trials(&root) {
+        true => RecordError::PlanLost { path: root },
+        false => RecordError::NotARun { path: root },
+    }
+}
+
+/// Whether trials were begun below a folder. A run that was killed before its plan was written has none.
+pub(crate) fn has_trials(root: &Path) -> bool {
+    std::fs::read_dir(root.join("trials")).is_ok_and(|mut found| found.next().is_some())
 }
 
 pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
@@ -43,7 +56,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
             Err(why) => why,
         },
         None if !root.join(COPY).is_file() => {
-            return Err(RecordError::NotARun { path: root.to_owned() });
+            return Err(missing(root.to_owned()));
         }
         None => "it is missing".to_owned(),
     };

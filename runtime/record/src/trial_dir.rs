@@ -75,6 +75,11 @@ impl TrialDir {
         self.path.join("grade")
     }
 
+    /// Nothing says that the trial was ever graded.
+    pub(crate) fn is_ungraded(&self) -> bool {
+        !self.gradings().exists() && !self.verdict().exists()
+    }
+
     /// The journal of the trial's gradings.
     pub fn gradings(&self) -> PathBuf {
         self.grade().join("journal.jsonl")

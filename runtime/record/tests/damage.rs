@@ -9,7 +9,7 @@ use std::{
 };
 
 use pretty_assertions::assert_eq;
-use proctor_record::{Checked, Grading, Journal, Remedy, RunDir};
+use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, RunDir};
 use proctor_types::{
     Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RUN_SCHEMA,
     RunRecord, RunTask, SandboxSpec, Spent, Task, TaskId, TrialId, Verdict,
@@ -372,6 +372,62 @@ fn only_reading_everything_finds_damaged_blobs_and_logs() {
         let verified = made.verify(1);
         assert!(!verified.damage.is_empty(), "{name}");
         assert!(verified.damage.iter().all(|one| one.remedy == remedy), "{name}");
+    }
+}
+
+#[test]
+fn a_lost_pack_is_one_damage_that_names_the_pack() {
+    let made = Made::new();
+    let pack = made.file(1, "blobs.pack");
+    fs::remove_file(&pack).unwrap();
+    let damage = made.verify(1).damage;
+    assert_eq!(damage.len(), 1, "{damage:?}");
+    assert_eq!(damage[0].path, pack);
+    assert!(damage[0].to_string().ends_with("what the journal names: 1 blob"), "{}", damage[0]);
+    let run = RunDir::view(made.path()).unwrap();
+    let blobs = run.blobs_of(&run.trial_path(&made.id(1)));
+    let error = blobs.get(&Blobs::hash(PATCHES[0])).unwrap_err().to_string();
+    assert!(error.starts_with(&pack.display().to_string()), "{error}");
+}
+
+/// Without the verdict and its journal a trial looks as one that was never graded. The report knows.
+#[test]
+fn a_grading_that_is_gone_altogether_is_named_by_the_last_report() {
+    let made = Made::new();
+    let run = RunDir::view(made.path()).unwrap();
+    let id = |attempt: u32| json!({"task": "t", "arm": made.arm, "attempt": attempt, "resolved": attempt == 1});
+    run.write_report(&json!({"tasks": [id(1), id(2)]})).unwrap();
+    for attempt in [1, 2] {
+        assert_eq!(made.verify(attempt).damage, vec![]);
+        fs::remove_file(made.file(attempt, "verdict.json")).unwrap();
+        match attempt {
+            1 => fs::remove_file(made.file(1, "grade/journal.jsonl")).unwrap(),
+            _ => fs::remove_dir_all(made.file(2, "grade")).unwrap(),
+        }
+        let verified = made.verify(attempt);
+        assert_eq!(verified.verdict, None);
+        let damage = &verified.damage[..];
+        assert!(matches!(damage, [one] if one.remedy == Remedy::Grade), "{damage:?}");
+        assert!(damage[0].path.ends_with("grade/journal.jsonl"), "{}", damage[0]);
+    }
+    // A trial that the report had no verdict of was not graded.
+    run.write_report(&json!({"tasks": [{"task": "t", "arm": made.arm, "attempt": 1}]})).unwrap();
+    assert_eq!(made.verify(1).damage, vec![]);
+}
+
+#[test]
+fn a_run_whose_plan_is_gone_says_so_and_is_not_begun_anew() {
+    let made = Made::new();
+    for name in ["run.json", "run.json.gz"] {
+        fs::remove_file(made.path().join(name)).unwrap();
+    }
+    let errors = [
+        RunDir::view(made.path()).unwrap_err(),
+        RunDir::open(made.path()).unwrap_err(),
+        RunDir::create(made.path()).unwrap_err(),
+    ];
+    for error in errors.map(|error| error.to_string()) {
+        assert!(error.contains("both missing") && error.contains("restore one"), "{error}");
     }
 }
 

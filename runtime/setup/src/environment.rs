@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use proctor_sandbox_api::{Base, LayerSpec, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer, Task};
+use proctor_types::{Cause, Fault, Layer, Source, Task};
 
 use crate::Sources;
 
@@ -41,6 +41,27 @@ pub async fn layer_spec(
         env: task.env.clone().into_iter().collect(),
         time_limit: SETUP_LIMIT,
     })
+}
+
+/// Whether the local files that a task's source names are there. Nothing is read: a plan is checked by it.
+///
+/// # Errors
+/// A fault of the environment layer that names what is missing.
+pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
+    let (path, is_there, what): (_, fn(&Path) -> bool, _) = match &task.source {
+        Some(Source::Path { path }) => (path, Path::is_dir, "folder"),
+        Some(Source::Archive { archive, .. }) => (archive, Path::is_file, "file"),
+        Some(Source::Pypi { .. } | Source::Git { .. }) | None => return Ok(()),
+    };
+    let path = base_dir.join(path);
+    if is_there(&path) {
+        return Ok(());
+    }
+    let what = format!("source {} is not a {what}", path.display());
+    Err(Fault::new(Layer::Environment, what)
+        .cause(Cause::Invalid)
+        .hint("a relative path starts at the folder of the task's file")
+        .context(&task.id))
 }
 
 /// What a task's sandboxes start from. Nothing is fetched or built: a plan is checked by it.

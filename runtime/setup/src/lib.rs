@@ -9,7 +9,7 @@ mod source;
 mod workdir;
 
 pub use apply::{ApplyError, apply_mask, apply_patch};
-pub use environment::{base_of, layer_spec};
+pub use environment::{base_of, check_source, layer_spec};
 pub use leak_check::{
     LayerFindings, Leak, LeakKind, LeakReport, ToolFiles, Unseen, WorkdirFindings,
 };

@@ -49,7 +49,11 @@ fn failed(number: usize, line: &str, done: &Completed) -> Fault {
     let output = output.concat();
     let skipped = output.chars().count().saturating_sub(QUOTED);
     let tail: String = output.chars().skip(skipped).collect();
-    let what = format!("set-up line {number} (`{line}`) {how}:\n{}", tail.trim_end());
+    let said = match tail.trim_end() {
+        "" => " and printed nothing".to_owned(),
+        tail => format!(":\n{tail}"),
+    };
+    let what = format!("set-up line {number} (`{line}`) {how}{said}");
     let fault = Fault::new(Layer::Environment, what).cause(match Cause::of_text(&tail) {
         Cause::Other => Cause::SetupLine,
         known => known,
@@ -57,6 +61,8 @@ fn failed(number: usize, line: &str, done: &Completed) -> Fault {
     match tail.contains("ensurepip is not available") || tail.contains("No module named ensurepip")
     {
         true => fault.hint("install python3-venv in the image, or on the host of a host base"),
-        false => fault,
+        false => fault.hint(
+            "correct `environment.setup` of the task; each line runs as root in the work directory",
+        ),
     }
 }

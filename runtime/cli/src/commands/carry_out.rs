@@ -76,7 +76,10 @@ pub async fn carry_out(
     let out = run.path().to_owned();
     eprintln!("run directory: {}", out.display());
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
-    let scripts = Scripts::serve(&arms).await?;
+    // Grading alone asks no model, so a script need not be served, nor told of.
+    let mut to_drive = plan.trials().into_iter().map(|(id, ..)| run.check(&id));
+    let is_driven = to_drive.any(|checked| checked.map_or(true, |checked| !checked.finished));
+    let scripts = Scripts::serve(if is_driven { &arms } else { &[] }).await?;
     plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
 
     // The tables of tokens take a fifth of a second; better here than within the first step.
@@ -121,7 +124,8 @@ pub async fn carry_out(
     for line in halted {
         eprintln!("{}", wrapped(&line));
     }
-    if ends.iter().any(|end| matches!(end.end, Ok(None))) {
+    let told_to_resume = ends.iter().any(|end| matches!(end.end, Ok(None)));
+    if told_to_resume {
         eprintln!("`proctor resume {}` continues from here", out.display());
     }
 
@@ -129,6 +133,9 @@ pub async fn carry_out(
     report::write(&out, &report)?;
     report::print(&report, Format::Text, Groups::Telling)?;
     let complete = report.arms.iter().all(|arm| arm.complete);
+    if !complete && !told_to_resume {
+        eprintln!("`proctor resume {}` tries again what has no verdict", out.display());
+    }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::Arc};
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::{RunDir, TrialDir};
 use proctor_report::Report;
-use proctor_types::{Budget, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, TrialId};
+use proctor_types::{
+    Budget, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, TrialId, Verdict,
+};
 
 use crate::{
     args::Dataset,
@@ -77,7 +79,8 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         certificate::tell(&made);
         certificate::write(file, &made)?;
     }
-    let invalid = invalid(&report::of_run(out)?, &RunDir::view(out)?);
+    let report = report::of_run(out)?;
+    let invalid = invalid(&report, &RunDir::view(out)?);
     if invalid.is_empty() {
         let times = if repeat == 1 { String::new() } else { format!(", {repeat} times") };
         eprintln!("valid: gold resolves every task and noop none{times}");
@@ -120,12 +123,34 @@ fn invalid(report: &Report, run: &RunDir) -> Vec<String> {
                 arm: trial.arm.clone(),
                 attempt: trial.attempt,
             };
+            let verdict = run.check(&id).ok().and_then(|checked| checked.verdict);
+            let tests = verdict.filter(|_| is_gold).map_or(String::new(), |it| failed_tests(&it));
             let log = log_of(&run.trial_path(&id));
             let log = log.map_or(String::new(), |log| format!("; log: {}", log.display()));
-            invalid.push(format!("{}, attempt {}: {arm} {found}{log}", trial.task, trial.attempt));
+            invalid.push(format!(
+                "{}, attempt {}: {arm} {found}{tests}{log}",
+                trial.task, trial.attempt
+            ));
         }
     }
     invalid
+}
+
+/// Failed tests that a line names; of others it has the number.
+const NAMED: usize = 3;
+
+fn failed_tests(verdict: &Verdict) -> String {
+    let groups = [("fail-to-pass", &verdict.fail_to_pass), ("pass-to-pass", &verdict.pass_to_pass)];
+    let groups = groups.into_iter().filter(|(_, group)| !group.failed.is_empty());
+    let said = groups.map(|(name, group)| {
+        let first: Vec<_> = group.failed.iter().take(NAMED).map(String::as_str).collect();
+        let more = match group.failed.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("; {name} failed: {}{more}", first.join(", "))
+    });
+    said.collect()
 }
 
 fn config_of(asked: &Validation) -> ConfigFile {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::Event;
+use proctor_types::{Event, plural};
 
 use super::{
     damage::{Damage, Remedy},
@@ -111,9 +111,19 @@ fn blobs_of(
     }
     // What a pack holds is its trial's own; only what is shared need not be read again for the next.
     let (mut own, mut told) = (Seen::new(), Seen::new());
+    // All that a lost pack held is one damage, and as grave as the gravest part of it.
+    let (lost_pack, mut lost) = (!pack.exists(), None);
     for envelope in &reading.events {
         let mut missing = |hash: &str, what: &str, remedy: &Remedy, error: String| {
             if told.insert(hash.to_owned()) {
+                if lost_pack {
+                    lost = Some(if lost == Some(Remedy::Copy) {
+                        Remedy::Copy
+                    } else {
+                        remedy.clone()
+                    });
+                    return;
+                }
                 let why =
                     format!("event {} names {what} that cannot be read: {error}", envelope.seq);
                 damage.push(Damage::new(journal.to_owned(), why, remedy.clone()));
@@ -121,7 +131,7 @@ fn blobs_of(
         };
         for (hash, what) in named_by(&envelope.event) {
             if let Err(error) = blobs.get(hash) {
-                missing(hash, what, &Remedy::Evidence, error.to_string());
+                missing(hash, what, &Remedy::Evidence, error.what());
             }
         }
         let Some(hash) = snapshot_of(&envelope.event) else { continue };
@@ -135,13 +145,20 @@ fn blobs_of(
                         Ok(_) if blobs.is_shared(hash) => drop(seen.insert(hash.clone())),
                         Ok(_) => drop(own.insert(hash.clone())),
                         Err(error) => {
-                            missing(hash, "a file", &Remedy::Evidence, error.to_string());
+                            missing(hash, "a file", &Remedy::Evidence, error.what());
                         }
                     }
                 }
             }
-            Err(error) => missing(hash, "a snapshot", &snapshots, error.to_string()),
+            Err(error) => missing(hash, "a snapshot", &snapshots, error.what()),
         }
+    }
+    if let Some(remedy) = lost {
+        let why = format!(
+            "it is missing, and so is what the journal names: {}",
+            plural(told.len(), "blob")
+        );
+        damage.push(Damage::new(pack.to_owned(), why, remedy));
     }
     Ok(())
 }
