@@ -32,7 +32,7 @@ const LEAKING: &[&str] = &[
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    for input in ["../agentd", "../wire", "../../configs/sandbox", "../../Cargo.lock"] {
+    for input in ["../agentd", "../scan", "../wire", "../../configs/sandbox", "../../Cargo.lock"] {
         println!("cargo:rerun-if-changed={input}");
     }
     println!("cargo:rerun-if-env-changed=PROCTOR_AGENT");

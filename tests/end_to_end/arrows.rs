@@ -17,7 +17,8 @@ const BACK_END: &[&str] = &[
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-types", &[]),
     ("proctor-wire", &[]),
-    ("proctor-agentd", &["proctor-wire"]),
+    ("proctor-scan", &["proctor-wire"]),
+    ("proctor-agentd", &["proctor-wire", "proctor-scan"]),
     ("proctor-patch", &["proctor-types", "proctor-wire"]),
     ("proctor-record", &["proctor-types", "proctor-wire", "proctor-patch"]),
     ("proctor-tokens", &[]),
@@ -51,6 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "proctor-packages",
             "proctor-sandbox-api",
             "proctor-host",
+            "proctor-scan",
         ],
     ),
     ("proctor-official", &["proctor-types"]),

@@ -167,7 +167,7 @@ pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError>
 }
 
 /// The first ids of many.
-fn named<'a>(ids: impl Iterator<Item = &'a str>) -> String {
+pub fn named<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<&str> = ids.collect();
     let first = all.iter().take(NAMED).map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
     match all.len().saturating_sub(NAMED) {

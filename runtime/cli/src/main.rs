@@ -7,6 +7,7 @@ mod checks;
 mod commands;
 mod error;
 mod home;
+mod lent;
 mod open_files;
 mod print;
 mod progress;

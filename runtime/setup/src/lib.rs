@@ -11,7 +11,8 @@ mod workdir;
 pub use apply::{ApplyError, apply_mask, apply_patch};
 pub use environment::{base_of, check_source, layer_spec};
 pub use leak_check::{
-    LayerFindings, Leak, LeakKind, LeakReport, ToolFiles, Unseen, WorkdirFindings,
+    BundleCopy, LayerFindings, Leak, LeakKind, LeakReport, ToolFiles, Unseen, WorkdirFindings,
+    bundle_copies,
 };
 pub use preparation::{Hidden, Kept, Lent, Preparation, Purpose, Ready};
 pub use source::Sources;

@@ -18,7 +18,7 @@ use crate::{
     commands::{carry_out::carry_out, certificate},
     config::{self, ConfigFile, RunConfig, Written},
     error::{CommandError, UserError},
-    home, open_files, print, scaffolds, shipped, tasks,
+    home, lent, open_files, print, scaffolds, shipped, tasks,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -34,7 +34,9 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         let loaded = tasks::whole(&resolved.file.tasks, &cache)
             .await
             .map_err(|error| written.about(&["tasks"], error))?;
-        check(&resolved, &written, &tasks::planned(&loaded)?)?;
+        let planned = tasks::planned(&loaded)?;
+        check(&resolved, &written, &planned)?;
+        check_bundles(&resolved, &written, &planned)?;
         let named = loaded.tasks.iter().map(|task| task.id.to_string());
         let recipes = loaded.recipes.iter().map(|located| located.recipe.id.clone());
         show_plan(
@@ -61,12 +63,17 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     if scaffolds::build(&resolved.file).await? {
         resolved = config::resolve(resolved.file, &written, &assemble::known())?;
     }
+    check_bundles(&resolved, &written, &tasks::planned(&loaded)?)?;
     let backends = assemble::backends(&resolved.arms, &cache).await?;
     let Some(first) = backends.values().next() else {
         return Err(UserError::new("no arm names a sandbox").into());
     };
+    let any_recipe = !loaded.recipes.is_empty();
     let tasks = tasks::built(loaded, &cache, first).await?;
     check(&resolved, &written, &tasks)?;
+    if any_recipe {
+        check_bundles(&resolved, &written, &tasks)?;
+    }
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
     let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks)?;
     let plan = Plan {
@@ -77,21 +84,34 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     carry_out(run, plan, resolved.file.jobs, backends, &cache, Grading::Once, flakes).await
 }
 
+/// Puts the place of an arm's key in front of a message.
+fn place(resolved: &RunConfig, written: &Written) -> impl Fn(&Arm, &str, UserError) -> UserError {
+    |arm, key, error| {
+        let index = resolved.arms.iter().position(|one| one.id == arm.id).unwrap_or(0).to_string();
+        let path = match key.split_once('.') {
+            Some((table, key)) => written.of_arm(&index, table, key),
+            None => vec!["arms", &index, key],
+        };
+        written.about(&path, error)
+    }
+}
+
+/// What agents bring along of the plan's tasks.
+fn check_bundles(
+    resolved: &RunConfig,
+    written: &Written,
+    tasks: &[PlannedTask],
+) -> Result<(), UserError> {
+    lent::check(&resolved.file, &resolved.arms, tasks, &place(resolved, written))
+}
+
 /// What no trial of the plan could do, told by the arm's line.
 fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Result<(), UserError> {
-    let index = |arm: &Arm| resolved.arms.iter().position(|one| one.id == arm.id).unwrap_or(0);
     checks::plan(
         &resolved.arms,
         tasks,
         "write kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker",
-        &|arm, key, error| {
-            let index = index(arm).to_string();
-            let path = match key.split_once('.') {
-                Some((table, key)) => written.of_arm(&index, table, key),
-                None => vec!["arms", &index, key],
-            };
-            written.about(&path, error)
-        },
+        &place(resolved, written),
     )?;
     for (index, arm) in resolved.file.arms.iter().enumerate() {
         if let Some(trajectory) = &arm.replay {

@@ -1,6 +1,7 @@
 //! The leak check: nothing in a sandbox tells what its task hides.
 
 mod around;
+mod bundles;
 mod layer;
 mod leak;
 mod names;
@@ -9,6 +10,7 @@ mod secrets;
 mod sides;
 mod verify;
 
+pub use bundles::{BundleCopy, bundle_copies};
 pub use layer::{LayerFindings, ToolFiles, Unseen, WorkdirFindings};
 pub use leak::{Leak, LeakKind};
 pub(crate) use policy::LeakPolicy;

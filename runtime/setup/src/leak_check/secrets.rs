@@ -89,6 +89,14 @@ fn body(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
+/// The modules that files are, by their paths in the repository.
+pub(crate) fn modules(
+    paths: impl Iterator<Item = String>,
+    policy: &LeakPolicy,
+) -> BTreeSet<String> {
+    paths.filter_map(|path| module(&path, policy)).collect()
+}
+
 /// `package/module` of `src/package/module.py`; nothing for tests and configuration.
 fn module(path: &str, policy: &LeakPolicy) -> Option<String> {
     let stem = path.strip_suffix(".py")?;

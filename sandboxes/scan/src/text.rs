@@ -3,7 +3,7 @@
 use memchr::{memchr2_iter, memmem};
 use proctor_wire::{WINDOW_LINES, print};
 
-use super::{
+use crate::{
     numbered::unnumbered,
     secrets::{Index, Tally},
 };

@@ -1,6 +1,6 @@
 //! Base64 and hexadecimal text: bytes that were written as letters.
 
-use super::expand::Method;
+use crate::expand::Method;
 
 /// Letters of a run that is looked into, at least: what is shorter holds no copy.
 const LEAST: usize = 128;

@@ -6,7 +6,7 @@ use std::io::Read;
 use flate2::{Decompress, FlushDecompress, bufread};
 use memchr::{memchr3_iter, memmem};
 
-use super::{
+use crate::{
     expand::{Expanded, Method, expand},
     pack,
 };

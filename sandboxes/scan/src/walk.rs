@@ -10,28 +10,28 @@ use std::{
 use proctor_wire::{RawPath, Refusal, RefusalKind, ScanReply, ScanRequest};
 use rustix::fs::OFlags;
 
-use super::{
+use crate::{
     content::{Location, Scanner},
     secrets::Index,
-};
-use crate::serve::{
-    refusal::{cancelled, refuse},
-    stream::Stream,
 };
 
 /// Bytes that tell a program or a library, which are not looked into.
 const HEAD: usize = 4;
 
 pub struct Walk<'a> {
-    stream: &'a Stream,
+    is_cancelled: &'a dyn Fn() -> bool,
     request: &'a ScanRequest,
     look: Scanner<'a>,
     entries: u64,
 }
 
 impl<'a> Walk<'a> {
-    pub fn new(stream: &'a Stream, request: &'a ScanRequest, index: &'a Index) -> Self {
-        Self { stream, request, look: Scanner::new(index, request.limits), entries: 0 }
+    pub fn new(
+        is_cancelled: &'a dyn Fn() -> bool,
+        request: &'a ScanRequest,
+        index: &'a Index,
+    ) -> Self {
+        Self { is_cancelled, request, look: Scanner::new(index, request.limits), entries: 0 }
     }
 
     pub fn finish(self) -> ScanReply {
@@ -45,10 +45,10 @@ impl<'a> Walk<'a> {
             self.entries += 1;
             if self.entries > self.request.limits.entries {
                 let what = format!("{root}: more than {} entries", self.request.limits.entries);
-                return Err(refuse(RefusalKind::TooLarge, what));
+                return Err(Refusal { why: RefusalKind::TooLarge, what });
             }
-            if self.stream.is_cancelled() {
-                return Err(cancelled());
+            if (self.is_cancelled)() {
+                return Err(Refusal { why: RefusalKind::Cancelled, what: "cancelled".into() });
             }
             if meta.is_dir() {
                 self.folder(&path, &mut left);

@@ -2,7 +2,7 @@
 
 use proctor_wire::{Finding, Found, RawPath, ScanLimits, ScanReply, whole};
 
-use super::{
+use crate::{
     ar, bytecode,
     embedded::{self, Piece},
     encoded,

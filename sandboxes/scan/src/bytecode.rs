@@ -2,7 +2,7 @@
 
 use proctor_wire::{Found, print};
 
-use super::{
+use crate::{
     secrets::{Index, Tally},
     text,
 };

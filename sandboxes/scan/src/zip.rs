@@ -1,6 +1,6 @@
 //! Zip archives (wheels, eggs, conda packages), by their central directory.
 
-use super::expand::{Expanded, Method, expand};
+use crate::expand::{Expanded, Method, expand};
 
 const END: &[u8] = b"PK\x05\x06";
 

@@ -1,0 +1,76 @@
+//! What agents bring into a sandbox, compared with what the tasks of a plan hide.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use proctor_core::PlannedTask;
+use proctor_setup::{BundleCopy, bundle_copies};
+use proctor_types::{Arm, Task, plural};
+use serde_json::Value;
+
+use crate::{
+    checks::{Place, named},
+    config::ConfigFile,
+    error::UserError,
+    scaffolds,
+};
+
+/// Refuses an agent whose bundle holds a copy of what a task hides, or of the package that it is on. Bundles that are not
+/// built are passed over: a run builds them before it asks.
+pub fn check(
+    file: &ConfigFile,
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    place: Place<'_>,
+) -> Result<(), UserError> {
+    let tasks: Vec<&Task> = tasks.iter().map(|planned| planned.task.as_ref()).collect();
+    let mut wrong = Vec::new();
+    for (digest, folders) in folders(file)? {
+        let mut copies = BTreeMap::new();
+        for folder in folders {
+            let found = bundle_copies(&folder, &tasks)
+                .map_err(|fault| UserError { what: fault.what, hint: fault.hint })?;
+            copies.extend(found);
+        }
+        let of_bundle = |arm: &&Arm| arm.prompts["bundle"]["digest"] == digest.as_str();
+        let arms: Vec<&Arm> = arms.iter().filter(of_bundle).collect();
+        if let (Some(first), false) = (arms.first(), copies.is_empty()) {
+            wrong.push((*first, said(&arms, &tasks, &copies)));
+        }
+    }
+    let Some((first, _)) = wrong.first() else { return Ok(()) };
+    let what = wrong.iter().map(|(_, said)| said.as_str()).collect::<Vec<_>>().join("; ");
+    let error = UserError::new(what).hint(
+        "an agent's own packages can be read in its sandbox: run these tasks with other arms, or leave them out \
+         (`#ids=FILE` behind the dataset)",
+    );
+    Err(place(first, "scaffold", error))
+}
+
+/// What the scaffolds of a configuration lend to their sandboxes, by the digest of the bundle.
+fn folders(file: &ConfigFile) -> Result<BTreeMap<String, Vec<PathBuf>>, UserError> {
+    let mut found = BTreeMap::new();
+    for arm in &file.arms {
+        let Some(scaffold) = scaffolds::named(&arm.scaffold).map_err(UserError::new)? else {
+            continue;
+        };
+        if let Some(Value::String(digest)) = scaffold.factors()["bundle"].get("digest") {
+            let folders = scaffold.mounts().into_iter().map(|mount| mount.folder).collect();
+            found.insert(digest.clone(), folders);
+        }
+    }
+    Ok(found)
+}
+
+fn said(arms: &[&Arm], tasks: &[&Task], copies: &BTreeMap<usize, BundleCopy>) -> String {
+    let names = arms.iter().map(|arm| format!("`{}`", arm.name)).collect::<Vec<_>>().join(", ");
+    let of = if arms.len() == 1 { "arm" } else { "arms" };
+    let hidden = copies.keys().filter_map(|at| tasks.get(*at)).map(|task| task.id.as_str());
+    let first = copies.values().next().map_or(String::new(), |copy| {
+        format!(" (the first: {} at {}/{})", copy.what, proctor_bundles::MOUNT, copy.place)
+    });
+    format!(
+        "the agent of {of} {names} brings a copy of the solution of {}: {}{first}",
+        plural(copies.len(), "task"),
+        named(hidden)
+    )
+}

@@ -1,0 +1,355 @@
+//! Copies of a package under test in what an agent brings along: its bundle is lent to the sandbox and can be read
+//! there.
+//!
+//! It is looked through on the host and before any trial starts. A copy cannot be taken away from a bundle, since the
+//! agent may import it. Rejected: hiding it from everything but the agent, whose own shell inherits what it sees.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use proctor_sandbox_api::wire::{Finding, Found, RawPath, ScanLimits, ScanRequest};
+use proctor_types::{Cause, Fault, Layer, Source, Task};
+
+use super::{
+    policy::LeakPolicy,
+    secrets::{Labelled, modules, secrets},
+    sides::sides,
+};
+
+/// A copy of what a task hides, or of the package that it is on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BundleCopy {
+    /// Below the bundle's folder.
+    pub place: String,
+    /// What it is.
+    pub what: String,
+}
+
+/// Looks for copies in a bundle: for each task the first that is found. A task's package is found by the paths that its
+/// patches change, by the name of its repository or distribution, and its hidden code by content, whatever it is called.
+///
+/// # Errors
+/// The bundle cannot be read, or the shipped policy.
+pub fn bundle_copies(folder: &Path, tasks: &[&Task]) -> Result<BTreeMap<usize, BundleCopy>, Fault> {
+    let policy = LeakPolicy::get()?;
+    let reading = |error: io::Error| {
+        let what = format!("cannot read the bundle {}: {error}", folder.display());
+        Fault::new(Layer::Setup, what).cause(Cause::of_io(&error))
+    };
+    let carried = Carried::read(folder, policy).map_err(reading)?;
+    let mut found = BTreeMap::new();
+    for (at, task) in tasks.iter().enumerate() {
+        if let Some(copy) = carried.package_of(task, policy) {
+            found.insert(at, copy);
+        }
+    }
+    by_content(folder, tasks, policy, &mut found)?;
+    Ok(found)
+}
+
+/// One search for all tasks that are left. A file counts for the task that it has most of, so that another task's copy in
+/// it is found only by the next search, without the first.
+fn by_content(
+    folder: &Path,
+    tasks: &[&Task],
+    policy: &LeakPolicy,
+    found: &mut BTreeMap<usize, BundleCopy>,
+) -> Result<(), Fault> {
+    loop {
+        let left = (0..tasks.len()).filter(|at| !found.contains_key(at));
+        let mut together = Labelled::default();
+        let mut suffixes: BTreeSet<String> = policy.host.suffixes.iter().cloned().collect();
+        suffixes.insert("pyc".into());
+        let (mut blocks, mut names) = (Vec::new(), Vec::new());
+        for at in left {
+            let task = tasks[at];
+            // What lies in the environment, hidden files and a source from scratch, is known only once there is one.
+            let mut one = secrets(task, &BTreeMap::new(), &BTreeMap::new(), policy)?;
+            suffixes.extend(changed(task).filter_map(|path| suffix(&path)));
+            blocks.extend(one.secrets.blocks.iter().map(|_| at));
+            names.extend(one.secrets.names.iter().map(|_| at));
+            together.secrets.blocks.append(&mut one.secrets.blocks);
+            together.secrets.names.append(&mut one.secrets.names);
+            together.blocks.append(&mut one.blocks);
+            together.names.append(&mut one.names);
+        }
+        if together.secrets.blocks.is_empty() && together.secrets.names.is_empty() {
+            return Ok(());
+        }
+        let request = ScanRequest {
+            roots: vec![RawPath::new(folder.as_os_str().as_encoded_bytes())],
+            skip: Vec::new(),
+            suffixes: Some(suffixes.into_iter().collect()),
+            limits: ScanLimits { findings: u32::MAX, ..policy.limits },
+        };
+        let reply = proctor_scan::scan(&request, together.secrets, &|| false)
+            .map_err(|refusal| Fault::new(Layer::Setup, refusal.what))?;
+        let before = found.len();
+        for finding in &reply.findings {
+            let (task, label) = match finding.what {
+                Found::Text { block, .. } => {
+                    (blocks.get(block as usize), together.blocks.get(block as usize))
+                }
+                Found::Bytecode { set, .. } => {
+                    (names.get(set as usize), together.names.get(set as usize))
+                }
+                Found::Module { .. } => (None, None),
+            };
+            let (Some(task), Some(label)) = (task, label) else { continue };
+            let copy = BundleCopy { place: place(folder, finding), what: label.clone() };
+            found.entry(*task).or_insert(copy);
+        }
+        if found.len() == before {
+            return Ok(());
+        }
+    }
+}
+
+fn place(folder: &Path, finding: &Finding) -> String {
+    let path = finding.path.escaped();
+    let folder = folder.to_string_lossy();
+    let mut place = path.strip_prefix(&*folder).unwrap_or(&path).trim_start_matches('/').to_owned();
+    for inner in &finding.inside {
+        place.push_str(" > ");
+        place.push_str(&inner.escaped());
+    }
+    place
+}
+
+/// The paths that a task's own patches change.
+fn changed(task: &Task) -> impl Iterator<Item = String> {
+    let patches = [&task.mask, &task.gold].into_iter().flatten();
+    let paths: BTreeSet<String> = patches.flat_map(|patch| sides(patch).into_keys()).collect();
+    paths.into_iter()
+}
+
+fn suffix(path: &str) -> Option<String> {
+    Path::new(path).extension().and_then(OsStr::to_str).map(str::to_owned)
+}
+
+/// What a bundle holds of Python packages.
+struct Carried {
+    bundle: PathBuf,
+    /// Folders that packages are imported from, other packages' own ones too.
+    roots: Vec<PathBuf>,
+    /// Distributions by their normal names, with the folder that tells of each.
+    distributions: BTreeMap<String, PathBuf>,
+}
+
+impl Carried {
+    fn read(bundle: &Path, policy: &LeakPolicy) -> io::Result<Self> {
+        let mut carried =
+            Self { bundle: bundle.to_owned(), roots: Vec::new(), distributions: BTreeMap::new() };
+        let mut open = vec![bundle.to_owned()];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(&folder)? {
+                let entry = entry?;
+                let (path, name) = (entry.path(), entry.file_name());
+                let name = name.to_string_lossy();
+                if let Some(told) =
+                    name.strip_suffix(".dist-info").or(name.strip_suffix(".egg-info"))
+                {
+                    let of = told.split_once('-').map_or(told, |(name, _)| name);
+                    carried.distributions.insert(normal(of), path);
+                } else if entry.file_type()?.is_dir() {
+                    let mut roots = policy.import_roots.iter().chain(&policy.vendor_folders);
+                    if roots.any(|root| *root == name) {
+                        carried.roots.push(path.clone());
+                    }
+                    open.push(path);
+                }
+            }
+        }
+        carried.roots.sort();
+        Ok(carried)
+    }
+
+    fn package_of(&self, task: &Task, policy: &LeakPolicy) -> Option<BundleCopy> {
+        let copy = |path: &Path, what: String| {
+            let place = path.strip_prefix(&self.bundle).unwrap_or(path);
+            Some(BundleCopy { place: place.display().to_string(), what })
+        };
+        for module in modules(changed(task), policy) {
+            let parts: Vec<&str> = module.split('/').collect();
+            if let Some(path) = self.roots.iter().find_map(|root| importable(root, &parts)) {
+                return copy(&path, format!("the package {}, which is under test", parts[0]));
+            }
+        }
+        for name in names(task) {
+            let normal = normal(name);
+            let at_root = |root: &PathBuf| importable(root, &[normal.replace('-', "_").as_str()]);
+            let told = self.distributions.get(&normal).cloned();
+            if let Some(path) = told.or_else(|| self.roots.iter().find_map(at_root)) {
+                return copy(&path, format!("the distribution {name}, which is under test"));
+            }
+        }
+        None
+    }
+}
+
+/// What a task's package may be called where it is installed.
+fn names(task: &Task) -> impl Iterator<Item = &str> {
+    let distribution = match &task.source {
+        Some(Source::Pypi { pypi, .. }) => Some(pypi.as_str()),
+        _ => None,
+    };
+    let repo = task.repo.as_deref().and_then(|repo| repo.rsplit('/').next());
+    distribution.into_iter().chain(repo).filter(|name| !name.is_empty())
+}
+
+/// As the index compares names of distributions.
+fn normal(name: &str) -> String {
+    let mut out = String::new();
+    for part in name.split(['-', '_', '.']).filter(|part| !part.is_empty()) {
+        if !out.is_empty() {
+            out.push('-');
+        }
+        out.push_str(&part.to_lowercase());
+    }
+    out
+}
+
+/// The package of a module below an import root. A copy of another version may have other modules, so the package alone
+/// counts; a folder without `__init__` is shared by packages, and tells nothing yet.
+fn importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
+    let mut at = root.to_owned();
+    for (depth, part) in module.iter().enumerate() {
+        let folder = at.join(part);
+        if !folder.is_dir() {
+            break;
+        }
+        if file_of(&folder, "__init__").is_some() || depth + 1 == module.len() && depth > 0 {
+            return Some(folder);
+        }
+        at = folder;
+    }
+    let below = at.strip_prefix(root).map_or(0, |below| below.components().count());
+    if let Some(file) = module.get(below).and_then(|part| file_of(&at, part)) {
+        return Some(file);
+    }
+    // Below a folder of the repository that is none of the package: then the module itself must be there.
+    (1..module.len().saturating_sub(1)).find_map(|from| {
+        let (name, folders) = module[from..].split_last()?;
+        file_of(&root.join(folders.join("/")), name)
+    })
+}
+
+/// `NAME.py` and its like, also compiled and built for a platform.
+fn file_of(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| {
+            let file = entry.file_name();
+            let file = file.to_string_lossy();
+            let (stem, end) = file.split_once('.').unwrap_or((&file, ""));
+            let end = end.rsplit('.').next().unwrap_or_default();
+            stem == name && matches!(end, "py" | "pyc" | "pyd" | "so")
+        })
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twelve lines that nothing else has, of one function each.
+    fn code(of: &str) -> Vec<String> {
+        (0..12).map(|n| format!("    total_{of}_{n} = weigh_{of}(total, {n}) + {n} * 17")).collect()
+    }
+
+    fn task(repo: &str, path: &str, of: &str) -> Task {
+        let lines: String = code(of).iter().map(|line| format!("-{line}\n")).collect();
+        let mask = format!(
+            "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,13 +1,1 @@\n kept\n{lines}"
+        );
+        serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {}, "repo": repo,
+            "fail_to_pass": ["t"], "test_command": [], "mask": mask,
+        }))
+        .unwrap()
+    }
+
+    fn bundle(files: &[(&str, String)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    const SITE: &str = "lib/python3/dist-packages";
+
+    #[test]
+    fn the_package_under_test_is_found_by_its_modules_name_and_content() {
+        let text = || "x = 1\n".to_owned();
+        let node = "lib/node_modules/npm/node_modules/node-gyp/gyp/pylib";
+        let files = [
+            (format!("{SITE}/rollcall/__init__.py"), text()),
+            (format!("{SITE}/space/shared/__init__.py"), text()),
+            (format!("{SITE}/other/_vendor/tally.py"), text()),
+            (format!("{SITE}/Odd_Name-2.0.dist-info/METADATA"), text()),
+            (format!("{node}/parcel/version.py"), text()),
+            (format!("{node}/parcel/__init__.py"), text()),
+            ("share/hidden.txt".into(), code("elsewhere").join("\n")),
+            (format!("{SITE}/helper/inner.py"), code("renamed").join("\n")),
+            (format!("{SITE}/helper/inner2.py"), code("renamed_too").join("\n")),
+        ];
+        let files: Vec<_> =
+            files.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
+        let folder = bundle(&files);
+        let cases = [
+            // Of another version: the module of the mask is not there, and the package is.
+            (task("o/x", "src/rollcall/new.py", "a"), Some("rollcall")),
+            (task("o/x", "space/shared/deep/one.py", "b"), Some("space/shared")),
+            (task("o/x", "space/alone/one.py", "c"), None),
+            (task("o/x", "tally.py", "d"), Some("other/_vendor/tally.py")),
+            (task("odd/odd.name", "core/x.py", "e"), Some("Odd_Name-2.0.dist-info")),
+            (task("o/x", "parcel/tags.py", "f"), Some("gyp/pylib/parcel")),
+            // The same file name in a folder that is none of the package.
+            (task("o/x", "tools/rollcall/new.py", "g"), None),
+            (task("o/x", "python/rollcall/__init__.py", "h"), Some("rollcall/__init__.py")),
+            (task("o/x", "mine/one.py", "renamed"), Some("helper/inner.py")),
+            (task("o/x", "mine/one.py", "renamed_too"), Some("helper/inner2.py")),
+            // Not where Python code could be.
+            (task("o/x", "mine/one.py", "elsewhere"), None),
+            (task("o/x", "mine/one.txt", "elsewhere"), Some("share/hidden.txt")),
+            (task("numerals", "numerals/roman.py", "i"), None),
+        ];
+        let tasks: Vec<&Task> = cases.iter().map(|(task, _)| task).collect();
+        let found = bundle_copies(folder.path(), &tasks[..10]).unwrap();
+        for (at, (_, wanted)) in cases.iter().enumerate().take(10) {
+            let place = found.get(&at).map(|copy| copy.place.as_str());
+            match wanted {
+                Some(wanted) => {
+                    assert!(place.is_some_and(|p| p.ends_with(wanted)), "{at}: {place:?}")
+                }
+                None => assert_eq!(place, None, "{at}"),
+            }
+        }
+        // One by one: another task may make other files worth a look.
+        for (at, (task, wanted)) in cases.iter().enumerate() {
+            let found = bundle_copies(folder.path(), &[task]).unwrap();
+            let place = found.get(&0).map(|copy| copy.place.as_str());
+            assert_eq!(place.is_some(), wanted.is_some(), "{at}: {place:?}");
+        }
+    }
+
+    #[test]
+    fn two_tasks_of_which_one_file_is_a_copy_are_both_found() {
+        let both = code("first").into_iter().chain(code("second")).collect::<Vec<_>>().join("\n");
+        let folder = bundle(&[("lib/python3/dist-packages/far/away.py", both)]);
+        let (first, second) = (task("o/a", "a/a.py", "first"), task("o/b", "b/b.py", "second"));
+        let found = bundle_copies(folder.path(), &[&first, &second]).unwrap();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[&1].what.contains("masked code of b/b.py"), "{found:?}");
+    }
+}

@@ -1,0 +1,21 @@
+//! Looks for hidden content by its fingerprints.
+
+use proctor_wire::{Refusal, RefusalKind, Reply, SECRETS_LIMIT, ScanRequest, Secrets};
+
+use super::{dispatch::Server, refusal::refuse, stream::Stream};
+
+/// Reads the secrets from the host, then looks.
+pub fn scan(server: &Server, stream: &Stream, request: &ScanRequest) -> Result<Reply, Refusal> {
+    let mut text = Vec::new();
+    while let Some(piece) = stream.next_input(&server.outbox)? {
+        if text.len() + piece.len() > SECRETS_LIMIT {
+            let what = format!("secrets of more than {SECRETS_LIMIT} bytes");
+            return Err(refuse(RefusalKind::TooLarge, what));
+        }
+        text.extend_from_slice(&piece);
+    }
+    let secrets: Secrets = serde_json::from_slice(&text)
+        .map_err(|error| refuse(RefusalKind::BadRequest, format!("secrets: {error}")))?;
+    drop(text);
+    proctor_scan::scan(request, secrets, &|| stream.is_cancelled()).map(Reply::Scan)
+}

@@ -1,0 +1,44 @@
+//! Looks for hidden content by its fingerprints, in files, archives, bytecode and repositories: the sandbox agent
+//! does so inside a sandbox, the host in folders that it lends to one.
+
+mod ar;
+mod bytecode;
+mod content;
+mod embedded;
+mod encoded;
+mod expand;
+mod modules;
+mod numbered;
+mod pack;
+mod secrets;
+mod tar;
+mod text;
+mod walk;
+mod zip;
+
+use std::time::Instant;
+
+use proctor_wire::{Refusal, ScanReply, ScanRequest, Secrets};
+
+use self::{secrets::Index, walk::Walk};
+
+/// Walks the roots, and answers with what was found and what was not looked into. Content that is damaged is
+/// counted, never an error.
+///
+/// # Errors
+/// More entries than the limit, or `is_cancelled` said so.
+pub fn scan(
+    request: &ScanRequest,
+    secrets: Secrets,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<ScanReply, Refusal> {
+    let started = Instant::now();
+    let index = Index::new(secrets);
+    let mut walk = Walk::new(is_cancelled, request, &index);
+    for root in &request.roots {
+        walk.root(root)?;
+    }
+    let mut reply = walk.finish();
+    reply.took_us = started.elapsed().as_micros() as u64;
+    Ok(reply)
+}

@@ -1,0 +1,78 @@
+//! An agent that brings a copy of the package under test is refused before any trial starts.
+
+use std::fs;
+
+use crate::stage::{Stage, root};
+
+/// A configuration with the demo tasks, a built-in arm, and an agent whose bundle holds `files` below its packages.
+/// The paths of the agent's configuration and of the folder its run would make.
+fn config(stage: &Stage, files: &[(&str, &str)]) -> (String, String) {
+    for (path, text) in files {
+        let path = stage.path("packages").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    stage.file("agent.sh", "#!/bin/sh\necho mine\n");
+    stage.file(
+        "mine.toml",
+        "name = \"mine\"\nversion = \"1.0\"\napi = \"chat\"\n\
+         command = { argv = [\"/agent/bin/agent\"] }\n[bundle]\nkind = \"files\"\n\
+         bin = { agent = \"lib/agent.sh\" }\n\
+         files = { \"lib/agent.sh\" = \"agent.sh\", \"lib/python3/dist-packages\" = \"packages\" }\n",
+    );
+    let text = format!(
+        "tasks = [\"{}\"]\n[budget]\nsteps = 5\n[models.m]\nbase_url = \"script:script.json\"\nname = \"m\"\n\
+         [[arms]]\nname = \"plain\"\nscaffold = \"noop\"\n\
+         [[arms]]\nname = \"lends\"\nscaffold = \"mine.toml\"\nmodel = \"m\"\n",
+        root().join("configs/tasks/demo.jsonl").display()
+    );
+    stage.file("script.json", "{\"conversation\": [{\"turn\": [{\"content\": \"x\"}]}]}");
+    let config = stage.file("run.toml", &text).display().to_string();
+    (config, stage.path("run").display().to_string())
+}
+
+fn refused(stage: &Stage, files: &[(&str, &str)]) -> String {
+    let (config, out) = config(stage, files);
+    let ended = stage.run(["run", &config, "--out", &out], 2);
+    assert!(!stage.path("run").exists(), "the run began");
+    // What is built now is seen by a look at the plan too.
+    let looked = stage.run(["run", &config, "--dry-run"], 2);
+    let said = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        words[words.find("error:").unwrap()..].to_owned()
+    };
+    assert_eq!(said(&ended.stderr), said(&looked.stderr));
+    said(&ended.stderr)
+}
+
+#[test]
+fn an_agent_that_brings_the_package_under_test_is_refused_by_name() {
+    let stage = Stage::new();
+    let said = refused(&stage, &[("numerals/__init__.py", "x = 1\n"), ("other.py", "y = 1\n")]);
+    for part in ["run.toml", "arm `lends`", "`demo__roman-1`", "/dist-packages/numerals", "hint: "]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("plain"), "{said}");
+}
+
+/// Under another name, in a package that has nothing to do with it.
+#[test]
+fn a_renamed_copy_of_the_solution_in_a_bundle_is_found_by_its_content() {
+    let stage = Stage::new();
+    let original = root().join("configs/tasks/numerals/numerals/roman.py");
+    let text = fs::read_to_string(original).unwrap().replace("    ", "\t");
+    let said = refused(&stage, &[("helper/deep/old.py", &text)]);
+    assert!(said.contains("helper/deep/old.py") && said.contains("1 task"), "{said}");
+}
+
+#[test]
+fn an_agent_that_brings_other_packages_is_not_refused() {
+    let stage = Stage::new();
+    let (config, _) =
+        config(&stage, &[("numerals_of_others/roman.py", "def roman():\n    pass\n")]);
+    stage.run(["scaffold", "add", &stage.path("mine.toml").display().to_string()], 0);
+    stage.run(["run", &config, "--dry-run"], 0);
+}
