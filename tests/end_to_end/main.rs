@@ -29,6 +29,7 @@ mod mistakes;
 mod not_run;
 mod open_files;
 mod paid;
+mod prompts;
 mod resume;
 mod scripted;
 mod settings;

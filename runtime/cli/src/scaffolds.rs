@@ -19,7 +19,7 @@ use crate::{
     home,
 };
 
-/// By the names that arms have.
+/// By the ids of arms, and by their names.
 pub type Scaffolds = BTreeMap<String, Arc<dyn Scaffold>>;
 
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
@@ -116,9 +116,14 @@ pub fn of_arms<'a>(arms: impl Iterator<Item = &'a Arm>) -> Result<Scaffolds, Use
             External::recorded(&arm.prompts).map_err(|error| problem(error.to_string()))?;
         let scaffold = match recorded {
             Some(external) => Some(Arc::new(external) as Arc<dyn Scaffold>),
-            None => named(&arm.scaffold).map_err(problem)?,
+            None => match proctor_scaffolds::recorded(&arm.scaffold, &arm.prompts) {
+                Ok(Some(builtin)) => Some(builtin),
+                Ok(None) => named(&arm.scaffold).map_err(problem)?,
+                Err(error) => return Err(problem(error.to_string())),
+            },
         };
         if let Some(scaffold) = scaffold {
+            found.insert(arm.id.to_string(), Arc::clone(&scaffold));
             found.insert(arm.scaffold.clone(), scaffold);
         }
     }
@@ -148,7 +153,9 @@ pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError>
             let hint = "start a new run: what its agent runs as has changed";
             return Err(UserError::new(what).hint(hint).into());
         }
-        found.insert(arm.scaffold.clone(), Arc::new(external.bundled(bundle)));
+        let scaffold: Arc<dyn Scaffold> = Arc::new(external.bundled(bundle));
+        found.insert(arm.id.to_string(), Arc::clone(&scaffold));
+        found.insert(arm.scaffold.clone(), scaffold);
     }
     Ok(found)
 }

@@ -115,6 +115,11 @@ pub struct ArmFile {
     /// As `sandbox`.
     #[serde(default)]
     pub budget: Budget,
+    /// A folder of texts that take the place of the scaffold's own, file by file (`docs/prompts.md`); a factor by its
+    /// content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = &"my-prompts")]
+    pub prompts: Option<PathBuf>,
     /// The `trajectory.jsonl` that the scaffold `replay` re-runs; a factor by its content.
     #[serde(default)]
     #[schemars(length(min = 1), example = &"RUN/trials/.../trajectory.jsonl")]
@@ -132,6 +137,7 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
         network: NetworkPolicy::default(),
         leak_check: LeakCheckSpec::default(),
         budget: Budget::default(),
+        prompts: None,
         replay: None,
     }
 }

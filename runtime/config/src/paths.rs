@@ -56,6 +56,9 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
             let found = places.find(&["arms", &index, "scaffold"], Path::new(&arm.scaffold));
             arm.scaffold = found.to_string_lossy().into_owned();
         }
+        if let Some(prompts) = &mut arm.prompts {
+            *prompts = places.find(&["arms", &index, "prompts"], prompts);
+        }
         if let Some(replay) = &mut arm.replay {
             *replay = places.find(&["arms", &index, "replay"], replay);
         }

@@ -125,6 +125,13 @@ pub fn resolve(
                  remove the key for this arm",
             ));
         }
+        let shipped = found.factors();
+        let found = match &arm.prompts {
+            None => found,
+            Some(folder) => found
+                .prompted(folder)
+                .map_err(|wrong| written.error(&own("prompts"), wrong.what).hint(wrong.hint))?,
+        };
         let mut prompts = found.factors();
         let notices = proctor_core::notices(&arm.budget);
         if let (Some(prompts), false) = (prompts.as_object_mut(), notices.is_empty()) {
@@ -132,8 +139,7 @@ pub fn resolve(
         }
         // A path is no factor: a manifest is known by its own name and its text.
         let scaffold = found.name().to_owned();
-        let texts = found.factors();
-        if *sources.entry(scaffold.clone()).or_insert_with(|| texts.clone()) != texts {
+        if *sources.entry(scaffold.clone()).or_insert_with(|| shipped.clone()) != shipped {
             let what = format!("another arm has another manifest that is called `{scaffold}` too");
             let hint = "give each manifest a `name` of its own";
             return Err(written.error(&own("scaffold"), what).hint(hint));

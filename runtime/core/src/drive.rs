@@ -83,7 +83,7 @@ impl Try<'_> {
             task: self.task,
             findings: self.leak_check,
             limits: &self.limits(),
-            mounts: &self.context.scaffold(&self.arm.scaffold)?.mounts(),
+            mounts: &self.context.scaffold(self.arm)?.mounts(),
             label: self.id.to_string(),
         };
         let ready = preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;
@@ -144,7 +144,7 @@ impl Try<'_> {
                 Some(Arc::new(opened))
             }
         };
-        let scaffold = Arc::clone(self.context.scaffold(&self.arm.scaffold)?);
+        let scaffold = Arc::clone(self.context.scaffold(self.arm)?);
         let asking = (scaffold.as_ref(), gateway.as_ref());
         let network =
             SandboxNetwork::open(self.context, (self.arm, self.task), asking, handle, recorder)

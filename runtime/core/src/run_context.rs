@@ -12,7 +12,7 @@ use proctor_grade::GradeOptions;
 use proctor_record::RunDir;
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Cause, Fault, FlakePolicy, Layer, SandboxKind};
+use proctor_types::{Arm, Cause, Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
 pub struct RunContext {
     pub run: Arc<RunDir>,
     pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    /// By the id of the arm that has one of its own (its prompts may be a user's), else by name.
     pub scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
     pub environments: Environments,
     pub leak_checks: LeakChecks,
@@ -60,8 +61,9 @@ impl RunContext {
         })
     }
 
-    pub fn scaffold(&self, name: &str) -> Result<&Arc<dyn Scaffold>, Fault> {
-        self.scaffolds.get(name).ok_or_else(|| {
+    pub fn scaffold(&self, arm: &Arm) -> Result<&Arc<dyn Scaffold>, Fault> {
+        let name = &arm.scaffold;
+        self.scaffolds.get(arm.id.as_str()).or_else(|| self.scaffolds.get(name)).ok_or_else(|| {
             Fault::new(Layer::Setup, format!("no scaffold is called {name}")).cause(Cause::Invalid)
         })
     }

@@ -204,7 +204,7 @@ fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
 /// Whether its endpoint has turned the arm's model away.
 fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
     let Some(model) = &arm.model else { return Ok(false) };
-    let tools = context.scaffold(&arm.scaffold)?.needs_tools();
+    let tools = context.scaffold(arm)?.needs_tools();
     Ok(context.gateway.halted(model, tools).is_some())
 }
 

@@ -43,10 +43,12 @@
 #![warn(missing_docs)]
 
 mod limits;
+mod overlay;
 mod scaffold;
 mod session;
 
 pub use limits::Limits;
+pub use overlay::{Overlay, WrongPrompts};
 pub use proctor_types::Traffic;
 pub use scaffold::{Finish, Scaffold, WrongSetting};
 pub use session::{Brief, ModelEndpoint, Session, Stop, ToolDone};

@@ -1,11 +1,11 @@
-use std::time::Duration;
+use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::Mount;
 use proctor_types::ExitCause;
 use serde_json::{Map, Value};
 
-use crate::{Session, Stop};
+use crate::{Session, Stop, WrongPrompts};
 
 /// How a scaffold left its loop by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +61,15 @@ pub trait Scaffold: Send + Sync {
                 hint: "take the key away".into(),
             }),
         }
+    }
+
+    /// The same with the texts of a folder in the place of its own (`docs/prompts.md`).
+    ///
+    /// # Errors
+    /// It shows no texts, or the folder cannot be used.
+    fn prompted(&self, _folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
+        let what = format!("the scaffold `{}` has no prompts", self.name());
+        Err(WrongPrompts::new(what, "take the key away"))
     }
 
     /// Whether an arm of this scaffold names a model.

@@ -16,7 +16,7 @@
 use std::{path::Path, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, Scaffold, Session, Stop, ToolDone};
+use proctor_scaffold_api::{Finish, Overlay, Scaffold, Session, Stop, ToolDone, WrongPrompts};
 use proctor_types::ExitCause;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ pub struct Bash {
 impl Bash {
     /// # Errors
     /// See [`Prompts::load`].
-    pub fn load(prompts: Option<&Path>) -> Result<Self, PromptError> {
+    pub fn load(prompts: Option<&Overlay>) -> Result<Self, PromptError> {
         let prompts = Prompts::load("bash", prompts)?;
         let settings = prompts.settings()?;
         Ok(Self { prompts: Arc::new(prompts), settings })
@@ -135,6 +135,11 @@ impl Scaffold for Bash {
         let mut factors = self.prompts.factors();
         factors["revision"] = json!(REVISION);
         factors
+    }
+
+    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
+        let over = Prompts::overlay(folder, &["bash"])?;
+        Ok(Arc::new(Self::load(Some(&over))?))
     }
 
     fn needs_model(&self) -> bool {

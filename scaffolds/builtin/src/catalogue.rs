@@ -1,8 +1,9 @@
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
-use proctor_scaffold_api::Scaffold;
+use proctor_scaffold_api::{Overlay, Scaffold};
+use serde_json::Value;
 
-use crate::{Bash, Gold, Noop, PromptError, Replay, Tools};
+use crate::{Bash, Gold, Noop, PromptError, Prompts, Replay, Tools};
 
 /// The names that configurations use, sorted.
 pub fn names() -> &'static [&'static str] {
@@ -17,14 +18,27 @@ pub fn builtin(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     builtin_with(name, None)
 }
 
-/// A scaffold whose prompt files are overlaid by those of the same name in `prompts`, a folder laid
-/// out like the repository's own `prompts/`.
+/// A scaffold with the texts and settings that an arm was recorded with: a run goes on with what it was planned with,
+/// whatever became of the folder that they were read from.
 ///
 /// # Errors
-/// A file that cannot be read, a template that does not render, a manifest with an unknown key.
-pub fn builtin_with(
+/// This version cannot use them.
+pub fn recorded(name: &str, factors: &Value) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
+    let over = match name {
+        "bash" => Prompts::recorded(Overlay::default(), "bash", factors)?,
+        "tools" => Prompts::recorded(Overlay::default(), "tools", factors)?,
+        "replay" => {
+            let tools = Prompts::recorded(Overlay::default(), "tools", &factors["tools"])?;
+            Prompts::recorded(tools, "bash", &factors["bash"])?
+        }
+        _ => return builtin(name),
+    };
+    builtin_with(name, Some(&over))
+}
+
+fn builtin_with(
     name: &str,
-    prompts: Option<&Path>,
+    prompts: Option<&Overlay>,
 ) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     Ok(Some(match name {
         "bash" => Arc::new(Bash::load(prompts)?),
@@ -38,6 +52,8 @@ pub fn builtin_with(
 
 #[cfg(test)]
 mod tests {
+    use proctor_scaffold_api::WrongPrompts;
+
     use super::*;
 
     #[test]
@@ -48,28 +64,55 @@ mod tests {
         assert!(builtin("Tools").unwrap().is_none());
     }
 
-    #[test]
-    fn an_overlaid_text_is_another_factor() {
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("tools")).unwrap();
-        std::fs::write(folder.path().join("tools/task.md.j2"), "Do: {{ statement }}").unwrap();
-        let own = builtin_with("tools", Some(folder.path())).unwrap().unwrap();
+        for (file, text) in files {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn prompted(name: &str, files: &[(&str, &str)]) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
+        builtin(name).unwrap().unwrap().prompted(folder(files).path())
+    }
+
+    #[test]
+    fn an_overlaid_text_is_another_factor_and_its_path_is_none() {
+        let text = "Do: {{ statement }}";
+        let own = prompted("tools", &[("task.md.j2", text)]).unwrap();
         let shipped = builtin("tools").unwrap().unwrap();
-        assert_eq!(own.factors()["prompts"]["task"], "Do: {{ statement }}");
+        assert_eq!(own.factors()["prompts"]["task"], text);
         assert_ne!(own.factors(), shipped.factors());
         assert_eq!(own.factors()["settings"], shipped.factors()["settings"]);
+        let elsewhere = prompted("tools", &[("tools/task.md.j2", text), ("bash/x", "")]).unwrap();
+        assert_eq!(own.factors(), elsewhere.factors());
+        // A tool's description is a text too.
+        let described = prompted("tools", &[("tool_shell.md.j2", "Run it.")]).unwrap();
+        assert!(described.factors()["tools"].to_string().contains("Run it."));
+    }
+
+    #[test]
+    fn a_recorded_scaffold_has_the_texts_and_settings_that_were_recorded() {
+        for name in names() {
+            let shipped = builtin(name).unwrap().unwrap();
+            let again = recorded(name, &shipped.factors()).unwrap().unwrap();
+            assert_eq!(again.factors(), shipped.factors());
+        }
+        let own = prompted("replay", &[("bash/format.md.j2", "Again.")]).unwrap();
+        let again = recorded("replay", &own.factors()).unwrap().unwrap();
+        assert_eq!(again.factors(), own.factors());
     }
 
     #[test]
     fn a_template_that_names_something_unknown_is_refused_at_load() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("bash")).unwrap();
-        std::fs::write(folder.path().join("bash/task.md.j2"), "{{ gold }}").unwrap();
-        let error = builtin_with("bash", Some(folder.path())).err().unwrap().to_string();
-        assert!(error.contains("bash/task.md.j2"), "{error}");
-        std::fs::write(folder.path().join("bash/task.md.j2"), "x").unwrap();
-        std::fs::write(folder.path().join("bash/manifest.toml"), "nudge_limits = 3").unwrap();
-        let error = builtin_with("bash", Some(folder.path())).err().unwrap().to_string();
-        assert!(error.contains("bash/manifest.toml") && error.contains("nudge_limits"), "{error}");
+        let error = prompted("bash", &[("task.md.j2", "{{ gold }}")]).err().unwrap();
+        assert!(error.what.contains("bash/task.md.j2"), "{error:?}");
+        let error = prompted("bash", &[("manifest.toml", "nudge_limits = 3")]).err().unwrap();
+        assert!(error.what.contains("bash/manifest.toml"), "{error:?}");
+        assert!(error.what.contains("nudge_limits"), "{error:?}");
+        let error = prompted("gold", &[("task.md.j2", "")]).err().unwrap();
+        assert_eq!(error.what, "the scaffold `gold` has no prompts");
     }
 }

@@ -23,7 +23,7 @@ mod talk;
 mod tools;
 
 pub use bash::Bash;
-pub use catalogue::{builtin, builtin_with, names};
+pub use catalogue::{builtin, names, recorded};
 pub use gold::Gold;
 pub use noop::Noop;
 pub use prompts::{PromptError, Prompts};

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, path::Path};
 
 use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
-use proctor_scaffold_api::{Brief, Limits, Stop};
+use proctor_scaffold_api::{Brief, Limits, Overlay, Stop, WrongPrompts};
 use proctor_types::{Fault, Layer};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -31,21 +31,8 @@ pub struct PromptError {
 }
 
 impl Prompts {
-    /// The embedded texts of one scaffold (`tools`, `bash`), overlaid by the files of the same name
-    /// in `over/<scaffold>/`.
-    pub fn load(folder: &'static str, over: Option<&Path>) -> Result<Self, PromptError> {
-        let read = |file: &str, embedded: &str| -> Result<String, PromptError> {
-            let Some(path) = over.map(|over| over.join(folder).join(file)) else {
-                return Ok(embedded.to_owned());
-            };
-            match std::fs::read_to_string(&path) {
-                Ok(text) => Ok(text),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    Ok(embedded.to_owned())
-                }
-                Err(error) => Err(problem(folder, file, error)),
-            }
-        };
+    /// The embedded texts of one scaffold (`tools`, `bash`), with those of the overlay in their place.
+    pub fn load(folder: &'static str, over: Option<&Overlay>) -> Result<Self, PromptError> {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         let syntax = syntax.map_err(|error| problem(folder, "manifest.toml", error))?;
         let mut templates = Environment::new();
@@ -54,7 +41,7 @@ impl Prompts {
         let mut texts = BTreeMap::new();
         let mut settings = Value::Null;
         for (file, embedded) in embedded::files(folder) {
-            let text = read(file, embedded)?;
+            let text = over.and_then(|over| over.get(folder, file)).unwrap_or(embedded).to_owned();
             let Some(name) = file.strip_suffix(".md.j2") else {
                 settings = toml::from_str(&text).map_err(|error| problem(folder, file, error))?;
                 continue;
@@ -91,6 +78,28 @@ impl Prompts {
         self.render(name, ()).unwrap_or_default()
     }
 
+    /// Reads a folder of texts for the scaffold of some folders of `prompts/`.
+    pub(crate) fn overlay(dir: &Path, folders: &[&str]) -> Result<Overlay, WrongPrompts> {
+        let files = |folder: &str| embedded::files(folder).iter().map(|(file, _)| *file).collect();
+        let known: Vec<_> = folders.iter().map(|folder| (*folder, files(folder))).collect();
+        Overlay::read(dir, &known)
+    }
+
+    /// Lays what [`Prompts::factors`] said over an overlay. Settings are laid as they were read.
+    pub(crate) fn recorded(
+        over: Overlay,
+        folder: &'static str,
+        factors: &Value,
+    ) -> Result<Overlay, PromptError> {
+        let texts = factors["prompts"].as_object().into_iter().flatten();
+        let over = texts.fold(over, |over, (name, text)| {
+            over.with(folder, &format!("{name}.md.j2"), text.as_str().unwrap_or_default())
+        });
+        let settings = toml::to_string(&factors["settings"])
+            .map_err(|error| problem(folder, "manifest.toml", error))?;
+        Ok(over.with(folder, "manifest.toml", settings))
+    }
+
     /// Texts as written and settings as read, by name.
     pub fn factors(&self) -> Value {
         json!({ "prompts": self.texts, "settings": self.settings })
@@ -100,6 +109,13 @@ impl Prompts {
 impl fmt::Debug for Prompts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompts").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl From<PromptError> for WrongPrompts {
+    fn from(PromptError { file, what }: PromptError) -> Self {
+        let what = format!("{file}: {}", what.trim().replace('\n', " "));
+        Self::new(what, "docs/prompts.md has the variables of each text")
     }
 }
 

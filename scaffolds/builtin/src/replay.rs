@@ -3,10 +3,10 @@
 //! No model is asked. What differs from the record is noted, never corrected: a replay that differs
 //! says that the task, the sandbox or the tools did.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
+use proctor_scaffold_api::{Finish, Overlay, Scaffold, Session, Stop, WrongPrompts};
 use proctor_types::ToolCall;
 use serde_json::{Map, Value, json};
 
@@ -15,6 +15,7 @@ mod recording;
 use crate::{
     Bash, PromptError, Tools,
     bash::BASH,
+    prompts::Prompts,
     tools::{Called, Toolbox},
 };
 use recording::{Act, Recorded, Recording};
@@ -32,7 +33,7 @@ pub struct Replay {
 impl Replay {
     /// # Errors
     /// See [`Prompts::load`](crate::Prompts::load).
-    pub fn load(prompts: Option<&Path>) -> Result<Self, PromptError> {
+    pub fn load(prompts: Option<&Overlay>) -> Result<Self, PromptError> {
         Ok(Self { tools: Tools::load(prompts)?, bash: Bash::load(prompts)? })
     }
 
@@ -59,6 +60,11 @@ impl Scaffold for Replay {
     /// The settings of the handlers, since they shape the outputs that are compared.
     fn factors(&self) -> Value {
         json!({ "tools": self.tools.factors(), "bash": self.bash.factors() })
+    }
+
+    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
+        let over = Prompts::overlay(folder, &["tools", "bash"])?;
+        Ok(Arc::new(Self::load(Some(&over))?))
     }
 
     fn needs_model(&self) -> bool {

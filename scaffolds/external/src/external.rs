@@ -1,18 +1,20 @@
 //! The scaffold that a manifest describes.
 
-use std::time::Duration;
+use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_bundles::{Bundle, MOUNT};
 use proctor_sandbox_api::Mount;
-use proctor_scaffold_api::{Brief, Finish, Limits, Scaffold, Session, Stop, WrongSetting};
+use proctor_scaffold_api::{
+    Brief, Finish, Limits, Overlay, Scaffold, Session, Stop, WrongPrompts, WrongSetting,
+};
 use proctor_types::{Cause, Fault, Layer};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Manifest, ManifestError,
     catalogue::{Loaded, read},
-    prompt::{self, TASK},
+    prompt::{self, FILE, FOLDER, TASK},
     run,
     templates::{Filled, Variables, fill},
 };
@@ -26,12 +28,14 @@ pub struct External {
     loaded: Loaded,
     /// Absent: it has none, or it is not built.
     bundle: Option<Bundle>,
+    /// The template of what it is told.
+    task: String,
 }
 
 impl External {
     /// Of a manifest, with its bundle where that is built.
     pub fn new(loaded: Loaded, bundle: Option<Bundle>) -> Self {
-        Self { loaded, bundle }
+        Self { loaded, bundle, task: TASK.to_owned() }
     }
 
     /// What identifies its bundle: a factor.
@@ -46,7 +50,9 @@ impl External {
     /// The recorded manifest cannot be read by this version.
     pub fn recorded(factors: &Value) -> Result<Option<Self>, ManifestError> {
         let Some(text) = factors["manifest"].as_str() else { return Ok(None) };
-        Ok(Some(Self::new(read("the recorded manifest", text)?, None)))
+        let recorded = Self::new(read("the recorded manifest", text)?, None);
+        let task = factors["prompts"]["task"].as_str().unwrap_or(TASK).to_owned();
+        Ok(Some(Self { task, ..recorded }))
     }
 
     /// The same with its bundle.
@@ -68,7 +74,7 @@ impl External {
         let wrong = |what: String| setup(format!("the manifest of {}: {what}", manifest.name));
         let limits = brief.announced.as_ref().and_then(Limits::of);
         let with = Variables {
-            prompt: prompt::render(TASK, brief, limits.as_ref()).map_err(wrong)?,
+            prompt: prompt::render(&self.task, brief, limits.as_ref()).map_err(wrong)?,
             statement: brief.statement.trim().to_owned(),
             workdir: brief.workdir.clone(),
             home: home.to_owned(),
@@ -106,7 +112,7 @@ impl Scaffold for External {
             "manifest": self.loaded.text,
             "version": self.manifest().version,
             "bundle": self.bundle.as_ref().map(Self::bundle_factor),
-            "prompts": { "task": TASK },
+            "prompts": { "task": self.task },
         })
     }
 
@@ -138,6 +144,14 @@ impl Scaffold for External {
             *there = value.clone();
         }
         Ok(settings)
+    }
+
+    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
+        let over = Overlay::read(folder, &[(FOLDER, vec![FILE])])?;
+        let task = over.get(FOLDER, FILE).unwrap_or(TASK).to_owned();
+        prompt::check(&task)
+            .map_err(|what| WrongPrompts::new(what, "docs/prompts.md has the variables"))?;
+        Ok(Arc::new(Self { task, ..self.clone() }))
     }
 
     fn needs_model(&self) -> bool {
@@ -218,6 +232,15 @@ mod tests {
             let again = External::recorded(&scaffold.factors()).unwrap().unwrap();
             assert_eq!(again.factors(), scaffold.factors());
         }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("task.md.j2"), "Do {{ statement }}").unwrap();
+        let own = codex().prompted(folder.path()).unwrap();
+        assert_eq!(own.factors()["prompts"]["task"], "Do {{ statement }}");
+        let again = External::recorded(&own.factors()).unwrap().unwrap();
+        assert_eq!(again.factors(), own.factors());
+        std::fs::write(folder.path().join("task.md.j2"), "Do {{ gold }}").unwrap();
+        let wrong = codex().prompted(folder.path()).err().unwrap();
+        assert!(wrong.what.contains("external/task.md.j2"), "{wrong:?}");
         assert!(External::recorded(&json!({"prompts": {}})).unwrap().is_none());
     }
 

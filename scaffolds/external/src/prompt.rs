@@ -6,16 +6,35 @@ use serde_json::json;
 
 use crate::templates::environment;
 
+/// The folder of `prompts/`, and its file.
+pub const FOLDER: &str = "external";
+pub const FILE: &str = "task.md.j2";
+
 /// The shipped text.
 pub const TASK: &str = include_str!("../../../prompts/external/task.md.j2");
 
 /// The prompt of a trial.
 pub fn render(template: &str, brief: &Brief, limits: Option<&Limits>) -> Result<String, String> {
-    let with = json!({
-        "statement": brief.statement.trim(), "workdir": brief.workdir, "limits": limits,
-    });
+    fill(template, brief.statement.trim(), &brief.workdir, limits)
+}
+
+/// Renders a template with samples, so that a mistake ends a run before its first trial.
+pub fn check(template: &str) -> Result<(), String> {
+    for limits in [None, Some(Limits::sample())] {
+        fill(template, "s", "/w", limits.as_ref())?;
+    }
+    Ok(())
+}
+
+fn fill(
+    template: &str,
+    statement: &str,
+    workdir: &str,
+    limits: Option<&Limits>,
+) -> Result<String, String> {
+    let with = json!({ "statement": statement, "workdir": workdir, "limits": limits });
     let text = environment()?
         .render_str(template, Serde(with))
-        .map_err(|error| format!("prompt external/task.md.j2: {error:#}"))?;
+        .map_err(|error| format!("prompt {FOLDER}/{FILE}: {error:#}").replace('\n', " "))?;
     Ok(text.trim_end().to_owned())
 }

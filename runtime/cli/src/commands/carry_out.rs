@@ -143,8 +143,7 @@ pub async fn carry_out(
 fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<String> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {
-            let scaffold = context.scaffolds.get(&arm.scaffold);
-            let tools = scaffold.is_some_and(|scaffold| scaffold.needs_tools());
+            let tools = context.scaffold(arm).is_ok_and(|scaffold| scaffold.needs_tools());
             let halted = arm.model.as_ref().map(|model| context.gateway.halted(model, tools));
             halted.flatten().as_ref() == Some(fault)
         };

@@ -1,7 +1,7 @@
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
+use proctor_scaffold_api::{Finish, Overlay, Scaffold, Session, Stop, WrongPrompts};
 use proctor_types::{Answer, ExitCause};
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub struct Tools {
 impl Tools {
     /// # Errors
     /// See [`Prompts::load`].
-    pub fn load(prompts: Option<&Path>) -> Result<Self, PromptError> {
+    pub fn load(prompts: Option<&Overlay>) -> Result<Self, PromptError> {
         let prompts = Prompts::load("tools", prompts)?;
         let settings = prompts.settings()?;
         Ok(Self { prompts: Arc::new(prompts), settings })
@@ -71,6 +71,11 @@ impl Scaffold for Tools {
         factors["tools"] = json!(specs(&self.prompts));
         factors["revision"] = json!(REVISION);
         factors
+    }
+
+    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
+        let over = Prompts::overlay(folder, &["tools"])?;
+        Ok(Arc::new(Self::load(Some(&over))?))
     }
 
     fn needs_model(&self) -> bool {

@@ -1,0 +1,198 @@
+//! Prompts of a user's own, laid over those that Proctor carries.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The folders of `prompts/` that scaffolds have. A folder of prompts may serve arms of several.
+const FOLDERS: [&str; 3] = ["bash", "external", "tools"];
+
+/// A folder of prompts that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongPrompts {
+    /// What is wrong, with the file.
+    pub what: String,
+    /// What to change.
+    pub hint: String,
+}
+
+impl WrongPrompts {
+    /// What is wrong and what to change.
+    pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: hint.into() }
+    }
+}
+
+/// Texts that take the place of carried ones, by folder and file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overlay {
+    texts: BTreeMap<(String, String), String>,
+}
+
+impl Overlay {
+    /// Reads a folder. `known` are the folders of one scaffold with their files. The texts lie in a folder of that name,
+    /// or, where the scaffold has one folder, at the top.
+    ///
+    /// # Errors
+    /// A name that none of the scaffold's files has, a file that cannot be read, nothing for the scaffold at all.
+    pub fn read(dir: &Path, known: &[(&str, Vec<&str>)]) -> Result<Self, WrongPrompts> {
+        let mut overlay = Self::default();
+        let one = match known {
+            [(folder, files)] => Some((*folder, files)),
+            _ => None,
+        };
+        for (name, path) in entries(dir)? {
+            if !path.is_dir() {
+                let Some((folder, files)) = one else {
+                    let what =
+                        format!("{}: a text stands in the folder of its scaffold", path.display());
+                    return Err(WrongPrompts::new(
+                        what,
+                        format!("put it below {}", folders(known)),
+                    ));
+                };
+                overlay.add(folder, files, &name, &path)?;
+                continue;
+            }
+            let Some((folder, files)) = known.iter().find(|(folder, _)| *folder == name) else {
+                if FOLDERS.contains(&name.as_str()) {
+                    continue;
+                }
+                let what = format!("{}: no scaffold has prompts of that name", path.display());
+                return Err(WrongPrompts::new(what, near(&name, &FOLDERS)));
+            };
+            for (name, path) in entries(&path)? {
+                overlay.add(folder, files, &name, &path)?;
+            }
+        }
+        match overlay.texts.is_empty() {
+            true => {
+                let what = format!("{} holds no text of {}", dir.display(), folders(known));
+                let files = known.iter().flat_map(|(_, files)| files).copied();
+                let files = files.collect::<Vec<_>>().join(", ");
+                Err(WrongPrompts::new(what, format!("its files are {files}")))
+            }
+            false => Ok(overlay),
+        }
+    }
+
+    /// Texts that were recorded.
+    #[must_use]
+    pub fn with(mut self, folder: &str, file: &str, text: impl Into<String>) -> Self {
+        self.texts.insert((folder.to_owned(), file.to_owned()), text.into());
+        self
+    }
+
+    /// The text that takes the place of a file's.
+    pub fn get(&self, folder: &str, file: &str) -> Option<&str> {
+        self.texts.get(&(folder.to_owned(), file.to_owned())).map(String::as_str)
+    }
+
+    fn add(
+        &mut self,
+        folder: &str,
+        files: &[&str],
+        name: &str,
+        path: &Path,
+    ) -> Result<(), WrongPrompts> {
+        if !files.contains(&name) {
+            let what = format!("{}: `{folder}` has no such file", path.display());
+            return Err(WrongPrompts::new(what, near(name, files)));
+        }
+        let text = fs::read_to_string(path).map_err(|error| {
+            let what = format!("{}: {error}", path.display());
+            WrongPrompts::new(what, "prompts are texts in UTF-8")
+        })?;
+        let key = (folder.to_owned(), name.to_owned());
+        if self.texts.insert(key, text).is_some() {
+            let what = format!("{}: the text of `{folder}` stands here twice", path.display());
+            let hint = format!("keep it at the top or in `{folder}`");
+            return Err(WrongPrompts::new(what, hint));
+        }
+        Ok(())
+    }
+}
+
+/// Names and paths in order; what begins with a dot is an editor's or Git's.
+fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, WrongPrompts> {
+    let wrong = |error: std::io::Error| {
+        let what = format!("{}: {error}", dir.display());
+        WrongPrompts::new(what, "name a folder of prompts (docs/prompts.md)")
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') {
+            found.push((name, entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn folders(known: &[(&str, Vec<&str>)]) -> String {
+    let folders = known.iter().map(|(folder, _)| format!("`{folder}`"));
+    folders.collect::<Vec<_>>().join(" or ")
+}
+
+fn near(wrong: &str, known: &[&str]) -> String {
+    // As written without its end: `task.md` and `task.j2` mean `task.md.j2`.
+    let stem = wrong.split('.').next().unwrap_or(wrong);
+    let likeness = |name: &str| {
+        let whole = strsim::jaro_winkler(wrong, name);
+        whole.max(strsim::jaro_winkler(stem, name.split('.').next().unwrap_or(name)))
+    };
+    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match best.filter(|name| likeness(name) > 0.75) {
+        Some(best) => format!("did you mean `{best}`?"),
+        None => format!("known: {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("text of {file}")).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn texts_lie_at_the_top_or_in_the_scaffolds_folder() {
+        let known = [("tools", vec!["task.md.j2", "tool_shell.md.j2"])];
+        let read = |files: &[&str]| Overlay::read(folder(files).path(), &known);
+        let top = read(&["task.md.j2", ".swp"]).unwrap();
+        assert_eq!(top.get("tools", "task.md.j2"), Some("text of task.md.j2"));
+        assert_eq!(top.get("tools", "tool_shell.md.j2"), None);
+        // One folder may serve arms of several scaffolds.
+        let below = read(&["tools/task.md.j2", "bash/anything"]).unwrap();
+        assert_eq!(below.get("tools", "task.md.j2"), Some("text of tools/task.md.j2"));
+
+        for (files, what, hint) in [
+            (&["taks.md.j2"][..], "no such file", "did you mean `task.md.j2`?"),
+            (&["tools/tool_shel.md"], "no such file", "did you mean `tool_shell.md.j2`?"),
+            (&["x.txt"], "no such file", "known: task.md.j2, tool_shell.md.j2"),
+            (&["tool/task.md.j2"], "no scaffold", "did you mean `tools`?"),
+            (&["task.md.j2", "tools/task.md.j2"], "twice", "`tools`"),
+            (&["bash/task.md.j2"], "no text of `tools`", "task.md.j2"),
+            (&[], "no text of `tools`", "task.md.j2"),
+        ] {
+            let wrong = read(files).unwrap_err();
+            assert!(wrong.what.contains(what) && wrong.hint.contains(hint), "{files:?}: {wrong:?}");
+        }
+        let missing = Overlay::read(Path::new("/none/such"), &known).unwrap_err();
+        assert!(missing.what.starts_with("/none/such: "), "{missing:?}");
+        let both = [known[0].clone(), ("bash", vec!["task.md.j2"])];
+        let wrong = Overlay::read(folder(&["task.md.j2"]).path(), &both).unwrap_err();
+        assert_eq!(wrong.hint, "put it below `tools` or `bash`");
+    }
+}

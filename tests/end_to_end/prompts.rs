@@ -1,0 +1,117 @@
+//! Prompts of a user's own: what the model is shown, and what names the arm.
+
+use std::fs;
+
+use fake_llm::{FakeLlm, Script};
+use serde_json::json;
+
+use crate::stage::{Stage, find, root};
+
+/// A configuration whose arms are `tools` with shipped prompts and with those of a folder, and its model.
+fn config(stage: &Stage, base_url: &str, folder: &str) -> String {
+    let demo = root().join("configs/tasks/demo.jsonl");
+    let arm = |name: &str, more: &str| {
+        format!("[[arms]]\nname = \"{name}\"\nscaffold = \"tools\"\nmodel = \"m\"\n{more}\n")
+    };
+    let text = format!(
+        "tasks = [\"{}\"]\njobs = 1\n[budget]\nsteps = 3\n[models.m]\nbase_url = \"{base_url}\"\nname = \"m\"\n{}{}",
+        demo.display(),
+        arm("shipped", ""),
+        arm("own", &format!("prompts = \"{folder}\""))
+    );
+    stage.file(&format!("{folder}.toml"), &text).display().to_string()
+}
+
+fn write(stage: &Stage, files: &[(&str, &str)]) {
+    for (file, text) in files {
+        let path = stage.path(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+#[test]
+fn the_model_is_shown_a_users_prompts_also_after_their_folder_is_gone() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let submit = json!({"tool_calls": [{"name": "submit", "arguments": {}}]});
+    let script = json!({"conversation": [{"turn": [submit]}]}).to_string();
+    let stage = Stage::new();
+    let script = Script::load(&stage.file("script.json", &script)).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    write(
+        &stage,
+        &[
+            ("mine/task.md.j2", "MARKED {{ workdir }}: {{ statement }}"),
+            ("mine/tool_shell.md.j2", "MARKED shell."),
+        ],
+    );
+    let config = config(&stage, &fake.base_url(), "mine");
+    let out = stage.path("run");
+    stage.run(["run", &config, "--out", out.to_str().unwrap()], 0);
+    let marked = || {
+        let bodies: Vec<_> = fake.requests().iter().map(|seen| seen.body.to_string()).collect();
+        bodies
+            .iter()
+            .filter(|body| body.contains("MARKED /testbed") && body.contains("MARKED shell"))
+            .count()
+    };
+    assert_eq!((fake.requests().len(), marked()), (2, 1));
+
+    // The run goes on with what it was planned with.
+    fs::remove_dir_all(stage.path("mine")).unwrap();
+    for trial in find(&out.join("trials"), "trajectory.jsonl") {
+        fs::remove_dir_all(trial.parent().unwrap()).unwrap();
+    }
+    stage.run(["resume", out.to_str().unwrap()], 0);
+    assert_eq!((fake.requests().len(), marked()), (4, 2));
+}
+
+#[test]
+fn an_arm_is_named_by_its_prompts_content() {
+    let stage = Stage::new();
+    let text = "Do {{ statement }}";
+    write(
+        &stage,
+        &[("one/task.md.j2", text), ("two/tools/task.md.j2", text), ("three/task.md.j2", "Do it.")],
+    );
+    let ids = |folder: &str| {
+        let config = config(&stage, "http://localhost:1/v1", folder);
+        let shown = stage.run(["run", &config, "--dry-run"], 0).stdout;
+        let shown = String::from_utf8(shown).unwrap();
+        let id = |line: &str| line.split_whitespace().nth(1).unwrap().to_owned();
+        shown.lines().take(2).map(id).collect::<Vec<_>>()
+    };
+    let (one, two, three) = (ids("one"), ids("two"), ids("three"));
+    assert_eq!(one, two);
+    assert_ne!(one[0], one[1]);
+    assert!(three[0] == one[0] && three[1] != one[1], "{one:?} {three:?}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_told_with_the_arms_line() {
+    let stage = Stage::new();
+    write(
+        &stage,
+        &[
+            ("typo/taks.md.j2", ""),
+            ("secret/task.md.j2", "{{ gold }}"),
+            ("other/bash/task.md.j2", ""),
+            ("settings/manifest.toml", "nudge_limits = 3"),
+        ],
+    );
+    for (folder, what) in [
+        ("typo", "did you mean `task.md.j2`?"),
+        ("secret", "tools/task.md.j2"),
+        ("other", "no text of `tools`"),
+        ("settings", "nudge_limits"),
+        ("none", "docs/prompts.md"),
+    ] {
+        let config = config(&stage, "http://localhost:1/v1", folder);
+        let said = stage.run(["run", &config, "--dry-run"], 2).stderr;
+        let said =
+            String::from_utf8(said).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        let key = "key `arms.1.prompts` (arm `own`)";
+        assert!(said.contains(what) && said.contains(key), "{folder}: {said}");
+        assert!(said.contains("hint: "), "{folder}: {said}");
+    }
+}
