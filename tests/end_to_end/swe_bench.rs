@@ -148,9 +148,10 @@ fn a_row_of_swe_smith_is_graded_officially_on_docker() {
                          "tests/test_urlutils.py::test_str_repr"],
     });
     let tasks = stage.file("smith.jsonl", &format!("{smith}\n"));
-    for (name, resolved) in [("gold", true), ("noop", false)] {
+    for (name, resolved) in [("gold", 1), ("noop", 0)] {
         let report = grade(&stage, "docker", tasks.to_str().unwrap(), name, name);
-        assert_eq!(arm(&report, name)["resolved_rate"], f64::from(u8::from(resolved)));
+        assert_eq!(arm(&report, name)["resolved"], resolved, "{report:#}");
+        assert_eq!(arm(&report, name)["resolved_clean"], resolved, "{report:#}");
     }
     let log = fs::read_to_string(&find(&stage.path("gold"), "log.txt")[0]).unwrap();
     let (_, official) = log.split_once("===== official: swe-smith 0.0.9 =====").unwrap();
@@ -159,6 +160,72 @@ fn a_row_of_swe_smith_is_graded_officially_on_docker() {
     {
         let line = official.lines().find(|line| line.starts_with(test));
         assert!(line.is_some_and(|line| line.contains("PASSED")), "{test}:\n{official}");
+    }
+}
+
+/// The row in the fields of the datasets that took SWE-bench's over: gold counts with nothing against it.
+#[test]
+fn rows_of_the_other_datasets_are_graded_officially_on_docker() {
+    if !docker("rows_of_the_other_datasets_are_graded_officially_on_docker") {
+        return;
+    }
+    let stage = Stage::new();
+    let mut row = row(&stage);
+    row.build_image(&stage.path("scratch"));
+    let image = row.value["image"].as_str().unwrap().to_owned();
+    let mut plain = row.value.as_object().unwrap().clone();
+    for field in ["eval_script", "eval_type", "log_parser", "image"] {
+        plain.remove(field);
+    }
+    let with = |more: Value| {
+        let mut row = plain.clone();
+        row.extend(more.as_object().unwrap().clone());
+        row
+    };
+    let mut gym = plain.clone();
+    gym.remove("environment_setup_commit");
+    // Its harness has a reader for these repositories alone; any other is told before anything starts.
+    let stranger = stage.file("stranger.jsonl", &format!("{}\n", json!(gym)));
+    let named = format!("{}#image={image}", stranger.display());
+    let told =
+        stage.run(["grade", "--predictions", "gold", "--sandbox", "docker", "--tasks", &named], 2);
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.contains(ID) && told.contains("no log parser"), "{told}");
+    gym.insert("repo".to_owned(), json!("pallets/flask"));
+    let activated = ". /opt/miniconda3/envs/testbed/bin/activate && pytest -rA";
+    let shapes = [
+        ("swe-gym", gym),
+        (
+            "swe-rebench",
+            with(json!({"docker_image": image, "install_config": {
+                "test_cmd": "pytest --no-header -rA --tb=line --color=no", "log_parser": "parse_log_pytest",
+            }})),
+        ),
+        (
+            "swe-bench-live",
+            with(json!({"docker_image": image, "test_cmds": [activated], "log_parser": "pytest"})),
+        ),
+    ];
+    for (name, row) in shapes {
+        let rows = stage.file(&format!("{name}.jsonl"), &format!("{}\n", json!(row)));
+        let named = match name {
+            "swe-gym" => format!("{}#image={image}", rows.display()),
+            // Its own images have pytest on PATH; this one has it in an environment.
+            "swe-bench-live" => {
+                format!("{}#bin=/opt/miniconda3/envs/testbed/bin", rows.display())
+            }
+            _ => rows.display().to_string(),
+        };
+        for (patch, resolved) in [("gold", 1), ("noop", 0)] {
+            let out = format!("{name}-{patch}");
+            let report = grade(&stage, "docker", &named, patch, &out);
+            assert_eq!(arm(&report, patch)["resolved"], resolved, "{name}: {report:#}");
+            assert_eq!(arm(&report, patch)["resolved_clean"], resolved, "{name}: {report:#}");
+            let verdict = fs::read(&find(&stage.path(&out), "verdict.json")[0]).unwrap();
+            let verdict: Value = serde_json::from_slice(&verdict).unwrap();
+            assert_eq!(verdict["policies"]["official"]["name"], name, "{verdict:#}");
+            assert_eq!(verdict["policies"]["strict"]["resolved"], resolved == 1, "{verdict:#}");
+        }
     }
 }
 

@@ -29,6 +29,7 @@ pub fn plan(
     place: Place<'_>,
 ) -> Result<(), UserError> {
     bases(arms, tasks, switch, place)?;
+    gradable(tasks)?;
     for arm in arms {
         gold(arm, tasks).map_err(|error| place(arm, "scaffold", error))?;
         egress(arm, tasks)?;
@@ -84,6 +85,23 @@ fn bases(
          name that"
     ));
     Err(place(arm, "sandbox.kind", error))
+}
+
+/// Refuses tasks that no grader has a verdict for: their trials would be paid for and then have none.
+fn gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
+    let mut first = None;
+    let mut ids = Vec::new();
+    for planned in tasks {
+        let Err(fault) = proctor_grade::check_gradable(&planned.task) else { continue };
+        ids.push(planned.task.id.as_str());
+        first.get_or_insert(fault);
+    }
+    let Some(fault) = first else { return Ok(()) };
+    let (count, ids) = (plural(ids.len(), "task"), named(ids.iter().copied()));
+    let hint = fault.hint.map_or(String::new(), |hint| format!("{hint}; or "));
+    let what = format!("{count} cannot be graded: {ids}: {}", fault.what);
+    Err(UserError::new(what)
+        .hint(format!("{hint}leave such tasks out (`#ids=FILE` behind the dataset)")))
 }
 
 /// Refuses to apply a solution that nobody has.

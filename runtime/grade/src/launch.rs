@@ -38,7 +38,7 @@ impl Launch {
             return Ok(launch);
         }
         let Some(script) = command.first().filter(|_| Self::is_script(command)) else {
-            return Err(refused(command, "it is neither `python -m pytest ...` nor `pytest ...`"));
+            return Err(not_pytest(command));
         };
         let interpreter = shebang(handle, script, env).await?.ok_or_else(|| {
             refused(command, "no interpreter was found in the first line of the script")
@@ -94,6 +94,10 @@ async fn shebang(
         return Ok((!words.is_empty()).then_some(words));
     }
     Ok(None)
+}
+
+pub(crate) fn not_pytest(command: &[String]) -> Fault {
+    refused(command, "it is neither `python -m pytest ...` nor `pytest ...`")
 }
 
 fn refused(command: &[String], why: &str) -> Fault {

@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock};
 
 use proctor_types::{Benchmark, Commands, Task};
 
-use crate::{OfficialPolicy, RowText, Subject, parsers::ParserName};
+use crate::{OfficialPolicy, RowText, Subject, parsers::ParserName, policy::Part};
 
 /// The shipped policies. A further one is a file and a line here.
 const TEXTS: &[(&str, &str)] = &[
@@ -142,6 +142,19 @@ impl OfficialPolicy {
                 None => "grade it as another version".into(),
             },
         })
+    }
+
+    /// Whether the policy can read a task's logs: what [`Self::grade_log`] needs besides a log is there.
+    ///
+    /// # Errors
+    ///
+    /// No parser, or no test command where the log is read after it.
+    pub fn check(&self, task: &Task) -> Result<(), PolicyError> {
+        self.parser_of(task)?;
+        match (self.subject, self.log.part) {
+            (Subject::Id, Part::AfterTestCommand) => self.test_command_of(task).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// # Errors

@@ -10,7 +10,7 @@ use proctor_official::{FileRun, Official, OfficialPolicy, PolicyError, Subject, 
 use proctor_patch::Current;
 use proctor_sandbox_api::{Command, Completed, SandboxHandle, wire::RawPath};
 use proctor_setup::{ApplyError, Hidden, Stays, apply_patch, take_away};
-use proctor_types::{Commands, Evidence, Fault, Integrity, Layer, Task};
+use proctor_types::{Cause, Commands, Evidence, Fault, Integrity, Layer, Task};
 use serde_json::Value;
 
 use crate::{
@@ -109,7 +109,7 @@ pub async fn run_official(
     patch: &[u8],
     options: &GradeOptions,
 ) -> Result<Option<OfficialRun>, Fault> {
-    let Some(policy) = OfficialPolicy::of(task).map_err(fault)? else { return Ok(None) };
+    let Some(policy) = OfficialPolicy::of(task).map_err(policy_fault)? else { return Ok(None) };
     let test_command = test_command_of(task);
     let Some(test_command) = test_command else { return Ok(None) };
     let seconds = policy.run.seconds.unwrap_or(task.timeouts.grade_seconds);
@@ -137,7 +137,7 @@ pub async fn run_official(
 ///
 /// A fault of the grade where the task's policy is unknown.
 pub fn procedure(task: &Task) -> Result<Option<String>, Fault> {
-    let policy = OfficialPolicy::of(task).map_err(fault)?;
+    let policy = OfficialPolicy::of(task).map_err(policy_fault)?;
     Ok(policy.filter(|_| has_official_run(task)).map(|policy| commands(task, policy)))
 }
 
@@ -363,7 +363,7 @@ impl Live<'_> {
             let trouble = Some(Trouble::TimedOut);
             return Ok(OfficialRun { trouble, ..self.not_run(&why, log) });
         }
-        let official = self.policy.grade_log(self.task, &log).map_err(fault)?;
+        let official = self.policy.grade_log(self.task, &log).map_err(policy_fault)?;
         Ok(OfficialRun { official, log, trouble: None, evidence: Vec::new() })
     }
 
@@ -394,7 +394,7 @@ impl Live<'_> {
             return Ok(self.not_run("the task has no fail-to-pass file", log));
         };
         let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
-        let official = self.policy.grade_files(self.task, first, rest).map_err(fault)?;
+        let official = self.policy.grade_files(self.task, first, rest).map_err(policy_fault)?;
         let trouble = late.then_some(Trouble::TimedOut);
         Ok(OfficialRun { official, log, trouble, evidence: Vec::new() })
     }
@@ -466,8 +466,8 @@ pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-fn fault(error: PolicyError) -> Fault {
-    Fault::new(Layer::Grade, error.what).hint(error.hint)
+pub(crate) fn policy_fault(error: PolicyError) -> Fault {
+    Fault::new(Layer::Grade, error.what).cause(Cause::Invalid).hint(error.hint)
 }
 
 #[cfg(test)]
