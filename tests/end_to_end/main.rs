@@ -13,6 +13,7 @@ mod demo;
 mod egress;
 mod egress_clients;
 mod exhaustion;
+mod extend;
 mod external;
 mod faults;
 mod fea_bench;
@@ -24,6 +25,7 @@ mod halted;
 mod lasting;
 mod limits;
 mod many_gradings;
+mod matrix;
 mod mistakes;
 #[path = "../not_run.rs"]
 mod not_run;

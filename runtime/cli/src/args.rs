@@ -25,6 +25,14 @@ pub enum Command {
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
+    /// Repeats trials of a run. What was there is kept as the evidence of a try that does not count.
+    Rerun {
+        /// The run directory.
+        run: PathBuf,
+        /// Which trials.
+        #[arg(long, value_enum)]
+        select: Select,
+    },
     /// Grades patches that exist already: a run's anew, or predictions made elsewhere.
     Grade(GradeArgs),
     /// Lists, shows or validates tasks.
@@ -122,9 +130,42 @@ pub struct RunArgs {
     /// vendor of configs/endpoints.toml (`--model openai/gpt-5.1`).
     #[arg(long, value_name = "VENDOR/NAME")]
     pub model: Option<String>,
+    /// Adds the configuration's arms, tasks and attempts to the run in --out, and runs only what is missing there.
+    #[arg(long, requires = "out")]
+    pub extend: bool,
+    /// Only the tasks whose id matches: `--tasks 'django__*'`.
+    #[arg(long, value_name = "GLOB")]
+    pub tasks: Option<String>,
+    /// Only so many of the tasks: a sample, the same one each time, which the record names.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Trials at once, in the place of the configuration's `jobs`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub jobs: Option<u64>,
     /// Prints the plan and its arms; runs nothing.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Which trials are repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Select {
+    /// Those that ended in an infrastructure fault, or whose record is damaged.
+    Faulted,
+    /// Those that have not ended, or were not graded: what is there of them counts.
+    Missing,
+    /// All of them.
+    All,
+}
+
+impl Select {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Faulted => "faulted",
+            Self::Missing => "missing",
+            Self::All => "there",
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use std::{
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
     Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Plan,
-    Progress, RunContext, SharedMeters, Verdicts,
+    Progress, RunContext, SharedMeters, Verdicts, given,
 };
 use proctor_egress::Egress;
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
@@ -179,7 +179,14 @@ impl Flakes {
         let mut unreliable = BTreeMap::new();
         for task in &record.tasks {
             match certificate.unreliable(&task.task.id, &task.digest) {
-                Some(ids) => drop(unreliable.insert(task.digest.clone(), ids)),
+                Some(ids) => {
+                    // An arm's `[statement]` changes what its agent is given, and no test.
+                    let whole = Arc::new(task.task.clone());
+                    for arm in &record.arms {
+                        let digest = given(&whole, arm.statement).digest();
+                        unreliable.insert(digest, ids.clone());
+                    }
+                }
                 None => eprintln!("note: the certificate does not certify {}", task.task.id),
             }
         }

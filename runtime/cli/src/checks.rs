@@ -6,11 +6,11 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use proctor_core::PlannedTask;
+use proctor_core::{PlannedTask, has_interfaces, shown_tests};
 use proctor_egress::Policy;
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, plural};
+use proctor_types::{Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, plural};
 
 use crate::{error::UserError, scaffolds};
 
@@ -38,6 +38,21 @@ pub fn plan(
         for arm in arms.iter().filter(|arm| arm.scaffold == name) {
             user(arm, scaffold.as_ref(), tasks).map_err(|error| place(arm, "scaffold", error))?;
         }
+    }
+    Ok(())
+}
+
+/// Refuses a key of `[statement]` that changes nothing in any task. The tasks are all those of the plan.
+pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, UserError)> {
+    let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
+    if !arm.statement.interfaces && !any(&has_interfaces) {
+        let error = UserError::new("has no effect: no statement has a section of interfaces");
+        return Err(("interfaces", error.hint("remove the key; FeatureBench's tasks have one")));
+    }
+    if arm.statement.tests && !any(&|task| !shown_tests(task).is_empty()) {
+        let error = UserError::new("has no effect: no task hides a file of its fail-to-pass tests");
+        let hint = "remove the key; tests that a patch adds for grading cannot be shown";
+        return Err(("tests", error.hint(hint)));
     }
     Ok(())
 }

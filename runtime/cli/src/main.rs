@@ -12,6 +12,7 @@ mod open_files;
 mod print;
 mod progress;
 mod scaffolds;
+mod selection;
 mod shipped;
 mod tasks;
 
@@ -54,6 +55,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Run(args) => commands::run(args).await,
         Command::Resume { run, set } => commands::resume(&run, &set, assemble::Grading::Once).await,
+        Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
         Command::Report { runs, format, groups, verify } => {

@@ -7,14 +7,15 @@ use std::{
 
 use proctor_gateway::EndpointRates;
 use proctor_types::{
-    Budget, FlakePolicy, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, one_line,
+    Budget, FlakePolicy, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, StatementSpec,
+    one_line,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    UserError, {Extent, Written, paths, walk},
+    UserError, {Extent, Written, matrix, paths, walk},
 };
 
 /// The keys of a run configuration. Unknown keys are errors that name the nearest known one.
@@ -41,11 +42,19 @@ pub struct ConfigFile {
     /// Looking for copies of the hidden solution before an agent starts.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
+    /// What of a task the agent is told.
+    #[serde(default)]
+    pub statement: StatementSpec,
     /// What a trial may spend. A limit that is not written is none.
     #[serde(default)]
     pub budget: Budget,
-    /// What is compared.
+    /// What is compared. A `[matrix]` that crosses `scaffold` needs none.
     pub arms: Vec<ArmFile>,
+    /// Factors that are crossed: a dotted key of an arm to the list of its values. Each combination is an arm
+    /// (below).
+    #[serde(default, skip_serializing)]
+    #[schemars(example = serde_json::json!({ "budget.steps": [50, 100] }))]
+    pub matrix: Map<String, Value>,
     /// Models, under names of your choice.
     #[serde(default)]
     pub models: BTreeMap<String, ModelSpec>,
@@ -83,7 +92,7 @@ pub struct GradingFile {
 /// A pebibyte in MiB.
 const MOST_MB: u64 = 1 << 30;
 
-/// One arm. Its `[sandbox]`, `[network]`, `[leak_check]` and `[budget]` inherit every key that
+/// One arm. Its `[sandbox]`, `[network]`, `[leak_check]`, `[statement]` and `[budget]` inherit every key that
 /// they do not name.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -103,7 +112,7 @@ pub struct ArmFile {
     #[serde(default)]
     #[schemars(length(min = 1), example = &"NAME")]
     pub model: Option<String>,
-    /// Overrides single keys of the table at the top, like the three below.
+    /// Overrides single keys of the table at the top, like the four below.
     #[serde(default)]
     pub sandbox: SandboxSpec,
     /// As `sandbox`.
@@ -112,6 +121,9 @@ pub struct ArmFile {
     /// As `sandbox`.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
+    /// As `sandbox`.
+    #[serde(default)]
+    pub statement: StatementSpec,
     /// As `sandbox`.
     #[serde(default)]
     pub budget: Budget,
@@ -136,6 +148,7 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
         leak_check: LeakCheckSpec::default(),
+        statement: StatementSpec::default(),
         budget: Budget::default(),
         prompts: None,
         replay: None,
@@ -151,13 +164,21 @@ fn two() -> usize {
 }
 
 /// The tables that an arm inherits from the top of the file.
-const INHERITED: [&str; 4] = ["sandbox", "network", "leak_check", "budget"];
+const INHERITED: [&str; 5] = ["sandbox", "network", "leak_check", "statement", "budget"];
 
 /// Reads a file, lays the `--set` values over it, and checks every key as it is written.
 pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserError> {
-    let written = Written::read(path, sets)?;
-    walk(written.table(), Extent::Whole).map_err(|problem| written.problem(&problem))?;
+    let mut written = Written::read(path, sets)?;
     let mut table = written.table().clone();
+    if table.contains_key("matrix") {
+        // Its arms may be all that there are.
+        table.entry("arms").or_insert_with(|| toml::Value::Array(Vec::new()));
+    }
+    walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
+    let crossed =
+        matrix::cross(&mut table, &written).map_err(|problem| written.problem(&problem))?;
+    written.cross(crossed);
+    walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
     inherit(&mut table);
     let read: Result<ConfigFile, _> = serde_path_to_error::deserialize(toml::Value::Table(table));
     // Every key was checked above, by the schema of the same types; what is left is a gap in that check.

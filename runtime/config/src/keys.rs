@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::{
     kind::{Form, Kind},
-    schema::config_schema,
+    schema::written_schema,
 };
 
 /// The top of the file.
-pub static FILE: LazyLock<Vec<Key>> = LazyLock::new(|| keys_of(&config_schema()));
+pub static FILE: LazyLock<Vec<Key>> = LazyLock::new(|| keys_of(&written_schema()));
 
 #[derive(Debug, Clone)]
 pub struct Key {

@@ -159,7 +159,7 @@ impl Kind {
 }
 
 /// What somebody wrote, in words of the format.
-fn shape(value: &Value) -> &'static str {
+pub(crate) fn shape(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "text",
         Value::Integer(_) => "a whole number",

@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod keys;
 mod kind;
+mod matrix;
 mod model;
 mod models;
 mod paths;

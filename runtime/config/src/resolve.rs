@@ -153,6 +153,7 @@ pub fn resolve(
             sandbox: arm.sandbox.clone(),
             network: arm.network.clone(),
             leak_check: arm.leak_check,
+            statement: arm.statement,
             prompts,
             settings: settings(arm, found.as_ref(), written, &index)?,
         }

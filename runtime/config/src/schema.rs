@@ -2,12 +2,23 @@
 
 use proctor_types::Task;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::Transform};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::ConfigFile;
 
 /// The schema of a run configuration, as `configs/schema.json` has it.
 pub fn config_schema() -> Value {
+    let mut schema = written_schema();
+    // Either makes arms.
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|key| key != "arms");
+    }
+    schema["anyOf"] = json!([{ "required": ["arms"] }, { "required": ["matrix"] }]);
+    schema
+}
+
+/// The same, where the keys of a file without a matrix must all be there.
+pub(crate) fn written_schema() -> Value {
     schema_of::<ConfigFile>("A run configuration of Proctor")
 }
 

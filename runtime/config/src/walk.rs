@@ -95,7 +95,7 @@ const RENAMED: [(&str, &str); 1] = [("seal", "leak_check")];
 
 /// If the key has a new name, or another table has it, the error says so; otherwise it suggests the
 /// closest key of this table.
-fn unknown(name: &str, keys: &[Key]) -> Wrong {
+pub(crate) fn unknown(name: &str, keys: &[Key]) -> Wrong {
     let what = "is not known here";
     let names = || keys.iter().map(|key| key.name.as_str());
     if let Some((_, now)) =

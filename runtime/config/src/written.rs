@@ -10,6 +10,7 @@ use toml::{
 
 use crate::{
     UserError,
+    matrix::{Crossed, shown},
     {set, walk::Problem},
 };
 
@@ -20,6 +21,8 @@ pub struct Written {
     text: String,
     table: Table,
     sets: Vec<Vec<String>>,
+    /// What a matrix made of it. Every path that is asked for is one of the arms and models that came of it.
+    crossed: Crossed,
 }
 
 impl Written {
@@ -31,7 +34,8 @@ impl Written {
                 .hint("name a TOML file; configs/demo.toml is one")
         })?;
         let table = toml::from_str(&text).map_err(|error| not_toml(&shown, &text, &error))?;
-        let mut written = Self { shown, text, table, sets: Vec::new() };
+        let mut written =
+            Self { shown, text, table, sets: Vec::new(), crossed: Crossed::default() };
         for one in sets {
             written.sets.push(set::lay(&mut written.table, one)?);
         }
@@ -40,6 +44,48 @@ impl Written {
 
     pub fn table(&self) -> &Table {
         &self.table
+    }
+
+    pub(crate) fn cross(&mut self, crossed: Crossed) {
+        self.crossed = crossed;
+    }
+
+    /// Where in the file the longest part of a path that is there begins.
+    pub(crate) fn position(&self, path: &[String]) -> Option<usize> {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        DeTable::parse(&self.text).ok().and_then(|tree| offset(tree.get_ref(), &path))
+    }
+
+    /// Where a key of an arm or model that a matrix made was written; any other key as it is.
+    fn real(&self, path: &[&str]) -> Vec<String> {
+        let owned = |path: &[&str]| path.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        let (keys, rest, otherwise) = match path {
+            ["arms", index, rest @ ..] => {
+                let arm =
+                    index.parse::<usize>().ok().and_then(|index| self.crossed.arms.get(index));
+                let Some(arm) = arm else { return owned(path) };
+                let otherwise = match arm.arm {
+                    Some(index) => vec!["arms".to_owned(), index.to_string()],
+                    None => vec!["matrix".to_owned()],
+                };
+                (&arm.keys, rest, otherwise)
+            }
+            ["models", name, rest @ ..] => {
+                let Some(model) = self.crossed.models.get(*name) else { return owned(path) };
+                (&model.keys, rest, vec!["models".to_owned(), model.model.clone()])
+            }
+            _ => return owned(path),
+        };
+        // The last one laid is the one that holds.
+        let laid = keys.iter().rev().find(|(key, _)| {
+            key.len() <= rest.len() && key.iter().zip(rest).all(|(key, part)| key == part)
+        });
+        match laid {
+            Some((key, at)) => [at.clone(), owned(&rest[key.len()..])].concat(),
+            // A matrix without arms has none of their keys.
+            None if otherwise.len() == 1 => otherwise,
+            None => [otherwise, owned(rest)].concat(),
+        }
     }
 
     /// An error about a key.
@@ -78,8 +124,9 @@ impl Written {
     }
 
     fn find(&self, path: &[&str]) -> Option<&Value> {
+        let path = self.real(path);
         let (first, rest) = path.split_first()?;
-        rest.iter().try_fold(self.table.get(*first)?, |value, part| match value {
+        rest.iter().try_fold(self.table.get(first)?, |value, part| match value {
             Value::Array(items) => items.get(part.parse::<usize>().ok()?),
             value => value.get(part),
         })
@@ -93,16 +140,38 @@ impl Written {
             Source::File if self.shown.is_empty() => String::new(),
             Source::File => format!("{}: ", self.shown),
         };
-        place.push_str(&format!("key `{}`", joined(path)));
-        if let ["arms", index, _, ..] = path
-            && let Some(Value::String(name)) = self.find(&["arms", index, "name"])
-        {
-            place.push_str(&format!(" (arm `{name}`)"));
+        let real = self.real(path);
+        let real: Vec<&str> = real.iter().map(String::as_str).collect();
+        // A value of a matrix is told itself: its number in the list would say little.
+        let (key, value) = match &real[..] {
+            ["matrix", key @ .., last] if last.parse::<usize>().is_ok() && !key.is_empty() => {
+                (&real[..real.len() - 1], self.find(&real))
+            }
+            ["matrix", "include", _, _, ..] => (&real[..], self.find(&real)),
+            _ => (&real[..], None),
+        };
+        place.push_str(&format!("key `{}`", joined(key)));
+        if let Some(value) = value {
+            place.push_str(&format!(", value `{}`", shown(value)));
+        }
+        if let ["arms", index, _, ..] = path {
+            let crossed =
+                index.parse::<usize>().ok().and_then(|index| self.crossed.arms.get(index));
+            let written = match self.find(&["arms", index, "name"]) {
+                Some(Value::String(name)) => Some(name.as_str()),
+                _ => None,
+            };
+            if let Some(name) = crossed.map(|arm| arm.name.as_str()).or(written) {
+                place.push_str(&format!(" (arm `{name}`)"));
+            }
         }
         place
     }
 
     fn source(&self, path: &[&str]) -> Source {
+        let real = self.real(path);
+        let real: Vec<&str> = real.iter().map(String::as_str).collect();
+        let path = &real[..];
         let within = |set: &&Vec<String>| {
             set.len() <= path.len() && set.iter().zip(path).all(|(set, part)| set == part)
         };

@@ -22,7 +22,7 @@ pub struct Dispatched {
 pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec<Dispatched> {
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
-    let trials = plan.trials().into_iter().enumerate();
+    let trials = plan.chosen().into_iter().enumerate();
     let (faulted, others): (Vec<_>, Vec<_>) =
         trials.partition(|(_, (id, ..))| has_faulted(&context, id));
     for (index, (id, planned, arm)) in others.into_iter().chain(faulted) {

@@ -1,8 +1,10 @@
 //! The plan: every trial of a run, in the order in which they start.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use proctor_types::{Arm, Task, TrialId};
+
+use crate::given;
 
 /// A task and the folder that its relative paths start from.
 #[derive(Debug, Clone)]
@@ -17,20 +19,36 @@ pub struct Plan {
     pub tasks: Vec<PlannedTask>,
     pub arms: Vec<Arc<Arm>>,
     pub attempts: u32,
+    /// The trials that are carried out, where not all are: the others keep what they have.
+    pub only: Option<BTreeSet<TrialId>>,
 }
 
 impl Plan {
     /// All trials: attempt by attempt, task by task, so that every arm has met the first task
-    /// before any meets the second and an early look compares like with like.
+    /// before any meets the second and an early look compares like with like. Each has its task as its arm
+    /// is given it.
     pub fn trials(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
         let mut trials = Vec::new();
         for attempt in 1..=self.attempts {
             for task in &self.tasks {
                 for arm in &self.arms {
                     let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-                    trials.push((id, task.clone(), Arc::clone(arm)));
+                    let given = PlannedTask {
+                        task: given(&task.task, arm.statement),
+                        base_dir: task.base_dir.clone(),
+                    };
+                    trials.push((id, given, Arc::clone(arm)));
                 }
             }
+        }
+        trials
+    }
+
+    /// Those of them that are carried out.
+    pub fn chosen(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
+        let mut trials = self.trials();
+        if let Some(only) = &self.only {
+            trials.retain(|(id, ..)| only.contains(id));
         }
         trials
     }

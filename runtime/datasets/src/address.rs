@@ -37,8 +37,6 @@ pub(crate) struct Options {
     pub split: Option<String>,
     pub ids: Option<PathBuf>,
     pub hints: bool,
-    pub no_interfaces: bool,
-    pub white: bool,
     pub repos: Option<PathBuf>,
     pub image: Option<String>,
     pub base: Option<String>,
@@ -47,19 +45,8 @@ pub(crate) struct Options {
     pub setup: Option<Vec<String>>,
 }
 
-const KEYS: [&str; 11] = [
-    "shape",
-    "split",
-    "ids",
-    "hints",
-    "interfaces",
-    "white",
-    "repos",
-    "image",
-    "base",
-    "bin",
-    "setup",
-];
+const KEYS: [&str; 9] =
+    ["shape", "split", "ids", "hints", "repos", "image", "base", "bin", "setup"];
 
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, DatasetError> {
@@ -138,8 +125,13 @@ impl Options {
                 "split" => out.split = text(),
                 "ids" => out.ids = Some(value.into()),
                 "hints" => out.hints = truth()?,
-                "interfaces" => out.no_interfaces = !truth()?,
-                "white" => out.white = truth()?,
+                "interfaces" | "white" => {
+                    let now = if key == "white" { "tests" } else { key };
+                    return Err(format!(
+                        "option `{key}` is a factor of an arm now: write `{now} = {value}` below \
+                         [statement] in the run's configuration"
+                    ));
+                }
                 "repos" => out.repos = Some(value.into()),
                 "image" => out.image = text(),
                 "base" => out.base = text(),

@@ -128,30 +128,28 @@ fn featurebench_level_1_is_masked_and_hides_its_test() {
     }
 }
 
+/// What an arm is told is no option of its dataset: two arms of one run could not differ in it.
 #[test]
-fn featurebench_shows_its_test_where_it_is_asked_to() {
-    let noted = "## Task\n**NOTE**: \n- One.\n- Two.\n\nMore.\n- Three.\n";
-    let row = with(featurebench(1), &[("problem_statement", json!(noted))]);
-    let bullet = "- You are given access to the test file `/testbed/tests/test_a.py` for this task \
-                  (white-box testing). Use this information to help you solve the problem.\n";
-    let white = task(row.clone(), "#white=true");
-    assert!(white.hidden.is_empty() && task(row, "#white=false").hidden == ["tests/test_a.py"]);
-    assert_eq!(white.statement, noted.replace("\n\nMore", &format!("\n{bullet}\nMore")));
-    let plain = task(featurebench(1), "#white=true&interfaces=false");
-    assert_eq!(plain.statement, format!("{bullet}\n## Task\nDo it."));
-    let scratch = task(featurebench(2), "#white=true");
-    assert!(!scratch.statement.contains("white-box"), "there is no file to be shown");
+fn what_is_a_factor_now_is_refused_with_the_key_to_write() {
+    for (option, key) in
+        [("interfaces=false", "interfaces = false"), ("white=true", "tests = true")]
+    {
+        let address = format!("rows.jsonl#{option}");
+        let error =
+            proctor_datasets::load(&[address], std::path::Path::new(".")).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{key}` below [statement]")), "{error}");
+    }
 }
 
 #[test]
 fn featurebench_level_2_starts_from_nothing() {
-    let task = task(featurebench(2), "#interfaces=false");
+    let task = task(featurebench(2), "");
     assert_eq!((task.level, &task.mask, &task.gold), (Some(2), &None, &None));
     let start = task.from_scratch.as_ref().unwrap();
     assert_eq!(start.files["README.md"], "put all codes in this folder\n");
     assert_eq!(start.install, "pip install .");
     assert!(task.test_patch.is_some() && task.hidden.is_empty());
-    assert_eq!(task.statement, "## Task\nDo it.");
+    assert!(task.statement.starts_with("## Task\nDo it.\n\n## Interface"), "{}", task.statement);
     assert_eq!(details(&task)["test_patch_deletes"], false);
     let own = with(featurebench(2), &[("gold", json!(PATCH))]);
     assert_eq!(common::task(own, "").gold.as_deref(), Some(PATCH));

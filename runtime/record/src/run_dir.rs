@@ -281,6 +281,8 @@ mod tests {
             agent: String::new(),
             certificate: None,
             flaky: Default::default(),
+            selection: None,
+            changes: Vec::new(),
         }
     }
 

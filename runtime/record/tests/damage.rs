@@ -12,7 +12,7 @@ use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, RunDir};
 use proctor_types::{
     Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RUN_SCHEMA,
-    RunRecord, RunTask, SandboxSpec, Spent, Task, TaskId, TrialId, Verdict,
+    RunRecord, RunTask, SandboxSpec, Spent, StatementSpec, Task, TaskId, TrialId, Verdict,
 };
 use serde_json::{Map, Value, json};
 
@@ -67,6 +67,7 @@ impl Made {
             sandbox: SandboxSpec::default(),
             network: NetworkPolicy::default(),
             leak_check: LeakCheckSpec::default(),
+            statement: StatementSpec::default(),
             prompts: Value::Null,
             settings: Value::Null,
         };
@@ -89,6 +90,8 @@ impl Made {
             agent: String::new(),
             certificate: None,
             flaky: Default::default(),
+            selection: None,
+            changes: Vec::new(),
         };
         run.write_run(&record).unwrap();
         let made = Self { folder, arm: arm.id };

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{ArmId, Budget, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, sha256_hex};
+use crate::{
+    ArmId, Budget, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, StatementSpec, sha256_hex,
+};
 
 /// Raised whenever the set of factors or their meaning changes, so that old and new arms stay apart.
 pub const FACTOR_SCHEMA: u32 = 2;
@@ -30,6 +32,9 @@ pub struct Arm {
     /// What happens to copies of the hidden solution in a sandbox.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
+    /// What of a task the agent is told.
+    #[serde(default, skip_serializing_if = "StatementSpec::is_plain")]
+    pub statement: StatementSpec,
     /// Every prompt text of the scaffold, by template name.
     pub prompts: Value,
     /// The scaffold's own settings.
@@ -59,7 +64,7 @@ impl Arm {
             network.remove("ca_file");
         }
         let budget = Budget { arm: None, run: None, ..self.budget.clone() };
-        json!({
+        let mut factors = json!({
             "factor_schema": FACTOR_SCHEMA,
             "scaffold": self.scaffold,
             "model": model,
@@ -69,7 +74,12 @@ impl Arm {
             "leak_check": self.leak_check,
             "prompts": self.prompts,
             "settings": self.settings,
-        })
+        });
+        // An arm that was planned before there was such a factor keeps its id.
+        if let (false, Some(factors)) = (self.statement.is_plain(), factors.as_object_mut()) {
+            factors.insert("statement".into(), json!(self.statement));
+        }
+        factors
     }
 }
 

@@ -40,6 +40,38 @@ pub struct RunRecord {
     /// What grading does about tests that the certificate calls unreliable.
     #[serde(default)]
     pub flaky: FlakePolicy,
+    /// Which of the configuration's tasks were asked for. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
+    /// What was done to the plan after it was made, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<RunChange>,
+}
+
+/// `run --tasks GLOB --limit N`: some of the tasks that a configuration names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selection {
+    /// The glob of ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<String>,
+    /// How many of these were drawn, by the SHA-256 of seed and id: a larger sample holds the smaller one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// The seed of the sample.
+    pub seed: u64,
+    /// Tasks that the configuration names.
+    pub of: u64,
+}
+
+/// An extension of a run, or a repetition of some of its trials.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunChange {
+    /// Seconds since the Unix epoch.
+    pub at: u64,
+    /// The version of Proctor that made the change.
+    pub proctor: String,
+    /// What was done, for readers.
+    pub change: String,
 }
 
 /// A task of the plan, whole, as it was when the run was planned: a dataset that changes later

@@ -10,7 +10,8 @@ use std::{
 use proctor_core::{Capacity, Plan, PlannedTask};
 use proctor_record::RunDir;
 use proctor_types::{
-    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, TrialId,
+    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, StatementSpec,
+    TrialId,
 };
 use serde_json::Value;
 
@@ -98,6 +99,7 @@ fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
         leak_check: LeakCheckSpec::default(),
+        statement: StatementSpec::default(),
         prompts: Value::Null,
         settings: Value::Null,
     };
@@ -135,6 +137,8 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
         leak_check: LeakCheckSpec::default(),
+        statement: StatementSpec::default(),
+        matrix: serde_json::Map::new(),
         budget: Budget::default(),
         models: BTreeMap::new(),
         grading,
@@ -146,9 +150,10 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         let config = ConfigFile { arms, ..config };
         let resolved = config::resolve(config, &config::Written::default(), &assemble::known())?;
         open_files::check(jobs, planned.len(), resolved.arms.iter())?;
-        let (run, flakes) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned)?;
+        let (run, flakes) =
+            run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
-        let plan = Plan { tasks: planned, arms, attempts: 1 };
+        let plan = Plan { tasks: planned, arms, attempts: 1, only: None };
         return carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
     }
     let taken = predictions::read(Path::new(file), args.include_failed)?;
@@ -159,8 +164,8 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     let bare: Vec<_> = arms.iter().map(|arm| arm.as_ref().clone()).collect();
     let trials = planned.len() * bare.len() * attempts as usize;
     open_files::check(jobs, trials, bare.iter())?;
-    let (run, flakes) = run::start(&out, &config, bare, &planned)?;
+    let (run, flakes) = run::start(&out, &config, bare, &planned, None)?;
     taken.record(&run, &arms, &planned)?;
-    let plan = Plan { tasks: planned, arms, attempts };
+    let plan = Plan { tasks: planned, arms, attempts, only: None };
     carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
 }

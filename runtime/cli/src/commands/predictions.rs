@@ -6,7 +6,8 @@ use proctor_core::{PREDICTIONS, PlannedTask, Taken, record_prediction};
 use proctor_datasets::{Attempts, Predictions, read_predictions};
 use proctor_record::RunDir;
 use proctor_types::{
-    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, SandboxSpec, TrialId, sha256_hex,
+    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, SandboxSpec, StatementSpec, TrialId,
+    sha256_hex,
 };
 use serde_json::{Value, json};
 
@@ -76,6 +77,7 @@ impl Given {
                 sandbox: sandbox.clone(),
                 network: NetworkPolicy::default(),
                 leak_check: LeakCheckSpec::default(),
+                statement: StatementSpec::default(),
                 prompts: Value::Null,
                 settings: json!({
                     "predictions": digest(attempts),

@@ -95,6 +95,19 @@ fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), Comm
                 .to_owned(),
         );
     }
+    for change in &record.changes {
+        remarks.insert(format!(
+            "The run was changed after it was planned. {}.",
+            capital(&change.change)
+        ));
+    }
+    if let Some(chosen) = &record.selection {
+        remarks.insert(format!(
+            "{} of {} were asked for.",
+            record.tasks.len(),
+            plural(chosen.of, "task")
+        ));
+    }
     for arm in &record.arms {
         if let Some(model) = &arm.model
             && model.base_url.starts_with(SCRIPT)
@@ -123,6 +136,12 @@ fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), Comm
         ));
     }
     Ok((remarks, damaged))
+}
+
+/// The same, as the beginning of a sentence.
+fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
 pub fn print(report: &Report, format: Format, groups: Groups) -> Result<(), CommandError> {

@@ -7,18 +7,19 @@ use std::{
 };
 
 use proctor_core::{Plan, PlannedTask};
+use proctor_datasets::Loaded;
 use proctor_record::RunDir;
-use proctor_types::{Arm, RUN_SCHEMA, RunRecord, RunTask, plural};
+use proctor_types::{Arm, RUN_SCHEMA, RunRecord, RunTask, Selection, plural};
 use serde_json::json;
 
 use crate::{
     args::RunArgs,
     assemble::{self, Flakes, Grading},
     checks,
-    commands::{carry_out::carry_out, certificate},
+    commands::{carry_out::carry_out, certificate, extend, resume::plan_of},
     config::{self, ConfigFile, RunConfig, Written},
     error::{CommandError, UserError},
-    home, lent, open_files, print, scaffolds, shipped, tasks,
+    home, lent, open_files, print, scaffolds, selection, shipped, tasks,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -28,15 +29,19 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     if let Some(model) = &args.model {
         config::put_model(&mut file, model)?;
     }
+    if let Some(jobs) = args.jobs {
+        file.jobs = usize::try_from(jobs).unwrap_or(usize::MAX);
+    }
     let resolved = config::resolve(file, &written, &assemble::known())?;
     if args.dry_run {
         // Recipes are named, not built: a look at a plan starts nothing.
-        let loaded = tasks::whole(&resolved.file.tasks, &cache)
-            .await
-            .map_err(|error| written.about(&["tasks"], error))?;
+        let (loaded, _) = chosen(&args, &resolved, &written, &cache).await?;
         let planned = tasks::planned(&loaded)?;
         check(&resolved, &written, &planned)?;
         check_bundles(&resolved, &written, &planned)?;
+        if loaded.recipes.is_empty() {
+            statements(&resolved, &written, &planned)?;
+        }
         let named = loaded.tasks.iter().map(|task| task.id.to_string());
         let recipes = loaded.recipes.iter().map(|located| located.recipe.id.clone());
         show_plan(
@@ -55,8 +60,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         let key = if keyed { "key_env" } else { "base_url" };
         written.about(&["models", model, key], error)
     })?;
-    let loaded = tasks::whole(&resolved.file.tasks, &cache).await;
-    let loaded = loaded.map_err(|error| written.about(&["tasks"], error))?;
+    let (loaded, selection) = chosen(&args, &resolved, &written, &cache).await?;
     // Before a back end is asked for anything: recipes build for minutes.
     check(&resolved, &written, &tasks::planned(&loaded)?)?;
     let mut resolved = resolved;
@@ -64,7 +68,12 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         resolved = config::resolve(resolved.file, &written, &assemble::known())?;
     }
     check_bundles(&resolved, &written, &tasks::planned(&loaded)?)?;
-    let backends = assemble::backends(&resolved.arms, &cache).await?;
+    let mut extension = match (args.extend, &args.out) {
+        (true, Some(out)) => Some(extend::open(out, &resolved)?),
+        _ => None,
+    };
+    let arms = extension.as_ref().map_or(&resolved.arms, |extension| &extension.record.arms);
+    let backends = assemble::backends(arms, &cache).await?;
     let Some(first) = backends.values().next() else {
         return Err(UserError::new("no arm names a sandbox").into());
     };
@@ -74,12 +83,24 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     if any_recipe {
         check_bundles(&resolved, &written, &tasks)?;
     }
+    statements(&resolved, &written, &tasks)?;
+    if let Some(mut extension) = extension.take() {
+        extension.add_tasks(tasks.iter().map(run_task).collect())?;
+        assemble::check_models(&extension.record.arms, &|_, error| error)?;
+        let (plan, jobs) = (plan_of(&extension.record), extension.record.jobs);
+        open_files::check(jobs, plan.trials().len(), extension.record.arms.iter())?;
+        extension.write(selection)?;
+        eprintln!("{}", extension.told());
+        let flakes = Flakes::of(&extension.record);
+        return carry_out(extension.run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
+    }
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
-    let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks)?;
+    let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks, selection)?;
     let plan = Plan {
         tasks,
         arms: resolved.arms.into_iter().map(Into::into).collect(),
         attempts: resolved.file.attempts,
+        only: None,
     };
     carry_out(run, plan, resolved.file.jobs, backends, &cache, Grading::Once, flakes).await
 }
@@ -105,6 +126,19 @@ fn check_bundles(
     lent::check(&resolved.file, &resolved.arms, tasks, &place(resolved, written))
 }
 
+/// The tasks that are asked for, and which of all they are.
+async fn chosen(
+    args: &RunArgs,
+    resolved: &RunConfig,
+    written: &Written,
+    cache: &Path,
+) -> Result<(Loaded, Option<Selection>), UserError> {
+    let loaded = tasks::whole(&resolved.file.tasks, cache).await;
+    let mut loaded = loaded.map_err(|error| written.about(&["tasks"], error))?;
+    let selection = selection::choose(&mut loaded, args.tasks.as_deref(), args.limit)?;
+    Ok((loaded, selection))
+}
+
 /// What no trial of the plan could do, told by the arm's line.
 fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Result<(), UserError> {
     checks::plan(
@@ -124,6 +158,20 @@ fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Resu
         .map_err(|error| written.about(&["jobs"], error))
 }
 
+/// What `[statement]` asks for and no task of the plan has, told where it is written.
+fn statements(
+    resolved: &RunConfig,
+    written: &Written,
+    tasks: &[PlannedTask],
+) -> Result<(), UserError> {
+    for (index, arm) in resolved.arms.iter().enumerate() {
+        checks::statement(arm, tasks).map_err(|(key, error)| {
+            written.about(&written.of_arm(&index.to_string(), "statement", key), error)
+        })?;
+    }
+    Ok(())
+}
+
 /// `runs/<configuration>-<seconds since the epoch>`.
 fn default_out(config: &Path) -> PathBuf {
     let stem = config.file_stem().unwrap_or_default().to_string_lossy();
@@ -141,10 +189,14 @@ pub fn start(
     file: &ConfigFile,
     arms: Vec<Arm>,
     tasks: &[PlannedTask],
+    selection: Option<Selection>,
 ) -> Result<(RunDir, Flakes), CommandError> {
     if out.join("run.json").exists() {
         let what = format!("{} holds a run already", out.display());
-        let hint = format!("`proctor resume {}` continues it; or name a new --out", out.display());
+        let hint = format!(
+            "`proctor resume {}` continues it, --extend adds to it; or name a new --out",
+            out.display()
+        );
         return Err(UserError::new(what).hint(hint).into());
     }
     let taken = match std::fs::read_dir(out) {
@@ -171,6 +223,8 @@ pub fn start(
         agent: proctor_embedded_agent::agent_digest().to_owned(),
         certificate,
         flaky: file.grading.flaky,
+        selection,
+        changes: Vec::new(),
     };
     run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
     run.write_run(&record)?;

@@ -6,7 +6,7 @@ use proctor_core::{Plan, PlannedTask};
 use proctor_record::{RunDir, TrialDir};
 use proctor_report::Report;
 use proctor_types::{
-    Budget, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, TrialId, Verdict,
+    Budget, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec, TrialId, Verdict,
 };
 
 use crate::{
@@ -58,11 +58,12 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let planned = tasks::built(loaded, &cache, &backend).await?;
     check(&planned)?;
     open_files::check(jobs, planned.len() * repeat as usize, resolved.arms.iter())?;
-    let (run_dir, _) = run::start(out, &resolved.file, resolved.arms.clone(), &planned)?;
+    let (run_dir, _) = run::start(out, &resolved.file, resolved.arms.clone(), &planned, None)?;
     let plan = Plan {
         tasks: planned,
         arms: resolved.arms.into_iter().map(Arc::new).collect(),
         attempts: repeat,
+        only: None,
     };
     // Each repetition counts only if it really runs.
     let backends = BTreeMap::from([(kind, backend)]);
@@ -172,6 +173,8 @@ fn config_of(asked: &Validation) -> ConfigFile {
         sandbox,
         network: NetworkPolicy::default(),
         leak_check: LeakCheckSpec::default(),
+        statement: StatementSpec::default(),
+        matrix: serde_json::Map::new(),
         budget: Budget::default(),
         models: BTreeMap::new(),
         endpoints: BTreeMap::new(),

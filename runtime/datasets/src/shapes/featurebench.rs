@@ -6,14 +6,11 @@ use std::collections::BTreeMap;
 use proctor_types::FromScratch;
 use serde_json::{Number, Value};
 
-use super::{build::Draft, statement::render};
+use super::build::Draft;
 use crate::bad::Complaint;
 
 /// What the agent finds on level 2.
 const README: &str = include_str!("../../../../prompts/featurebench/readme.md");
-
-/// What tells the agent of the tests that it may see.
-const WHITE: &str = include_str!("../../../../prompts/featurebench/white.md.j2");
 
 /// How the harness installs what the agent wrote on level 2.
 const INSTALL: &str = "pip install .";
@@ -58,11 +55,6 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
         // back from the pristine tree.
         task.hidden.clone_from(&task.fail_to_pass);
         task.test_patch = None;
-        if draft.options.white {
-            task.hidden.clear();
-            task.statement = with_tests(&task.statement, &task.workdir, &task.fail_to_pass)?;
-            details.white = true.into();
-        }
         details.test_patch_deletes = true.into();
     } else {
         if task.test_patch.is_none() {
@@ -78,24 +70,6 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
     }
     settings(draft);
     Ok(())
-}
-
-/// As `--white` tells it: a bullet behind those of the note, at the top where there is no note.
-fn with_tests(statement: &str, workdir: &str, files: &[String]) -> Result<String, Complaint> {
-    let Some(file) = files.first() else { return Ok(statement.to_owned()) };
-    let path = BTreeMap::from([("path", format!("{workdir}/{file}"))]);
-    let bullet = render(WHITE, path)?;
-    let Some(note) = statement.find("**NOTE**") else {
-        return Ok(format!("{bullet}\n{statement}"));
-    };
-    let lines: Vec<&str> = statement[note..].split_inclusive('\n').collect();
-    let is_bullet = |line: &&str| line.trim_start().starts_with("- ");
-    let at = match lines.iter().position(is_bullet) {
-        Some(first) => first + lines[first..].iter().take_while(|line| is_bullet(line)).count(),
-        None => 1,
-    };
-    let (before, after) = lines.split_at(at);
-    Ok([&statement[..note], &before.concat(), &bullet, &after.concat()].concat())
 }
 
 /// What `repo_settings` says about the sandbox and the network.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{fields::Fields, shape::Module};
+use super::fields::Fields;
 use crate::{address::Options, bad::Complaint, template::fill};
 
 const HINTS: &str = include_str!("../../../../prompts/swe-bench/hints.md.j2");
@@ -13,8 +13,7 @@ pub(crate) fn of(fields: &mut Fields<'_>, options: &Options) -> Result<String, C
     let statement = fields.needed("statement")?;
     let hints = fields.text("hints")?.filter(|hints| options.hints && !hints.trim().is_empty());
     let Some(hints) = hints else {
-        let cut = options.no_interfaces && fields.shape.module == Module::FeatureBench;
-        return Ok(if cut { without_interfaces(statement) } else { statement });
+        return Ok(statement);
     };
     #[derive(Serialize)]
     struct Filling {
@@ -22,14 +21,6 @@ pub(crate) fn of(fields: &mut Fields<'_>, options: &Options) -> Result<String, C
         hints: String,
     }
     render(HINTS, Filling { statement, hints })
-}
-
-/// FeatureBench's `--without`: everything from the interfaces on goes.
-fn without_interfaces(mut statement: String) -> String {
-    if let Some(at) = statement.find("## Interface Descriptions") {
-        statement.truncate(at);
-    }
-    statement.trim_end().to_owned()
 }
 
 /// Fills a template of `prompts/`.

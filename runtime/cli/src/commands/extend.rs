@@ -1,0 +1,195 @@
+//! `proctor run CONFIG --out RUN --extend`: arms, tasks and attempts are added to a run, and only what is missing of
+//! it is carried out.
+//!
+//! Arms are known by their factors and tasks by their content: a changed factor is another arm, and a task that
+//! changed is refused. Nothing of a trial that is there is written again.
+
+use std::{collections::BTreeSet, path::Path};
+
+use proctor_record::RunDir;
+use proctor_types::{Arm, RunChange, RunRecord, RunTask, Selection, plural};
+use serde_json::{Map, Value};
+
+use crate::{
+    commands::run::now,
+    config::RunConfig,
+    error::{CommandError, UserError},
+};
+
+/// A run that is to be extended, locked, and its plan as it was and as it becomes.
+pub struct Extension {
+    pub run: RunDir,
+    pub record: RunRecord,
+    arms: usize,
+    tasks: usize,
+    attempts: u32,
+}
+
+/// Opens the run and lays the configuration over its plan.
+pub fn open(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError> {
+    if !RunDir::view(out).is_ok_and(|run| run.path().is_dir()) {
+        let what = format!("--extend: {} holds no run", out.display());
+        let hint = "leave --extend out to begin one there, or name the run's folder";
+        return Err(UserError::new(what).hint(hint).into());
+    }
+    let run = RunDir::open(out).map_err(CommandError::of_run)?;
+    let (mut record, damage): (RunRecord, _) = run.verify_run()?;
+    if let Some(damage) = damage {
+        run.restore_run()?;
+        eprintln!("restored: {damage}");
+    }
+    let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
+    let grading = &resolved.file.grading;
+    let written = record.config.get("grading").cloned().unwrap_or_default();
+    let certificate = grading.certificate.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let same_certificate =
+        certificate.as_deref() == written.get("certificate").and_then(Value::as_str);
+    if grading.flaky != record.flaky || !same_certificate {
+        let what =
+            format!("--extend: {} was graded by other rules: [grading] differs", out.display());
+        let hint = "leave [grading] as it was, or start a new run: verdicts of two rules are no comparison";
+        return Err(UserError::new(what).hint(hint).into());
+    }
+    merge_arms(&mut record, resolved)?;
+    run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
+    record.attempts = record.attempts.max(resolved.file.attempts);
+    record.jobs = resolved.file.jobs;
+    Ok(Extension { run, record, arms, tasks, attempts })
+}
+
+impl Extension {
+    /// Adds the tasks that are new.
+    pub fn add_tasks(&mut self, tasks: Vec<RunTask>) -> Result<(), UserError> {
+        for task in tasks {
+            match self.record.tasks.iter().find(|known| known.task.id == task.task.id) {
+                None => self.record.tasks.push(task),
+                Some(known) if known.digest == task.digest => {}
+                Some(_) => {
+                    let what = format!(
+                        "--extend: the task `{}` is not what it was when the run was planned",
+                        task.task.id
+                    );
+                    let hint = "start a new run: one id would stand for two tasks";
+                    return Err(UserError::new(what).hint(hint));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is added, in one line.
+    pub fn told(&self) -> String {
+        let added = [
+            plural(self.record.arms.len() - self.arms, "arm"),
+            plural(self.record.tasks.len() - self.tasks, "task"),
+            plural(self.record.attempts - self.attempts, "attempt"),
+        ];
+        format!("added: {}", added.join(", "))
+    }
+
+    /// Writes the plan as it is now.
+    pub fn write(&mut self, selection: Option<Selection>) -> Result<(), CommandError> {
+        let change = format!("extended: {}", self.told());
+        self.record.changes.push(RunChange {
+            at: now(),
+            proctor: env!("CARGO_PKG_VERSION").into(),
+            change,
+        });
+        self.record.selection = selection.or(self.record.selection.take());
+        self.run.write_run(&self.record)?;
+        Ok(())
+    }
+}
+
+/// The run's arms, each as the configuration addresses it now, and the new ones behind them.
+fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), CommandError> {
+    let mut config = serde_json::to_value(&resolved.file)?;
+    let written = config.get_mut("arms").map(Value::take).unwrap_or_default();
+    let mut written: Vec<Value> = serde_json::from_value(written)?;
+    let mut kept: Vec<Value> =
+        record.config.get("arms").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut names: BTreeSet<String> = record.arms.iter().map(|arm| arm.name.clone()).collect();
+    let mut added = Vec::new();
+    for (arm, file) in resolved.arms.iter().zip(written.drain(..)) {
+        let (name, is_new) = match record.arms.iter_mut().find(|known| known.id == arm.id) {
+            Some(known) => {
+                // Its endpoint, its price and the limits that it shares are no factors: the latest hold.
+                let name = known.name.clone();
+                *known = Arm { name: name.clone(), ..arm.clone() };
+                (name, false)
+            }
+            None => (named(arm, &record.arms, &names), true),
+        };
+        let mut file = file;
+        file["name"] = name.as_str().into();
+        if is_new {
+            names.insert(name.clone());
+            added.push(Arm { name, ..arm.clone() });
+            kept.push(file);
+        } else if let Some(known) = kept.iter_mut().find(|one| one["name"] == name.as_str()) {
+            *known = file;
+        }
+    }
+    for arm in &record.arms {
+        if !resolved.arms.iter().any(|one| one.id == arm.id) {
+            eprintln!(
+                "note: the arm `{}` is not in the configuration; it stays as it is",
+                arm.name
+            );
+        }
+    }
+    record.arms.extend(added);
+    // A run has one limit for all, and it is the latest.
+    let shared = resolved.file.budget.run;
+    record.arms.iter_mut().for_each(|arm| arm.budget.run = shared);
+    // Models that only earlier arms ask are still told where they were.
+    if let (Some(models), Some(earlier)) =
+        (config.get_mut("models").and_then(Value::as_object_mut), record.config.get("models"))
+    {
+        for (name, model) in earlier.as_object().into_iter().flatten() {
+            models.entry(name).or_insert_with(|| model.clone());
+        }
+    }
+    config["arms"] = kept.into();
+    record.config = config;
+    Ok(())
+}
+
+/// The name of a new arm: its own, or where an arm of the run has it, that and what differs between them.
+fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>) -> String {
+    let Some(other) = arms.iter().find(|one| one.name == arm.name) else { return arm.name.clone() };
+    let (mut before, mut after) = (Map::new(), Map::new());
+    flat("", &other.factors(), &mut before);
+    flat("", &arm.factors(), &mut after);
+    let short = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let differs = after.iter().filter(|(key, value)| before.get(*key) != Some(*value));
+    let parts: Vec<_> = differs
+        .filter(|(key, value)| !key.starts_with("prompts") && short(value).len() <= 40)
+        .map(|(key, value)| format!("{}={}", key.rsplit('.').next().unwrap_or(key), short(value)))
+        .take(3)
+        .collect();
+    let base = [std::slice::from_ref(&arm.name), &parts[..]].concat().join("/");
+    let unique = (2..).map(|number| format!("{base}#{number}"));
+    let name = std::iter::once(base.clone()).chain(unique).find(|name| !names.contains(name));
+    let name = name.unwrap_or(base);
+    eprintln!(
+        "note: the run has an arm `{}` with other factors: this one is a new arm, `{name}`",
+        arm.name
+    );
+    name
+}
+
+fn flat(place: &str, value: &Value, out: &mut Map<String, Value>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let dot = if place.is_empty() { "" } else { "." };
+                flat(&format!("{place}{dot}{key}"), value, out);
+            }
+        }
+        value => drop(out.insert(place.to_owned(), value.clone())),
+    }
+}

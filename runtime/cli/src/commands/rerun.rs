@@ -1,0 +1,100 @@
+//! `proctor rerun RUN --select faulted|missing|all`: repeats trials of a run. What was there becomes the evidence of a
+//! try that does not count.
+
+use std::{collections::BTreeSet, path::Path, process::ExitCode};
+
+use proctor_record::{Checked, RunDir};
+use proctor_types::{Ending, RunChange, RunRecord, TrialId, plural};
+
+use crate::{
+    args::Select,
+    assemble::{self, Flakes, Grading},
+    commands::{carry_out::carry_out, resume::plan_of, run::now},
+    error::CommandError,
+    home, open_files,
+};
+
+/// Trials that are named in full; of more the number is told.
+const NAMED: usize = 20;
+
+pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError> {
+    let run = RunDir::open(path).map_err(CommandError::of_run)?;
+    let (mut record, damage): (RunRecord, _) = run.verify_run()?;
+    if let Some(damage) = damage {
+        run.restore_run()?;
+        eprintln!("restored: {damage}");
+    }
+    let mut plan = plan_of(&record);
+    let mut chosen = Vec::new();
+    for (id, _, arm) in plan.trials() {
+        let checked = run.check(&id)?;
+        if let Some(why) = reason(&checked, select) {
+            chosen.push((id, arm.name.clone(), why));
+        }
+    }
+    if chosen.is_empty() {
+        eprintln!("nothing to repeat: no trial of {} is {}", path.display(), select.name());
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("{} to repeat:", plural(chosen.len(), "trial"));
+    for (id, name, why) in chosen.iter().take(NAMED) {
+        eprintln!("  {}/{name}/{}: {why}", id.task, id.attempt);
+    }
+    if let Some(more) = chosen.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        eprintln!("  and {more} more");
+    }
+    // Everything that can be refused is refused before anything is put aside.
+    open_files::check(record.jobs, chosen.len(), record.arms.iter())?;
+    assemble::check_models(&record.arms, &|_, error| error)?;
+    let cache = home::cache()?;
+    let backends = assemble::backends(&record.arms, &cache).await?;
+    let change = format!("repeated: {} ({})", plural(chosen.len(), "trial"), select.name());
+    let proctor = env!("CARGO_PKG_VERSION").into();
+    record.changes.push(RunChange { at: now(), proctor, change });
+    run.write_run(&record)?;
+    let mut only = BTreeSet::new();
+    for (id, ..) in chosen {
+        // What has not ended is gone on with as `resume` does.
+        if select != Select::Missing {
+            put_aside(&run, &id)?;
+        }
+        only.insert(id);
+    }
+    plan.only = Some(only);
+    let flakes = Flakes::of(&record);
+    carry_out(run, plan, record.jobs, backends, &cache, Grading::Once, flakes).await
+}
+
+/// What is there of a trial becomes a try of the past, as with a resumed trial.
+fn put_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
+    let dir = run.trial_path(id);
+    if dir.path().exists() {
+        dir.begin_try(dir.next_try()?)?;
+    }
+    Ok(())
+}
+
+/// Why a trial is repeated; `None` where it is not.
+fn reason(checked: &Checked, select: Select) -> Option<String> {
+    let lost = checked.is_lost();
+    let fault = checked.outcome.as_ref().and_then(|outcome| match &outcome.ending {
+        Ending::InfrastructureFault { fault } => Some(fault.what.clone()),
+        _ => None,
+    });
+    let missing = match (&checked.outcome, &checked.verdict) {
+        (None, _) => Some("it has not ended"),
+        _ if fault.is_some() || lost => None,
+        (Some(outcome), _) if outcome.ending.is_unfinished() => {
+            Some("a limit that trials share ended it")
+        }
+        (_, None) => Some("it was not graded"),
+        _ => None,
+    };
+    let missing = missing.map(str::to_owned);
+    let faulted = fault.or_else(|| lost.then(|| "its record is damaged".to_owned()));
+    match select {
+        Select::Faulted => faulted,
+        Select::Missing => missing,
+        Select::All => faulted.or(missing).or_else(|| Some("all are repeated".to_owned())),
+    }
+}

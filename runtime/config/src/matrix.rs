@@ -1,0 +1,331 @@
+//! `[matrix]`: crosses factors into plain arms, before anything else reads them. Nothing behind it knows of a matrix.
+//!
+//! Each key is the dotted key of a factor of an arm (`"budget.steps"`, `scaffold`, `"model.temperature"`), each
+//! value a list. Every `[[arms]]` is crossed with every combination; a matrix that names `scaffold` needs no arms.
+
+mod axes;
+mod derived;
+mod names;
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use crate::{kind::Wrong, walk::Problem, written::Written};
+use axes::{Axis, Place, flat, listed, place_of, same};
+use names::Names;
+
+pub(crate) use names::shown;
+
+/// More arms than this are a mistyped matrix.
+const MOST: usize = 10_000;
+
+/// Where the arms and models that a matrix made were written.
+#[derive(Debug, Default)]
+pub(crate) struct Crossed {
+    pub(crate) arms: Vec<ArmOrigin>,
+    pub(crate) models: BTreeMap<String, ModelOrigin>,
+}
+
+/// An arm of a matrix.
+#[derive(Debug)]
+pub(crate) struct ArmOrigin {
+    pub(crate) name: String,
+    /// The index of its `[[arms]]`; absent where the matrix alone made it.
+    pub(crate) arm: Option<usize>,
+    /// Paths below the arm, and where they were written.
+    pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
+}
+
+/// A model with sampling of its own.
+#[derive(Debug)]
+pub(crate) struct ModelOrigin {
+    pub(crate) model: String,
+    pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
+}
+
+/// One value of one axis, or one key of an `include`.
+#[derive(Debug, Clone)]
+struct Choice {
+    place: Place,
+    value: Value,
+    /// The parts of the key as they were written, from `matrix` on.
+    at: Vec<String>,
+    label: Option<String>,
+}
+
+/// Replaces the arms of a table by those that its matrix makes, and takes the matrix out.
+pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Problem> {
+    let Some(Value::Table(matrix)) = table.remove("matrix") else { return Ok(Crossed::default()) };
+    let axes = axes::of(&matrix, written)?;
+    let includes = tables(&matrix, "include")?;
+    let excludes = tables(&matrix, "exclude")?;
+    if axes.is_empty() && includes.is_empty() {
+        let wrong = Wrong::new(
+            "crosses nothing",
+            "add a key with a list, as in scaffold = [\"tools\", \"bash\"]",
+        );
+        return Err(Problem { path: vec!["matrix".into()], wrong });
+    }
+    let names = Names::of(&axes);
+    let combinations = combinations(&axes, &names)?;
+    let bases: Vec<(Option<usize>, Table)> = match table.get("arms").and_then(Value::as_array) {
+        Some(arms) if !arms.is_empty() => {
+            let arms = arms.iter().filter_map(Value::as_table).cloned().enumerate();
+            arms.map(|(index, arm)| (Some(index), arm)).collect()
+        }
+        _ => vec![(None, Table::new())],
+    };
+    let excludes = excludes
+        .iter()
+        .enumerate()
+        .map(|(index, one)| Exclude::read(index, one))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut used = vec![false; excludes.len()];
+    let mut making = Making { top: table.clone(), crossed: Crossed::default(), arms: Vec::new() };
+    for (index, base) in &bases {
+        for choices in &combinations {
+            let Some(choices) = meant(choices, base, &axes) else { continue };
+            let mut out = false;
+            for (exclude, used) in excludes.iter().zip(&mut used) {
+                if exclude.holds(base, &choices, &making.top) {
+                    (*used, out) = (true, true);
+                }
+            }
+            if !out {
+                let named = base.get("name").and_then(Value::as_str);
+                making.arm(*index, base, &choices, names.of_arm(named, &choices))?;
+            }
+        }
+        for (number, include) in includes.iter().enumerate() {
+            let (mut choices, own) = included(number, include)?;
+            // Its name is made in the order of the others.
+            choices.sort_by_key(|choice| {
+                axes.iter().position(|axis| axis.place == choice.place).unwrap_or(usize::MAX)
+            });
+            let named = base.get("name").and_then(Value::as_str);
+            let name = match (own, named, bases.len()) {
+                (Some(own), Some(named), 2..) => format!("{named}/{own}"),
+                (Some(own), ..) => own,
+                (None, ..) => names.of_arm(named, &choices),
+            };
+            making.arm(*index, base, &choices, name)?;
+        }
+    }
+    if let Some(index) = used.iter().position(|used| !used) {
+        return Err(excludes[index].unused(&axes));
+    }
+    if making.arms.is_empty() {
+        let wrong = Wrong::new("leaves no arm", "narrow one of its [[matrix.exclude]]");
+        return Err(Problem { path: vec!["matrix".into(), "exclude".into()], wrong });
+    }
+    table.insert("arms".into(), Value::Array(making.arms));
+    if let Some(models) = making.top.remove("models") {
+        table.insert("models".into(), models);
+    }
+    Ok(making.crossed)
+}
+
+/// The tables of `[[matrix.include]]` or `[[matrix.exclude]]`.
+fn tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
+    let wrong = || Problem {
+        path: vec!["matrix".into(), name.into()],
+        wrong: Wrong::new(
+            "is no list of tables",
+            format!("write each as [[matrix.{name}]] with its keys below it"),
+        ),
+    };
+    match matrix.get(name) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| item.as_table().cloned().ok_or_else(wrong)).collect()
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// Every combination, the last axis changing fastest.
+fn combinations(axes: &[Axis], names: &Names) -> Result<Vec<Vec<Choice>>, Problem> {
+    let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
+    if count.is_none_or(|count| count > MOST) {
+        let wrong = Wrong::new(
+            format!("makes more than {MOST} arms of one"),
+            "cross fewer values, or list combinations as [[matrix.include]]",
+        );
+        return Err(Problem { path: vec!["matrix".into()], wrong });
+    }
+    if axes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut all: Vec<Vec<Choice>> = vec![Vec::new()];
+    for (number, axis) in axes.iter().enumerate() {
+        let mut longer = Vec::with_capacity(all.len() * axis.values.len());
+        for before in &all {
+            for (index, value) in axis.values.iter().enumerate() {
+                let choice = Choice {
+                    place: axis.place.clone(),
+                    value: value.clone(),
+                    at: [axis.at.clone(), vec![index.to_string()]].concat(),
+                    label: names.label(number, index),
+                };
+                longer.push([before.clone(), vec![choice]].concat());
+            }
+        }
+        all = longer;
+    }
+    Ok(all)
+}
+
+/// The choices that mean something for an arm: those of a model that it does not ask fall away, and with
+/// them all but one of the combinations that they tell apart.
+fn meant(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<Vec<Choice>> {
+    let asked = choices.iter().find(|choice| choice.place.is_arm(&["model"]));
+    let asked = asked.map(|choice| &choice.value).or_else(|| base.get("model"));
+    let asked = asked.and_then(Value::as_str);
+    let mut kept = Vec::new();
+    for (choice, axis) in choices.iter().zip(axes) {
+        match &choice.place {
+            Place::Model { of: Some(model), .. } if asked != Some(model) => {
+                if !axis.values.first().is_some_and(|first| same(first, &choice.value)) {
+                    return None;
+                }
+            }
+            _ => kept.push(choice.clone()),
+        }
+    }
+    Some(kept)
+}
+
+/// The choices of one `[[matrix.include]]`, and the name that it gives.
+fn included(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String>), Problem> {
+    let (mut choices, mut name) = (Vec::new(), None);
+    let at = vec!["matrix".to_owned(), "include".to_owned(), index.to_string()];
+    for (path, value) in flat(include) {
+        let at = [at.clone(), path.clone()].concat();
+        if path == ["name"] {
+            let Value::String(text) = value else {
+                return Err(Problem {
+                    path: at,
+                    wrong: Wrong::new("is no text", "write name = \"...\""),
+                });
+            };
+            name = Some(text);
+            continue;
+        }
+        let place = place_of(&path).map_err(|wrong| Problem { path: at.clone(), wrong })?;
+        let label = Some(names::shown(&value));
+        choices.push(Choice { place, value, at, label });
+    }
+    Ok((choices, name))
+}
+
+/// One `[[matrix.exclude]]`: a combination in which all of its keys have one of its values is no arm.
+struct Exclude {
+    at: Vec<String>,
+    keys: Vec<(Vec<String>, Option<Place>, Vec<Value>)>,
+}
+
+impl Exclude {
+    fn read(index: usize, table: &Table) -> Result<Self, Problem> {
+        let at = vec!["matrix".to_owned(), "exclude".to_owned(), index.to_string()];
+        if table.is_empty() {
+            let wrong = Wrong::new(
+                "excludes everything",
+                "name the values of a combination, as in scaffold = \"bash\"",
+            );
+            return Err(Problem { path: at, wrong });
+        }
+        let mut keys = Vec::new();
+        for (path, value) in flat(table) {
+            // Of an arm's own keys only the name is none of a matrix.
+            let place = match path == ["name"] {
+                true => None,
+                false => Some(place_of(&path).map_err(|wrong| Problem {
+                    path: [at.clone(), path.clone()].concat(),
+                    wrong,
+                })?),
+            };
+            let values = match value {
+                Value::Array(values) => values,
+                value => vec![value],
+            };
+            keys.push((path, place, values));
+        }
+        Ok(Self { at, keys })
+    }
+
+    fn holds(&self, base: &Table, choices: &[Choice], top: &Table) -> bool {
+        self.keys.iter().all(|(_, place, values)| {
+            let found = match place {
+                None => base.get("name").cloned(),
+                Some(place) => derived::value(place, base, choices, top),
+            };
+            found.is_some_and(|found| values.iter().any(|value| same(value, &found)))
+        })
+    }
+
+    /// What is told of one that no combination has: a value that is mistyped, mostly.
+    fn unused(&self, axes: &[Axis]) -> Problem {
+        let of =
+            |place: &Option<Place>| axes.iter().find(|axis| Some(&axis.place) == place.as_ref());
+        let strange = self.keys.iter().find_map(|(path, place, values)| {
+            let axis = of(place)?;
+            let value =
+                values.iter().find(|value| !axis.values.iter().any(|one| same(one, value)))?;
+            Some((path, value, axis))
+        });
+        match strange {
+            Some((path, value, axis)) => Problem {
+                path: [self.at.clone(), path.clone()].concat(),
+                wrong: Wrong::new(
+                    format!("no combination has the value `{}`", names::shown(value)),
+                    format!("the matrix crosses {}", listed(&axis.values)),
+                ),
+            },
+            None => Problem {
+                path: self.at.clone(),
+                wrong: Wrong::new("no combination has all of these values", "correct or remove it"),
+            },
+        }
+    }
+}
+
+/// The arms and models that come of it.
+struct Making {
+    top: Table,
+    crossed: Crossed,
+    arms: Vec<Value>,
+}
+
+impl Making {
+    fn arm(
+        &mut self,
+        index: Option<usize>,
+        base: &Table,
+        choices: &[Choice],
+        name: String,
+    ) -> Result<(), Problem> {
+        let mut arm = base.clone();
+        let mut keys = Vec::new();
+        let mut sampling = Vec::new();
+        for choice in choices {
+            match &choice.place {
+                Place::Arm(path) => {
+                    axes::lay(&mut arm, path, choice.value.clone());
+                    keys.push((path.clone(), choice.at.clone()));
+                }
+                Place::Model { .. } => sampling.push(choice),
+            }
+        }
+        if !sampling.is_empty() {
+            derived::model(&mut self.top, &mut self.crossed, &mut arm, &sampling)?;
+        }
+        arm.insert("name".into(), name.clone().into());
+        self.arms.push(arm.into());
+        self.crossed.arms.push(ArmOrigin { name, arm: index, keys });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! The keys of a matrix: which factor each names, and what values it crosses.
+
+use toml::{Table, Value};
+
+use crate::{
+    keys::{FILE, Key},
+    kind::{Kind, Wrong, shape},
+    matrix::names::shown,
+    walk::{Problem, unknown},
+    written::Written,
+};
+
+/// The keys of `[matrix]` that are no factors.
+const OWN: [&str; 2] = ["include", "exclude"];
+/// Keys of a model that two arms cannot be told apart by.
+const NO_FACTORS: [&str; 3] = ["base_url", "key_env", "price"];
+
+/// What a key of a matrix names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A path below the arm.
+    Arm(Vec<String>),
+    /// A key of the arm's model: of any one (`model.temperature`), or of that one alone
+    /// (`models.NAME.temperature`).
+    Model { of: Option<String>, key: String },
+}
+
+impl Place {
+    pub(super) fn is_arm(&self, wanted: &[&str]) -> bool {
+        matches!(self, Self::Arm(path) if path.iter().eq(wanted))
+    }
+}
+
+/// A factor and the values that are crossed.
+#[derive(Debug)]
+pub(super) struct Axis {
+    pub(super) place: Place,
+    pub(super) at: Vec<String>,
+    pub(super) values: Vec<Value>,
+}
+
+/// The axes of a matrix, in the order in which they are written; those that only `--set` has come last.
+pub(super) fn of(matrix: &Table, written: &Written) -> Result<Vec<Axis>, Problem> {
+    let mut axes = Vec::new();
+    for (name, value) in matrix.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
+        collect(vec!["matrix".into(), name.clone()], value, &mut axes)?;
+    }
+    axes.sort_by_key(|axis| written.position(&axis.at).unwrap_or(usize::MAX));
+    let twice = axes
+        .iter()
+        .enumerate()
+        .find(|(index, axis)| axes.iter().take(*index).any(|before| before.place == axis.place));
+    if let Some((_, axis)) = twice {
+        let wrong = Wrong::new("is crossed twice", "write the key once, with all of its values");
+        return Err(Problem { path: axis.at.clone(), wrong });
+    }
+    Ok(axes)
+}
+
+/// `budget.steps = [...]` is a table of tables; `"budget.steps" = [...]` is one key. Both mean the same.
+fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), Problem> {
+    match value {
+        Value::Table(table) if !table.is_empty() => {
+            for (name, value) in table {
+                collect([at.clone(), vec![name.clone()]].concat(), value, axes)?;
+            }
+            Ok(())
+        }
+        Value::Array(values) => {
+            let problem = |wrong| Problem { path: at.clone(), wrong };
+            let place = place_of(&at[1..]).map_err(problem)?;
+            if values.is_empty() {
+                let wrong = Wrong::new("has no value", "write at least one, or remove the key");
+                return Err(Problem { path: at, wrong });
+            }
+            for (index, value) in values.iter().enumerate() {
+                if values[..index].iter().any(|before| same(before, value)) {
+                    let what = format!("has the value `{}` twice", shown(value));
+                    let hint = "remove one of them; `attempts` repeats an arm";
+                    return Err(Problem { path: at, wrong: Wrong::new(what, hint) });
+                }
+            }
+            axes.push(Axis { place, at, values: values.clone() });
+            Ok(())
+        }
+        other => {
+            let place = place_of(&at[1..]);
+            let wrong = match place {
+                Err(wrong) => wrong,
+                Ok(_) => Wrong::new(
+                    format!("is {}, where a list of values belongs", shape(other)),
+                    format!("write the values between brackets, as in [{other}]"),
+                ),
+            };
+            Err(Problem { path: at, wrong })
+        }
+    }
+}
+
+/// What a key names: parts that hold dots are the same as parts of a table.
+pub(super) fn place_of(written: &[String]) -> Result<Place, Wrong> {
+    // A model's name may hold dots, between quotes.
+    if let [models, name, key] = written
+        && models == "models"
+    {
+        return model(Some(name.clone()), key);
+    }
+    let path: Vec<String> =
+        written.iter().flat_map(|part| part.split('.')).map(str::to_owned).collect();
+    match &path[..] {
+        [first, name @ .., key] if first == "models" && !name.is_empty() => {
+            model(Some(name.join(".")), key)
+        }
+        [first, key] if first == "model" => model(None, key),
+        _ => {
+            below(&path, arm_keys())?;
+            Ok(Place::Arm(path))
+        }
+    }
+}
+
+fn model(of: Option<String>, key: &str) -> Result<Place, Wrong> {
+    let keys = rows("models");
+    if !keys.iter().any(|known| known.name == *key) {
+        return Err(unknown(key, keys));
+    }
+    if NO_FACTORS.contains(&key) {
+        let hint = "give each model a table of its own, and cross `model`";
+        return Err(Wrong::new("is no factor: two arms could not be told apart by it", hint));
+    }
+    Ok(Place::Model { of, key: key.to_owned() })
+}
+
+/// Refuses what no arm has, with the nearest key that one has.
+fn below(path: &[String], keys: &[Key]) -> Result<(), Wrong> {
+    let Some((first, rest)) = path.split_first() else { return Ok(()) };
+    let key = match keys.iter().find(|key| key.name == *first) {
+        Some(key) if key.name == "name" => {
+            let hint =
+                "the names of the arms are made from what differs; [[matrix.include]] has `name`";
+            return Err(Wrong::new("is no factor of an arm", hint));
+        }
+        Some(key) => key,
+        None if FILE.iter().any(|key| key.name == *first) => {
+            let hint =
+                "a matrix crosses keys of [[arms]], such as scaffold, model, \"budget.steps\"";
+            return Err(Wrong::new("is no factor of an arm", hint));
+        }
+        None if rows("models").iter().any(|key| key.name == *first) => {
+            let hint = format!("did you mean \"model.{first}\"?");
+            return Err(Wrong::new("is no key of an arm", hint));
+        }
+        None => return Err(nearer(first, keys)),
+    };
+    match &key.kind {
+        _ if rest.is_empty() => Ok(()),
+        Kind::Table(keys) => below(rest, keys),
+        Kind::Free => Ok(()),
+        _ => Err(Wrong::new(format!("`{first}` is no table"), key.write())),
+    }
+}
+
+/// A key of one of an arm's tables, written without its table, is told with it.
+fn nearer(name: &str, keys: &[Key]) -> Wrong {
+    let home = keys.iter().find_map(|key| match &key.kind {
+        Kind::Table(inner) if inner.iter().any(|one| one.name == name) => Some(&key.name),
+        _ => None,
+    });
+    match home {
+        Some(home) => Wrong::new("is no key of an arm", format!("did you mean \"{home}.{name}\"?")),
+        None => unknown(name, keys),
+    }
+}
+
+fn arm_keys() -> &'static [Key] {
+    rows("arms")
+}
+
+/// The keys of a list or of named tables at the top.
+fn rows(name: &str) -> &'static [Key] {
+    match FILE.iter().find(|key| key.name == name).map(|key| &key.kind) {
+        Some(Kind::Rows(keys) | Kind::Named(keys)) => keys,
+        _ => &[],
+    }
+}
+
+/// Every value of a table that is no table itself, with its path.
+pub(super) fn flat(table: &Table) -> Vec<(Vec<String>, Value)> {
+    let mut out = Vec::new();
+    for (name, value) in table {
+        match value {
+            Value::Table(inner) if !inner.is_empty() => {
+                let below = flat(inner).into_iter();
+                out.extend(below.map(|(path, value)| ([vec![name.clone()], path].concat(), value)));
+            }
+            value => out.push((vec![name.clone()], value.clone())),
+        }
+    }
+    out
+}
+
+/// Lays a value over what is there: a table key by key, anything else whole.
+pub(super) fn lay(table: &mut Table, path: &[String], value: Value) {
+    let Some((first, rest)) = path.split_first() else { return };
+    match (rest.is_empty(), value) {
+        (true, Value::Table(value)) if table.get(first).is_some_and(Value::is_table) => {
+            for (key, value) in value {
+                if let Some(Value::Table(inner)) = table.get_mut(first) {
+                    lay(inner, &[key], value);
+                }
+            }
+        }
+        (true, value) => drop(table.insert(first.clone(), value)),
+        (false, value) => {
+            let inner = table.entry(first.clone()).or_insert_with(|| Table::new().into());
+            if !inner.is_table() {
+                *inner = Table::new().into();
+            }
+            if let Value::Table(inner) = inner {
+                lay(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Whether two values mean the same: 1 is 1.0.
+pub(super) fn same(a: &Value, b: &Value) -> bool {
+    let number = |value: &Value| match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
+    };
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// Values as a sentence names them.
+pub(super) fn listed(values: &[Value]) -> String {
+    values.iter().map(|value| format!("`{}`", shown(value))).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,79 @@
+//! Models with sampling of their own: a matrix that crosses `model.temperature` makes a model for each value.
+
+use toml::{Table, Value};
+
+use super::{Choice, Crossed, ModelOrigin, axes::Place, names::shown};
+use crate::{kind::Wrong, walk::Problem};
+
+/// Makes the model that these choices ask for, where it is not there yet, and gives it to the arm.
+pub(super) fn model(
+    top: &mut Table,
+    crossed: &mut Crossed,
+    arm: &mut Table,
+    sampling: &[&Choice],
+) -> Result<(), Problem> {
+    let Some(name) = arm.get("model").and_then(Value::as_str).map(str::to_owned) else {
+        let path = sampling.first().map(|choice| choice.at.clone()).unwrap_or_default();
+        let wrong = Wrong::new(
+            "has no effect: the arm asks no model",
+            "add `model`, or leave the combination out with [[matrix.exclude]]",
+        );
+        return Err(Problem { path, wrong });
+    };
+    let models = top.get_mut("models").and_then(Value::as_table_mut);
+    let Some((models, own)) =
+        models.and_then(|models| models.get(&name).cloned().map(|own| (models, own)))
+    else {
+        // Whoever looks the model up says that there is none.
+        return Ok(());
+    };
+    let Value::Table(mut own) = own else { return Ok(()) };
+    let (mut called, mut keys) = (name.clone(), Vec::new());
+    for choice in sampling {
+        let Place::Model { key, .. } = &choice.place else { continue };
+        called.push_str(&format!(
+            "{}{key}={}",
+            if keys.is_empty() { "@" } else { "," },
+            shown(&choice.value)
+        ));
+        own.insert(key.clone(), choice.value.clone());
+        keys.push((vec![key.clone()], choice.at.clone()));
+    }
+    models.insert(called.clone(), own.into());
+    arm.insert("model".into(), called.clone().into());
+    crossed.models.insert(called, ModelOrigin { model: name, keys });
+    Ok(())
+}
+
+/// What a combination has at a place: by its choices, in the arm, in its model, at the top of the file.
+pub(super) fn value(place: &Place, base: &Table, choices: &[Choice], top: &Table) -> Option<Value> {
+    for choice in choices.iter().rev() {
+        match (&choice.place, place) {
+            (Place::Arm(laid), Place::Arm(path)) if path.starts_with(laid) => {
+                if let Some(found) = below(&choice.value, &path[laid.len()..]) {
+                    return Some(found);
+                }
+            }
+            (Place::Model { key: laid, .. }, Place::Model { key, .. }) if laid == key => {
+                return Some(choice.value.clone());
+            }
+            _ => {}
+        }
+    }
+    match place {
+        Place::Arm(path) => {
+            let own = below(&Value::Table(base.clone()), path);
+            own.or_else(|| below(&Value::Table(top.clone()), path))
+        }
+        Place::Model { key, .. } => {
+            let of_arm = |choice: &&Choice| choice.place.is_arm(&["model"]);
+            let asked = choices.iter().find(of_arm).map(|choice| &choice.value);
+            let asked = asked.or_else(|| base.get("model"))?.as_str()?;
+            top.get("models")?.get(asked)?.get(key).cloned()
+        }
+    }
+}
+
+fn below(value: &Value, path: &[String]) -> Option<Value> {
+    path.iter().try_fold(value, |value, part| value.get(part)).cloned()
+}

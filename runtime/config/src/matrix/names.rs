@@ -1,0 +1,124 @@
+//! The names of a matrix's arms: what differs between them, in the order in which it is written.
+
+use std::path::Path;
+
+use toml::Value;
+
+use super::{
+    Choice,
+    axes::{Axis, Place},
+};
+
+/// A value longer than this is cut in a name.
+const LONGEST: usize = 40;
+
+/// Labels of all values, by axis.
+pub(super) struct Names {
+    labels: Vec<Vec<String>>,
+    differs: Vec<bool>,
+}
+
+impl Names {
+    pub(super) fn of(axes: &[Axis]) -> Self {
+        let short: Vec<String> = axes.iter().map(|axis| key(&axis.place, false)).collect();
+        let labels = axes.iter().enumerate().map(|(index, axis)| {
+            let unique = short.iter().filter(|other| **other == short[index]).count() == 1;
+            let key = if unique { short[index].clone() } else { key(&axis.place, true) };
+            let texts = distinct(&axis.values, axis.place.is_arm(&["prompts"]));
+            let bare = axis.place.is_arm(&["scaffold"]) || axis.place.is_arm(&["model"]);
+            let label = |text: String| if bare { text } else { format!("{key}={text}") };
+            texts.into_iter().map(label).collect()
+        });
+        let differs = axes.iter().map(|axis| axis.values.len() > 1);
+        Self { labels: labels.collect(), differs: differs.collect() }
+    }
+
+    /// What tells a value from the others of its axis; `None` where there is no other.
+    pub(super) fn label(&self, axis: usize, value: usize) -> Option<String> {
+        let label = self.labels.get(axis)?.get(value)?;
+        self.differs.get(axis).copied().unwrap_or_default().then(|| label.clone())
+    }
+
+    pub(super) fn of_arm(&self, base: Option<&str>, choices: &[Choice]) -> String {
+        let mut parts: Vec<String> = base.map(str::to_owned).into_iter().collect();
+        for choice in choices {
+            let bare = choice.place.is_arm(&["scaffold"]) || choice.place.is_arm(&["model"]);
+            // Without a name of its own an arm has that of its scaffold and its model.
+            let own = (base.is_none() && bare).then(|| text(&choice.value, false));
+            let included = choice.at.get(1).is_some_and(|part| part == "include");
+            let label = match (&choice.label, included && !bare) {
+                (Some(label), true) => Some(format!("{}={label}", key(&choice.place, false))),
+                (label, _) => label.clone(),
+            };
+            parts.extend(label.or(own));
+        }
+        match parts.is_empty() {
+            true => "matrix".to_owned(),
+            false => parts.join("/"),
+        }
+    }
+}
+
+/// `steps` for `budget.steps`, `network` for `network.mode`; the whole key where that is not enough.
+fn key(place: &Place, whole: bool) -> String {
+    match place {
+        Place::Model { of: Some(model), key } if whole => format!("models.{model}.{key}"),
+        Place::Model { key, .. } if whole => format!("model.{key}"),
+        Place::Model { key, .. } => key.clone(),
+        Place::Arm(path) if whole => path.join("."),
+        Place::Arm(path) => match &path[..] {
+            [table, key] if matches!(key.as_str(), "mode" | "kind") => table.clone(),
+            [.., key] => key.clone(),
+            [] => String::new(),
+        },
+    }
+}
+
+/// Short texts of values, no two alike.
+fn distinct(values: &[Value], paths: bool) -> Vec<String> {
+    let short: Vec<String> = values.iter().map(|value| text(value, paths)).collect();
+    let alone =
+        |texts: &[String], one: &String| texts.iter().filter(|text| *text == one).count() == 1;
+    let longer: Vec<String> = short
+        .iter()
+        .zip(values)
+        .map(
+            |(short_text, value)| {
+                if alone(&short, short_text) { short_text.clone() } else { shown(value) }
+            },
+        )
+        .collect();
+    let numbered = longer.iter().enumerate().map(|(index, text)| match alone(&longer, text) {
+        true => text.clone(),
+        false => format!("{text}#{}", index + 1),
+    });
+    numbered.collect()
+}
+
+/// A value as a name has it: of a path the last part, of a file its stem.
+fn text(value: &Value, path: bool) -> String {
+    match value {
+        Value::String(text) if path || text.ends_with(".toml") => {
+            let stem = Path::new(text).file_stem();
+            cut(&stem.map_or(text.clone(), |stem| stem.to_string_lossy().into_owned()))
+        }
+        other => cut(&shown(other)),
+    }
+}
+
+/// A value as it is written, without quotes around it.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join("+"),
+        Value::Table(table) => {
+            let pairs = table.iter().map(|(key, value)| format!("{key}={}", shown(value)));
+            pairs.collect::<Vec<_>>().join(",")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}

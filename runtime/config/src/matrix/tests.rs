@@ -1,0 +1,198 @@
+use crate::{ConfigFile, UserError, read};
+
+const MODELS: &str = "[models.m]\nbase_url = 'http://h'\nname = 'm'\n[models.n]\nbase_url = 'http://h'\nname = 'n'\n";
+
+fn text(matrix: &str, arms: &str) -> Result<ConfigFile, UserError> {
+    set(matrix, arms, &[])
+}
+
+fn set(matrix: &str, arms: &str, sets: &[&str]) -> Result<ConfigFile, UserError> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = format!("tasks = []\n[budget]\ncost_usd = 2\n{arms}\n{matrix}\n{MODELS}");
+    std::fs::write(file.path(), text).unwrap();
+    let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+    read(file.path(), &sets).map(|(config, _)| config)
+}
+
+fn names(config: &ConfigFile) -> Vec<&str> {
+    config.arms.iter().map(|arm| arm.name.as_str()).collect()
+}
+
+const BASE: &str = "[[arms]]\nname = 'base'\nscaffold = 'tools'\nmodel = 'm'\n";
+
+#[test]
+fn every_combination_is_an_arm_with_a_name_of_what_differs() {
+    let matrix = "[matrix]\nscaffold = ['tools', 'bash']\n'budget.steps' = [50, 100]\n\
+        'budget.ending' = ['grace']";
+    let config = text(matrix, BASE).unwrap();
+    let wanted = [
+        "base/tools/steps=50",
+        "base/tools/steps=100",
+        "base/bash/steps=50",
+        "base/bash/steps=100",
+    ];
+    assert_eq!(names(&config), wanted);
+    let last = &config.arms[3];
+    assert_eq!((last.scaffold.as_str(), last.budget.steps), ("bash", Some(100)));
+    assert_eq!(last.budget.cost_usd, Some(2.0), "what is not crossed is inherited");
+    assert_eq!(last.budget.ending, proctor_types::BudgetEnding::Grace);
+    // Keys of tables and keys with dots are the same; without [[arms]] the scaffold and the model name an arm.
+    let tables = "[matrix]\nscaffold = ['tools']\nmodel = ['m']\n[matrix.budget]\nsteps = [50, 100]\n\
+        disclosure = ['hidden', 'countdown']";
+    let config = text(tables, "").unwrap();
+    assert_eq!(
+        names(&config)[..2],
+        ["tools/m/steps=50/disclosure=hidden", "tools/m/steps=50/disclosure=countdown"]
+    );
+    assert_eq!(config.arms.len(), 4);
+}
+
+#[test]
+fn a_matrix_can_be_set_on_the_command_line() {
+    let sets =
+        [r#"matrix."budget.steps"=[1, 2]"#, "matrix.network.mode=[\"closed\", \"open_except\"]"];
+    let config = set("", BASE, &sets).unwrap();
+    assert_eq!(config.arms.len(), 4);
+    assert!(names(&config).contains(&"base/steps=2/network=closed"), "{:?}", names(&config));
+    let error = set("", BASE, &[r#"matrix."budget.steps"=["many"]"#]).unwrap_err();
+    assert!(
+        error.what.starts_with("--set: key `matrix.\"budget.steps\"`, value `many` (arm `base`)"),
+        "{error}"
+    );
+}
+
+#[test]
+fn temperatures_make_models_of_their_own() {
+    let matrix = "[matrix]\nmodel = ['m', 'n']\n'model.temperature' = [0, 0.7]";
+    let config = text(matrix, BASE).unwrap();
+    assert_eq!(names(&config)[1], "base/m/temperature=0.7");
+    let of = |arm: usize| config.models[config.arms[arm].model.as_ref().unwrap()].temperature;
+    assert_eq!([of(0), of(1), of(2), of(3)], [Some(0.0), Some(0.7), Some(0.0), Some(0.7)]);
+    // Of one model alone: the other is there once.
+    let one = "[matrix]\nmodel = ['m', 'n']\nmodels.n.temperature = [0, 0.7]";
+    let config = text(one, BASE).unwrap();
+    assert_eq!(names(&config), ["base/m", "base/n/temperature=0", "base/n/temperature=0.7"]);
+    assert_eq!(config.models["m"].temperature, None);
+}
+
+#[test]
+fn combinations_are_left_out_and_added() {
+    let matrix = "[matrix]\nscaffold = ['tools', 'bash']\nbudget.steps = [50, 100]\n\
+        [[matrix.exclude]]\nscaffold = 'bash'\n'budget.steps' = [100]\n\
+        [[matrix.include]]\nscaffold = 'bash'\nbudget.steps = 7\n\
+        [[matrix.include]]\nname = 'short'\n'budget.steps' = 1";
+    let config = text(matrix, BASE).unwrap();
+    let wanted = [
+        "base/tools/steps=50",
+        "base/tools/steps=100",
+        "base/bash/steps=50",
+        "base/bash/steps=7",
+        "short",
+    ];
+    assert_eq!(names(&config), wanted);
+    assert_eq!(config.arms[4].scaffold, "tools");
+    // By what an arm has of its own, and by its name.
+    let two = format!("{BASE}{}", BASE.replace("base", "other").replace("'tools'", "'bash'"));
+    let matrix = "[matrix]\nbudget.steps = [5, 10]\n[[matrix.exclude]]\nname = 'other'\nbudget.steps = 10.0\n\
+        [[matrix.exclude]]\nscaffold = 'tools'\nbudget = { cost_usd = 2, steps = 5 }";
+    let config = text(matrix, &two).unwrap();
+    assert_eq!(names(&config), ["base/steps=10", "other/steps=5"]);
+}
+
+#[test]
+fn mistakes_name_the_key_and_the_value() {
+    let mut wrong = Vec::new();
+    for (matrix, what, hint) in [
+        (
+            "'budget.steps' = [50, 'many']",
+            ":10: key `matrix.\"budget.steps\"`, value `many` (arm `base/steps=many`): is text",
+            "steps = 50",
+        ),
+        (
+            "budget.steps = [0, 5]",
+            "key `matrix.budget.steps`, value `0` (arm `base/steps=0`): 0 is out of range",
+            "from 1",
+        ),
+        (
+            "steps = [5]",
+            "key `matrix.steps`: is no key of an arm",
+            "did you mean \"budget.steps\"?",
+        ),
+        (
+            "temperature = [5]",
+            "key `matrix.temperature`: is no key of an arm",
+            "did you mean \"model.temperature\"?",
+        ),
+        (
+            "'budget.step' = [5]",
+            "key `matrix.\"budget.step\"`: is not known",
+            "did you mean `steps`?",
+        ),
+        ("scafold = ['tools']", "key `matrix.scafold`: is not known", "did you mean `scaffold`?"),
+        ("attempts = [1, 2]", "key `matrix.attempts`: is no factor", "[[arms]]"),
+        ("'model.base_url' = ['http://x']", "is no factor", "a table of its own"),
+        ("scaffold = 'tools'", "key `matrix.scaffold`: is text, where a list", "[\"tools\"]"),
+        ("scaffold = []", "key `matrix.scaffold`: has no value", "at least one"),
+        ("budget.cost_usd = [1, 1.0]", "has the value `1.0` twice", "attempts"),
+        ("budget.steps = [1]\n'budget.steps' = [2]", "crossed twice", "once"),
+        (
+            "budget.steps = [1, 2]\n[[matrix.exclude]]\nbudget.steps = 3",
+            ":12: key `matrix.exclude.0.budget.steps`: no combination has the value `3`",
+            "`1`, `2`",
+        ),
+        (
+            "budget.steps = [1, 2]\n[[matrix.exclude]]\nscaffold = 'tools'",
+            "leaves no arm",
+            "narrow",
+        ),
+        (
+            "budget.steps = [1]\n[[matrix.include]]\n'budget.stepps' = 3",
+            "key `matrix.include.0.\"budget.stepps\"`, value `3`: is not known",
+            "steps",
+        ),
+        ("disclosure = ['hidden']", "is no key of an arm", "\"budget.disclosure\""),
+        (
+            "network = ['closed']",
+            "key `matrix.network`, value `closed` (arm `base`): is text, where a table belongs",
+            "mode = \"allow\"",
+        ),
+        ("", "crosses nothing", "scaffold = ["),
+    ] {
+        let error = text(&format!("[matrix]\n{matrix}"), BASE).unwrap_err();
+        let told = error.hint.clone().unwrap_or_default();
+        if !error.what.contains(what) || !told.contains(hint) {
+            wrong.push(format!("{matrix}: {error}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let many: Vec<_> = (1..200).map(|n| n.to_string()).collect();
+    let list = many.join(", ");
+    let matrix = format!("[matrix]\nbudget.steps = [{list}]\nbudget.input_tokens = [{list}]");
+    assert!(text(&matrix, BASE).unwrap_err().what.contains("more than 10000 arms"));
+    let error = text("[matrix]\n'budget.steps' = [1]", "").unwrap_err();
+    assert!(error.what.contains("`matrix`") && error.what.contains("is missing"), "{error}");
+}
+
+/// A folder of prompts is named by its last part.
+#[test]
+fn prompts_are_crossed_too() {
+    let config = text("[matrix]\nprompts = ['p/one', '/q/two']", BASE).unwrap();
+    assert_eq!(names(&config), ["base/prompts=one", "base/prompts=two"]);
+    assert_eq!(config.arms[1].prompts.as_deref(), Some(std::path::Path::new("/q/two")));
+}
+
+/// Names of values that look alike, of paths, and of two keys with one last part.
+#[test]
+fn names_stay_apart() {
+    let config = text(
+        "[matrix]\nscaffold = ['a/x.toml', 'b/x.toml']\nsandbox.cpus = [1, 2]\nbudget.arm.steps = [7]\n\
+         settings.format = ['natural', 'patch']\nnetwork = [{ mode = 'closed' }, { mode = 'open_except' }]",
+        "",
+    )
+    .unwrap();
+    let mut names = names(&config);
+    assert_eq!(names[0], "a/x.toml/cpus=1/format=natural/network=mode=closed");
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 16);
+}

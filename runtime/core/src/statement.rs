@@ -1,0 +1,137 @@
+//! A task as an arm's agent is given it: `[statement]` leaves out its interfaces, or shows it its tests.
+
+use std::sync::Arc;
+
+use proctor_types::{StatementSpec, Task};
+
+/// The heading of the section that tells signatures: all from there on goes, as with FeatureBench's `--without`.
+const INTERFACES: &str = "## Interface Descriptions";
+
+/// The line that tells the agent of a test file that it may see.
+const WHITE: &str = include_str!("../../../prompts/featurebench/white.md.j2");
+
+/// The variable of that line.
+const PATH: &str = "{{ path }}";
+
+/// The task that an arm meets. Its id stays.
+pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
+    if asked.is_plain() {
+        return Arc::clone(task);
+    }
+    let mut given = task.as_ref().clone();
+    if !asked.interfaces && has_interfaces(task) {
+        let end = given.statement.find(INTERFACES).unwrap_or(given.statement.len());
+        given.statement.truncate(end);
+        given.statement.truncate(given.statement.trim_end().len());
+    }
+    let shown = shown_tests(task);
+    if asked.tests && !shown.is_empty() {
+        given.statement = with_tests(&given, &shown);
+        given.hidden.retain(|path| !shown.contains(path));
+        if let Some(benchmark) = &mut given.benchmark {
+            benchmark.details.white = true.into();
+        }
+    }
+    Arc::new(given)
+}
+
+/// Whether a statement has a section that `interfaces = false` leaves out.
+pub fn has_interfaces(task: &Task) -> bool {
+    task.statement.contains(INTERFACES)
+}
+
+/// The hidden files of a task that hold its fail-to-pass tests: what `tests = true` shows. A test that only a
+/// patch adds for grading is in none.
+pub fn shown_tests(task: &Task) -> Vec<String> {
+    let holds = |path: &String| {
+        task.fail_to_pass.iter().any(|id| {
+            let file = id.split("::").next().unwrap_or(id);
+            let rest = file.strip_prefix(path.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    };
+    task.hidden.iter().filter(|path| holds(path)).cloned().collect()
+}
+
+/// As `--white` tells it: a bullet behind those of the note, at the top where there is no note. FeatureBench
+/// names the first file only.
+fn with_tests(task: &Task, files: &[String]) -> String {
+    let official =
+        task.benchmark.as_ref().is_some_and(|benchmark| benchmark.name == "featurebench");
+    let named = if official { &files[..1] } else { files };
+    let bullets: String =
+        named.iter().map(|file| WHITE.replace(PATH, &format!("{}/{file}", task.workdir))).collect();
+    let statement = &task.statement;
+    let Some(note) = statement.find("**NOTE**") else {
+        return format!("{bullets}\n{statement}");
+    };
+    let lines: Vec<&str> = statement[note..].split_inclusive('\n').collect();
+    let is_bullet = |line: &&str| line.trim_start().starts_with("- ");
+    let at = match lines.iter().position(is_bullet) {
+        Some(first) => first + lines[first..].iter().take_while(|line| is_bullet(line)).count(),
+        None => 1,
+    };
+    let (before, after) = lines.split_at(at);
+    [&statement[..note], &before.concat(), &bullets, &after.concat()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn task(statement: &str, level: u32) -> Arc<Task> {
+        let hidden = if level == 1 { json!(["tests/test_a.py"]) } else { json!([]) };
+        let task = json!({
+            "schema_version": 1, "id": "a__b.lv1", "statement": statement, "hidden": hidden,
+            "environment": {"base": "host"}, "fail_to_pass": ["tests/test_a.py"],
+            "test_command": ["pytest"], "benchmark": {"name": "featurebench"},
+        });
+        Arc::new(serde_json::from_value(task).unwrap())
+    }
+
+    fn with(interfaces: bool, tests: bool) -> StatementSpec {
+        StatementSpec { interfaces, tests }
+    }
+
+    const PLAIN: &str = "## Task\nDo it.\n\n## Interface Descriptions\n### a\n`def a()`\n";
+
+    #[test]
+    fn featurebench_shows_its_test_where_it_is_asked_to() {
+        let noted = "## Task\n**NOTE**: \n- One.\n- Two.\n\nMore.\n- Three.\n";
+        let bullet = "- You are given access to the test file `/testbed/tests/test_a.py` for this task \
+                      (white-box testing). Use this information to help you solve the problem.\n";
+        let row = task(noted, 1);
+        let white = given(&row, with(true, true));
+        assert_eq!(given(&row, with(true, false)).hidden, ["tests/test_a.py"]);
+        assert!(white.hidden.is_empty() && white.id == row.id);
+        assert_eq!(white.statement, noted.replace("\n\nMore", &format!("\n{bullet}\nMore")));
+        let plain = given(&task(PLAIN, 1), with(false, true));
+        assert_eq!(plain.statement, format!("{bullet}\n## Task\nDo it."));
+        let scratch = given(&task(PLAIN, 2), with(true, true));
+        assert_eq!(scratch.statement, PLAIN, "there is no file to be shown");
+    }
+
+    #[test]
+    fn of_a_task_of_our_own_only_the_tests_are_shown() {
+        let mut own = task("Do it.", 1).as_ref().clone();
+        own.benchmark = None;
+        own.hidden =
+            ["tests/unit/", "tests/units/x.py", "answers.txt", "b.py"].map(str::to_owned).to_vec();
+        own.fail_to_pass =
+            ["tests/unit/test_a.py::test_x", "b.py::test_y"].map(str::to_owned).to_vec();
+        let own = Arc::new(own);
+        let given = given(&own, with(true, true));
+        assert_eq!(given.hidden, ["tests/units/x.py", "answers.txt"]);
+        for file in ["/testbed/tests/unit/`", "/testbed/b.py`"] {
+            assert!(given.statement.contains(file), "{}", given.statement);
+        }
+    }
+
+    #[test]
+    fn interfaces_are_left_out_up_to_the_end() {
+        assert_eq!(given(&task(PLAIN, 1), with(false, false)).statement, "## Task\nDo it.");
+        assert_eq!(given(&task("No section.\n", 1), with(false, false)).statement, "No section.\n");
+    }
+}

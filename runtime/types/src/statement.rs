@@ -1,0 +1,31 @@
+//! What of a task an agent is told beside what it has to do.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `[statement]`: a factor of the arm. The task, its id and its tests stay what they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StatementSpec {
+    /// Whether the statement keeps its section of interfaces, the signatures of what is to be written
+    /// (FeatureBench; its `--without` leaves them out).
+    #[schemars(example = false)]
+    pub interfaces: bool,
+    /// Whether the agent may see the fail-to-pass test files: they stay where they are, and the statement names
+    /// them (FeatureBench's `--white`).
+    #[schemars(example = true)]
+    pub tests: bool,
+}
+
+impl Default for StatementSpec {
+    fn default() -> Self {
+        Self { interfaces: true, tests: false }
+    }
+}
+
+impl StatementSpec {
+    /// Whether it says nothing: no arm differs from an older one by it.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,267 @@
+//! `run --extend`, `rerun`, `run --tasks`, `--limit`, `--jobs`: only what is missing is carried out.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use fake_llm::{FakeLlm, Script};
+use serde_json::{Value, json};
+
+use crate::stage::{DEMO_SOLUTION, Stage, arm, find, root};
+
+/// A scripted model behind real HTTP, and the configurations of a run with it.
+struct Crossed {
+    stage: Stage,
+    runtime: tokio::runtime::Runtime,
+    fake: FakeLlm,
+}
+
+impl Crossed {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let shell =
+            json!({"tool_calls": [{"name": "shell", "arguments": {"command": DEMO_SOLUTION}}]});
+        let bash = |line: &str| json!({"content": format!("```bash\n{line}\n```")});
+        let submit = json!({"tool_calls": [{"name": "submit", "arguments": {}}]});
+        let end = bash("proctor-submit");
+        let script = json!({"conversation": [
+            {"model": "for-bash", "turn": [bash("ls"), bash(DEMO_SOLUTION), end]},
+            {"turn": [{"tool_calls": [{"name": "shell", "arguments": {"command": "ls"}}]}, shell, submit]},
+        ]});
+        let script: Script = serde_json::from_value(script).unwrap();
+        let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+        Self { stage: Stage::new(), runtime, fake }
+    }
+
+    fn config(&self, name: &str, lines: &str) -> PathBuf {
+        let _inside = self.runtime.enter();
+        let url = self.fake.base_url();
+        let text = format!(
+            "tasks = [\"{}\"]\n{lines}\n\
+             [models.fake]\nbase_url = \"{url}\"\nname = \"fake\"\n\
+             [models.for-bash]\nbase_url = \"{url}\"\nname = \"for-bash\"\n",
+            self.tasks(2).display()
+        );
+        self.stage.file(name, &text)
+    }
+
+    /// The demo task under so many ids.
+    fn tasks(&self, count: usize) -> PathBuf {
+        let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+        let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+        task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+        let rows = (0..count).map(|index| {
+            task["id"] = format!("demo__{}-{index}", ["roman", "other"][index % 2]).into();
+            format!("{task}\n")
+        });
+        let rows: String = rows.collect();
+        self.stage.file(&format!("tasks-{count}.jsonl"), &rows)
+    }
+
+    fn run(&self, config: &Path, out: &Path, args: &[&str], status: i32) -> String {
+        let all = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let output = self.stage.run(all.iter().chain(args), status);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    fn asked(&self) -> usize {
+        self.fake.requests().len()
+    }
+}
+
+/// Every file below the trials, with its content and the time when it was written.
+fn trials(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
+    fn below(folder: &Path, out: &mut BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)>) {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            match entry.file_type().unwrap().is_dir() {
+                true => below(&entry.path(), out),
+                false => {
+                    let time = entry.metadata().unwrap().modified().unwrap();
+                    out.insert(entry.path(), (fs::read(entry.path()).unwrap(), time));
+                }
+            }
+        }
+    }
+    let mut out = BTreeMap::new();
+    below(&run.join("trials"), &mut out);
+    out
+}
+
+/// Three scaffolds x two limits x two attempts, on one task.
+const MATRIX: &str = "attempts = 2\njobs = 2\n\
+    [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
+    [[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+    [[arms]]\nname = \"bash\"\nscaffold = \"bash\"\nmodel = \"for-bash\"\n\
+    [matrix]\nbudget.steps = [1, 9]\n";
+
+#[test]
+fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
+    let crossed = Crossed::new();
+    let one = ["--tasks", "*roman*", "--jobs", "3"];
+    let config = crossed.config("matrix.toml", MATRIX);
+    let out = crossed.stage.path("run");
+    crossed.run(&config, &out, &one, 0);
+    let report = crossed.stage.report(&out);
+    assert_eq!(report["arms"].as_array().unwrap().len(), 6);
+    for (name, resolved, steps) in [
+        ("noop/steps=1", 0, 0),
+        ("noop/steps=9", 0, 0),
+        ("tools/steps=1", 0, 1),
+        ("tools/steps=9", 2, 3),
+        ("bash/steps=1", 0, 1),
+        ("bash/steps=9", 2, 3),
+    ] {
+        let found = arm(&report, name);
+        assert_eq!(
+            (&found["trials"], &found["resolved"]),
+            (&2.into(), &resolved.into()),
+            "{name}: {found:#}"
+        );
+        assert_eq!(found["steps"]["max"], steps, "{name}: {found:#}");
+    }
+    let asked = crossed.asked();
+    assert_eq!(asked, 16, "two attempts of 1 + 3 answers, with two scaffolds");
+    let record: Value = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
+    assert_eq!(record["selection"], json!({"tasks": "*roman*", "seed": 0, "of": 2}));
+    assert_eq!(record["jobs"], 3);
+
+    // The same again finds nothing to do.
+    let before = trials(&out);
+    crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
+    assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()));
+
+    // One more arm.
+    let lines = "attempts = 2\n[[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\nbudget = { steps = 2 }\n";
+    let config = crossed.config("more.toml", lines);
+    let said = crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
+    assert!(said.contains("added: 1 arm, 0 tasks, 0 attempts"), "{said}");
+    assert_eq!(crossed.asked() - asked, 4, "two trials of two answers");
+    let report = crossed.stage.report(&out);
+    assert_eq!(report["arms"].as_array().unwrap().len(), 7);
+    assert_eq!(arm(&report, "tools")["steps"]["max"], 2);
+    let after = trials(&out);
+    for (path, content) in &before {
+        assert_eq!(after.get(path), Some(content), "{} was touched", path.display());
+    }
+
+    // A task and an attempt more: every arm of the run meets them, those of the first call too.
+    let asked = crossed.asked();
+    let more = lines.replace("attempts = 2", "attempts = 3");
+    let config = crossed.config("third.toml", &more);
+    let said = crossed.run(&config, &out, &["--extend"], 0);
+    assert!(said.contains("added: 0 arms, 1 task, 1 attempt"), "{said}");
+    // Seven arms: of the first task one attempt more, of the second three; 0 + 0 + 1 + 3 + 1 + 3 + 2 answers each.
+    assert_eq!(crossed.asked() - asked, 40);
+    let report = crossed.stage.report(&out);
+    assert_eq!(arm(&report, "bash/steps=9")["trials"], 6);
+    assert_eq!(report["arms"][0]["complete"], true);
+    let third = trials(&out);
+    for (path, content) in &after {
+        assert_eq!(third.get(path), Some(content), "{} was touched", path.display());
+    }
+}
+
+#[test]
+fn a_changed_factor_is_a_new_arm_and_a_changed_task_is_refused() {
+    let crossed = Crossed::new();
+    let lines =
+        "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[budget]\nsteps = 1\n";
+    let config = crossed.config("a.toml", lines);
+    let out = crossed.stage.path("run");
+    crossed.run(&config, &out, &["--limit", "1"], 0);
+    let before = trials(&out);
+    let config =
+        crossed.config("b.toml", &lines.replace("steps = 1", "steps = 9\nending = \"grace\""));
+    let said = crossed.run(&config, &out, &["--limit", "1", "--extend"], 0);
+    assert!(said.contains("new arm, `a/"), "{said}");
+    let report = crossed.stage.report(&out);
+    let names: Vec<_> = report["arms"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|arm| arm["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names[0] == "a" && names[1].starts_with("a/") && names[1].contains("steps=9"),
+        "{names:?}"
+    );
+    let after = trials(&out);
+    assert!(before.iter().all(|(path, content)| after.get(path) == Some(content)));
+
+    // Two limits of a sample: the larger one holds the smaller, so that nothing is paid twice.
+    let asked = crossed.asked();
+    crossed.run(&config, &out, &["--limit", "2", "--extend"], 0);
+    assert_eq!(crossed.asked() - asked, 1 + 3);
+
+    let tasks = crossed.tasks(2);
+    let text = fs::read_to_string(&tasks).unwrap();
+    let changed = crossed.stage.file(
+        "changed.jsonl",
+        &text.replace("\"level\":1", "\"level\":2").replace("Roman", "roman"),
+    );
+    let set = format!("tasks=[\"{}\"]", changed.display());
+    let said = crossed.run(&config, &out, &["--extend", "--set", &set], 2);
+    assert!(said.contains("is not what it was when the run was planned"), "{said}");
+    for (args, said) in [
+        (vec!["--extend", "--tasks", "*romann*"], "no task of the configuration"),
+        (vec![], "--extend adds to it"),
+    ] {
+        let told = crossed.run(&config, &out, &args, 2);
+        assert!(told.contains(said), "{told}");
+    }
+    let told = crossed.run(&config, &crossed.stage.path("none"), &["--extend"], 2);
+    assert!(told.contains("holds no run"), "{told}");
+}
+
+#[test]
+fn a_repeated_trial_leaves_what_was_as_evidence() {
+    let crossed = Crossed::new();
+    let lines = "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[[arms]]\nname = \"n\"\nscaffold = \"noop\"\n";
+    let config = crossed.config("a.toml", lines);
+    let out = crossed.stage.path("run");
+    crossed.run(&config, &out, &["--limit", "1"], 0);
+    let (before, asked) = (trials(&out), crossed.asked());
+    let rerun = |select: &str| {
+        let output = crossed.stage.run(["rerun", out.to_str().unwrap(), "--select", select], 0);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for select in ["faulted", "missing"] {
+        let said = rerun(select);
+        assert!(said.contains("nothing to repeat"), "{said}");
+    }
+    assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()));
+
+    let said = rerun("all");
+    assert!(said.contains("2 trials to repeat:") && said.contains("/a/1: "), "{said}");
+    assert_eq!(crossed.asked(), 2 * asked);
+    let after = trials(&out);
+    for (path, (content, _)) in &before {
+        let kept = path.parent().unwrap();
+        let kept = match kept.file_name().unwrap() == "grade" {
+            true => kept.parent().unwrap().join("tries/1/grade").join(path.file_name().unwrap()),
+            false => kept.join("tries/1").join(path.file_name().unwrap()),
+        };
+        assert_eq!(after.get(&kept).map(|(kept, _)| kept), Some(content), "{}", kept.display());
+    }
+    let report = crossed.stage.report(&out);
+    assert_eq!(
+        (&report["arms"][0]["trials"], &report["arms"][0]["resolved"]),
+        (&1.into(), &1.into())
+    );
+    let text = crossed.stage.run(["report", out.to_str().unwrap()], 0);
+    let text =
+        String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Repeated: 2 trials"), "{text}");
+
+    // What is missing is gone on with; what is there of it counts, so nothing is asked again.
+    let verdicts = find(&out.join("trials"), "verdict.json");
+    let top = verdicts.iter().find(|path| !path.to_string_lossy().contains("/tries/")).unwrap();
+    fs::remove_file(top).unwrap();
+    fs::remove_dir_all(top.parent().unwrap().join("grade")).unwrap();
+    let said = rerun("missing");
+    assert!(said.contains("1 trial to repeat:") && said.contains("was not graded"), "{said}");
+    assert_eq!(crossed.asked(), 2 * asked);
+    assert!(top.exists());
+}

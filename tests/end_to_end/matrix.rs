@@ -1,0 +1,63 @@
+//! `[matrix]`: crossed arms from the plan to the report.
+
+use std::path::PathBuf;
+
+use crate::stage::Stage;
+
+/// Arms over the demo task, with these lines of a configuration.
+fn config(stage: &Stage, lines: &str) -> PathBuf {
+    let text = format!(
+        "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\
+         [models.scripted]\nbase_url = \"script:configs/scripts/demo.toml\"\nname = \"scripted\"\n"
+    );
+    stage.file("matrix.toml", &text)
+}
+
+fn dry_run(stage: &Stage, lines: &str, status: i32) -> (String, String) {
+    let config = config(stage, lines);
+    let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], status);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+const BASE: &str = "[[arms]]\nname = \"base\"\nscaffold = \"tools\"\nmodel = \"scripted\"\n";
+
+#[test]
+fn crossed_arms_stay_apart_and_are_named_by_what_differs() {
+    let stage = Stage::new();
+    let lines = format!(
+        "{BASE}[matrix]\nscaffold = [\"tools\", \"bash\"]\nbudget.steps = [10, 20]\n\
+         statement.tests = [false, true]\n[[matrix.exclude]]\nscaffold = \"bash\"\nstatement.tests = true\n"
+    );
+    let (plan, _) = dry_run(&stage, &lines, 0);
+    let arms: Vec<_> = plan.lines().filter(|line| line.starts_with("arm ")).collect();
+    assert_eq!(arms.len(), 6, "{plan}");
+    for name in
+        ["base/tools/steps=10/tests=false", "base/tools/steps=20/tests=true", "base/bash/steps=20"]
+    {
+        assert!(plan.contains(&format!("  {name}")), "{name} is missing in {plan}");
+    }
+    let ids: std::collections::BTreeSet<_> =
+        arms.iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(ids.len(), 6, "two arms share an id: {plan}");
+    assert!(plan.contains("6 trials: 1 task x 6 arms x 1 attempt"), "{plan}");
+}
+
+#[test]
+fn what_a_matrix_asks_for_and_no_task_has_is_refused_where_it_is_written() {
+    let stage = Stage::new();
+    let lines = format!("{BASE}[matrix]\nstatement.interfaces = [true, false]\n");
+    let (_, said) = dry_run(&stage, &lines, 2);
+    for part in
+        ["matrix.toml:7: key `matrix.statement.interfaces`, value `false`", "no effect", "hint: "]
+    {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+    let lines = format!("{BASE}[matrix]\nmodel = [\"scripted\", \"scriptd\"]\n");
+    let (_, said) = dry_run(&stage, &lines, 2);
+    for part in
+        ["key `matrix.model`, value `scriptd` (arm `base/scriptd`)", "did you mean `scripted`?"]
+    {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+}
