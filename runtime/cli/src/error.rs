@@ -2,6 +2,7 @@
 
 use std::{fmt, process::ExitCode};
 
+use proctor_bundles::BundleError;
 pub use proctor_config::UserError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
@@ -64,9 +65,11 @@ impl fmt::Display for CommandError {
                 }
             }
             Self::Other(error) => {
-                let what = format!("error: {}", said(error));
-                f.write_str(&wrapped(&what))?;
-                match proctor_types::hint_of_open_files(&format!("{error:#}")) {
+                let of_bundle = error.downcast_ref::<BundleError>();
+                let what = of_bundle.map_or_else(|| said(error), |bundle| bundle.what.clone());
+                f.write_str(&wrapped(&format!("error: {what}")))?;
+                let of_files = || proctor_types::hint_of_open_files(&format!("{error:#}"));
+                match of_bundle.and_then(|bundle| bundle.hint.as_deref()).or_else(of_files) {
                     Some(hint) => write!(f, "\n{}", wrapped(&format!(" hint: {hint}"))),
                     None => Ok(()),
                 }

@@ -235,7 +235,7 @@ impl Try<'_> {
     }
 
     /// The gateway's record decides before a client's exit does. It may have exited because of a refusal, before
-    /// that was seen here; or because the endpoint rejected its last request.
+    /// that was seen here; or because the endpoint rejected its last request, or broke its answer off.
     fn as_recorded(
         &self,
         ended: Result<Finish, Stop>,

@@ -83,7 +83,7 @@ impl SandboxNetwork {
         self.model.as_ref().map(|(_, server)| server.clone())
     }
 
-    /// How a trial ends whose client gave up after the endpoint had rejected its last request.
+    /// How a trial ends whose client gave up after the endpoint had rejected or broken off its last request.
     pub(crate) fn rejected(&self, rejected: bool) -> Option<Stop> {
         let (_, server) = self.model.as_ref()?;
         Some(stop(server.rejected()?, server.trial(), rejected))

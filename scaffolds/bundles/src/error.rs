@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::Path};
 
-use proctor_types::Fault;
+use proctor_types::{Cause, Fault};
 
 /// What failed, and what to change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,11 +10,13 @@ pub struct BundleError {
     /// Names the package, the tool and its last lines.
     pub what: String,
     pub hint: Option<String>,
+    /// Whether it is a registry that cannot be reached.
+    pub is_unreachable: bool,
 }
 
 impl BundleError {
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None }
+        Self { what: what.into(), hint: None, is_unreachable: false }
     }
 
     #[must_use]
@@ -50,6 +52,7 @@ impl fmt::Display for BundleError {
 
 impl From<Fault> for BundleError {
     fn from(fault: Fault) -> Self {
-        Self { what: fault.what, hint: fault.hint }
+        let is_unreachable = fault.cause == Cause::Unreachable;
+        Self { what: fault.what, hint: fault.hint, is_unreachable }
     }
 }

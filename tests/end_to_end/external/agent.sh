@@ -48,6 +48,8 @@ stubborn)
     echo late >/testbed/late.txt
     while :; do ask; sleep 0.1; done
     ;;
+# It asks once for a stream and ends with an error, with no other word of the endpoint's.
+streams) tools="$tools,\"stream\":true"; ask; exit 5 ;;
 # It asks again for ever where the endpoint rejects it.
 asks_on) while :; do ask; done ;;
 esac

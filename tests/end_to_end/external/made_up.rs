@@ -71,11 +71,13 @@ mode = "solve"
     let conversation = |model: &str, turns: Value, again: bool| json!({"model": model, "turn": turns, "repeat_last": again});
     let fault = json!({"kind": "status", "status": 401, "times": 0});
     let rejected = json!({"kind": "status", "status": 400, "times": 0});
+    let cut = json!({"kind": "truncate", "times": 0});
     let script = json!({"conversation": [
         conversation("solves", json!([call("ls numerals"), call(&solve()), {"content": "Done."}]), false),
         conversation("empty", json!([{"content": ""}]), false),
         conversation("goes-on", json!([call("echo one >> /testbed/steps.txt")]), true),
         conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),
+        conversation("breaks-off", json!([{"content": "one piece after another", "fault": [cut]}]), true),
         conversation("rejects", json!([{"content": "x", "fault": [rejected]}]), true),
     ]});
     stage.file("script.json", &script.to_string());
@@ -240,7 +242,13 @@ fn docker_every_way_to_end_has_its_outcome() {
 /// Whatever the agent makes of it, a fault of the endpoint is one of the infrastructure: no score.
 #[test]
 fn a_fault_that_the_agent_met_stays_a_fault() {
-    for (mode, model) in [("shrugs", "no-key"), ("solve", "no-key"), ("asks_on", "rejects")] {
+    let met = [
+        ("shrugs", "no-key"),
+        ("solve", "no-key"),
+        ("asks_on", "rejects"),
+        ("streams", "breaks-off"),
+    ];
+    for (mode, model) in met {
         let stage = Stage::new();
         let out = run(&stage, "native", &[way("a", mode, model)], 3);
         let (row, _) = row(&stage, &out, "a");

@@ -2,4 +2,6 @@
 
 mod lent;
 mod made_up;
+mod memory;
 mod packages;
+mod trouble;

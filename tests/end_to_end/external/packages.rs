@@ -3,7 +3,7 @@
 //! Two of them by default, whose bundles are one program each. All seven:
 //! `PROCTOR_AGENTS=all cargo test -p proctor --test end_to_end external::packages`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -12,23 +12,34 @@ use crate::stage::{Stage, docker, events, find, root};
 /// Both are quick to fetch and start, and speak wire formats that are not the model's.
 const IN_CI: [&str; 2] = ["claude-code", "codex"];
 
-/// The comparison with these arms, its paths made absolute.
-fn config(stage: &Stage, kind: &str) -> (String, Vec<String>) {
+/// Whether all agents are asked for.
+pub fn all() -> bool {
+    std::env::var("PROCTOR_AGENTS").is_ok_and(|asked| asked == "all")
+}
+
+/// The comparison with the arms that are asked for, its tasks' path made absolute, and the script of its models.
+pub fn comparison(kind: &str) -> (toml::Table, toml::Table) {
     let folder = root().join("configs");
-    let text = std::fs::read_to_string(folder.join("scaffold-comparison.toml")).unwrap();
-    let mut config: toml::Table = text.parse().unwrap();
-    let all = std::env::var("PROCTOR_AGENTS").is_ok_and(|asked| asked == "all");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let mut config: toml::Table = read("scaffold-comparison.toml").parse().unwrap();
     let arms = config["arms"].as_array_mut().unwrap();
-    arms.retain(|arm| all || IN_CI.contains(&arm["scaffold"].as_str().unwrap()));
-    let names: Vec<_> = arms.iter().map(|arm| arm["name"].as_str().unwrap().to_owned()).collect();
-    assert!(names.len() >= IN_CI.len(), "{names:?}");
+    arms.retain(|arm| all() || IN_CI.contains(&arm["scaffold"].as_str().unwrap()));
+    assert!(arms.len() >= IN_CI.len(), "{arms:?}");
     let tasks = folder.join("tasks/demo.jsonl").display().to_string();
     config.insert("tasks".into(), vec![tasks].into());
     config["sandbox"]["kind"] = kind.into();
+    (config, read("scripts/scaffold-comparison.toml").parse().unwrap())
+}
+
+/// The comparison with these arms, its paths made absolute.
+fn config(stage: &Stage, kind: &str) -> (String, Vec<String>) {
+    let (mut config, _) = comparison(kind);
+    let arms = config["arms"].as_array().unwrap();
+    let names: Vec<_> = arms.iter().map(|arm| arm["name"].as_str().unwrap().to_owned()).collect();
     let models = config["models"].as_table_mut().unwrap();
     models.retain(|name, _| names.iter().any(|arm| *name == format!("{arm}-script")));
     for (_, model) in models {
-        let script = folder.join("scripts/scaffold-comparison.toml");
+        let script = root().join("configs/scripts/scaffold-comparison.toml");
         model["base_url"] = format!("script:{}", script.display()).into();
     }
     let file = stage.file("comparison.toml", &toml::to_string(&config).unwrap());
@@ -41,7 +52,12 @@ fn run(stage: &Stage, kind: &str, sets: &[&str]) -> Vec<(Value, PathBuf)> {
     let mut args = vec!["run", &config, "--out", out.to_str().unwrap()];
     sets.iter().for_each(|set| args.extend(["--set", set]));
     stage.run(args, 0);
-    let report = stage.report(&out);
+    rows(stage, &out, &names)
+}
+
+/// The row of each arm's one trial in the report, and its journal.
+pub fn rows(stage: &Stage, out: &Path, names: &[String]) -> Vec<(Value, PathBuf)> {
+    let report = stage.report(out);
     let of = |name: &String| {
         let arms = report["arms"].as_array().unwrap();
         let arm = arms.iter().find(|arm| arm["name"] == name.as_str()).unwrap();

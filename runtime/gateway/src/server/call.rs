@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use proctor_types::{Answer, Api, Fault, RequestClass};
+use proctor_types::{Answer, Api, Fault, Layer, RequestClass};
 use serde_json::{Map, Value};
 
 use super::{
@@ -70,6 +70,7 @@ impl Call {
                 self.refuse(&refusal).await;
             }
             Failure::Gone { why } => {
+                self.lost(&why);
                 let error = Some(format!("the client went away; before that: {why}"));
                 self.keep(End { error, ..End::default() }).await;
             }
@@ -79,7 +80,10 @@ impl Call {
                         self.ends_with(cut);
                         Refusal::of(cut)
                     }
-                    None => Refusal::bad(why.clone()),
+                    None => {
+                        self.lost(&why);
+                        Refusal::bad(why.clone())
+                    }
                 };
                 let (usage, cost_usd, spread) = (charged.usage, charged.cost_usd, charged.spread);
                 let end = End { error: Some(why), usage, cost_usd, spread, ..End::default() };
@@ -87,6 +91,18 @@ impl Call {
                 self.connection.refuse(&refusal).await;
                 self.connection.close();
             }
+        }
+    }
+
+    /// An answer of the main conversation never came whole, and it was not asked for again here. A client that asks again
+    /// has lost nothing; one that ends because of it was ended by the endpoint.
+    fn lost(&self, why: &str) {
+        if self.class == RequestClass::Main {
+            let what = format!("the agent's last request has no answer: {why}");
+            let fault = Fault::new(Layer::Model, what).hint(
+                "another try may go better; see the endpoint's own log where it happens often",
+            );
+            self.shared.watched.lost(AskError::Fault(fault));
         }
     }
 

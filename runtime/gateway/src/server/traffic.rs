@@ -23,6 +23,7 @@ struct State {
     refused: u64,
     answer: Option<Answer>,
     answered: Option<Instant>,
+    /// How the endpoint rejected or lost the last request of the main conversation.
     rejected: Option<AskError>,
     /// Calls whose results are in the record.
     returned: BTreeSet<String>,
@@ -52,6 +53,10 @@ impl Watched {
         if let Some(error) = rejected {
             state.rejected = Some(error.clone());
         }
+    }
+
+    pub(super) fn lost(&self, error: AskError) {
+        self.state().rejected = Some(error);
     }
 
     /// `main`: of the main conversation, and delivered.

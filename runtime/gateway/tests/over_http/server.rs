@@ -336,4 +336,9 @@ async fn a_stream_that_breaks_off_is_not_asked_for_again_and_is_charged() {
     assert_eq!(served.bench.goes(), [(Some(200), true)], "one go");
     let spent = served.bench.trial.spent();
     assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
+    // A client that ends now was ended by the endpoint.
+    match served.server.rejected() {
+        Some(AskError::Fault(fault)) => assert!(fault.what.contains("broken off"), "{fault}"),
+        other => panic!("{other:?}"),
+    }
 }

@@ -1,0 +1,152 @@
+//! A search of what the processes of agents hold: memory, variables, and the files of their `HOME` and work directory.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{Read, Seek, SeekFrom},
+    os::unix::fs::FileExt,
+    path::Path,
+    thread::sleep,
+    time::Duration,
+};
+
+/// What every agent of an external scaffold has among its variables: how its processes are told from others.
+const HOME: &[u8] = b"HOME=/tmp/agent-home";
+const PAGE: u64 = 4096;
+
+/// What was seen of one agent.
+#[derive(Debug, Default)]
+pub struct Looks {
+    /// Processes in whose memory their own `HOME` was found: the search works.
+    pub controls: usize,
+    /// Where the key was found.
+    pub found: Vec<String>,
+}
+
+/// Looks through all agents on the machine whose variables name a bundle's program, until it is over. By the agent's name.
+pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, Looks> {
+    let mut seen: BTreeMap<String, Looks> = BTreeMap::new();
+    let mut looked: BTreeMap<(u32, u64), usize> = BTreeMap::new();
+    while !is_over() {
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
+            else {
+                continue;
+            };
+            let folder = entry.path();
+            let Ok(variables) = fs::read(folder.join("environ")) else { continue };
+            let Some(agent) = agent(&folder, &variables) else { continue };
+            // A process early in its life, later, and late: a process that grows is looked at anew.
+            let pages = resident(&folder);
+            let times = looked.entry((pid, pages / 8192)).or_default();
+            *times += 1;
+            if *times > 2 {
+                continue;
+            }
+            let looks = seen.entry(agent).or_default();
+            look(&folder, key.as_bytes(), looks);
+        }
+        sleep(Duration::from_millis(300));
+    }
+    seen
+}
+
+/// The scaffold that a process belongs to.
+fn agent(folder: &Path, variables: &[u8]) -> Option<String> {
+    if !variables.split(|byte| *byte == 0).any(|one| one == HOME) {
+        return None;
+    }
+    let line = fs::read(folder.join("cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&line).replace('\0', " ");
+    let programs = [
+        ("/agent/bin/claude", "claude-code"),
+        ("/agent/bin/codex", "codex"),
+        ("/agent/bin/gemini", "gemini-cli"),
+        ("/agent/bin/qwen", "qwen-code"),
+        ("/agent/bin/opencode", "opencode"),
+        ("/agent/bin/mini", "mini-swe-agent"),
+        ("/agent/bin/openhands", "openhands"),
+    ];
+    programs.iter().find(|(program, _)| line.contains(program)).map(|(_, name)| (*name).to_owned())
+}
+
+fn resident(folder: &Path) -> u64 {
+    let text = fs::read_to_string(folder.join("statm")).unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
+}
+
+fn look(folder: &Path, key: &[u8], looks: &mut Looks) {
+    let holds = |bytes: &[u8], what: &[u8]| memchr::memmem::find(bytes, what).is_some();
+    let mut control = false;
+    memory(folder, &mut |place, bytes| {
+        control |= holds(bytes, HOME);
+        if holds(bytes, key) {
+            looks.found.push(format!("{}: memory at {place}", folder.display()));
+        }
+    });
+    looks.controls += usize::from(control);
+    for below in ["root/tmp", "root/testbed", "root/var/tmp"] {
+        files(&folder.join(below), &mut |path, bytes| {
+            if holds(bytes, key) {
+                looks.found.push(path.display().to_string());
+            }
+        });
+    }
+}
+
+/// Every page that the process holds for itself: what is shared with a file is that file.
+fn memory(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
+    let (Ok(maps), Ok(mem), Ok(mut pages)) = (
+        fs::read_to_string(folder.join("maps")),
+        File::open(folder.join("mem")),
+        File::open(folder.join("pagemap")),
+    ) else {
+        return;
+    };
+    for line in maps.lines() {
+        let mut fields = line.split_whitespace();
+        let (Some(range), Some(rights)) = (fields.next(), fields.next()) else { continue };
+        let Some((start, end)) = range.split_once('-') else { continue };
+        let (Ok(start), Ok(end)) = (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16))
+        else {
+            continue;
+        };
+        if !rights.starts_with("rw") {
+            continue;
+        }
+        // Most of what an engine reserves was never touched.
+        let mut bits = vec![0; ((end - start) / PAGE * 8) as usize];
+        if pages.seek(SeekFrom::Start(start / PAGE * 8)).is_err()
+            || pages.read_exact(&mut bits).is_err()
+        {
+            continue;
+        }
+        let there: Vec<bool> = bits.chunks_exact(8).map(|bits| bits[7] & 0xc0 != 0).collect();
+        let mut at = 0;
+        while at < there.len() {
+            let run = there[at..].iter().take_while(|there| **there).count();
+            if run > 0 {
+                let mut bytes = vec![0; run * PAGE as usize];
+                if mem.read_exact_at(&mut bytes, start + at as u64 * PAGE).is_ok() {
+                    each(range, &bytes);
+                }
+            }
+            at += run.max(1);
+        }
+    }
+}
+
+fn files(folder: &Path, each: &mut dyn FnMut(&Path, &[u8])) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type());
+        match kind {
+            Ok(kind) if kind.is_dir() => files(&path, each),
+            Ok(kind) if kind.is_file() => {
+                if let Ok(bytes) = fs::read(&path) {
+                    each(&path, &bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+}
