@@ -222,7 +222,7 @@ fn soak(kind: &str, size: &Size) {
         let planned = soak.out.join("run.json").exists();
         let args: Vec<&str> = match planned {
             true => vec!["resume", &out],
-            false => vec!["run", config.to_str().unwrap(), "--out", &out],
+            false => vec!["run", config.to_str().unwrap(), "--out", &out, "--no-preflight"],
         };
         let mut child = soak.start(&args);
         sleep(instants.next());

@@ -142,6 +142,9 @@ pub struct RunArgs {
     /// Trials at once, in the place of the configuration's `jobs`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
+    /// Asks no model before the first trial. Otherwise each is asked once, apart from the trials.
+    #[arg(long)]
+    pub no_preflight: bool,
     /// Prints the plan and its arms; runs nothing.
     #[arg(long)]
     pub dry_run: bool,

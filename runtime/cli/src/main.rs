@@ -9,6 +9,8 @@ mod error;
 mod home;
 mod lent;
 mod open_files;
+mod planning;
+mod preflight;
 mod print;
 mod progress;
 mod scaffolds;

@@ -1,4 +1,4 @@
-//! What comes with the binary: the demo, for whoever has no copy of the repository.
+//! What comes with the binary: run configurations, for whoever has no copy of the repository.
 
 use std::{
     fs,
@@ -7,10 +7,11 @@ use std::{
 
 use proctor_types::sha256_hex;
 
-use crate::error::{CommandError, UserError};
+use crate::{
+    config::near,
+    error::{CommandError, UserError},
+};
 
-/// The name by which the demo is asked for.
-const DEMO: &str = "demo";
 /// The folder of unpacked files below the cache.
 const FOLDER: &str = "shipped";
 
@@ -23,8 +24,18 @@ macro_rules! files {
 
 const FILES: &[(&str, &str)] = &files![
     "demo.toml",
+    "feabench-lite.toml",
+    "featurebench-fast.toml",
+    "featurebench-full.toml",
+    "featurebench-lite.toml",
+    "interface-ablation.toml",
+    "quickstart.toml",
+    "scaffold-comparison.toml",
+    "steps-ablation.toml",
+    "swebench-verified.toml",
     "recipes/boltons-intlists.toml",
     "scripts/demo.toml",
+    "scripts/scaffold-comparison.toml",
     "tasks/demo.jsonl",
     "tasks/numerals/numerals/__init__.py",
     "tasks/numerals/numerals/roman.py",
@@ -33,18 +44,32 @@ const FILES: &[(&str, &str)] = &files![
     "tasks/numerals/tests/test_tally.py",
 ];
 
-/// The configuration that an argument names: a file, or else `demo`, which is unpacked into the cache.
+/// The names of the configurations: those of the files that lie at the top.
+fn names() -> impl Iterator<Item = &'static str> {
+    FILES
+        .iter()
+        .filter_map(|(path, _)| path.strip_suffix(".toml"))
+        .filter(|name| !name.contains('/'))
+}
+
+/// The configuration that an argument names: a file, or else one that comes with the program (`demo`), which
+/// is unpacked into the cache.
 pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, CommandError> {
     if config.exists() {
         return Ok(config.to_owned());
     }
-    if config != Path::new(DEMO) {
+    let asked = config.to_string_lossy();
+    let Some(name) = names().find(|name| *name == asked) else {
         let what = format!("cannot read {}: there is no such file", config.display());
-        return Err(UserError::new(what)
-            .hint("name a TOML file, or `demo`: the demo comes with the program")
-            .into());
-    }
-    Ok(unpack(cache)?.join("demo.toml"))
+        let near = near(&asked, names());
+        let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let hint = match near.first() {
+            Some(near) => format!("did you mean `{near}`? {known} come with the program"),
+            None => format!("name a TOML file, or one that comes with the program: {known}"),
+        };
+        return Err(UserError::new(what).hint(hint).into());
+    };
+    Ok(unpack(cache)?.join(format!("{name}.toml")))
 }
 
 /// Writes the files where they are not there yet, and returns their folder. Its name holds their
@@ -80,8 +105,8 @@ mod tests {
     #[test]
     fn the_demo_is_whole() {
         let cache = tempfile::tempdir().unwrap();
-        let config = find(Path::new(DEMO), cache.path()).unwrap();
-        assert_eq!(find(Path::new(DEMO), cache.path()).unwrap(), config);
+        let config = find(Path::new("demo"), cache.path()).unwrap();
+        assert_eq!(find(Path::new("demo"), cache.path()).unwrap(), config);
         let (file, _) = proctor_config::read(&config, &[]).unwrap();
         let folder = config.parent().unwrap();
         for pattern in &file.tasks {

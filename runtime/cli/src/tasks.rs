@@ -6,7 +6,7 @@ use std::{
 };
 
 use proctor_core::PlannedTask;
-use proctor_datasets::{Hub, Loaded};
+use proctor_datasets::{DatasetError, Hub, Loaded};
 use proctor_sandbox_api::Backend;
 use proctor_setup::Sources;
 use proctor_types::Task;
@@ -22,17 +22,72 @@ const BUILT: &str = "tasks";
 /// Reads what some patterns name: files, folders, globs, datasets of the hub.
 /// Relative ones start from the current folder.
 pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
-    if patterns.iter().any(|pattern| pattern.starts_with("hf://")) {
+    let patterns: Vec<String> = patterns.iter().map(|pattern| on_disk(pattern, cache)).collect();
+    if patterns.iter().any(|pattern| pattern.starts_with(HUB)) {
         home::hold(cache)
             .map_err(|error| UserError::new(format!("{}: {error}", cache.display())))?;
     }
     let hub = Hub::of_this_host(cache.join("hub"));
-    proctor_datasets::load_with(patterns, Path::new("."), &hub).await.map_err(|error| {
-        UserError::new(error.to_string()).hint(
+    proctor_datasets::load_with(&patterns, Path::new("."), &hub).await.map_err(|error| {
+        let by_hand = match &error {
+            DatasetError::Hub { name, .. } => patterns.iter().find_map(|one| {
+                one.strip_prefix(HUB)?.starts_with(name.as_str()).then(|| by_hand(one, cache))?
+            }),
+            _ => None,
+        };
+        UserError::new(error.to_string()).hint(by_hand.unwrap_or_else(|| {
             "name existing files, or a dataset (docs/datasets.md); in a configuration paths \
-             start from its own folder or else from the current one",
-        )
+             start from its own folder or else from the current one"
+                .to_owned()
+        }))
     })
+}
+
+/// How a dataset of the hub is named.
+const HUB: &str = "hf://";
+
+/// The folder below the cache in which a user puts rows by hand. `proctor clean` leaves it alone.
+const BY_HAND: &str = "datasets";
+
+/// A dataset of the hub: its folder of rows put there by hand, its name, its split.
+fn of_hub<'a>(pattern: &'a str, cache: &Path) -> Option<(PathBuf, &'a str, Option<&'a str>)> {
+    let place = pattern.strip_prefix(HUB)?.split('#').next()?;
+    let (owner, rest) = place.split_once('/')?;
+    let (name, split) = match rest.split_once('/') {
+        Some((name, split)) => (name, Some(split).filter(|split| !split.is_empty())),
+        None => (rest, None),
+    };
+    let cache = std::path::absolute(cache).ok()?;
+    let folder = cache.join(BY_HAND).join(format!("{owner}--{name}"));
+    let end = owner.len() + 1 + name.split('@').next()?.len();
+    Some((folder, &place[..end], split))
+}
+
+/// A dataset of the hub as the folder where its rows were put by hand, where that is there; any other
+/// pattern as it is.
+fn on_disk(pattern: &str, cache: &Path) -> String {
+    let Some((folder, _, split)) = of_hub(pattern, cache) else { return pattern.to_owned() };
+    if !folder.is_dir() {
+        return pattern.to_owned();
+    }
+    eprintln!("note: rows of {} from {}", pattern.trim_start_matches(HUB), folder.display());
+    let options = pattern.split_once('#').map(|(_, options)| options.to_owned());
+    let options: Vec<String> =
+        split.map(|split| format!("split={split}")).into_iter().chain(options).collect();
+    let mark = if options.is_empty() { "" } else { "#" };
+    format!("{}{mark}{}", folder.display(), options.join("&"))
+}
+
+/// What to download, and where to put it.
+fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
+    let (folder, name, split) = of_hub(pattern, cache)?;
+    let of = split.map_or(String::new(), |split| format!(" of the split `{split}`"));
+    let file = split.unwrap_or("rows");
+    Some(format!(
+        "download the .parquet or .jsonl files{of} from https://huggingface.co/datasets/{name} where there \
+         is network, and put them into {} (as {file}.parquet or {file}.jsonl)",
+        folder.display()
+    ))
 }
 
 /// Reads what some patterns name, where it is whole and not empty; nothing is built. Rows that cannot be

@@ -21,6 +21,8 @@ pub struct Plan {
     pub attempts: u32,
     /// The trials that are carried out, where not all are: the others keep what they have.
     pub only: Option<BTreeSet<TrialId>>,
+    /// Whether each model is asked once before the first trial.
+    pub preflight: bool,
 }
 
 impl Plan {

@@ -25,7 +25,7 @@ use crate::{
     assemble::{self, Flakes, Grading, Scripts},
     commands::report,
     error::CommandError,
-    progress, scaffolds,
+    preflight, progress, scaffolds,
 };
 
 /// The exit status of a run that is done but in which some trials have no verdict.
@@ -95,6 +95,9 @@ pub async fn carry_out(
     let parts = (grading, scaffolds);
     let context = assemble::context(run, &plan, endpoints, backends, cache, parts, tell)?;
     let context = Arc::new(context);
+    if plan.preflight {
+        preflight::ask_models(&context, &plan, &out).await?;
+    }
     let mut run = pin!(dispatch(Arc::clone(&context), &plan, jobs));
     let ends = tokio::select! {
         ends = &mut run => ends,

@@ -153,7 +153,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         let (run, flakes) =
             run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
-        let plan = Plan { tasks: planned, arms, attempts: 1, only: None };
+        let plan = Plan { tasks: planned, arms, attempts: 1, only: None, preflight: false };
         return carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
     }
     let taken = predictions::read(Path::new(file), args.include_failed)?;
@@ -166,6 +166,6 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     open_files::check(jobs, trials, bare.iter())?;
     let (run, flakes) = run::start(&out, &config, bare, &planned, None)?;
     taken.record(&run, &arms, &planned)?;
-    let plan = Plan { tasks: planned, arms, attempts, only: None };
+    let plan = Plan { tasks: planned, arms, attempts, only: None, preflight: false };
     carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
 }

@@ -29,7 +29,7 @@ pub use grade::grade;
 pub use report::report;
 pub use rerun::rerun;
 pub use resume::resume;
-pub use run::run;
+pub use run::{now, run};
 pub use scaffold::scaffold;
 pub use schema::schema;
 pub use tasks::tasks;

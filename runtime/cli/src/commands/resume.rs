@@ -77,5 +77,5 @@ pub fn plan_of(record: &RunRecord) -> Plan {
         base_dir: named.base_dir.clone(),
     });
     let arms = record.arms.iter().cloned().map(Arc::new).collect();
-    Plan { tasks: planned.collect(), arms, attempts: record.attempts, only: None }
+    Plan { tasks: planned.collect(), arms, attempts: record.attempts, only: None, preflight: false }
 }

@@ -19,7 +19,9 @@ use crate::{
     commands::{carry_out::carry_out, certificate, extend, resume::plan_of},
     config::{self, ConfigFile, RunConfig, Written},
     error::{CommandError, UserError},
-    home, lent, open_files, print, scaffolds, selection, shipped, tasks,
+    home, lent, open_files,
+    planning::{self, Size},
+    print, scaffolds, selection, shipped, tasks,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -49,6 +51,10 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
             &named.chain(recipes).collect::<Vec<_>>(),
             resolved.file.attempts,
         )?;
+        let count = loaded.tasks.len() + loaded.recipes.len();
+        for line in planning::lines(&size(&resolved, count), &runs_beside(args.out.as_deref()))? {
+            print::result(&format!("{line}\n"))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     assemble::check_models(&resolved.arms, &|arm, error| {
@@ -87,7 +93,8 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     if let Some(mut extension) = extension.take() {
         extension.add_tasks(tasks.iter().map(run_task).collect())?;
         assemble::check_models(&extension.record.arms, &|_, error| error)?;
-        let (plan, jobs) = (plan_of(&extension.record), extension.record.jobs);
+        let plan = Plan { preflight: !args.no_preflight, ..plan_of(&extension.record) };
+        let jobs = extension.record.jobs;
         open_files::check(jobs, plan.trials().len(), extension.record.arms.iter())?;
         extension.write(selection)?;
         eprintln!("{}", extension.told());
@@ -95,12 +102,16 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         return carry_out(extension.run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
     }
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
+    for line in planning::lines(&size(&resolved, tasks.len()), &runs_beside(Some(&out)))? {
+        eprintln!("{line}");
+    }
     let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks, selection)?;
     let plan = Plan {
         tasks,
         arms: resolved.arms.into_iter().map(Into::into).collect(),
         attempts: resolved.file.attempts,
         only: None,
+        preflight: !args.no_preflight,
     };
     carry_out(run, plan, resolved.file.jobs, backends, &cache, Grading::Once, flakes).await
 }
@@ -124,6 +135,17 @@ fn check_bundles(
     tasks: &[PlannedTask],
 ) -> Result<(), UserError> {
     lent::check(&resolved.file, &resolved.arms, tasks, &place(resolved, written))
+}
+
+fn size(resolved: &RunConfig, tasks: usize) -> Size<'_> {
+    let file = &resolved.file;
+    Size { arms: &resolved.arms, tasks, attempts: file.attempts, jobs: file.jobs }
+}
+
+/// The folder in which earlier runs lie: that of the run's own directory.
+fn runs_beside(out: Option<&Path>) -> PathBuf {
+    let parent = out.and_then(Path::parent);
+    parent.map_or_else(|| PathBuf::from("runs"), Path::to_owned)
 }
 
 /// The tasks that are asked for, and which of all they are.

@@ -64,6 +64,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         arms: resolved.arms.into_iter().map(Arc::new).collect(),
         attempts: repeat,
         only: None,
+        preflight: false,
     };
     // Each repetition counts only if it really runs.
     let backends = BTreeMap::from([(kind, backend)]);

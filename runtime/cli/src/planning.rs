@@ -1,0 +1,302 @@
+//! What a plan comes to before it begins: the most that it may cost and take, what earlier runs of the same arms took,
+//! and the differences that it can show.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use proctor_gateway::PriceTable;
+use proctor_record::RunDir;
+use proctor_statistics::{ALPHA, POWER, smallest_mean_difference};
+use proctor_types::{Arm, ArmId, Outcome, RunRecord, TrialId, plural};
+use serde::Deserialize;
+
+use crate::error::UserError;
+
+const DESIGN: &str = include_str!("../../../configs/power.toml");
+
+/// Earlier runs that are looked at, the latest ones, and trials of each arm.
+const RUNS: usize = 20;
+const TRIALS: usize = 50;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Design {
+    disagreement: f64,
+    between_attempts: f64,
+    advised_attempts: u32,
+}
+
+/// The size of a plan.
+pub struct Size<'a> {
+    pub arms: &'a [Arm],
+    pub tasks: usize,
+    pub attempts: u32,
+    pub jobs: usize,
+}
+
+/// What earlier trials of an arm took, in the mean of one.
+#[derive(Debug, Default, Clone, Copy)]
+struct Taken {
+    trials: u64,
+    cost: f64,
+    seconds: f64,
+    bytes: f64,
+}
+
+/// The lines below a plan. `runs` is the folder in which earlier runs lie.
+pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
+    let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
+    let design: Design = toml::from_str(DESIGN)
+        .map_err(|error| UserError::new(format!("configs/power.toml: {error}")))?;
+    let mut lines = vec![cost(size, &prices), time(size)];
+    lines.extend(earlier(size, runs));
+    lines.extend(free(runs));
+    lines.extend(power(size, &design));
+    Ok(lines)
+}
+
+/// What a trial may cost at most by its limits; `None` where they do not bound it.
+fn most(arm: &Arm, prices: &PriceTable) -> Option<f64> {
+    let Some(model) = &arm.model else { return Some(0.0) };
+    let price = model.price.clone().or_else(|| prices.price(&model.name))?;
+    // Reasoning and tiers may be dearer than the plain prices.
+    let dearest = |base: f64, others: &[Option<f64>]| {
+        others.iter().flatten().fold(base, |most, one| most.max(*one))
+    };
+    let tiers = || price.tiers.iter();
+    let input: Vec<_> = tiers().flat_map(|tier| [tier.input, tier.cache_write]).collect();
+    let input = dearest(price.input, &[&input[..], &[price.cache_write]].concat());
+    let output: Vec<_> = tiers().map(|tier| tier.output).collect();
+    let output = dearest(price.output, &[&output[..], &[price.reasoning]].concat());
+    if input.max(output) == 0.0 {
+        return Some(0.0);
+    }
+    let million = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+    let budget = &arm.budget;
+    let window = model.context_window.or_else(|| prices.find(&model.name)?.context_window);
+    let by_steps = match (budget.steps, window, model.max_output_tokens) {
+        (Some(steps), Some(window), answer) => {
+            let answer = answer.unwrap_or(window);
+            Some(steps as f64 * (million(window, input) + million(answer, output)))
+        }
+        _ => None,
+    };
+    let both = budget.input_tokens.zip(budget.output_tokens);
+    let bounds = [
+        budget.cost_usd,
+        budget.total_tokens.map(|tokens| million(tokens, input.max(output))),
+        both.map(|(read, written)| million(read, input) + million(written, output)),
+        by_steps,
+    ];
+    bounds.into_iter().flatten().min_by(f64::total_cmp)
+}
+
+fn cost(size: &Size<'_>, prices: &PriceTable) -> String {
+    let trials = (size.tasks * size.attempts as usize) as f64;
+    let of_run = size.arms.iter().find_map(|arm| arm.budget.run?.cost_usd);
+    let (mut sum, mut unbounded) = (0.0, Vec::new());
+    for arm in size.arms {
+        let shared = arm.budget.arm.and_then(|shared| shared.cost_usd);
+        let own = most(arm, prices).map(|one| one * trials);
+        match [own, shared].into_iter().flatten().min_by(f64::total_cmp) {
+            Some(most) => sum += most,
+            None => unbounded.push(arm.name.as_str()),
+        }
+    }
+    match (unbounded.first(), of_run) {
+        (_, Some(limit)) if !unbounded.is_empty() || limit < sum => {
+            format!("worst case: ${limit:.2}, the limit of the run")
+        }
+        (None, _) => format!("worst case: ${sum:.2}, if every trial spends its limit"),
+        (Some(arm), _) => format!(
+            "worst case: not bounded: no limit bounds the cost of {} (`{arm}`); budget.cost_usd does, \
+             where the model has a price",
+            plural(unbounded.len(), "arm")
+        ),
+    }
+}
+
+fn time(size: &Size<'_>) -> String {
+    let each = (size.tasks * size.attempts as usize) as f64;
+    let limits: Option<Vec<f64>> = size.arms.iter().map(|arm| arm.budget.wall_seconds).collect();
+    match limits {
+        Some(limits) => {
+            let seconds = limits.iter().sum::<f64>() * each / size.jobs.max(1) as f64;
+            format!("at most {} for agents, {} at once", hours(seconds), plural(size.jobs, "trial"))
+        }
+        None => "time: not bounded: some arm has no budget.wall_seconds".to_owned(),
+    }
+}
+
+/// What the same arms took in earlier runs, for as many trials as are planned.
+fn earlier(size: &Size<'_>, runs: &Path) -> Option<String> {
+    let found = taken(size.arms, runs);
+    if found.is_empty() {
+        return None;
+    }
+    let each = (size.tasks * size.attempts as usize) as f64;
+    let (mut cost, mut seconds, mut bytes, mut trials) = (0.0, 0.0, 0.0, 0);
+    for one in found.values() {
+        let count = one.trials.max(1) as f64;
+        cost += one.cost / count * each;
+        seconds += one.seconds / count * each;
+        bytes += one.bytes / count * each;
+        trials += one.trials;
+    }
+    let known = match found.len() == size.arms.len() {
+        true => String::new(),
+        false => format!(" for {} of {}", found.len(), plural(size.arms.len(), "arm")),
+    };
+    Some(format!(
+        "by {} in {}: about ${cost:.2}, {}, {:.0} MB{known}",
+        plural(trials, "earlier trial"),
+        runs.display(),
+        hours(seconds / size.jobs.max(1) as f64),
+        bytes / 1e6
+    ))
+}
+
+fn taken(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, Taken> {
+    let mut folders: Vec<_> = fs::read_dir(runs).into_iter().flatten().flatten().collect();
+    folders.retain(|entry| entry.path().join("run.json").is_file());
+    folders.sort_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
+    let mut found: BTreeMap<ArmId, Taken> = BTreeMap::new();
+    for folder in folders.iter().rev().take(RUNS) {
+        let Ok(run) = RunDir::view(folder.path()) else { continue };
+        let Ok(record): Result<RunRecord, _> = run.read_run() else { continue };
+        for arm in arms.iter().filter(|arm| record.arms.iter().any(|one| one.id == arm.id)) {
+            for task in record.tasks.iter().take(TRIALS) {
+                let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt: 1 };
+                let dir = run.trial_path(&id);
+                let Ok(Some(outcome)): Result<Option<Outcome>, _> = dir.read_outcome() else {
+                    continue;
+                };
+                if outcome.ending.is_fault() {
+                    continue;
+                }
+                let taken = found.entry(arm.id.clone()).or_default();
+                taken.trials += 1;
+                taken.cost += outcome.spent.cost_usd;
+                taken.seconds += outcome.wall_seconds;
+                taken.bytes += bytes_below(dir.path());
+            }
+        }
+    }
+    found
+}
+
+fn bytes_below(folder: &Path) -> f64 {
+    fs::read_dir(folder).into_iter().flatten().flatten().fold(0.0, |sum, entry| {
+        sum + match entry.metadata() {
+            Ok(data) if data.is_dir() => bytes_below(&entry.path()),
+            Ok(data) => data.len() as f64,
+            Err(_) => 0.0,
+        }
+    })
+}
+
+/// What the disk has left, where the run will lie.
+fn free(runs: &Path) -> Option<String> {
+    let there = runs.ancestors().find(|folder| folder.is_dir());
+    let there = there.unwrap_or(Path::new("."));
+    let stat = rustix::fs::statvfs(there).ok()?;
+    Some(format!("disk: {:.1} GB free", stat.f_bavail as f64 * stat.f_frsize as f64 / 1e9))
+}
+
+/// The difference between two arms that the plan would show, and what more attempts would.
+fn power(size: &Size<'_>, design: &Design) -> Option<String> {
+    if size.arms.len() < 2 {
+        return None;
+    }
+    let shown = |attempts: u32| {
+        let chance = design.between_attempts;
+        let variance = design.disagreement * (1.0 - chance + chance / f64::from(attempts.max(1)));
+        let found = smallest_mean_difference(size.tasks as u64, variance.sqrt(), ALPHA, POWER);
+        found.unwrap_or(1.0).min(1.0) * 100.0
+    };
+    let with = format!("{} and {}", plural(size.tasks, "task"), plural(size.attempts, "attempt"));
+    let smallest = shown(size.attempts);
+    if smallest >= 100.0 {
+        return Some(format!("power: with {with} no difference will be visible; add tasks"));
+    }
+    let advised = design.advised_attempts;
+    let advice = match size.attempts < advised {
+        true => format!("; with {advised} attempts under {:.1}", shown(advised)),
+        false => String::new(),
+    };
+    Some(format!(
+        "power: with {with} a difference under {smallest:.1} points will not be visible{advice}"
+    ))
+}
+
+fn hours(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arms(lines: &[&str]) -> Vec<Arm> {
+        let text: String = lines
+            .iter()
+            .enumerate()
+            .map(|(index, line)| {
+                format!("[[arms]]\nname = 'a{index}'\nscaffold = 'tools'\nmodel = 'm'\nbudget = {{ {line} }}\n")
+            })
+            .collect();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let model = "[models.m]\nbase_url = 'http://h'\nname = 'm'\nprice = { input = 1, output = 10 }\n\
+                     context_window = 1000\nmax_output_tokens = 100\n";
+        fs::write(file.path(), format!("tasks = []\n{text}{model}")).unwrap();
+        let (file, written) = crate::config::read(file.path(), &[]).unwrap();
+        crate::config::resolve(file, &written, &crate::assemble::known()).unwrap().arms
+    }
+
+    fn told(arms: &[Arm], tasks: usize, attempts: u32) -> String {
+        let size = Size { arms, tasks, attempts, jobs: 2 };
+        lines(&size, Path::new("/nowhere")).unwrap().join("\n")
+    }
+
+    #[test]
+    fn the_worst_case_is_what_the_limits_allow() {
+        for (line, said) in [
+            ("cost_usd = 2", "$20.00"),
+            ("total_tokens = 100000", "$10.00"),
+            ("input_tokens = 1000000, output_tokens = 100000, cost_usd = 9", "$20.00"),
+            // 100 steps of 1000 tokens in and 100 out cost $0.2.
+            ("steps = 100", "$2.00"),
+            ("cost_usd = 2, arm = { cost_usd = 3 }", "$3.00"),
+            ("input_tokens = 5", "not bounded: no limit bounds the cost of 1 arm (`a0`)"),
+        ] {
+            let said_now = told(&arms(&[line]), 5, 2);
+            assert!(said_now.contains(&format!("worst case: {said}")), "{line}: {said_now}");
+        }
+        let noop = config_free();
+        assert!(told(&noop, 5, 2).contains("worst case: $0.00"));
+        let wall = told(&arms(&["wall_seconds = 3600, steps = 1"]), 5, 2);
+        assert!(wall.contains("at most 5.0 h for agents, 2 trials at once"), "{wall}");
+    }
+
+    /// An arm that asks no model.
+    fn config_free() -> Vec<Arm> {
+        let mut arms = arms(&["steps = 1"]);
+        arms[0].model = None;
+        arms
+    }
+
+    #[test]
+    fn more_tasks_and_more_attempts_show_more() {
+        let two = arms(&["steps = 1", "steps = 2"]);
+        let said = told(&two, 200, 1);
+        // 2.8 standard errors of a mean whose differences vary by 0.2: 2.802 * sqrt(0.2 / 200).
+        assert!(said.contains("200 tasks and 1 attempt a difference under 8.9 points"), "{said}");
+        assert!(said.contains("with 3 attempts under 7.2"), "{said}");
+        assert!(!told(&two, 200, 3).contains("attempts under"));
+        assert!(told(&two, 1, 1).contains("no difference will be visible"));
+        assert!(!told(&two[..1], 200, 1).contains("power"), "one arm is compared with none");
+    }
+}

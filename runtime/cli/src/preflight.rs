@@ -1,0 +1,142 @@
+//! One request to each model before the first trial: is the endpoint there, does it take the key, is the model there,
+//! does it take tools? What it finds out is told at once, and the gateway starts no trial that would only find out the same.
+//!
+//! The request is no step and no trial's: it is billed apart, told, and kept in `RUN/preflight.jsonl`. A rejection that may
+//! be this request's own (its words, its length) says nothing of the model and is passed over.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use proctor_core::{Plan, RunContext};
+use proctor_gateway::{AskError, ExchangeSink};
+use proctor_record::Blobs;
+use proctor_report::wrapped;
+use proctor_types::{
+    Ask, Budget, Event, Fault, Layer, Message, ModelSpec, Spent, ToolSpec, plural,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{commands::now, error::UserError};
+
+const TABLE: &str = include_str!("../../../configs/preflight.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    least_trials: usize,
+    seconds: f64,
+    question: String,
+}
+
+/// Asks the models of the trials that wait. What is wrong is told on stderr.
+pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result<(), UserError> {
+    let table: Table = toml::from_str(TABLE)
+        .map_err(|error| UserError::new(format!("configs/preflight.toml: {error}")))?;
+    let models = waiting(context, plan, table.least_trials);
+    if models.is_empty() {
+        return Ok(());
+    }
+    let file = File::options().create(true).append(true).open(out.join("preflight.jsonl"));
+    let file = file.map_err(|error| UserError::new(format!("preflight.jsonl: {error}")))?;
+    let file = Arc::new(Mutex::new(file));
+    let asked = models.iter().map(|(model, tools)| {
+        let sink =
+            Kept { model: model.name.clone(), file: Arc::clone(&file), blobs: context.run.blobs() };
+        ask(context, model, *tools, &table, sink)
+    });
+    for line in join_all(asked).await.into_iter().flatten() {
+        eprintln!("{}", wrapped(&format!("preflight: {line}")));
+    }
+    Ok(())
+}
+
+/// The models that enough trials without a verdict ask, and whether some of them offer tools.
+fn waiting(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, bool)> {
+    let mut found: BTreeMap<String, (ModelSpec, bool, usize)> = BTreeMap::new();
+    for (id, _, arm) in plan.chosen() {
+        let Some(model) = &arm.model else { continue };
+        if context.run.trial_path(&id).verdict().exists() {
+            continue;
+        }
+        let tools = context.scaffolds.get(&arm.scaffold).is_some_and(|one| one.needs_tools());
+        let key = json!([model.base_url, model.name, model.key_env, model.api]).to_string();
+        let entry = found.entry(key).or_insert_with(|| (model.clone(), false, 0));
+        entry.1 |= tools;
+        entry.2 += 1;
+    }
+    let enough = found.into_values().filter(|(.., trials)| *trials >= least);
+    enough.map(|(model, tools, _)| (model, tools)).collect()
+}
+
+/// What there is to tell of one model.
+async fn ask(
+    context: &RunContext,
+    model: &ModelSpec,
+    tools: bool,
+    table: &Table,
+    sink: Kept,
+) -> Option<String> {
+    let name = &model.name;
+    let line = match context.gateway.open(model, &Budget::default(), Arc::new(sink)) {
+        Ok(line) => line,
+        Err(fault) => return Some(format!("`{name}`: {fault}")),
+    };
+    let tool = ToolSpec {
+        name: "ready".to_owned(),
+        description: "Says that you are ready.".to_owned(),
+        parameters: json!({ "type": "object", "properties": {} }),
+    };
+    let question = Ask {
+        messages: vec![Message::User { content: table.question.clone() }],
+        tools: if tools { vec![tool] } else { Vec::new() },
+    };
+    let limit = Duration::try_from_secs_f64(table.seconds).unwrap_or_default();
+    match tokio::time::timeout(limit, line.ask(&question)).await {
+        Ok(Ok(_)) => Some(format!("`{name}` answers; {}", billed(&line.meter().spent()))),
+        Ok(Err(AskError::Fault(fault))) => Some(format!("`{name}`: {fault}")),
+        // This request's own, as far as one can know.
+        Ok(Err(_)) => None,
+        Err(_) => {
+            Some(format!("`{name}` has not answered within {} s; the run goes on", table.seconds))
+        }
+    }
+}
+
+fn billed(spent: &Spent) -> String {
+    format!(
+        "{} in, {} out, ${:.4}, billed apart from the trials",
+        plural(spent.input_tokens, "token"),
+        plural(spent.output_tokens, "token"),
+        spent.cost_usd
+    )
+}
+
+/// Keeps what was sent and what came beside the run's trials.
+struct Kept {
+    model: String,
+    file: Arc<Mutex<File>>,
+    blobs: Blobs,
+}
+
+#[async_trait]
+impl ExchangeSink for Kept {
+    async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+        self.blobs.put(bytes).map_err(|error| Fault::new(Layer::Record, error.to_string()))
+    }
+
+    async fn event(&self, _: u64, event: Event) -> Result<(), Fault> {
+        let line = json!({ "at": now(), "model": self.model, "event": event });
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(file, "{line}")
+            .map_err(|error| Fault::new(Layer::Record, format!("preflight.jsonl: {error}")))
+    }
+}

@@ -1,0 +1,141 @@
+//! The one request to each model before the first trial.
+
+use std::{fs, path::PathBuf};
+
+use fake_llm::{FakeLlm, Script};
+use serde_json::Value;
+
+use crate::stage::{Stage, arm, find};
+
+const SUBMIT: &str = "tool_calls = [{ name = \"submit\", arguments = {} }]";
+
+struct Bench {
+    stage: Stage,
+    fake: FakeLlm,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Bench {
+    fn new(script: &str) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let script: Script = toml::from_str(script).unwrap();
+        let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+        Self { stage: Stage::new(), fake, _runtime: runtime }
+    }
+
+    /// Ten attempts of each arm: fewer are not worth a question.
+    fn config(&self, url: &str, attempts: u32, arms: &str) -> PathBuf {
+        let text = format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = {attempts}\n{arms}\
+             [models.m]\nbase_url = \"{url}\"\nname = \"m\"\nkey_env = \"FIRST_KEY\"\n\
+             price = {{ input = 1, output = 1 }}\n"
+        );
+        self.stage.file("run.toml", &text)
+    }
+
+    fn run(
+        &self,
+        config: &std::path::Path,
+        name: &str,
+        args: &[&str],
+        status: i32,
+    ) -> (PathBuf, String) {
+        let out = self.stage.path(name);
+        let all = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let mut command = self.stage.proctor(all.iter().chain(args));
+        let done = command.env("FIRST_KEY", "sk-first-key").output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(status), "{said}");
+        (out, said.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}
+
+const TOOLS: &str = "[[arms]]\nname = \"t\"\nscaffold = \"tools\"\nmodel = \"m\"\n";
+
+#[test]
+fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
+    let bench = Bench::new(&format!("[default]\n{SUBMIT}\n"));
+    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let (out, said) = bench.run(&config, "run", &[], 0);
+    assert_eq!(bench.fake.requests().len(), 10 + 1);
+    assert!(said.contains("preflight: `m` answers; ") && said.contains("billed apart"), "{said}");
+    let report = bench.stage.report(&out);
+    let found = arm(&report, "t");
+    assert_eq!((&found["steps"]["mean"], &found["trials"]), (&1.0.into(), &10.into()));
+    let kept = fs::read_to_string(out.join("preflight.jsonl")).unwrap();
+    let kinds: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(kinds.iter().any(|line| line["event"]["kind"] == "model_answered"), "{kept}");
+    assert!(!kept.contains("sk-first"), "{kept}");
+
+    let asked = bench.fake.requests().len();
+    let (out, said) = bench.run(&config, "none", &["--no-preflight"], 0);
+    assert_eq!(bench.fake.requests().len() - asked, 10);
+    assert!(!said.contains("preflight") && !out.join("preflight.jsonl").exists(), "{said}");
+    let config = bench.config(&bench.fake.base_url(), 9, TOOLS);
+    bench.run(&config, "few", &[], 0);
+    assert_eq!(bench.fake.requests().len() - asked, 10 + 9, "the first of nine finds out the same");
+}
+
+#[test]
+fn a_refused_key_costs_no_sandbox() {
+    let bench = Bench::new(&format!(
+        "[default]\n{SUBMIT}\nfault = [{{ kind = \"status\", status = 401 }}]\n"
+    ));
+    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let (out, said) = bench.run(&config, "run", &[], 3);
+    assert_eq!(bench.fake.requests().len(), 1);
+    for part in
+        ["preflight: `m`: model fault", "FIRST_KEY", "10 trials not started", "proctor resume"]
+    {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+    assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
+    // The key is well now, and nothing was spoilt.
+    let mut command = bench.stage.proctor(["resume", out.to_str().unwrap()]);
+    let done = command.env("FIRST_KEY", "sk-first-key").output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(bench.fake.requests().len(), 1 + 10);
+}
+
+/// Tools are asked for where an arm offers some: the arm that needs none goes on with the same model.
+#[test]
+fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
+    let words = "the model does not support tools";
+    let script = format!(
+        "[[conversation]]\nmodel = \"m\"\nrepeat_last = true\n[[conversation.turn]]\ncontent = \"x\"\n\
+         fault = [{{ kind = \"status\", status = 400, times = 1, body = '{{\"error\":{{\"message\":\"{words}\"}}}}' }}]\n"
+    );
+    let bench = Bench::new(&script);
+    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let (out, said) = bench.run(&config, "run", &[], 3);
+    for part in ["takes no tools", "scaffold = \"bash\"", "10 trials not started"] {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+    assert_eq!(bench.fake.requests().len(), 1, "{said}");
+    assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_endpoint_that_is_not_there_costs_one_round_for_the_run() {
+    let bench = Bench::new(&format!("[default]\n{SUBMIT}\n"));
+    let config = bench.config("http://127.0.0.1:9", 10, TOOLS);
+    let begun = std::time::Instant::now();
+    let (out, said) = bench.run(&config, "run", &[], 3);
+    assert!(said.contains("preflight: `m`: ") && said.contains("10 trials not started"), "{said}");
+    assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+}
+
+/// Words that only this question was turned away with say nothing of the model.
+#[test]
+fn a_rejection_of_the_question_itself_stops_nothing() {
+    let script = format!(
+        "[[rule]]\nwhen = \"check of the connection\"\nanswer = {{ fault = [{{ kind = \"status\", status = 422, times = 0 }}] }}\n\
+         [default]\n{SUBMIT}\n"
+    );
+    let bench = Bench::new(&script);
+    let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
+    let (_, said) = bench.run(&config, "run", &[], 0);
+    assert!(!said.contains("preflight:"), "{said}");
+    assert_eq!(bench.fake.requests().len(), 11);
+}

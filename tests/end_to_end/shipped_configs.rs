@@ -1,0 +1,165 @@
+//! Every configuration that comes with the program, from a folder of nobody's, with and without rows.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, root};
+
+const PATCH: &str = "diff --git a/lib/a.py b/lib/a.py\n--- a/lib/a.py\n+++ b/lib/a.py\n@@ -1,2 +1 @@\n x = 1\n-y = 2\n";
+const TEST_PATCH: &str = "diff --git a/tests/test_a.py b/tests/test_a.py\n--- a/tests/test_a.py\n+++ b/tests/test_a.py\n@@ -1 +1,2 @@\n x = 1\n+y = 2\n";
+
+/// The run configurations below `configs/`, by name.
+fn shipped() -> Vec<String> {
+    let is_run =
+        |text: &str| text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("tasks"));
+    let mut names: Vec<String> = fs::read_dir(root().join("configs"))
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|end| end == "toml"))
+        .filter(|entry| is_run(&fs::read_to_string(entry.path()).unwrap()))
+        .map(|entry| entry.path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn featurebench(level: u32) -> Value {
+    let settings = json!({"repository": "mwaskom/seaborn", "test_cmd": "pytest -rA", "timeout_run": 300,
+        "black_links": ["https://github.com/mwaskom/seaborn/"], "docker_specs": {"run_args": {}}});
+    json!({
+        "instance_id": format!("mwaskom__seaborn.7001ebe7.test_a.8f0cbfb1.lv{level}"),
+        "patch": if level == 1 { PATCH } else { "" }, "test_patch": TEST_PATCH,
+        "FAIL_TO_PASS": ["tests/test_a.py"], "PASS_TO_PASS": if level == 1 { vec!["tests/test_b.py"] } else { vec![] },
+        "image_name": "featurebench:1", "repo": "mwaskom/seaborn", "base_commit": "7001ebe7",
+        "problem_statement": "## Task\nDo it.\n\n## Interface Descriptions\n### 1\n",
+        "repo_settings": settings.to_string()
+    })
+}
+
+fn swe_bench() -> Value {
+    json!({
+        "repo": "django/django", "instance_id": "django__django-11099", "base_commit": "d26b2424",
+        "patch": PATCH, "test_patch": TEST_PATCH, "problem_statement": "Do it.", "hints_text": "",
+        "created_at": "2019-03-20T03:46:18Z", "version": "3.0", "FAIL_TO_PASS": "[\"test_a (tests.A)\"]",
+        "PASS_TO_PASS": "[]", "environment_setup_commit": "419a78300f", "difficulty": "15 min"
+    })
+}
+
+fn fea_bench() -> Value {
+    json!({
+        "repo": "psf/requests", "instance_id": "psf__requests-1", "base_commit": "d26b2424", "pull_number": 1,
+        "patch": PATCH, "test_patch": TEST_PATCH, "problem_statement": "Do it.", "hints_text": "",
+        "created_at": "2019-03-20T03:46:18Z", "version": "1.0", "FAIL_TO_PASS": ["tests/test_a.py::test_a"],
+        "PASS_TO_PASS": [], "environment_setup_commit": "419a78300f",
+        "new_components": {"lib/a.py": [{"type": "function", "name": "y", "signature": "y()", "lines": [1, 2]}]}
+    })
+}
+
+/// Rows where a user without the hub puts them.
+fn rows(cache: &Path) {
+    let put = |folder: &str, file: &str, rows: &[Value]| {
+        let folder = cache.join("datasets").join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let lines: String = rows.iter().map(|row| format!("{row}\n")).collect();
+        fs::write(folder.join(file), lines).unwrap();
+    };
+    for split in ["lite", "fast", "full"] {
+        put(
+            "LiberCoders--FeatureBench",
+            &format!("{split}.jsonl"),
+            &[featurebench(1), featurebench(2)],
+        );
+    }
+    put("princeton-nlp--SWE-bench_Verified", "test.jsonl", &[swe_bench()]);
+    put("microsoft--FEA-Bench", "lite.jsonl", &[fea_bench()]);
+}
+
+/// The status of a dry run, and all that it said.
+fn dry_run(stage: &Stage, config: &str, cache: &Path) -> (i32, String) {
+    let elsewhere = stage.path("elsewhere");
+    fs::create_dir_all(&elsewhere).unwrap();
+    let output = stage
+        .proctor(["run", config, "--dry-run"])
+        .current_dir(elsewhere)
+        .env("PROCTOR_CACHE", cache)
+        .env("HF_ENDPOINT", "http://127.0.0.1:1")
+        .env_remove("OPENAI_API_KEY")
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn every_shipped_configuration_has_a_plan_from_any_folder() {
+    let stage = Stage::new();
+    let cache: PathBuf = stage.path("cache");
+    rows(&cache);
+    let names = shipped();
+    for wanted in [
+        "demo",
+        "quickstart",
+        "steps-ablation",
+        "scaffold-comparison",
+        "featurebench-lite",
+        "featurebench-fast",
+        "featurebench-full",
+        "feabench-lite",
+        "swebench-verified",
+        "interface-ablation",
+    ] {
+        assert!(names.iter().any(|name| name == wanted), "{wanted} is not shipped");
+    }
+    for name in &names {
+        let file = root().join(format!("configs/{name}.toml"));
+        for config in [name.as_str(), file.to_str().unwrap()] {
+            let (status, said) = dry_run(&stage, config, &cache);
+            assert_eq!(status, 0, "{config}: {said}");
+            assert!(said.contains("worst case: $") && said.contains(" x "), "{config}: {said}");
+        }
+    }
+    let (_, said) = dry_run(&stage, "steps-ablation", &cache);
+    for part in
+        ["tools/steps=50", "tools/steps=100", "tools/steps=500", "power: with 1 task and 1 attempt"]
+    {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+    let (_, said) = dry_run(&stage, "interface-ablation", &cache);
+    assert!(
+        said.contains("tools/interfaces=false") && said.contains("6 trials: 2 tasks x 3 arms"),
+        "{said}"
+    );
+    let (_, said) = dry_run(&stage, "featurebench-full", &cache);
+    assert!(said.contains("worst case: $10.00"), "{said}");
+}
+
+#[test]
+fn rows_that_cannot_be_had_are_told_with_where_to_put_them() {
+    let stage = Stage::new();
+    let cache = stage.path("cache");
+    for (name, dataset, folder) in [
+        (
+            "swebench-verified",
+            "princeton-nlp/SWE-bench_Verified",
+            "princeton-nlp--SWE-bench_Verified",
+        ),
+        ("featurebench-lite", "LiberCoders/FeatureBench", "LiberCoders--FeatureBench"),
+        ("feabench-lite", "microsoft/FEA-Bench", "microsoft--FEA-Bench"),
+    ] {
+        let (status, said) = dry_run(&stage, name, &cache);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(status, 2, "{said}");
+        let folder = cache.join("datasets").join(folder);
+        for part in
+            [&format!("https://huggingface.co/datasets/{dataset}"), folder.to_str().unwrap()]
+        {
+            assert!(said.contains(part), "{part} is missing in {said}");
+        }
+    }
+    let (status, said) = dry_run(&stage, "swebench-verifed", &cache);
+    assert!(status == 2 && said.contains("did you mean `swebench-verified`?"), "{said}");
+}
