@@ -78,9 +78,11 @@ fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
 
 #[test]
 fn a_refused_key_costs_no_sandbox() {
-    let bench = Bench::new(&format!(
-        "[default]\n{SUBMIT}\nfault = [{{ kind = \"status\", status = 401 }}]\n"
-    ));
+    let script = format!(
+        "[[rule]]\nwhen = \"check of the connection\"\nanswer = {{ fault = [{{ kind = \"status\", status = 401, times = 0 }}] }}\n\
+         [default]\n{SUBMIT}\n"
+    );
+    let bench = Bench::new(&script);
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (out, said) = bench.run(&config, "run", &[], 3);
     assert_eq!(bench.fake.requests().len(), 1);

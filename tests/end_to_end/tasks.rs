@@ -7,7 +7,10 @@ use crate::stage::{Stage, root};
 /// A folder `rows` with the demo's rows, below the stage's own.
 fn folder(stage: &Stage) {
     fs::create_dir(stage.path("rows")).unwrap();
-    fs::copy(root().join("configs/tasks/demo.jsonl"), stage.path("rows/test.jsonl")).unwrap();
+    let tasks = root().join("configs/tasks");
+    fs::copy(tasks.join("demo.jsonl"), stage.path("rows/test.jsonl")).unwrap();
+    // A plan refuses a source that is not there, and the rows name theirs beside them.
+    std::os::unix::fs::symlink(tasks.join("numerals"), stage.path("rows/numerals")).unwrap();
 }
 
 #[test]
