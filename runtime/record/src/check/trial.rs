@@ -143,7 +143,7 @@ impl Check<'_> {
             return Ok(Some((entry.facts, stamp)));
         }
         let bytes = std::fs::read(&path).map_err(failed())?;
-        Ok(Some((Facts::of(&path, &bytes, damage), stamp)))
+        Ok(Some((Facts::of(&path, &bytes, !self.trusting, damage), stamp)))
     }
 
     /// Files of a trial without a journal. The files of a try that is being put aside may be here
