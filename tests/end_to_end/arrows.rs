@@ -42,6 +42,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-external",
         &["proctor-types", "proctor-bundles", "proctor-sandbox-api", "proctor-scaffold-api"],
     ),
+    (
+        "proctor-host-scaffolds",
+        &["proctor-types", "proctor-scaffolds", "proctor-sandbox-api", "proctor-scaffold-api"],
+    ),
     ("proctor-packages", &["proctor-types"]),
     ("proctor-bundles", &["proctor-types", "proctor-packages"]),
     (

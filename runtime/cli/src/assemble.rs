@@ -57,12 +57,15 @@ pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
     Ok(backend)
 }
 
-/// The back ends that some arms need.
+/// The back ends that some arms need: of their own sandboxes, and of those of users' programs.
 pub async fn backends(
     arms: &[Arm],
     cache: &Path,
 ) -> Result<BTreeMap<SandboxKind, Arc<dyn Backend>>, CommandError> {
-    let kinds: BTreeSet<_> = arms.iter().map(|arm| arm.sandbox.kind).collect();
+    let mut kinds: BTreeSet<_> = arms.iter().map(|arm| arm.sandbox.kind).collect();
+    if arms.iter().any(|arm| scaffolds::is_host(&arm.scaffold)) {
+        kinds.insert(SandboxKind::Native);
+    }
     let mut backends = BTreeMap::new();
     for kind in kinds {
         backends.insert(kind, backend(kind, cache).await?);

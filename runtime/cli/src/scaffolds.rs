@@ -8,6 +8,7 @@ use std::{
 
 use proctor_bundles::{Bundle, Bundles};
 use proctor_external::{External, Loaded, Manifest};
+use proctor_host_scaffolds::{PROGRAM, Process, Programs};
 use proctor_scaffold_api::Scaffold;
 use proctor_types::{Arm, RunRecord};
 use serde_json::Value;
@@ -25,6 +26,7 @@ pub type Scaffolds = BTreeMap<String, Arc<dyn Scaffold>>;
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut names = proctor_scaffolds::names().to_vec();
     names.extend_from_slice(proctor_external::names());
+    names.extend_from_slice(proctor_host_scaffolds::names());
     names.sort_unstable();
     names
 });
@@ -39,6 +41,9 @@ pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, String> {
     let builtin = proctor_scaffolds::builtin(name).map_err(|error| error.to_string())?;
     if builtin.is_some() {
         return Ok(builtin);
+    }
+    if is_host(name) {
+        return Process::new(programs()?).map(|process| Some(Arc::new(process) as Arc<dyn Scaffold>));
     }
     let Some(loaded) = manifest(name)? else { return Ok(None) };
     let bundle = bundles()?;
@@ -57,11 +62,23 @@ fn manifest(name: &str) -> Result<Option<Loaded>, String> {
     let Some(loaded) = loaded.transpose().map_err(|error| error.to_string())? else {
         return Ok(None);
     };
-    if proctor_scaffolds::names().contains(&loaded.manifest.name.as_str()) {
+    let called = loaded.manifest.name.as_str();
+    if proctor_scaffolds::names().contains(&called) || is_host(called) {
         let taken = &loaded.manifest.name;
         return Err(format!("{name}: `name`: Proctor has a scaffold `{taken}`: choose another"));
     }
     Ok(Some(loaded))
+}
+
+/// Whether the loop of a scaffold is a program of a user's, in a sandbox of its own.
+pub fn is_host(name: &str) -> bool {
+    proctor_host_scaffolds::names().contains(&name)
+}
+
+/// Where the programs of users are kept.
+fn programs() -> Result<Programs, String> {
+    let cache = home::cache().map_err(|error| error.to_string())?;
+    Ok(Programs::new(cache.join("programs")))
 }
 
 fn bundles() -> Result<Bundles, String> {
@@ -81,7 +98,7 @@ pub async fn build(file: &ConfigFile) -> Result<bool, CommandError> {
     let names: BTreeSet<&str> = file.arms.iter().map(|arm| arm.scaffold.as_str()).collect();
     let mut any = false;
     for name in names {
-        if proctor_scaffolds::names().contains(&name) {
+        if proctor_scaffolds::names().contains(&name) || is_host(name) {
             continue;
         }
         let Some(loaded) = manifest(name).map_err(UserError::new)? else { continue };
@@ -137,6 +154,10 @@ pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError>
     let mut found = of_arms(record.arms.iter())?;
     let written = record.config.get("arms").and_then(Value::as_array);
     for arm in &record.arms {
+        if is_host(&arm.scaffold) {
+            program(arm, written.into_iter().flatten())?;
+            continue;
+        }
         let recorded = External::recorded(&arm.prompts)
             .map_err(|error| UserError::new(format!("arm {}: {error}", arm.name)))?;
         let Some(external) = recorded else { continue };
@@ -158,4 +179,23 @@ pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError>
         found.insert(arm.scaffold.clone(), scaffold);
     }
     Ok(found)
+}
+
+/// Sees to it that the program of an arm is there as it was planned. Where its copy is gone, the file that it was made
+/// from may still be the same.
+fn program<'a>(arm: &Arm, mut written: impl Iterator<Item = &'a Value>) -> Result<(), UserError> {
+    let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
+    let Some(digest) = arm.settings[PROGRAM].as_str() else { return Ok(()) };
+    let programs = programs().map_err(problem)?;
+    if programs.copy_of(digest).is_some() {
+        return Ok(());
+    }
+    let path = written.find(|one| one["name"] == arm.name.as_str());
+    let path = path.and_then(|one| one["settings"][PROGRAM].as_str()).unwrap_or_default();
+    let hint = "put the program back, or start a new run";
+    let kept = programs.keep(Path::new(path)).map_err(|error| problem(error.to_string()).hint(hint))?;
+    match kept == digest {
+        true => Ok(()),
+        false => Err(problem(format!("{path} was changed since the run was planned")).hint(hint)),
+    }
 }

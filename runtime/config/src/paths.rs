@@ -6,6 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::{ConfigFile, Written};
 
 /// The prefix of a base URL that names a script instead of an endpoint.
@@ -13,6 +15,9 @@ pub const SCRIPT: &str = "script:";
 
 /// How a scaffold that is the file of a manifest ends.
 const MANIFESTS: [&str; 1] = [".toml"];
+
+/// Scaffolds whose setting `program` is a file or folder (`docs/host.md`).
+const PROGRAMS: [&str; 1] = ["process"];
 
 /// Options of a dataset whose values are files or folders.
 const FILES: [&str; 4] = ["ids", "repos", "setup", "shape"];
@@ -58,6 +63,12 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
         }
         if let Some(prompts) = &mut arm.prompts {
             *prompts = places.find(&["arms", &index, "prompts"], prompts);
+        }
+        if PROGRAMS.contains(&arm.scaffold.as_str())
+            && let Some(Value::String(program)) = arm.settings.get_mut("program")
+        {
+            let found = places.find(&["arms", &index, "settings", "program"], Path::new(program));
+            *program = found.to_string_lossy().into_owned();
         }
         if let Some(replay) = &mut arm.replay {
             *replay = places.find(&["arms", &index, "replay"], replay);

@@ -23,6 +23,7 @@ use crate::{
     fault_policy::ScopeKind,
     halts::Place,
     network::SandboxNetwork,
+    own_sandbox::OwnPlace,
     recorder::{Recorder, Wait, record_fault},
     session::{Client, TrialSession},
     steps::Steps,
@@ -41,6 +42,8 @@ pub(crate) struct Try<'a> {
     pub(crate) environment: &'a Prepared,
     /// What the environment holds of the task's secrets.
     pub(crate) leak_check: &'a LayerFindings,
+    /// Where the scaffold's loop is a program of a user's: what its sandbox is opened from.
+    pub(crate) own: Option<&'a OwnPlace>,
 }
 
 impl Try<'_> {
@@ -52,9 +55,10 @@ impl Try<'_> {
         let blobs = self.context.run.blobs_of(self.dir);
         let recorder = Recorder::new(journal, blobs, self.on_wait());
         recorder.append(Event::trial_started(self.id)).await?;
-        let Ready { mut sandbox, hidden } = self.open().await?;
+        let Ready { sandbox, hidden } = self.open().await?;
+        let mut own = None;
         let driven = tokio::select! {
-            driven = self.drive(sandbox.as_ref(), &hidden, &recorder, begun) => driven,
+            driven = self.drive(sandbox.as_ref(), &mut own, &hidden, &recorder, begun) => driven,
             () = self.context.cancel.told() => Err(Cancel::fault()),
         };
         let ended = match driven {
@@ -63,9 +67,11 @@ impl Try<'_> {
         };
         // After the outcome is recorded: what was delivered counts, whatever becomes of its sandbox. And
         // before a fault is passed on: a try never leaves a sandbox behind where it can be helped.
-        if let Err(fault) = sandbox.close().await {
-            let (trial, arm) = (self.id.clone(), self.arm.name.clone());
-            self.context.tell(Progress::NotClosed { trial, arm, fault });
+        for mut sandbox in own.into_iter().chain([sandbox]) {
+            if let Err(fault) = sandbox.close().await {
+                let (trial, arm) = (self.id.clone(), self.arm.name.clone());
+                self.context.tell(Progress::NotClosed { trial, arm, fault });
+            }
         }
         ended
     }
@@ -107,6 +113,7 @@ impl Try<'_> {
     async fn drive(
         &self,
         sandbox: &dyn Sandbox,
+        own: &mut Option<Box<dyn Sandbox>>,
         hidden: &Hidden,
         recorder: &Arc<Recorder>,
         begun: Instant,
@@ -119,6 +126,9 @@ impl Try<'_> {
         recorder.append(Event::Noted { note }).await?;
         let workdir = RawPath::from(self.task.workdir.as_str());
         let base = recorder.snapshot(handle, &workdir, true).await?;
+        if let Some(place) = self.own {
+            *own = Some(place.open(self.context, self.arm, &self.id.to_string()).await?);
+        }
         let not_enforced = sandbox.enforcement().not_enforced.clone();
         recorder
             .append(Event::SetupFinished {
@@ -156,7 +166,12 @@ impl Try<'_> {
             (Arc::clone(recorder), steps),
             (Arc::clone(&meter), gateway.clone()),
             self.rejected,
-            Client { server: network.server(), ending, dir: self.dir.clone() },
+            Client {
+                server: network.server(),
+                own: own.as_ref().map(|own| Arc::clone(own.handle())),
+                ending,
+                dir: self.dir.clone(),
+            },
         );
         // Time is watched here as well as before each request: a command that runs past a limit is
         // cut, by dropping it.

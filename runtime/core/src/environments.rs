@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Instant};
 
-use proctor_sandbox_api::{Backend, Prepared};
+use proctor_sandbox_api::{Backend, LayerSpec, Prepared};
 use proctor_setup::Sources;
 use proctor_types::{Fault, Task};
 
@@ -47,6 +47,18 @@ impl Environments {
         };
         let prepared = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
         Ok((prepared, built))
+    }
+
+    /// The environment of programs that are not a task's: one for all of them.
+    pub(crate) async fn own(
+        &self,
+        backend: &dyn Backend,
+        spec: &LayerSpec,
+        policy: &FaultPolicy,
+    ) -> Result<Prepared, Fault> {
+        // No task has an empty name.
+        let key = (backend.name(), String::new());
+        self.built.get(key, |fault| policy.may_pass(fault), async || backend.prepare(spec).await).await
     }
 
     /// Whether the environment of a task is there.

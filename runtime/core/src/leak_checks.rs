@@ -32,13 +32,37 @@ impl LeakChecks {
     ) -> Result<Arc<LayerFindings>, Fault> {
         // How the tools are looked at is the grader's.
         let place = format!("{} {GRADER}", environment.digest);
-        let key = LayerFindings::key(task, &place, &backend.agent())?;
+        let look = async || find_leaks(backend, environment, task, limits).await;
+        self.kept(backend, &place, task, policy, look).await
+    }
+
+    /// The leak check of a sandbox that is not the task's own, and of which `place` names all that is in it.
+    pub(crate) async fn own(
+        &self,
+        backend: &dyn Backend,
+        place: &str,
+        task: &Task,
+        policy: &FaultPolicy,
+        look: impl AsyncFnOnce() -> Result<LayerFindings, Fault>,
+    ) -> Result<Arc<LayerFindings>, Fault> {
+        self.kept(backend, &format!("own {place}"), task, policy, look).await
+    }
+
+    async fn kept(
+        &self,
+        backend: &dyn Backend,
+        place: &str,
+        task: &Task,
+        policy: &FaultPolicy,
+        look: impl AsyncFnOnce() -> Result<LayerFindings, Fault>,
+    ) -> Result<Arc<LayerFindings>, Fault> {
+        let key = LayerFindings::key(task, place, &backend.agent())?;
         let folder = self.folder.join(backend.name());
         let work = async || {
             if let Some(kept) = LayerFindings::read(&folder, &key) {
                 return Ok(Arc::new(kept));
             }
-            let leak_check = find_leaks(backend, environment, task, limits).await?;
+            let leak_check = look().await?;
             leak_check.write(&folder, &key)?;
             Ok(Arc::new(leak_check))
         };

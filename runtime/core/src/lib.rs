@@ -17,6 +17,7 @@ mod leak_checks;
 mod memo;
 mod network;
 mod notices;
+mod own_sandbox;
 mod patience;
 mod plan;
 mod prediction;

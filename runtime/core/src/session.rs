@@ -37,10 +37,12 @@ pub(crate) struct TrialSession {
     client: Client,
 }
 
-/// What a session needs for the client of a scaffold that runs in the sandbox.
+/// What a session needs for the client of a scaffold that runs in a sandbox.
 pub(crate) struct Client {
     /// Absent: the scaffold asked for no model endpoint.
     pub(crate) server: Option<GatewayServer>,
+    /// The sandbox of the scaffold's own program, where it has one.
+    pub(crate) own: Option<Arc<SandboxHandle>>,
     /// Becomes true when the trial cannot go on.
     pub(crate) ending: watch::Receiver<bool>,
     /// Where its files are kept.
@@ -146,6 +148,10 @@ impl Session for TrialSession {
 
     fn handle(&self) -> &Arc<SandboxHandle> {
         &self.handle
+    }
+
+    fn own_sandbox(&self) -> Option<&Arc<SandboxHandle>> {
+        self.client.own.as_ref()
     }
 
     async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop> {

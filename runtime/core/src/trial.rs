@@ -8,7 +8,8 @@ use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, V
 
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
-    forensics::add_forensics, grading::grade_trial, halts::Place, recorder::record_fault,
+    forensics::add_forensics, grading::grade_trial, halts::Place, own_sandbox::OwnPlace,
+    recorder::record_fault,
     spending::spent_in,
 };
 
@@ -226,6 +227,7 @@ async fn attempt(
         .leak_checks
         .get(backend.as_ref(), &environment, task, &arm.sandbox, &context.faults)
         .await?;
+    let own = OwnPlace::of(context, arm, task, &leak_check).await?;
     Try {
         context,
         id,
@@ -235,6 +237,7 @@ async fn attempt(
         number,
         environment: &environment,
         leak_check: &leak_check,
+        own: own.as_ref(),
         rejected,
     }
     .run()

@@ -50,5 +50,5 @@ mod session;
 pub use limits::Limits;
 pub use overlay::{Overlay, WrongPrompts};
 pub use proctor_types::Traffic;
-pub use scaffold::{Finish, Scaffold, WrongSetting};
+pub use scaffold::{Finish, OwnSandbox, Scaffold, WrongSetting};
 pub use session::{Brief, ModelEndpoint, Session, Stop, ToolDone};

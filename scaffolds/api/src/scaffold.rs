@@ -2,7 +2,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::Mount;
-use proctor_types::ExitCause;
+use proctor_types::{ExitCause, SandboxSpec};
 use serde_json::{Map, Value};
 
 use crate::{Session, Stop, WrongPrompts};
@@ -26,6 +26,19 @@ impl Finish {
     pub fn exited(why: impl Into<String>) -> Self {
         Self::Exited { cause: ExitCause::Finished, why: why.into() }
     }
+}
+
+/// What a program of a user's runs in: a native sandbox on the host's base, without a network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnSandbox {
+    /// Folders of the host that it is lent, read-only.
+    pub mounts: Vec<Mount>,
+    /// Names what the mounts hold.
+    pub digest: String,
+    /// The resources that it gets.
+    pub limits: SandboxSpec,
+    /// The folder in which the program starts.
+    pub workdir: String,
 }
 
 /// A key of `[arms.settings]` that cannot stand there.
@@ -90,6 +103,18 @@ pub trait Scaffold: Send + Sync {
     /// Folders of the host that its sandbox is lent, read-only.
     fn mounts(&self) -> Vec<Mount> {
         Vec::new()
+    }
+
+    /// For a scaffold whose loop is a program of a user's: the sandbox in which that program runs, apart from the
+    /// task's. `settings` are the arm's, as [`Scaffold::settings`] gave them.
+    ///
+    /// # Errors
+    /// Why it cannot be had, with a hint.
+    fn own_sandbox(
+        &self,
+        _settings: &Map<String, Value>,
+    ) -> Result<Option<OwnSandbox>, (String, String)> {
+        Ok(None)
     }
 
     /// How long its client inside the sandbox may take to end once [`Session::ending`] has come. Without

@@ -95,6 +95,11 @@ pub trait Session: Send {
     /// broken; a command that fails is a result.
     fn handle(&self) -> &Arc<SandboxHandle>;
 
+    /// The sandbox of [`Scaffold::own_sandbox`](crate::Scaffold::own_sandbox), for a scaffold that asked for one.
+    fn own_sandbox(&self) -> Option<&Arc<SandboxHandle>> {
+        None
+    }
+
     /// Ends the step before (its snapshot is taken, its limits are checked), then asks the model.
     /// Each `Ok` is one step.
     async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop>;

@@ -21,6 +21,7 @@ mod replay;
 mod schema;
 mod talk;
 mod tools;
+mod toolset;
 
 pub use bash::Bash;
 pub use catalogue::{builtin, names, recorded};
@@ -28,4 +29,5 @@ pub use gold::Gold;
 pub use noop::Noop;
 pub use prompts::{PromptError, Prompts};
 pub use replay::Replay;
-pub use tools::{Tools, specs};
+pub use tools::{Called, Tools, specs};
+pub use toolset::{OpenTools, ToolSet};

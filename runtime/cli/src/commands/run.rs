@@ -80,7 +80,9 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     };
     let arms = extension.as_ref().map_or(&resolved.arms, |extension| &extension.record.arms);
     let backends = assemble::backends(arms, &cache).await?;
-    let Some(first) = backends.values().next() else {
+    // Recipes are built where trials run.
+    let kind = arms.iter().map(|arm| arm.sandbox.kind).min();
+    let Some(first) = kind.and_then(|kind| backends.get(&kind)) else {
         return Err(UserError::new("no arm names a sandbox").into());
     };
     let any_recipe = !loaded.recipes.is_empty();

@@ -148,9 +148,28 @@ impl LayerFindings {
             None => BTreeMap::new(),
         };
         let labelled = secrets(task, &hidden, &source, policy)?;
+        Self::look(handle, task, labelled, vec![workdir]).await
+    }
+
+    /// Looks through another sandbox of the same task for the same secrets: that of the agent's own program, which has
+    /// no work directory. `task` has that sandbox's environment.
+    ///
+    /// # Errors
+    /// A fault of the sandbox where it cannot be searched.
+    pub async fn beside(&self, handle: &SandboxHandle, task: &Task) -> Result<Self, Fault> {
+        Self::look(handle, task, self.labelled.clone(), Vec::new()).await
+    }
+
+    async fn look(
+        handle: &SandboxHandle,
+        task: &Task,
+        labelled: Labelled,
+        passed_over: Vec<RawPath>,
+    ) -> Result<Self, Fault> {
+        let policy = LeakPolicy::get()?;
         let mut skip: Vec<RawPath> =
             policy.pseudo.iter().map(|path| RawPath::from(path.as_str())).collect();
-        skip.push(workdir);
+        skip.extend(passed_over);
         let mut requests = Vec::new();
         if task.environment.base.as_deref() == Some("host") {
             let shown: Vec<RawPath> = host_base::shown()

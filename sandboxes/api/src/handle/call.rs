@@ -1,6 +1,7 @@
 //! One open stream on the host: what arrives, what may be sent, and cancellation on drop.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -164,6 +165,43 @@ impl Call {
                 }
             };
             return self.taken(event);
+        }
+    }
+
+    /// As [`Call::step`], with input that the caller keeps from call to call and may add to. Its end is never sent.
+    pub async fn step_from(&mut self, unsent: &mut VecDeque<u8>) -> Result<Event, SandboxError> {
+        loop {
+            let piece = unsent.len().min(PIECE);
+            let event = tokio::select! {
+                biased;
+                event = self.events.recv() => event,
+                permits = self.flow.credit.acquire_many(piece as u32), if piece > 0 => {
+                    match permits {
+                        Ok(permits) => {
+                            permits.forget();
+                            let now: Vec<u8> = unsent.drain(..piece).collect();
+                            self.send_piece(&now);
+                        }
+                        // Replied or broken: the inbox says which.
+                        Err(_) => unsent.clear(),
+                    }
+                    continue;
+                }
+            };
+            return self.taken(event);
+        }
+    }
+
+    /// Sends until no more than `most` bytes are left, or nobody takes them any more.
+    pub async fn send_from(&mut self, unsent: &mut VecDeque<u8>, most: usize) {
+        while unsent.len() > most {
+            let piece = unsent.len().min(PIECE);
+            match self.flow.credit.acquire_many(piece as u32).await {
+                Ok(permits) => permits.forget(),
+                Err(_) => return unsent.clear(),
+            }
+            let now: Vec<u8> = unsent.drain(..piece).collect();
+            self.send_piece(&now);
         }
     }
 

@@ -2,7 +2,7 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use proctor_scaffold_api::{Finish, Overlay, Scaffold, Session, Stop, WrongPrompts};
-use proctor_types::{Answer, ExitCause};
+use proctor_types::{Answer, ExitCause, ToolSpec};
 use serde_json::{Value, json};
 
 use super::{Place, Toolbox, ToolsSettings, specs};
@@ -30,6 +30,10 @@ impl Tools {
         let prompts = Prompts::load("tools", prompts)?;
         let settings = prompts.settings()?;
         Ok(Self { prompts: Arc::new(prompts), settings })
+    }
+
+    pub(crate) fn specs(&self) -> Vec<ToolSpec> {
+        specs(&self.prompts)
     }
 
     pub(crate) fn toolbox(&self, session: &dyn Session) -> Toolbox {

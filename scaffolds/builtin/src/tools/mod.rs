@@ -22,4 +22,5 @@ pub(crate) use error::ToolError;
 pub(crate) use specs::SUBMIT;
 pub use specs::specs;
 pub(crate) use tool::{Output, Place, Tool};
-pub(crate) use toolbox::{Called, Toolbox, ToolsSettings};
+pub use toolbox::Called;
+pub(crate) use toolbox::{Toolbox, ToolsSettings};

@@ -32,10 +32,13 @@ pub(crate) struct Toolbox {
 
 /// What came of one call.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Called {
-    pub(crate) shown: String,
-    pub(crate) exit_status: Option<i32>,
-    pub(crate) submitted: bool,
+pub struct Called {
+    /// What the model is shown.
+    pub shown: String,
+    /// Of a command that ended by itself.
+    pub exit_status: Option<i32>,
+    /// The work was handed in.
+    pub submitted: bool,
 }
 
 impl Toolbox {

@@ -1,0 +1,101 @@
+//! The sandbox of an agent's own program, where the loop of a scaffold is one: apart from the task's, and searched for
+//! the same secrets.
+
+use std::{sync::Arc, time::Duration};
+
+use proctor_sandbox_api::{
+    Backend, Base, LayerSpec, Prepared, Sandbox, SandboxRequest, wire::RawPath,
+};
+use proctor_scaffold_api::OwnSandbox;
+use proctor_setup::{LayerFindings, Preparation, Purpose};
+use proctor_types::{Arm, Cause, Environment, Fault, Layer, SandboxKind, Task};
+
+use crate::RunContext;
+
+/// Nothing is built: the layer has one empty folder.
+const BUILD_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the sandbox of a trial's program is opened from.
+pub(crate) struct OwnPlace {
+    wanted: OwnSandbox,
+    environment: Prepared,
+    /// The trial's task, in the program's environment.
+    task: Task,
+    findings: Arc<LayerFindings>,
+}
+
+impl OwnPlace {
+    /// What the arm's scaffold asks for; nothing where it asks for none. `findings` are those of the task's sandbox:
+    /// they know its secrets.
+    pub(crate) async fn of(
+        context: &RunContext,
+        arm: &Arm,
+        task: &Task,
+        findings: &LayerFindings,
+    ) -> Result<Option<Self>, Fault> {
+        let settings = arm.settings.as_object().cloned().unwrap_or_default();
+        let wanted = context.scaffold(&arm.scaffold)?.own_sandbox(&settings);
+        let wanted = wanted.map_err(|(what, hint)| {
+            Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint)
+        })?;
+        let Some(wanted) = wanted else { return Ok(None) };
+        let backend = context.backend(SandboxKind::Native)?.as_ref();
+        let workdir = RawPath::from(wanted.workdir.as_str());
+        let spec = LayerSpec {
+            base: Base::Host,
+            source: None,
+            setup: Vec::new(),
+            workdir,
+            env: Vec::new(),
+            time_limit: BUILD_LIMIT,
+        };
+        let environment = context.environments.own(backend, &spec, &context.faults).await?;
+        let environment_of_it = Environment { base: Some("host".into()), ..Environment::default() };
+        let task = Task { environment: environment_of_it, ..task.clone() };
+        let look = async || look(backend, &environment, &wanted, &task, findings).await;
+        let place = format!("{} {}", environment.digest, wanted.digest);
+        let findings =
+            context.leak_checks.own(backend, &place, &task, &context.faults, look).await?;
+        Ok(Some(Self { wanted, environment, task, findings }))
+    }
+
+    /// Opens it. A copy of what the task hides is absent in it, or it is refused.
+    pub(crate) async fn open(
+        &self,
+        context: &RunContext,
+        arm: &Arm,
+        label: &str,
+    ) -> Result<Box<dyn Sandbox>, Fault> {
+        let preparation = Preparation {
+            backend: context.backend(SandboxKind::Native)?.as_ref(),
+            environment: &self.environment,
+            task: &self.task,
+            findings: &self.findings,
+            limits: &self.wanted.limits,
+            mounts: &self.wanted.mounts,
+            label: format!("the agent of {label}"),
+        };
+        let ready = preparation.open(Purpose::Driving(arm.leak_check.on_finding)).await;
+        ready.map(|ready| ready.sandbox).map_err(|fault| fault.context("the agent's own sandbox"))
+    }
+}
+
+async fn look(
+    backend: &dyn Backend,
+    environment: &Prepared,
+    wanted: &OwnSandbox,
+    task: &Task,
+    findings: &LayerFindings,
+) -> Result<LayerFindings, Fault> {
+    let request = SandboxRequest {
+        environment: environment.clone(),
+        limits: wanted.limits.clone(),
+        mounts: wanted.mounts.clone(),
+        purpose: format!("the leak check of the agent for {}", task.id),
+    };
+    let mut sandbox = backend.open(&request).await?;
+    let found = findings.beside(sandbox.handle(), task).await;
+    // What was found is known, whatever becomes of the sandbox; the next run removes what is left.
+    let _ = sandbox.close().await;
+    found
+}

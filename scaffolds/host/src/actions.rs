@@ -1,0 +1,262 @@
+//! Commands and files of the task's sandbox, on behalf of the user's program. Bounded, and recorded as tool calls.
+
+use std::time::{Duration, Instant};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use proctor_sandbox_api::{Captured, Command, Completed, SandboxError, wire::RawPath};
+use proctor_scaffold_api::{Brief, Session, Stop, ToolDone};
+use proctor_types::sha256_hex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    limits::Limits,
+    rpc::{Error, PARAMS, REFUSED},
+};
+
+/// The mode of a program that is written.
+const EXECUTABLE: u32 = 0o755;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Exec {
+    command: Words,
+    #[serde(default)]
+    cwd: Option<String>,
+    #[serde(default)]
+    stdin: Option<String>,
+    #[serde(default)]
+    timeout: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a text, or a list of texts")]
+enum Words {
+    Line(String),
+    Program(Vec<String>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Read {
+    path: String,
+    #[serde(default)]
+    offset: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Write {
+    path: String,
+    content: String,
+    #[serde(default)]
+    encoding: Encoding,
+    #[serde(default)]
+    executable: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Encoding {
+    #[default]
+    Utf8,
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+/// What came of a request: an answer, an error, or the end of the trial.
+pub(crate) type Done = Result<Result<Value, Error>, Stop>;
+
+/// One request as it is recorded.
+struct Recorded<'a> {
+    call_id: &'a str,
+    name: &'a str,
+    begun: Instant,
+}
+
+impl<'a> Recorded<'a> {
+    async fn begin(
+        session: &mut dyn Session,
+        call_id: &'a str,
+        name: &'a str,
+        arguments: Value,
+    ) -> Result<Self, Stop> {
+        session.tool_called(call_id, name, arguments).await?;
+        Ok(Self { call_id, name, begun: Instant::now() })
+    }
+
+    /// `shown` is what the event says, `full` the whole where that is less.
+    async fn end(
+        self,
+        session: &mut dyn Session,
+        shown: String,
+        full: Option<Vec<u8>>,
+        exit_status: Option<i32>,
+    ) -> Result<(), Stop> {
+        let done = ToolDone {
+            call_id: self.call_id.to_owned(),
+            name: self.name.to_owned(),
+            shown,
+            full,
+            exit_status,
+            duration: self.begun.elapsed(),
+            malformed: false,
+        };
+        session.tool_returned(done).await
+    }
+
+    /// The sandbox said no, or is gone.
+    async fn refused(self, session: &mut dyn Session, error: SandboxError) -> Done {
+        if error.is_broken() {
+            return Err(error.fault(self.name).into());
+        }
+        self.end(session, error.to_string(), None, None).await?;
+        Ok(Err(Error::new(REFUSED, error.to_string())))
+    }
+}
+
+pub(crate) async fn exec(
+    session: &mut dyn Session,
+    id: &str,
+    asked: Exec,
+    limits: &Limits,
+) -> Done {
+    let brief = session.brief().clone();
+    let argv = match &asked.command {
+        Words::Line(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
+        Words::Program(words) => words.clone(),
+    };
+    if argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
+        return Ok(Err(Error::new(PARAMS, "params: `command`: names no program, or holds a NUL")));
+    }
+    let limit = match asked.timeout {
+        None => brief.command_limit,
+        Some(seconds) if seconds.is_finite() && seconds > 0.0 => {
+            brief.command_limit.min(Duration::from_secs_f64(seconds.min(1e9)))
+        }
+        Some(_) => {
+            return Ok(Err(Error::new(PARAMS, "params: `timeout`: must be more than 0 seconds")));
+        }
+    };
+    let cwd = resolve(&brief, asked.cwd.as_deref().unwrap_or_default());
+    let words = match &asked.command {
+        Words::Line(line) => json!(line),
+        Words::Program(words) => json!(words),
+    };
+    let mut arguments = json!({ "command": words });
+    if let Some(cwd) = &asked.cwd {
+        arguments["cwd"] = json!(cwd);
+    }
+    if let Some(stdin) = &asked.stdin {
+        arguments["stdin"] = json!(stdin);
+    }
+    let recorded = Recorded::begin(session, id, "sandbox/exec", arguments).await?;
+    let mut command = Command::new(argv).cwd(cwd).time_limit(limit);
+    for (key, value) in &brief.env {
+        command = command.env(key, value.as_str());
+    }
+    command.user.clone_from(&brief.user);
+    command.output_cap = limits.output_bytes;
+    command.stdin = asked.stdin.unwrap_or_default().into_bytes();
+    let done = match session.handle().run(command).await {
+        Ok(done) => done,
+        Err(error) => return recorded.refused(session, error).await,
+    };
+    let status = done.exited.code.filter(|_| !done.exited.timed_out);
+    recorded.end(session, printed(&done), None, status).await?;
+    Ok(Ok(json!({
+        "exit_status": status,
+        "signal": done.exited.signal,
+        "timed_out": done.exited.timed_out,
+        "stdout": done.stdout.text(),
+        "stderr": done.stderr.text(),
+        "stdout_bytes": done.stdout.total,
+        "stderr_bytes": done.stderr.total,
+    })))
+}
+
+fn printed(done: &Completed) -> String {
+    let part = |stream: &Captured| stream.text();
+    match (done.stdout.total, done.stderr.total) {
+        (_, 0) => part(&done.stdout),
+        (0, _) => part(&done.stderr),
+        _ => format!("{}\n[stderr]\n{}", part(&done.stdout), part(&done.stderr)),
+    }
+}
+
+pub(crate) async fn read(
+    session: &mut dyn Session,
+    id: &str,
+    asked: Read,
+    limits: &Limits,
+) -> Done {
+    let path = match place(session.brief(), &asked.path) {
+        Ok(path) => path,
+        Err(error) => return Ok(Err(error)),
+    };
+    let arguments = json!({ "path": asked.path, "offset": asked.offset });
+    let recorded = Recorded::begin(session, id, "sandbox/read", arguments).await?;
+    let bytes = match session.handle().read_part(&path, asked.offset, limits.file_bytes).await {
+        Ok(bytes) => bytes,
+        Err(error) => return recorded.refused(session, error).await,
+    };
+    let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
+    recorded.end(session, shown, None, None).await?;
+    Ok(Ok(match String::from_utf8(bytes) {
+        Ok(text) => json!({ "content": text, "encoding": "utf-8" }),
+        Err(error) => {
+            let content = BASE64_STANDARD.encode(error.as_bytes());
+            json!({ "content": content, "encoding": "base64" })
+        }
+    }))
+}
+
+pub(crate) async fn write(
+    session: &mut dyn Session,
+    id: &str,
+    asked: Write,
+    limits: &Limits,
+) -> Done {
+    let wrong = |what: &str| Ok(Err(Error::new(PARAMS, format!("params: `content`: {what}"))));
+    let bytes = match asked.encoding {
+        Encoding::Utf8 => asked.content.into_bytes(),
+        Encoding::Base64 => match BASE64_STANDARD.decode(&asked.content) {
+            Ok(bytes) => bytes,
+            Err(_) => return wrong("is not base64"),
+        },
+    };
+    if bytes.len() as u64 > limits.file_bytes {
+        return wrong(&format!("is over {} bytes", limits.file_bytes));
+    }
+    let path = match place(session.brief(), &asked.path) {
+        Ok(path) => path,
+        Err(error) => return Ok(Err(error)),
+    };
+    let arguments =
+        json!({ "path": asked.path, "bytes": bytes.len(), "executable": asked.executable });
+    let recorded = Recorded::begin(session, id, "sandbox/write", arguments).await?;
+    let mode = asked.executable.then_some(EXECUTABLE);
+    if let Err(error) = session.handle().write(&path, &bytes, mode).await {
+        return recorded.refused(session, error).await;
+    }
+    let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
+    recorded.end(session, shown, Some(bytes), None).await?;
+    Ok(Ok(json!({})))
+}
+
+fn place(brief: &Brief, path: &str) -> Result<RawPath, Error> {
+    if path.is_empty() || path.contains('\0') {
+        return Err(Error::new(PARAMS, "params: `path`: is empty, or holds a NUL"));
+    }
+    Ok(resolve(brief, path))
+}
+
+/// Relative paths start at the work directory.
+fn resolve(brief: &Brief, path: &str) -> RawPath {
+    let workdir = brief.workdir.trim_end_matches('/');
+    match path {
+        "" => RawPath::from(brief.workdir.as_str()),
+        path if path.starts_with('/') => RawPath::from(path),
+        path => RawPath::from(format!("{workdir}/{path}")),
+    }
+}

@@ -1,0 +1,143 @@
+//! The user's program in its own sandbox, as a peer that says lines.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use proctor_sandbox_api::{Command, Running, Said, SandboxError, SandboxHandle, wire::Exited};
+use serde_json::Value;
+
+use crate::{
+    limits::Limits,
+    lines::{Lines, TooLong},
+};
+
+/// The folder that the program starts in.
+pub(crate) const WORKDIR: &str = "/work";
+/// Bytes of answers that may wait for it to read them.
+const BACKLOG: usize = 1 << 20;
+/// Bytes kept of the end of standard error.
+const TAIL: usize = 64 << 10;
+
+pub(crate) struct Agent {
+    running: Running,
+    lines: Lines,
+    exited: Option<Exited>,
+    errors: Errors,
+}
+
+/// What came next.
+pub(crate) enum Heard {
+    Line(Vec<u8>),
+    /// More than a line may have.
+    TooLong,
+    Exited(Exited),
+}
+
+impl Agent {
+    pub(crate) fn start(
+        own: &Arc<SandboxHandle>,
+        command: &[String],
+        limits: &Limits,
+    ) -> Result<Self, SandboxError> {
+        let command = Command::new(command.iter().map(String::as_str)).cwd(WORKDIR);
+        Ok(Self {
+            running: own.start(command.env("HOME", WORKDIR))?,
+            lines: Lines::new(limits.line_bytes),
+            exited: None,
+            errors: Errors::new(limits.stderr_bytes),
+        })
+    }
+
+    /// Queues a message; it is sent while the next one is waited for.
+    pub(crate) fn send(&mut self, message: &Value) {
+        self.running.say(format!("{message}\n").as_bytes());
+    }
+
+    /// What it says next. Lines that it said before it ended come first.
+    ///
+    /// Of an agent that does not read its answers nothing is heard: they would pile up here.
+    ///
+    /// Safe to be dropped at any await, and asked again.
+    pub(crate) async fn next(&mut self) -> Result<Heard, SandboxError> {
+        self.running.drain(BACKLOG).await;
+        loop {
+            if let Some(line) = self.lines.next() {
+                return Ok(Heard::Line(line));
+            }
+            if let Some(exited) = &self.exited {
+                return Ok(Heard::Exited(exited.clone()));
+            }
+            match self.running.next().await? {
+                Said::Output(bytes) => {
+                    if self.lines.take(&bytes) == Err(TooLong) {
+                        return Ok(Heard::TooLong);
+                    }
+                }
+                Said::Error(bytes) => self.errors.take(&bytes),
+                Said::Exited(exited) => {
+                    self.lines.end();
+                    self.exited = Some(exited);
+                }
+            }
+        }
+    }
+
+    /// Whether it has ended, though lines of it may be unread.
+    pub(crate) fn has_exited(&self) -> bool {
+        self.exited.is_some()
+    }
+
+    /// What was kept of its standard error.
+    pub(crate) fn errors(&self) -> Vec<u8> {
+        self.errors.text()
+    }
+}
+
+/// The head and the end of standard error.
+struct Errors {
+    most: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    missing: u64,
+}
+
+impl Errors {
+    fn new(most: usize) -> Self {
+        Self { most, head: Vec::new(), tail: VecDeque::new(), missing: 0 }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let room = self.most.saturating_sub(self.head.len()).min(bytes.len());
+        let (head, rest) = bytes.split_at(room);
+        self.head.extend_from_slice(head);
+        self.tail.extend(rest);
+        let over = self.tail.len().saturating_sub(TAIL);
+        self.missing += over as u64;
+        self.tail.drain(..over);
+    }
+
+    fn text(&self) -> Vec<u8> {
+        let mut text = self.head.clone();
+        if self.missing > 0 {
+            text.extend(format!("\n[{} bytes are missing here]\n", self.missing).bytes());
+        }
+        text.extend(&self.tail);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_and_the_end_of_a_flood_are_kept() {
+        let mut errors = Errors::new(4);
+        errors.take(b"abc");
+        errors.take(b"def");
+        assert_eq!(errors.text(), b"abcdef");
+        errors.take(&vec![b'x'; TAIL]);
+        let text = String::from_utf8(errors.text()).unwrap();
+        assert!(text.starts_with("abcd\n[2 bytes are missing here]\nx"), "{}", &text[..40]);
+        assert_eq!(text.len(), 4 + "\n[2 bytes are missing here]\n".len() + TAIL);
+    }
+}

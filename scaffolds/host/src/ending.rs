@@ -1,0 +1,84 @@
+//! What the end of a user's program means: the table of `docs/host.md`.
+
+use proctor_sandbox_api::{ending_of, wire::Exited};
+use proctor_scaffold_api::Finish;
+use proctor_types::{Answer, ExitCause};
+
+/// Characters of its last words in a reason.
+const WORDS: usize = 300;
+
+/// Of a program that ended by itself.
+pub(crate) fn exited(exited: &Exited, last: Option<&Answer>, errors: &[u8]) -> Finish {
+    let status = ending_of(exited);
+    let (cause, why) = match last {
+        None => {
+            let why = format!("it ended with {status}, without one answer of the model");
+            (ExitCause::Crashed, why)
+        }
+        Some(_) if exited.code != Some(0) => {
+            (ExitCause::Crashed, format!("it ended with {status}"))
+        }
+        Some(last) if last.content.trim().is_empty() && last.tool_calls.is_empty() => {
+            return ended(ExitCause::EmptyTurn, "it ended at an empty answer".into());
+        }
+        Some(_) => (ExitCause::Finished, "it ended by itself without `finish`".to_owned()),
+    };
+    ended(cause, with_words(why, errors))
+}
+
+pub(crate) fn ended(cause: ExitCause, why: String) -> Finish {
+    Finish::Exited { cause, why: format!("the agent: {why}") }
+}
+
+/// The reason with the last line of standard error.
+pub(crate) fn with_words(why: String, errors: &[u8]) -> String {
+    let text = String::from_utf8_lossy(errors);
+    match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => {
+            let line: String = line.chars().filter(|c| !c.is_control()).take(WORDS).collect();
+            format!("{why}: {line}")
+        }
+        None => why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Answer, Usage};
+    use serde_json::Map;
+
+    use super::*;
+
+    fn answer(content: &str) -> Answer {
+        Answer {
+            content: content.into(),
+            tool_calls: Vec::new(),
+            extra: Map::new(),
+            finish_reason: None,
+            refused: false,
+            usage: Usage::default(),
+            cost_usd: None,
+        }
+    }
+
+    #[test]
+    fn the_cause_follows_the_last_answer_and_the_status() {
+        let status = |code: i32| Exited { code: Some(code), ..Exited::default() };
+        let killed = Exited { signal: Some(9), ..Exited::default() };
+        for (end, last, cause) in [
+            (status(0), None, ExitCause::Crashed),
+            (status(3), Some(answer("x")), ExitCause::Crashed),
+            (killed, Some(answer("x")), ExitCause::Crashed),
+            (status(0), Some(answer(" \n")), ExitCause::EmptyTurn),
+            (status(0), Some(answer("x")), ExitCause::Finished),
+        ] {
+            let Finish::Exited { cause: found, why } =
+                exited(&end, last.as_ref(), b"one\nlast words\n\n")
+            else {
+                panic!("submitted")
+            };
+            assert_eq!(found, cause, "{why}");
+            assert_eq!(why.ends_with(": last words"), cause != ExitCause::EmptyTurn, "{why}");
+        }
+    }
+}

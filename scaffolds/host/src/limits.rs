@@ -1,0 +1,54 @@
+//! The limits of host scaffolds, as data: `configs/host-scaffolds.toml`.
+
+use std::{sync::LazyLock, time::Duration};
+
+use proctor_types::{SandboxKind, SandboxSpec};
+use serde::Deserialize;
+
+/// As it is written: a factor of every arm.
+pub(crate) const TEXT: &str = include_str!("../../../configs/host-scaffolds.toml");
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limits {
+    pub line_bytes: usize,
+    pub wrong_lines: u32,
+    pub errors_in_a_row: u32,
+    pub requests_without_answer: u32,
+    pub leave_seconds: f64,
+    pub output_bytes: usize,
+    pub file_bytes: u64,
+    pub log_bytes: usize,
+    pub log_texts: u32,
+    pub stderr_bytes: usize,
+    sandbox: Resources,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resources {
+    cpus: f64,
+    memory_mb: u64,
+    processes: u64,
+    disk_mb: u64,
+}
+
+impl Limits {
+    /// The shipped ones.
+    pub(crate) fn get() -> Result<&'static Self, String> {
+        static LIMITS: LazyLock<Result<Limits, String>> = LazyLock::new(|| {
+            toml::from_str(TEXT).map_err(|error| format!("host-scaffolds.toml: {error}"))
+        });
+        LIMITS.as_ref().map_err(Clone::clone)
+    }
+
+    pub(crate) fn leave(&self) -> Duration {
+        Duration::from_secs_f64(self.leave_seconds)
+    }
+
+    /// Of the agent's own sandbox.
+    pub(crate) fn sandbox(&self) -> SandboxSpec {
+        let Resources { cpus, memory_mb, processes, disk_mb } = self.sandbox;
+        SandboxSpec { kind: SandboxKind::Native, cpus, memory_mb, processes, disk_mb }
+    }
+}

@@ -1,0 +1,77 @@
+//! A stream as lines, none of which may be too long.
+
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+pub(crate) struct Lines {
+    limit: usize,
+    done: VecDeque<Vec<u8>>,
+    open: Vec<u8>,
+}
+
+/// A line is longer than its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+impl Lines {
+    /// `limit` counts the newline.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, done: VecDeque::new(), open: Vec::new() }
+    }
+
+    pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<(), TooLong> {
+        loop {
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let length = end.map_or(bytes.len(), |end| end + 1);
+            if self.open.len() + length > self.limit {
+                return Err(TooLong);
+            }
+            let Some(end) = end else {
+                self.open.extend_from_slice(bytes);
+                return Ok(());
+            };
+            self.open.extend_from_slice(&bytes[..end]);
+            self.done.push_back(std::mem::take(&mut self.open));
+            bytes = &bytes[end + 1..];
+        }
+    }
+
+    /// The next whole line, without its newline.
+    pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
+        self.done.pop_front()
+    }
+
+    /// The stream ended: what is open is a line.
+    pub(crate) fn end(&mut self) {
+        if !self.open.is_empty() {
+            self.done.push_back(std::mem::take(&mut self.open));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_whole_however_the_bytes_are_cut() {
+        for cut in 1..8 {
+            let mut lines = Lines::new(6);
+            for piece in b"a\n\nlong!\nend".chunks(cut) {
+                lines.take(piece).unwrap();
+            }
+            lines.end();
+            let all: Vec<_> = std::iter::from_fn(|| lines.next()).collect();
+            assert_eq!(all, [&b"a"[..], b"", b"long!", b"end"], "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_refused_before_it_ends() {
+        let mut lines = Lines::new(6);
+        assert_eq!(lines.take(b"longer\n"), Err(TooLong));
+        let mut lines = Lines::new(6);
+        lines.take(b"a\nlong").unwrap();
+        assert_eq!(lines.take(b"er!"), Err(TooLong));
+    }
+}

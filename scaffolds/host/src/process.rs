@@ -1,0 +1,528 @@
+//! The scaffold `process`: what the user's program may ask, and where that ends.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use proctor_sandbox_api::{Mount, SandboxError, SandboxHandle};
+use proctor_scaffold_api::{
+    Finish, Limits as Announced, OwnSandbox, Scaffold, Session, Stop, WrongSetting,
+};
+use proctor_scaffolds::{OpenTools, ToolSet};
+use proctor_types::{
+    Answer, Ask, BudgetScope, Cause, ExitCause, Fault, Layer, Message as Said, ToolCall, ToolSpec,
+    plural,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::{
+    actions::{self, Done},
+    agent::{Agent, Heard, WORKDIR},
+    ending::{ended, exited, with_words},
+    limits::{self, Limits},
+    program::{MOUNT, Programs},
+    rpc::{self, Error, INVALID, Message, NO_METHOD, OVER, PARAMS},
+    settings::{self, Settings},
+};
+
+/// The version of the protocol: raised when a program that kept to it would have to be changed.
+const PROTOCOL: u64 = 1;
+/// The id of Proctor's one request.
+const FIRST: u64 = 0;
+
+/// A program of a user's that talks over its standard input and output.
+#[derive(Debug)]
+pub struct Process {
+    programs: Programs,
+    tools: ToolSet,
+    limits: &'static Limits,
+}
+
+impl Process {
+    /// `programs` is where programs are kept.
+    ///
+    /// # Errors
+    /// The data that Proctor was built with does not load, which a test rules out.
+    pub fn new(programs: Programs) -> Result<Self, String> {
+        let tools = ToolSet::load().map_err(|error| error.to_string())?;
+        Ok(Self { programs, tools, limits: Limits::get()? })
+    }
+}
+
+#[async_trait]
+impl Scaffold for Process {
+    fn name(&self) -> &'static str {
+        "process"
+    }
+
+    fn factors(&self) -> Value {
+        json!({ "protocol": PROTOCOL, "limits": limits::TEXT, "tools": self.tools.factors() })
+    }
+
+    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+        settings::resolve(self.name(), given, &self.programs)
+    }
+
+    fn needs_model(&self) -> bool {
+        true
+    }
+
+    fn own_sandbox(
+        &self,
+        settings: &Map<String, Value>,
+    ) -> Result<Option<OwnSandbox>, (String, String)> {
+        let wrong = |what: String| (what, "start a new run".to_owned());
+        let settings = Settings::read(settings).map_err(wrong)?;
+        let mut mounts = Vec::new();
+        if let Some(digest) = &settings.program {
+            let folder = self.programs.copy_of(digest).ok_or_else(|| {
+                let what = format!("the copy of the arm's program {digest} is gone");
+                (what, "resume the run: the program is copied again".to_owned())
+            })?;
+            mounts.push(Mount { folder, at: MOUNT.into() });
+        }
+        Ok(Some(OwnSandbox {
+            mounts,
+            digest: settings.program.unwrap_or_default(),
+            limits: self.limits.sandbox(),
+            workdir: WORKDIR.into(),
+        }))
+    }
+
+    async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
+        let wrong = |what: String| Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid));
+        let settings = Settings::read(&session.brief().settings).map_err(wrong)?;
+        let own = session.own_sandbox().cloned();
+        let own = own.ok_or_else(|| wrong("the agent has no sandbox of its own".into()))?;
+        let starting = Agent::start(&own, &settings.command, self.limits);
+        let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
+        let mut talk = Talk {
+            limits: self.limits,
+            idle: Duration::from_secs_f64(settings.idle_seconds),
+            tools: self.tools.open(session),
+            specs: self.tools.specs(),
+            state: State::Greeting,
+            last: None,
+            counts: Counts::default(),
+        };
+        let first = talk.initialize(session, &settings);
+        agent.send(&rpc::request(FIRST, "initialize", first));
+        let end = talk.run(&mut agent, session).await;
+        let end = match end {
+            // In nobody's journal otherwise: a sandbox that its own content has ended is an end like any other.
+            Err(End::Broken(error)) => broken(&own, error).await,
+            Err(End::Stop(stop)) => Err(stop),
+            Ok(finish) => Ok(finish),
+        };
+        if !matches!(end, Err(Stop::Fault(_))) {
+            session.keep("stderr.log", &agent.errors()).await?;
+        }
+        end
+    }
+}
+
+/// What the end of the agent's own sandbox means: within its limits it is the agent's doing.
+async fn broken(own: &SandboxHandle, error: SandboxError) -> Result<Finish, Stop> {
+    let fault = error.fault("the agent's own sandbox");
+    match own.exhausted(&fault).await {
+        Some((_, why)) => Ok(ended(ExitCause::Crashed, format!("its sandbox ended: {why}"))),
+        None => Err(fault.into()),
+    }
+}
+
+/// Why a conversation ended that did not finish.
+enum End {
+    Stop(Stop),
+    /// The agent's own sandbox is gone.
+    Broken(SandboxError),
+}
+
+impl From<Stop> for End {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// `initialize` is not answered.
+    Greeting,
+    Open,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    wrong_lines: u32,
+    errors: u32,
+    /// Since the last answer of the model.
+    requests: u32,
+    /// Of all of the trial: they name calls that the agent gave no id.
+    calls: u64,
+    logs: u32,
+}
+
+struct Talk {
+    limits: &'static Limits,
+    idle: Duration,
+    tools: OpenTools,
+    specs: Vec<ToolSpec>,
+    state: State,
+    last: Option<Answer>,
+    counts: Counts,
+}
+
+/// What a request came to.
+enum Replied {
+    With(Result<Value, Error>),
+    /// The answer, and how the trial ends.
+    Ends(Result<Value, Error>, Result<Finish, Stop>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskParams {
+    messages: Vec<Said>,
+    #[serde(default)]
+    tools: Option<Vec<ToolSpec>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallParams {
+    #[serde(default)]
+    id: Option<String>,
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FinishParams {
+    #[serde(default = "yes")]
+    submit: bool,
+    #[serde(default)]
+    why: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Talk {
+    fn initialize(&self, session: &dyn Session, settings: &Settings) -> Value {
+        let brief = session.brief();
+        json!({
+            "protocol": PROTOCOL,
+            "task": { "statement": brief.statement.trim(), "workdir": brief.workdir },
+            "model": brief.model,
+            "context_window": brief.context_window,
+            "limits": brief.announced.as_ref().and_then(Announced::of),
+            "command_seconds": brief.command_limit.as_secs_f64(),
+            "tools": self.specs,
+            "settings": settings.own,
+        })
+    }
+
+    async fn run(&mut self, agent: &mut Agent, session: &mut dyn Session) -> Result<Finish, End> {
+        let mut asked = Instant::now();
+        loop {
+            let heard = tokio::select! {
+                heard = agent.next() => heard.map_err(End::Broken)?,
+                () = sleep_until(asked + self.idle) => {
+                    let why = format!("it asked nothing for {} s", self.idle.as_secs_f64());
+                    return Ok(ended(ExitCause::Idle, with_words(why, &agent.errors())));
+                }
+            };
+            let line = match heard {
+                Heard::Line(line) => line,
+                Heard::TooLong => {
+                    let most = self.limits.line_bytes;
+                    let why = format!("it wrote a line of more than {most} bytes");
+                    return Ok(ended(ExitCause::Crashed, why));
+                }
+                Heard::Exited(status) => {
+                    return Ok(exited(&status, self.last.as_ref(), &agent.errors()));
+                }
+            };
+            match Message::read(&line) {
+                Ok(Message::Request { id, method, params }) => {
+                    // Nobody would read the answer of what costs a request or changes the tree.
+                    if agent.has_exited() && method != "finish" {
+                        continue;
+                    }
+                    let replied = self.request(session, &method, params).await?;
+                    let (reply, end) = match replied {
+                        Replied::With(reply) => (reply, None),
+                        Replied::Ends(reply, end) => (reply, Some(end)),
+                    };
+                    let failed = reply.is_err();
+                    agent.send(&rpc::reply(&id, reply));
+                    if let Some(end) = end {
+                        leave(agent, &end, self.limits.leave()).await;
+                        return end.map_err(End::Stop);
+                    }
+                    if let Some(end) = self.count(failed) {
+                        return Ok(end);
+                    }
+                    if !failed {
+                        asked = Instant::now();
+                    }
+                }
+                Ok(Message::Notice { method, params }) => {
+                    self.notice(session, &method, &params).await?;
+                }
+                Ok(Message::Answer { id, result }) => {
+                    if let Err(why) = self.greeted(&id, result) {
+                        return Ok(ended(ExitCause::Crashed, why));
+                    }
+                    asked = Instant::now();
+                }
+                Err(wrong) => {
+                    self.counts.wrong_lines += 1;
+                    if self.counts.wrong_lines >= self.limits.wrong_lines {
+                        let lines = plural(self.counts.wrong_lines, "line");
+                        let shown: String = String::from_utf8_lossy(&line)
+                            .chars()
+                            .filter(|c| !c.is_control())
+                            .take(80)
+                            .collect();
+                        let why = format!(
+                            "it wrote {lines} that are no messages to its standard output, last: {shown}"
+                        );
+                        return Ok(ended(ExitCause::Crashed, why));
+                    }
+                    agent.send(&wrong);
+                }
+            }
+        }
+    }
+
+    /// The end of an agent that goes round in circles.
+    fn count(&mut self, failed: bool) -> Option<Finish> {
+        self.counts.requests += 1;
+        self.counts.errors = if failed { self.counts.errors + 1 } else { 0 };
+        let why = if self.counts.errors >= self.limits.errors_in_a_row {
+            format!("it had {} in a row answered with an error", plural(self.counts.errors, "request"))
+        } else if self.counts.requests >= self.limits.requests_without_answer {
+            let requests = plural(self.counts.requests, "request");
+            format!("it made {requests} since the last answer of the model")
+        } else {
+            return None;
+        };
+        Some(ended(ExitCause::Loop, why))
+    }
+
+    /// The answer to `initialize`.
+    fn greeted(&mut self, id: &Value, result: Result<Value, Value>) -> Result<(), String> {
+        if self.state != State::Greeting || *id != json!(FIRST) {
+            return Err("it answered a request that was not made".into());
+        }
+        match result {
+            Ok(result) if result["protocol"] == json!(PROTOCOL) => {
+                self.state = State::Open;
+                Ok(())
+            }
+            Ok(_) => Err(format!("it did not answer `initialize` with \"protocol\": {PROTOCOL}")),
+            Err(error) => {
+                let said = error["message"].as_str().unwrap_or("no message").chars();
+                Err(format!("it refused `initialize`: {}", said.take(300).collect::<String>()))
+            }
+        }
+    }
+
+    async fn request(
+        &mut self,
+        session: &mut dyn Session,
+        method: &str,
+        params: Value,
+    ) -> Result<Replied, Stop> {
+        if self.state == State::Greeting {
+            let what = "answer `initialize` first: {\"result\": {\"protocol\": 1}}";
+            return Ok(Replied::With(Err(Error::new(INVALID, what))));
+        }
+        self.counts.calls += 1;
+        let call_id = format!("request-{}", self.counts.calls);
+        let replied = match method {
+            "model/ask" => return self.ask(session, params).await,
+            "tool/call" => return self.tool(session, &call_id, params).await,
+            "finish" => return Ok(finish(params)),
+            "sandbox/exec" => match rpc::params(params) {
+                Ok(asked) => actions::exec(session, &call_id, asked, self.limits).await,
+                Err(error) => Ok(Err(error)),
+            },
+            "sandbox/read" => match rpc::params(params) {
+                Ok(asked) => actions::read(session, &call_id, asked, self.limits).await,
+                Err(error) => Ok(Err(error)),
+            },
+            "sandbox/write" => match rpc::params(params) {
+                Ok(asked) => actions::write(session, &call_id, asked, self.limits).await,
+                Err(error) => Ok(Err(error)),
+            },
+            _ => {
+                let shown: String = method.chars().take(80).collect();
+                let known = "model/ask, tool/call, sandbox/exec, sandbox/read, sandbox/write, finish";
+                let what = format!("there is no method `{shown}`: the methods are {known}");
+                Ok(Err(Error::new(NO_METHOD, what)))
+            }
+        };
+        stopped(replied)
+    }
+
+    async fn ask(&mut self, session: &mut dyn Session, params: Value) -> Result<Replied, Stop> {
+        let asked: AskParams = match rpc::params(as_text(params)) {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Replied::With(Err(error))),
+        };
+        if asked.messages.is_empty() {
+            let error = Error::new(PARAMS, "params: `messages`: there is none");
+            return Ok(Replied::With(Err(error)));
+        }
+        let tools = asked.tools.unwrap_or_else(|| self.specs.clone());
+        match session.ask(Ask { messages: asked.messages, tools }).await {
+            Ok(answer) => {
+                let told = json!({
+                    "content": answer.content,
+                    "tool_calls": answer.tool_calls,
+                    "extra": answer.extra,
+                    "finish_reason": answer.finish_reason,
+                    "usage": answer.usage,
+                });
+                self.last = Some(answer);
+                self.counts.requests = 0;
+                Ok(Replied::With(Ok(told)))
+            }
+            Err(stop) => stopped(Err(stop)),
+        }
+    }
+
+    async fn tool(
+        &mut self,
+        session: &mut dyn Session,
+        call_id: &str,
+        params: Value,
+    ) -> Result<Replied, Stop> {
+        let CallParams { id, name, arguments } = match rpc::params(params) {
+            Ok(call) => call,
+            Err(error) => return Ok(Replied::With(Err(error))),
+        };
+        let arguments = match arguments {
+            Value::String(text) => text,
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        let call = ToolCall { id: id.unwrap_or_else(|| call_id.to_owned()), name, arguments };
+        let called = match self.tools.call(session, &call).await {
+            Ok(called) => called,
+            Err(stop) => return stopped(Err(stop)),
+        };
+        let told = json!({
+            "output": called.shown,
+            "exit_status": called.exit_status,
+            "submitted": called.submitted,
+        });
+        Ok(match called.submitted {
+            true => Replied::Ends(Ok(told), Ok(Finish::Submitted)),
+            false => Replied::With(Ok(told)),
+        })
+    }
+
+    async fn notice(
+        &mut self,
+        session: &mut dyn Session,
+        method: &str,
+        params: &Value,
+    ) -> Result<(), Stop> {
+        // Others are of a later protocol: nobody waits for an answer.
+        if method != "log" || self.counts.logs >= self.limits.log_texts {
+            return Ok(());
+        }
+        self.counts.logs += 1;
+        let text = match &params["text"] {
+            Value::String(text) => text.clone(),
+            _ => params.to_string(),
+        };
+        let mut end = text.len().min(self.limits.log_bytes);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        session.note(Map::from_iter([("agent_log".to_owned(), text[..end].into())])).await
+    }
+}
+
+/// A stop as an answer and an end; a fault, and a run that is interrupted, have no answer.
+fn stopped(done: Done) -> Result<Replied, Stop> {
+    let stop = match done {
+        Ok(reply) => return Ok(Replied::With(reply)),
+        Err(stop) => stop,
+    };
+    let told = |scope: BudgetScope, kind: proctor_types::BudgetKind| {
+        let what = format!("the trial is over: the limit on {kind} is reached");
+        let data = json!({ "reason": "budget", "kind": kind, "scope": scope });
+        Error::new(OVER, what).data(data)
+    };
+    let error = match &stop {
+        Stop::Budget(kind) => told(BudgetScope::Trial, *kind),
+        Stop::SharedBudget(scope, kind) => told(*scope, *kind),
+        Stop::Refused(why) => {
+            let what = format!("the trial is over: the model's endpoint refused: {why}");
+            Error::new(OVER, what).data(json!({ "reason": "refused" }))
+        }
+        Stop::Fault(_) | Stop::Cancelled => return Err(stop),
+    };
+    Ok(Replied::Ends(Err(error), Err(stop)))
+}
+
+fn finish(params: Value) -> Replied {
+    match rpc::params::<FinishParams>(params) {
+        Ok(FinishParams { submit: true, .. }) => {
+            Replied::Ends(Ok(json!({})), Ok(Finish::Submitted))
+        }
+        Ok(FinishParams { submit: false, why }) => {
+            let why: String = why.unwrap_or_else(|| "gave up".into()).chars().take(300).collect();
+            Replied::Ends(Ok(json!({})), Ok(ended(ExitCause::Finished, why)))
+        }
+        Err(error) => Replied::With(Err(error)),
+    }
+}
+
+/// Waits until the agent is gone, or has had its time. Nothing that it asks meanwhile is done.
+async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
+    let reason = match end {
+        Ok(_) => json!({ "reason": "finished" }),
+        Err(Stop::Refused(_)) => json!({ "reason": "refused" }),
+        Err(_) => json!({ "reason": "budget" }),
+    };
+    let refusing = async {
+        loop {
+            match agent.next().await {
+                Ok(Heard::Line(line)) => {
+                    if let Ok(Message::Request { id, .. }) = Message::read(&line) {
+                        let error = Error::new(OVER, "the trial is over").data(reason.clone());
+                        agent.send(&rpc::reply(&id, Err(error)));
+                    }
+                }
+                // Whatever its end is, it changes nothing any more.
+                Ok(Heard::TooLong | Heard::Exited(_)) | Err(_) => return,
+            }
+        }
+    };
+    let _ = timeout(time, refusing).await;
+}
+
+/// Arguments of calls as the model wrote them are text; an agent may have parsed them.
+fn as_text(mut params: Value) -> Value {
+    let messages = params.get_mut("messages").and_then(Value::as_array_mut);
+    for message in messages.into_iter().flatten() {
+        let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+        for call in calls.into_iter().flatten() {
+            if let Some(arguments) = call.get_mut("arguments")
+                && arguments.is_object()
+            {
+                *arguments = arguments.to_string().into();
+            }
+        }
+    }
+    params
+}

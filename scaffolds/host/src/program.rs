@@ -1,0 +1,210 @@
+//! A user's program, copied by content when a run is planned: a trial runs what was planned.
+
+use std::{
+    fs,
+    io::{self, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::sha256_hex;
+
+/// Where the program's own sandbox sees it.
+pub const MOUNT: &str = "/agent";
+
+/// What is no part of a program: it changes by running, or with every commit.
+const LEFT_OUT: [&str; 2] = ["__pycache__", ".git"];
+/// More is no program that somebody meant.
+const MOST_ENTRIES: usize = 200_000;
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A program that cannot be had: what, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramError(pub String);
+
+impl std::fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The copies, by digest.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    folder: PathBuf,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Below the program's folder.
+    path: PathBuf,
+    from: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Folder,
+    File { executable: bool },
+    Link(PathBuf),
+}
+
+impl Programs {
+    /// Copies are kept below `folder`, which is made where it is missing.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The copy of a digest, where it is there.
+    pub fn copy_of(&self, digest: &str) -> Option<PathBuf> {
+        let plain = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Some(self.folder.join(digest)).filter(|folder| plain && folder.is_dir())
+    }
+
+    /// Copies a file or a folder and returns its digest: of names, modes and contents. What is in the copy is what
+    /// was hashed, whatever happens to the original meanwhile.
+    ///
+    /// # Errors
+    /// It is not there, cannot be read or copied, or holds what is neither file, folder nor link.
+    pub fn keep(&self, program: &Path) -> Result<String, ProgramError> {
+        let problem = |what: String| ProgramError(format!("{}: {what}", program.display()));
+        let entries = entries(program).map_err(problem)?;
+        let io = |error: io::Error| problem(error.to_string());
+        fs::create_dir_all(&self.folder).map_err(io)?;
+        let making = tempfile::Builder::new().prefix(".making-").tempdir_in(&self.folder);
+        let making = making.map_err(io)?;
+        fs::set_permissions(making.path(), fs::Permissions::from_mode(0o755)).map_err(io)?;
+        let mut text = String::new();
+        let mut left = MOST_BYTES;
+        for entry in &entries {
+            text += &entry.lay(making.path(), &mut left).map_err(problem)?;
+        }
+        let digest = sha256_hex(text.as_bytes());
+        let place = self.folder.join(&digest);
+        let laid = fs::rename(making.path(), &place);
+        match laid {
+            // The folder's own handle would remove a path that is not there any more.
+            Ok(()) => drop(making.keep()),
+            // Somebody else has laid the same one.
+            Err(_) if place.is_dir() => {}
+            Err(error) => return Err(io(error)),
+        }
+        Ok(digest)
+    }
+}
+
+impl Entry {
+    /// Lays it into the copy, and says what it is.
+    fn lay(&self, copy: &Path, left: &mut u64) -> Result<String, String> {
+        let path = self.path.to_str().ok_or("has a name that is not UTF-8")?;
+        let to = copy.join(&self.path);
+        let io = |error: io::Error| format!("{path}: {error}");
+        Ok(match &self.kind {
+            Kind::Folder => {
+                fs::create_dir(&to).map_err(io)?;
+                fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).map_err(io)?;
+                format!("{path}\0folder\n")
+            }
+            Kind::Link(target) => {
+                std::os::unix::fs::symlink(target, &to).map_err(io)?;
+                format!("{path}\0-> {}\n", target.to_str().ok_or("has a link that is not UTF-8")?)
+            }
+            Kind::File { executable } => {
+                let mut bytes = Vec::new();
+                let file = fs::File::open(&self.from).map_err(io)?;
+                file.take(*left + 1).read_to_end(&mut bytes).map_err(io)?;
+                *left = left
+                    .checked_sub(bytes.len() as u64)
+                    .ok_or_else(|| format!("is larger than {} GiB", MOST_BYTES >> 30))?;
+                let mode = if *executable { 0o755 } else { 0o644 };
+                fs::write(&to, &bytes).map_err(io)?;
+                fs::set_permissions(&to, fs::Permissions::from_mode(mode)).map_err(io)?;
+                format!("{path}\0{mode:o} {}\n", sha256_hex(&bytes))
+            }
+        })
+    }
+}
+
+/// Everything of a program, folders before what they hold, in one order everywhere.
+fn entries(program: &Path) -> Result<Vec<Entry>, String> {
+    let found = fs::metadata(program).map_err(|error| error.to_string())?;
+    if found.is_file() {
+        let name = program.file_name().unwrap_or_default().into();
+        let kind = Kind::File { executable: found.permissions().mode() & 0o111 != 0 };
+        return Ok(vec![Entry { path: name, from: program.to_owned(), kind }]);
+    }
+    let (mut out, mut open) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(folder) = open.pop() {
+        let reading = |error: io::Error| format!("{}: {error}", folder.display());
+        for entry in fs::read_dir(program.join(&folder)).map_err(reading)? {
+            let entry = entry.map_err(reading)?;
+            if LEFT_OUT.iter().any(|name| entry.file_name() == *name) {
+                continue;
+            }
+            let (path, from) = (folder.join(entry.file_name()), entry.path());
+            let kind = entry.file_type().map_err(reading)?;
+            let kind = if kind.is_dir() {
+                open.push(path.clone());
+                Kind::Folder
+            } else if kind.is_symlink() {
+                Kind::Link(fs::read_link(&from).map_err(reading)?)
+            } else if kind.is_file() {
+                let mode = entry.metadata().map_err(reading)?.permissions().mode();
+                Kind::File { executable: mode & 0o111 != 0 }
+            } else {
+                return Err(format!("{} is neither file, folder nor link", path.display()));
+            };
+            out.push(Entry { path, from, kind });
+            if out.len() > MOST_ENTRIES {
+                return Err(format!("has more than {MOST_ENTRIES} files"));
+            }
+        }
+    }
+    out.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_of_the_content_and_the_copy_is_what_it_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs::new(folder.path().join("programs"));
+        let make = |name: &str| {
+            let place = folder.path().join(name);
+            fs::create_dir_all(place.join("lib/__pycache__")).unwrap();
+            fs::write(place.join("lib/a.py"), "a").unwrap();
+            fs::write(place.join("lib/__pycache__/a.pyc"), name).unwrap();
+            std::os::unix::fs::symlink("/usr/bin/python3", place.join("python")).unwrap();
+            place
+        };
+        let (one, two) = (make("one"), make("two"));
+        let digest = programs.keep(&one).unwrap();
+        assert_eq!(digest, programs.keep(&two).unwrap());
+        fs::write(two.join("lib/a.py"), "b").unwrap();
+        assert_ne!(digest, programs.keep(&two).unwrap());
+        let copy = programs.copy_of(&digest).unwrap();
+        assert_eq!(fs::read_to_string(copy.join("lib/a.py")).unwrap(), "a");
+        assert!(!copy.join("lib/__pycache__").exists());
+        assert_eq!(fs::read_link(copy.join("python")).unwrap(), Path::new("/usr/bin/python3"));
+        // Nothing half made is left, and no path leads out of the folder.
+        let left = fs::read_dir(folder.path().join("programs")).unwrap().count();
+        assert_eq!(left, 2);
+        assert_eq!(programs.copy_of(".."), None);
+    }
+
+    #[test]
+    fn a_mode_is_part_of_it_and_a_missing_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs::new(folder.path().join("programs"));
+        let file = folder.path().join("agent");
+        fs::write(&file, "#!/bin/sh\n").unwrap();
+        let plain = programs.keep(&file).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_ne!(plain, programs.keep(&file).unwrap());
+        let error = programs.keep(&folder.path().join("none")).unwrap_err().to_string();
+        assert!(error.contains("none") && error.contains("No such file"), "{error}");
+    }
+}

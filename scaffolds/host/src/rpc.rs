@@ -1,0 +1,160 @@
+//! One message of JSON-RPC 2.0.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+pub(crate) const PARSE: i64 = -32700;
+pub(crate) const INVALID: i64 = -32600;
+pub(crate) const NO_METHOD: i64 = -32601;
+pub(crate) const PARAMS: i64 = -32602;
+/// The trial is over.
+pub(crate) const OVER: i64 = -32000;
+/// The sandbox says no.
+pub(crate) const REFUSED: i64 = -32001;
+
+/// What the other side sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Message {
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notice {
+        method: String,
+        params: Value,
+    },
+    /// An answer to a request of ours: its result, or the error.
+    Answer {
+        id: Value,
+        result: Result<Value, Value>,
+    },
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Error {
+    pub code: i64,
+    pub message: String,
+    pub data: Option<Value>,
+}
+
+impl Error {
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    pub(crate) fn data(self, data: Value) -> Self {
+        Self { data: Some(data), ..self }
+    }
+}
+
+impl Message {
+    /// Reads a line. The error is the answer to it.
+    pub(crate) fn read(line: &[u8]) -> Result<Self, Value> {
+        let wrong = |id: &Value, code, what: &str| reply_error(id, &Error::new(code, what));
+        let text = std::str::from_utf8(line)
+            .map_err(|_| wrong(&Value::Null, PARSE, "the line is not UTF-8"))?;
+        let value: Value = serde_json::from_str(text).map_err(|error| {
+            wrong(&Value::Null, PARSE, &format!("the line is not JSON: {error}"))
+        })?;
+        let Value::Object(mut fields) = value else {
+            return Err(wrong(&Value::Null, INVALID, "a message is one JSON object (no batches)"));
+        };
+        let id = fields.remove("id");
+        let known = match &id {
+            None | Some(Value::Number(_) | Value::String(_)) => id.clone().unwrap_or_default(),
+            Some(_) => {
+                return Err(wrong(&Value::Null, INVALID, "`id` must be a number or a string"));
+            }
+        };
+        if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(wrong(&known, INVALID, "`jsonrpc` must be \"2.0\""));
+        }
+        let params = fields.remove("params").unwrap_or_else(|| Map::new().into());
+        match (fields.remove("method"), id) {
+            (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
+            (Some(Value::String(method)), None) => Ok(Self::Notice { method, params }),
+            (Some(_), _) => Err(wrong(&known, INVALID, "`method` must be a text")),
+            (None, Some(id)) => match (fields.remove("result"), fields.remove("error")) {
+                (Some(result), None) => Ok(Self::Answer { id, result: Ok(result) }),
+                (None, Some(error)) => Ok(Self::Answer { id, result: Err(error) }),
+                _ => Err(wrong(&known, INVALID, "a message has a `method`, a `result` or an `error`")),
+            },
+            (None, None) => Err(wrong(&known, INVALID, "a message has a `method` or an `id`")),
+        }
+    }
+}
+
+/// The parameters of a request, or the error that names the field.
+pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
+    serde_path_to_error::deserialize(params).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { String::new() } else { format!("`{path}`: ") };
+        Error::new(PARAMS, format!("params: {place}{}", error.inner()))
+    })
+}
+
+pub(crate) fn request(id: u64, method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+pub(crate) fn reply(id: &Value, result: Result<Value, Error>) -> Value {
+    match result {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        Err(error) => reply_error(id, &error),
+    }
+}
+
+fn reply_error(id: &Value, error: &Error) -> Value {
+    let mut told = json!({ "code": error.code, "message": error.message });
+    if let Some(data) = &error.data {
+        told["data"] = data.clone();
+    }
+    json!({ "jsonrpc": "2.0", "id": id, "error": told })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_kinds_of_messages_are_told_apart() {
+        let read = |text: &str| Message::read(text.as_bytes()).unwrap();
+        let Message::Request { id, method, .. } =
+            read(r#"{"jsonrpc":"2.0","id":"a","method":"finish"}"#)
+        else {
+            panic!("no request")
+        };
+        assert_eq!((id, method.as_str()), (json!("a"), "finish"));
+        assert!(matches!(
+            read(r#"{"jsonrpc":"2.0","method":"log","params":{"text":"x"}}"#),
+            Message::Notice { .. }
+        ));
+        assert!(matches!(
+            read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
+            Message::Answer { result: Ok(_), .. }
+        ));
+        assert!(matches!(
+            read(r#"{"jsonrpc":"2.0","id":1,"error":{}}"#),
+            Message::Answer { result: Err(_), .. }
+        ));
+    }
+
+    #[test]
+    fn what_is_no_message_is_answered_by_what_is_wrong() {
+        for (line, code, id) in [
+            (&b"hello"[..], PARSE, json!(null)),
+            (b"\xff\xfe", PARSE, json!(null)),
+            (b"[]", INVALID, json!(null)),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"x\"}", INVALID, json!(null)),
+            (b"{\"id\":7,\"method\":\"x\"}", INVALID, json!(7)),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":3}", INVALID, json!(7)),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":7}", INVALID, json!(7)),
+            (b"{\"jsonrpc\":\"2.0\"}", INVALID, json!(null)),
+        ] {
+            let told = Message::read(line).unwrap_err();
+            assert_eq!((&told["error"]["code"], &told["id"]), (&json!(code), &id), "{told}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `[arms.settings]` of a host scaffold: how the program is started, and the program's own keys.
+
+use std::path::Path;
+
+use proctor_scaffold_api::WrongSetting;
+use serde_json::{Map, Value, json};
+
+use crate::program::Programs;
+
+/// The key of the program's file or folder; a path while it is planned, a digest from then on.
+pub const PROGRAM: &str = "program";
+/// The key of the command line.
+pub const COMMAND: &str = "command";
+const IDLE: &str = "idle_seconds";
+/// The program's own keys, as the resolved settings hold them.
+const OWN: &str = "settings";
+const KEYS: [&str; 3] = [PROGRAM, COMMAND, IDLE];
+
+const IDLE_SECONDS: f64 = 600.0;
+const MOST_IDLE: f64 = 86_400.0;
+
+/// The settings as a trial reads them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Settings {
+    /// The digest of the program, where the arm names one.
+    pub program: Option<String>,
+    pub command: Vec<String>,
+    pub idle_seconds: f64,
+    pub own: Map<String, Value>,
+}
+
+/// Checks the settings, copies the program, and puts its digest in the place of its path.
+pub(crate) fn resolve(
+    scaffold: &str,
+    given: &Map<String, Value>,
+    programs: &Programs,
+) -> Result<Map<String, Value>, WrongSetting> {
+    let wrong = |key: &str, what: String, hint: &str| WrongSetting {
+        key: key.to_owned(),
+        what,
+        hint: hint.to_owned(),
+    };
+    let mut own = given.clone();
+    let [program, command, idle] = KEYS.map(|key| own.remove(key));
+    for key in own.keys() {
+        if let Some(near) = KEYS.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
+            let what = "is nearly the name of a key of the scaffold's".to_owned();
+            let hint = format!("did you mean `{near}`? Give a key of your agent's own another name");
+            return Err(wrong(key, what, &hint));
+        }
+    }
+    let example = "such as [\"python3\", \"/agent/agent.py\"] (docs/host.md)";
+    let words = command.as_ref().and_then(Value::as_array).filter(|words| {
+        let texts = words.iter().all(|word| word.as_str().is_some_and(|w| !w.contains('\0')));
+        texts && words.first().is_some_and(|first| first != "")
+    });
+    let Some(words) = words else {
+        let what = match &command {
+            None => format!("the scaffold `{scaffold}` needs a `{COMMAND}`"),
+            Some(_) => "is not a list of texts that starts with a program".to_owned(),
+        };
+        return Err(wrong(COMMAND, what, example));
+    };
+    let idle_seconds = match &idle {
+        None => IDLE_SECONDS,
+        Some(value) => value
+            .as_f64()
+            .filter(|seconds| (1.0..=MOST_IDLE).contains(seconds))
+            .ok_or_else(|| wrong(IDLE, "is not a number from 1 to 86400".into(), "in seconds"))?,
+    };
+    let digest = match &program {
+        None => None,
+        Some(Value::String(path)) => {
+            let hint = "name the file or folder of your agent; it lies beside the configuration";
+            let keep = |path: &str| programs.keep(Path::new(path));
+            Some(keep(path).map_err(|error| wrong(PROGRAM, error.to_string(), hint))?)
+        }
+        Some(_) => {
+            let what = "is not the path of a file or folder".to_owned();
+            return Err(wrong(PROGRAM, what, "such as \"agents/mine\""));
+        }
+    };
+    let resolved = json!({ PROGRAM: digest, COMMAND: words, IDLE: idle_seconds, OWN: own });
+    Ok(resolved.as_object().cloned().unwrap_or_default())
+}
+
+impl Settings {
+    /// As [`resolve`] has put them.
+    pub(crate) fn read(resolved: &Map<String, Value>) -> Result<Self, String> {
+        let command = resolved.get(COMMAND).and_then(Value::as_array);
+        let words = command.into_iter().flatten().filter_map(Value::as_str);
+        let command: Vec<String> = words.map(str::to_owned).collect();
+        if command.is_empty() {
+            return Err(format!("the arm has no `{COMMAND}`"));
+        }
+        Ok(Self {
+            program: resolved.get(PROGRAM).and_then(Value::as_str).map(str::to_owned),
+            command,
+            idle_seconds: resolved.get(IDLE).and_then(Value::as_f64).unwrap_or(IDLE_SECONDS),
+            own: resolved.get(OWN).and_then(Value::as_object).cloned().unwrap_or_default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(given: Value) -> Result<Settings, WrongSetting> {
+        let folder = tempfile::tempdir().unwrap();
+        let given = given.as_object().unwrap().clone();
+        let settings = resolve("process", &given, &Programs::new(folder.path().into()))?;
+        Ok(Settings::read(&settings).unwrap())
+    }
+
+    #[test]
+    fn other_keys_are_the_agents_own() {
+        let settings = resolved(json!({"command": ["x"], "effort": "low"})).unwrap();
+        assert_eq!((settings.idle_seconds, &settings.own["effort"]), (600.0, &json!("low")));
+        assert_eq!(settings.program, None);
+    }
+
+    #[test]
+    fn the_path_of_a_program_is_no_factor_and_its_content_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str, text: &str| {
+            let place = folder.path().join(name);
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(place.join("agent.py"), text).unwrap();
+            json!({"command": ["x"], "program": place.to_str().unwrap()})
+        };
+        let one = resolved(at("one", "same")).unwrap();
+        assert_eq!(one, resolved(at("two", "same")).unwrap());
+        assert_ne!(one, resolved(at("three", "other")).unwrap());
+    }
+
+    #[test]
+    fn mistakes_are_told_by_their_key() {
+        for (given, key, says) in [
+            (json!({}), "command", "needs a `command`"),
+            (json!({"command": "python3"}), "command", "not a list"),
+            (json!({"command": []}), "command", "not a list"),
+            (json!({"command": ["", "x"]}), "command", "not a list"),
+            (json!({"command": ["x"], "idle_second": 3}), "idle_second", "nearly"),
+            (json!({"command": ["x"], "idle_seconds": 0}), "idle_seconds", "1 to 86400"),
+            (json!({"command": ["x"], "program": 3}), "program", "not the path"),
+            (json!({"command": ["x"], "program": "/no/such"}), "program", "/no/such"),
+        ] {
+            let wrong = resolved(given.clone()).unwrap_err();
+            assert_eq!(wrong.key, key, "{given}");
+            assert!(wrong.what.contains(says), "{given}: {}", wrong.what);
+        }
+    }
+}
