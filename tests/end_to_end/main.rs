@@ -22,6 +22,7 @@ mod first_hour;
 mod forensics;
 mod grade_log;
 mod halted;
+mod host;
 mod lasting;
 mod limits;
 mod many_gradings;

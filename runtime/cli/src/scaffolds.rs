@@ -43,7 +43,8 @@ pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, String> {
         return Ok(builtin);
     }
     if is_host(name) {
-        return Process::new(programs()?).map(|process| Some(Arc::new(process) as Arc<dyn Scaffold>));
+        return Process::new(programs()?)
+            .map(|process| Some(Arc::new(process) as Arc<dyn Scaffold>));
     }
     let Some(loaded) = manifest(name)? else { return Ok(None) };
     let bundle = bundles()?;
@@ -193,7 +194,8 @@ fn program<'a>(arm: &Arm, mut written: impl Iterator<Item = &'a Value>) -> Resul
     let path = written.find(|one| one["name"] == arm.name.as_str());
     let path = path.and_then(|one| one["settings"][PROGRAM].as_str()).unwrap_or_default();
     let hint = "put the program back, or start a new run";
-    let kept = programs.keep(Path::new(path)).map_err(|error| problem(error.to_string()).hint(hint))?;
+    let kept =
+        programs.keep(Path::new(path)).map_err(|error| problem(error.to_string()).hint(hint))?;
     match kept == digest {
         true => Ok(()),
         false => Err(problem(format!("{path} was changed since the run was planned")).hint(hint)),

@@ -58,7 +58,9 @@ impl Environments {
     ) -> Result<Prepared, Fault> {
         // No task has an empty name.
         let key = (backend.name(), String::new());
-        self.built.get(key, |fault| policy.may_pass(fault), async || backend.prepare(spec).await).await
+        self.built
+            .get(key, |fault| policy.may_pass(fault), async || backend.prepare(spec).await)
+            .await
     }
 
     /// Whether the environment of a task is there.

@@ -9,8 +9,7 @@ use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, V
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
     forensics::add_forensics, grading::grade_trial, halts::Place, own_sandbox::OwnPlace,
-    recorder::record_fault,
-    spending::spent_in,
+    recorder::record_fault, spending::spent_in,
 };
 
 /// What a trial came to.

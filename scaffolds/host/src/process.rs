@@ -91,7 +91,8 @@ impl Scaffold for Process {
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
-        let wrong = |what: String| Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid));
+        let wrong =
+            |what: String| Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid));
         let settings = Settings::read(&session.brief().settings).map_err(wrong)?;
         let own = session.own_sandbox().cloned();
         let own = own.ok_or_else(|| wrong("the agent has no sandbox of its own".into()))?;
@@ -304,7 +305,10 @@ impl Talk {
         self.counts.requests += 1;
         self.counts.errors = if failed { self.counts.errors + 1 } else { 0 };
         let why = if self.counts.errors >= self.limits.errors_in_a_row {
-            format!("it had {} in a row answered with an error", plural(self.counts.errors, "request"))
+            format!(
+                "it had {} in a row answered with an error",
+                plural(self.counts.errors, "request")
+            )
         } else if self.counts.requests >= self.limits.requests_without_answer {
             let requests = plural(self.counts.requests, "request");
             format!("it made {requests} since the last answer of the model")
@@ -362,7 +366,8 @@ impl Talk {
             },
             _ => {
                 let shown: String = method.chars().take(80).collect();
-                let known = "model/ask, tool/call, sandbox/exec, sandbox/read, sandbox/write, finish";
+                let known =
+                    "model/ask, tool/call, sandbox/exec, sandbox/read, sandbox/write, finish";
                 let what = format!("there is no method `{shown}`: the methods are {known}");
                 Ok(Err(Error::new(NO_METHOD, what)))
             }

@@ -79,7 +79,11 @@ impl Message {
             (None, Some(id)) => match (fields.remove("result"), fields.remove("error")) {
                 (Some(result), None) => Ok(Self::Answer { id, result: Ok(result) }),
                 (None, Some(error)) => Ok(Self::Answer { id, result: Err(error) }),
-                _ => Err(wrong(&known, INVALID, "a message has a `method`, a `result` or an `error`")),
+                _ => Err(wrong(
+                    &known,
+                    INVALID,
+                    "a message has a `method`, a `result` or an `error`",
+                )),
             },
             (None, None) => Err(wrong(&known, INVALID, "a message has a `method` or an `id`")),
         }

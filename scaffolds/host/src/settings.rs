@@ -45,7 +45,8 @@ pub(crate) fn resolve(
     for key in own.keys() {
         if let Some(near) = KEYS.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
             let what = "is nearly the name of a key of the scaffold's".to_owned();
-            let hint = format!("did you mean `{near}`? Give a key of your agent's own another name");
+            let hint =
+                format!("did you mean `{near}`? Give a key of your agent's own another name");
             return Err(wrong(key, what, &hint));
         }
     }

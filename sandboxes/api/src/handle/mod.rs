@@ -19,7 +19,7 @@ mod witness;
 pub use error::SandboxError;
 pub use forward::Incoming;
 pub use link::SandboxHandle;
-pub use snapshot::{BlobSink, SnapshotError};
 pub use running::{Running, Said};
+pub use snapshot::{BlobSink, SnapshotError};
 pub use stream::SandboxStream;
 pub use witness::{Exhausted, Witness};

@@ -1,0 +1,3 @@
+//! Agents of a user's own whose loop runs outside the task's sandbox.
+
+mod process;

@@ -1,0 +1,400 @@
+//! The scaffold `process`: the example of the documentation, and an agent that behaves in every bad way.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+use crate::stage::{DEMO_SOLUTION, Stage, docker, find, root};
+
+/// An arm: its name, its model, more lines of its settings, and its budget.
+struct Way {
+    name: &'static str,
+    model: &'static str,
+    settings: String,
+    budget: &'static str,
+}
+
+fn way(mode: &'static str, model: &'static str) -> Way {
+    Way {
+        name: mode,
+        model,
+        settings: format!("mode = \"{mode}\"\nidle_seconds = 3"),
+        budget: "steps = 20",
+    }
+}
+
+/// A line without a quote, which solves the demo task.
+fn solution() -> String {
+    format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
+}
+
+/// What the models say, by their names.
+fn script() -> Value {
+    let call =
+        |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
+    let submit = json!({"tool_calls": [{"name": "submit", "arguments": {}}]});
+    let conversation = |model: &str, turns: Value, again: bool| json!({"model": model, "turn": turns, "repeat_last": again});
+    let fault = json!({"kind": "status", "status": 401, "times": 0});
+    json!({"conversation": [
+        conversation("solves", json!([call("ls numerals"), call(&solution()), {"content": "Done."}]), false),
+        conversation("submits", json!([call(&solution()), submit]), false),
+        conversation("empty", json!([{"content": ""}]), false),
+        conversation("goes-on", json!([call("echo one >> steps.txt")]), true),
+        conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),
+    ]})
+}
+
+/// The demo task's first row and the script, and the start of a configuration with the models of the arms.
+fn configuration(stage: &Stage, kind: &str, models: &[&str]) -> String {
+    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    stage.file("task.jsonl", &format!("{task}\n"));
+    stage.file("script.json", &script().to_string());
+    let mut text = format!(
+        "tasks = [\"task.jsonl\"]\njobs = 3\n[sandbox]\nkind = \"{kind}\"\n[budget]\nwall_seconds = 120\n"
+    );
+    for model in models {
+        text += &format!(
+            "[models.{model}]\nbase_url = \"script:script.json\"\nname = \"{model}\"\n\
+             price = {{ input = 0.0, output = 0.0 }}\n"
+        );
+    }
+    text
+}
+
+/// A run of one arm for each way, with an agent's file beside the configuration.
+fn run(stage: &Stage, kind: &str, agent: &str, ways: &[Way], status: i32) -> PathBuf {
+    fs::copy(root().join(agent), stage.path("agent.py")).unwrap();
+    let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
+    models.sort_unstable();
+    models.dedup();
+    let mut text = configuration(stage, kind, &models);
+    for Way { name, model, settings, budget } in ways {
+        text += &format!(
+            "[[arms]]\nname = \"{name}\"\nscaffold = \"process\"\nmodel = \"{model}\"\n\
+             budget = {{ {budget} }}\n[arms.settings]\nprogram = \"agent.py\"\n\
+             command = [\"python3\", \"/agent/agent.py\"]\n{settings}\n"
+        );
+    }
+    let config = stage.file("run.toml", &text);
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], status);
+    out
+}
+
+struct Seen {
+    row: Value,
+    events: Vec<Value>,
+    folder: PathBuf,
+}
+
+impl Seen {
+    fn of(stage: &Stage, out: &Path, arm: &str) -> Self {
+        let report = stage.report(out);
+        let arms = report["arms"].as_array().unwrap();
+        let id = arms.iter().find(|one| one["name"] == arm).unwrap()["arm"].as_str().unwrap();
+        let rows = report["tasks"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["arm"] == id).unwrap().clone();
+        let journals = find(&out.join("trials").join(&id[..12]), "trajectory.jsonl");
+        let journal =
+            journals.iter().find(|path| !path.to_string_lossy().contains("/tries/")).unwrap();
+        let lines = fs::read_to_string(journal).unwrap();
+        let events = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        Self { row, events, folder: journal.parent().unwrap().to_owned() }
+    }
+
+    fn of_kind(&self, kind: &str) -> Vec<&Value> {
+        self.events.iter().filter(|event| event["kind"] == kind).collect()
+    }
+
+    fn answers(&self) -> usize {
+        self.of_kind("model_answered").len()
+    }
+
+    fn logs(&self) -> Vec<&str> {
+        let noted = self.of_kind("noted").into_iter();
+        noted.filter_map(|event| event["note"]["agent_log"].as_str()).collect()
+    }
+
+    fn file(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.join(name)).unwrap_or_default()
+    }
+}
+
+const EXAMPLE: &str = "scaffolds/host/examples/agent.py";
+const BAD: &str = "tests/end_to_end/host/agent.py";
+
+/// The example of the documentation solves the task, by both of its ends, with the record of a built-in loop.
+fn example(kind: &str) {
+    let text = fs::read_to_string(root().join(EXAMPLE)).unwrap();
+    assert!(text.lines().count() < 60, "the documentation says: under 60 lines");
+    let stage = Stage::new();
+    let named = |name, model| Way { name, settings: String::new(), ..way("x", model) };
+    let ways = [named("by finish", "solves"), named("by submit", "submits")];
+    let out = run(&stage, kind, EXAMPLE, &ways, 0);
+    for (arm, steps, calls) in [("by finish", 3, 2), ("by submit", 2, 2)] {
+        let seen = Seen::of(&stage, &out, arm);
+        assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);
+        assert_eq!(seen.row["resolved"], true, "{arm}: {:#}", seen.row);
+        assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
+        let returned = seen.of_kind("tool_returned");
+        assert_eq!((seen.of_kind("tool_called").len(), returned.len()), (calls, calls), "{arm}");
+        assert_eq!(seen.row["integrity"], "clean", "{arm}: {:#}", seen.row);
+        // The record is the one of a built-in loop: the call of the answer, and the snapshot of its step.
+        let answered = seen.of_kind("model_answered");
+        let call = &answered[0]["answer"]["tool_calls"][0]["id"];
+        assert_eq!(seen.of_kind("tool_called")[0]["call_id"], *call, "{arm}");
+        assert_eq!(seen.of_kind("snapshot_taken").len() as u64, steps + 1, "{arm}");
+    }
+}
+
+#[test]
+fn the_example_solves_the_task() {
+    example("native");
+}
+
+#[test]
+fn docker_the_example_solves_the_task() {
+    if docker("docker_the_example_solves_the_task") {
+        example("docker");
+    }
+}
+
+/// Every line of the table in `docs/host.md`, and every way to be hostile.
+#[test]
+fn every_way_to_end_has_its_outcome() {
+    let stage = Stage::new();
+    // A file of the user's, which the agent looks for.
+    let secret = "proctor-secret-of-the-user";
+    stage.file(secret, "key");
+    let probes = Way {
+        settings: format!("mode = \"probes\"\nidle_seconds = 60\nsecret = \"{secret}\""),
+        ..way("probes", "solves")
+    };
+    let steps = |mode| Way { budget: "steps = 3", ..way(mode, "goes-on") };
+    let ways = [
+        way("solve", "solves"),
+        way("early", "solves"),
+        way("text", "solves"),
+        probes,
+        way("gives_up", "solves"),
+        way("version", "solves"),
+        way("nothing", "solves"),
+        way("crash", "solves"),
+        way("killed", "solves"),
+        Way { settings: "mode = \"memory\"\nidle_seconds = 60".into(), ..way("memory", "solves") },
+        way("idle", "solves"),
+        way("chatters", "solves"),
+        way("empty", "empty"),
+        way("garbage", "solves"),
+        way("bytes", "solves"),
+        way("giant", "solves"),
+        way("ids", "solves"),
+        way("unknown", "solves"),
+        way("deaf", "solves"),
+        way("loops", "solves"),
+        steps("steps"),
+        steps("stubborn"),
+        Way { name: "tokens", budget: "total_tokens = 400", ..way("solve", "goes-on") },
+        Way {
+            name: "time",
+            budget: "wall_seconds = 2",
+            settings: "mode = \"idle\"".into(),
+            ..way("idle", "solves")
+        },
+    ];
+    let out = run(&stage, "native", BAD, &ways, 0);
+    for (arm, outcome, cause, resolved, says) in [
+        ("solve", "submitted", None, true, ""),
+        ("early", "submitted", None, true, ""),
+        ("text", "submitted", None, true, ""),
+        ("probes", "submitted", None, false, ""),
+        ("gives_up", "scaffold_exited", Some("finished"), false, "too hard"),
+        ("version", "scaffold_exited", Some("crashed"), false, "\"protocol\": 1"),
+        ("nothing", "scaffold_exited", Some("crashed"), false, "without one answer"),
+        ("crash", "scaffold_exited", Some("crashed"), false, "exit status 1: boom"),
+        ("killed", "scaffold_exited", Some("crashed"), false, "signal 9"),
+        ("memory", "scaffold_exited", Some("crashed"), false, ""),
+        ("idle", "scaffold_exited", Some("idle"), false, "asked nothing for 3 s"),
+        ("chatters", "scaffold_exited", Some("idle"), false, "asked nothing for 3 s"),
+        ("empty", "scaffold_exited", Some("empty_turn"), false, "empty answer"),
+        ("garbage", "scaffold_exited", Some("crashed"), false, "last: Thinking..."),
+        ("bytes", "scaffold_exited", Some("crashed"), false, "20 lines that are no messages"),
+        ("giant", "scaffold_exited", Some("crashed"), false, "more than 16777216 bytes"),
+        ("ids", "scaffold_exited", Some("crashed"), false, "was not made"),
+        ("unknown", "scaffold_exited", Some("loop"), false, "25 requests in a row"),
+        ("deaf", "scaffold_exited", Some("idle"), false, "asked nothing"),
+        ("loops", "scaffold_exited", Some("loop"), false, "5000 requests since"),
+        ("steps", "budget_steps", None, false, ""),
+        ("stubborn", "budget_steps", None, false, ""),
+        ("tokens", "budget_total_tokens", None, false, ""),
+        ("time", "budget_wall", None, false, ""),
+    ] {
+        let seen = Seen::of(&stage, &out, arm);
+        let row = &seen.row;
+        assert_eq!(row["outcome"], outcome, "{arm}: {row:#}");
+        assert_eq!(row["cause"].as_str(), cause, "{arm}: {row:#}");
+        assert_eq!(row["resolved"], resolved, "{arm}: {row:#}");
+        assert!(row["why"].as_str().unwrap_or_default().contains(says), "{arm}: {row:#}");
+        assert_eq!(row["steps"], seen.answers(), "{arm}");
+        assert_ne!(row["integrity"], "contaminated", "{arm}: {row:#}");
+    }
+    let probes = Seen::of(&stage, &out, "probes");
+    assert!(probes.logs().contains(&"failed: "), "{:?}", probes.logs());
+    assert!(!probes.file("patch.diff").contains("late"), "{}", probes.file("patch.diff"));
+    assert_eq!(probes.file("scaffold/stderr.log").trim(), "-32000");
+    let steps = Seen::of(&stage, &out, "steps");
+    assert_eq!(steps.file("scaffold/stderr.log").trim(), "told: -32000");
+    for arm in ["steps", "stubborn"] {
+        let seen = Seen::of(&stage, &out, arm);
+        assert_eq!(seen.answers(), 3, "{arm}");
+        // The commands of step 3 ran, and none after the refusal.
+        assert_eq!(seen.file("patch.diff").matches("+one").count(), 3, "{arm}");
+        let at = |event: &Value| event["t_mono"].as_f64().unwrap();
+        let last = seen.of_kind("tool_returned");
+        let took = at(seen.of_kind("patch_collected")[0]) - at(last[last.len() - 1]);
+        assert!(took < 5.0, "{arm} took {took} s to end");
+    }
+    let chatters = Seen::of(&stage, &out, "chatters");
+    assert_eq!(chatters.logs().len(), 1000);
+    assert!(chatters.logs().iter().all(|text| text.len() == 4096));
+}
+
+/// The agent's own sandbox is searched as the task's is: a program that carries the solution is refused by name, in the
+/// file itself and in an archive.
+#[test]
+fn a_program_that_holds_the_solution_is_refused() {
+    for packed in [false, true] {
+        let stage = Stage::new();
+        let folder = stage.path("mine");
+        fs::create_dir_all(folder.join("notes")).unwrap();
+        fs::copy(root().join(EXAMPLE), folder.join("agent.py")).unwrap();
+        let solved = root().join("configs/tasks/numerals/numerals/roman.py");
+        let solved = fs::read_to_string(solved).unwrap();
+        assert!(solved.contains("def from_roman"), "the source of the task has its feature");
+        fs::write(folder.join("notes/old.txt"), solved).unwrap();
+        if packed {
+            let tar = std::process::Command::new("tar")
+                .args(["czf", "notes.tgz", "--remove-files", "notes"])
+                .current_dir(&folder)
+                .status();
+            assert!(tar.unwrap().success());
+        }
+        let text = configuration(&stage, "native", &["solves"]);
+        let text = format!(
+            "{text}[[arms]]\nname = \"a\"\nscaffold = \"process\"\nmodel = \"solves\"\n[arms.settings]\n\
+             program = \"mine\"\ncommand = [\"python3\", \"/agent/agent.py\"]\n"
+        );
+        let config = stage.file("run.toml", &text);
+        let out = stage.path("run");
+        stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
+        let seen = Seen::of(&stage, &out, "a");
+        assert_eq!(seen.row["outcome"], "infrastructure_fault_setup", "{:#}", seen.row);
+        assert_eq!(seen.answers(), 0);
+        let outcome = seen.file("outcome.json");
+        let place = if packed { "/agent/notes.tgz" } else { "/agent/notes/old.txt" };
+        assert!(
+            outcome.contains("the agent's own sandbox") && outcome.contains(place),
+            "{outcome}"
+        );
+    }
+}
+
+/// A fault of the endpoint stays a fault, whatever the agent makes of it.
+#[test]
+fn a_fault_that_the_agent_met_stays_a_fault() {
+    let stage = Stage::new();
+    let out = run(&stage, "native", BAD, &[way("solve", "no-key")], 3);
+    let seen = Seen::of(&stage, &out, "solve");
+    assert_eq!(seen.row["outcome"], "infrastructure_fault_model", "{:#}", seen.row);
+    assert!(seen.row["resolved"].is_null(), "{:#}", seen.row);
+}
+
+/// The content of the program is a factor and its path is not. A run goes on with what it was planned with, also
+/// where the file was changed since; where the copy is gone too, it is refused.
+#[test]
+fn a_run_goes_on_with_the_program_that_it_was_planned_with() {
+    let plan = |name: &str, agent: &str| {
+        let stage = Stage::new();
+        stage.file(name, agent);
+        let text = configuration(&stage, "native", &["solves"]);
+        let text = format!(
+            "{text}[[arms]]\nname = \"a\"\nscaffold = \"process\"\nmodel = \"solves\"\n[arms.settings]\n\
+             program = \"{name}\"\ncommand = [\"python3\", \"/agent/agent.py\"]\n"
+        );
+        let config = stage.file("run.toml", &text);
+        let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 0);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        printed.split_whitespace().nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(plan("agent.py", "same"), plan("agent.py", "same"));
+    assert_ne!(plan("agent.py", "same"), plan("agent.py", "other"));
+
+    let stage = Stage::new();
+    let cache = stage.path("cache");
+    let missing = Way { name: "a", ..way("solve", "no-key") };
+    let out = {
+        // Its model cannot be asked: nothing of the run is done.
+        let out = stage.path("run");
+        fs::copy(root().join(BAD), stage.path("agent.py")).unwrap();
+        let text = configuration(&stage, "native", &["no-key"]);
+        let text = format!(
+            "{text}[[arms]]\nname = \"{}\"\nscaffold = \"process\"\nmodel = \"{}\"\n[arms.settings]\n\
+             program = \"agent.py\"\ncommand = [\"python3\", \"/agent/agent.py\"]\n{}\n",
+            missing.name, missing.model, missing.settings
+        );
+        let config = stage.file("run.toml", &text);
+        let mut command = stage.proctor(["run", config.to_str().unwrap(), "--out"]);
+        let status = command.arg(&out).env("PROCTOR_CACHE", &cache).output().unwrap().status;
+        assert_eq!(status.code(), Some(3));
+        out
+    };
+    // The endpoint is well again, and the user has gone on with the agent.
+    let healed = script().to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
+    stage.file("script.json", &healed);
+    fs::write(stage.path("agent.py"), "raise SystemExit('another one')").unwrap();
+    let resume = || {
+        let mut command = stage.proctor(["resume", out.to_str().unwrap()]);
+        command.env("PROCTOR_CACHE", &cache).output().unwrap()
+    };
+    fs::rename(cache.join("programs"), cache.join("elsewhere")).unwrap();
+    let output = resume();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("was changed since the run was planned"), "{said}");
+    fs::remove_dir_all(cache.join("programs")).unwrap();
+    fs::rename(cache.join("elsewhere"), cache.join("programs")).unwrap();
+    let output = resume();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let seen = Seen::of(&stage, &out, "a");
+    assert_ne!(seen.row["outcome"], "infrastructure_fault_model", "{:#}", seen.row);
+    assert!(seen.answers() > 0, "{:#}", seen.row);
+}
+
+/// Mistakes are told at their keys, before anything runs.
+#[test]
+fn a_mistake_is_told_at_its_key() {
+    let told = |settings: &str| {
+        let stage = Stage::new();
+        let text = configuration(&stage, "native", &["solves"]);
+        let text = format!(
+            "{text}[[arms]]\nname = \"a\"\nscaffold = \"process\"\nmodel = \"solves\"\n{settings}\n"
+        );
+        let config = stage.file("run.toml", &text);
+        let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 2);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = told("");
+    assert!(said.contains("needs a `command`") && said.contains("agent.py"), "{said}");
+    let said = told("settings = { command = [\"x\"], program = \"none\" }");
+    assert!(said.contains("key `arms.0.settings.program` (arm `a`)"), "{said}");
+    assert!(said.contains("No such file"), "{said}");
+    let said = told("settings = { command = [\"x\"], idle_second = 3 }");
+    assert!(said.contains("did you mean `idle_seconds`?"), "{said}");
+}
