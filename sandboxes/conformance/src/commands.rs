@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_sandbox_api::{
-    Command, SandboxError,
+    Command, Said, SandboxError,
     wire::{RawPath, RefusalKind},
 };
 
@@ -28,6 +28,8 @@ pub fn checks() -> Vec<Check> {
         quick input_comes_back,
         full input_is_empty_without_any,
         full unread_input_does_not_hang,
+        full running_command_is_talked_to,
+        full dropped_conversation_kills_the_command,
         full another_user_is_bound_by_permissions,
     ]
 }
@@ -147,6 +149,43 @@ async fn unread_input_does_not_hang(fixture: &Fixture<'_>) -> Outcome {
     command.stdin = vec![b'x'; 5_000_000];
     let done = fixture.handle.run(command).await?;
     ensure!(done.success(), "{:?}", done.exited);
+    Ok(())
+}
+
+async fn running_command_is_talked_to(fixture: &Fixture<'_>) -> Outcome {
+    let program = "while read -r line; do case $line in end) exit 3;; esac; echo \"<$line>\"; done";
+    let mut running = fixture.handle.start(Command::shell(program))?;
+    let mut heard = Vec::new();
+    // Each line is said only when the one before has come back.
+    for line in ["one", "two", "end"] {
+        running.say(format!("{line}\n").as_bytes());
+        let before = heard.len();
+        while heard.len() == before {
+            match running.next().await? {
+                Said::Output(bytes) => heard.extend(bytes),
+                Said::Error(bytes) => {
+                    return Err(wrong(String::from_utf8_lossy(&bytes).into_owned()));
+                }
+                Said::Exited(exited) => {
+                    ensure!(exited.code == Some(3) && line == "end", "{exited:?} at {line}");
+                    ensure!(heard == b"<one>\n<two>\n", "{:?}", String::from_utf8_lossy(&heard));
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Err(wrong("it went on after its end"))
+}
+
+async fn dropped_conversation_kills_the_command(fixture: &Fixture<'_>) -> Outcome {
+    let folder = fixture.folder().await?;
+    let program = format!("echo up; sleep 1; echo late > {folder}/late");
+    let mut running = fixture.handle.start(Command::shell(&program))?;
+    let first = running.next().await?;
+    ensure!(first == Said::Output(b"up\n".to_vec()), "{first:?}");
+    drop(running);
+    let late = must(&fixture.sh(&format!("sleep 2; ls {folder}")).await?)?;
+    ensure!(late.is_empty(), "{late:?}");
     Ok(())
 }
 

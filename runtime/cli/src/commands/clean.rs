@@ -40,6 +40,7 @@ const CACHES: &[(&str, &str, IsMade)] = &[
         Some(("sha512", digest)) => is_hex(digest, 128),
         _ => false,
     }),
+    ("programs", "program of an arm", |name| is_hex(name, 64) || name.starts_with(".making-")),
     ("tasks", "built task", |name| {
         let stem = name.strip_suffix(".json").and_then(|stem| stem.rsplit_once('-'));
         stem.is_some_and(|(_, digest)| is_hex(digest, 16))
