@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-datasets", &["proctor-types", "proctor-patch"]),
     ("proctor-statistics", &[]),
     ("proctor-report", &["proctor-types", "proctor-statistics"]),
+    ("proctor-html", &["proctor-types", "proctor-report"]),
     ("proctor-sandbox-api", &["proctor-types", "proctor-wire"]),
     ("proctor-host", &["proctor-types", "proctor-sandbox-api"]),
     ("proctor-embedded-agent", &["proctor-types"]),

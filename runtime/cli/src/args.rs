@@ -45,8 +45,11 @@ pub enum Command {
         /// Run directories.
         #[arg(required = true)]
         runs: Vec<PathBuf>,
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// Writes to this file instead of to standard output.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
         /// Shows every table of groups, also where each group is one task.
         #[arg(long)]
         groups: bool,
@@ -365,4 +368,18 @@ pub enum SchemaOf {
 pub enum Format {
     Text,
     Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Tables for a terminal.
+    Text,
+    /// Arms, comparisons and findings, for a pull request.
+    Markdown,
+    /// All of it, for machines.
+    Json,
+    /// One row a trial, for a spreadsheet.
+    Csv,
+    /// One self-contained page.
+    Html,
 }

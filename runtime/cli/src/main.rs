@@ -60,9 +60,9 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
-        Command::Report { runs, format, groups, verify } => {
+        Command::Report { runs, format, out, groups, verify } => {
             let groups = if groups { Groups::All } else { Groups::Telling };
-            commands::report(&runs, format, groups, verify)
+            commands::report(&runs, format, out.as_deref(), groups, verify)
         }
         Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
         Command::Curve(args) => commands::curve(args).await,

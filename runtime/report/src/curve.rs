@@ -7,7 +7,9 @@ use proctor_types::{ArmId, TaskId, plural};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
-    TrialResult, passed_interval, resolved_interval,
+    TrialResult,
+    csv::field,
+    passed_interval, resolved_interval,
     table::table,
     text::{percent, range},
 };
@@ -253,16 +255,6 @@ pub fn curve_csv(curve: &Curve) -> String {
         );
     }
     out
-}
-
-/// A field of CSV. A spreadsheet would run a name that begins like a formula.
-fn field(text: &str) -> String {
-    let safe =
-        if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into() };
-    if safe.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", safe.replace('"', "\"\""));
-    }
-    safe
 }
 
 /// A page with a plot and the table, which asks nobody for anything.

@@ -6,10 +6,12 @@
 mod arm;
 mod build;
 mod compare;
+mod csv;
 mod curve;
 mod groups;
 mod limits;
 mod lines;
+mod markdown;
 mod notes;
 mod paid;
 mod spread;
@@ -23,12 +25,15 @@ pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Pair, PairWhy, compare,
     comparison_text,
 };
+pub use csv::csv;
 pub use curve::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, curve_csv, curve_html, curve_text,
 };
 pub use groups::{GroupReport, TaskFacts};
 pub use lines::wrapped;
+pub use markdown::markdown;
+pub use notes::findings;
 pub use paid::{EarlierReport, Paid};
 pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval};
 pub use task::TaskReport;
-pub use text::{Groups, text};
+pub use text::{Groups, percent, short, text};

@@ -6,6 +6,13 @@ use proctor_types::{ArmId, Integrity, noun_of, plural};
 
 use crate::{Report, TaskReport, limits, text::percent};
 
+/// What the numbers do not say: a sentence each. What belongs to the one before begins with two blanks.
+pub fn findings(report: &Report) -> Vec<String> {
+    let mut out = String::new();
+    notes(report, &mut out);
+    out.lines().map(str::to_owned).chain(report.remarks.iter().cloned()).collect()
+}
+
 /// One sentence a line, below the tables.
 pub(crate) fn notes(report: &Report, out: &mut String) {
     let mut note = |text: &str| {

@@ -218,7 +218,7 @@ fn outcomes(arm: &ArmReport) -> String {
 }
 
 /// `100 %`, `41.7 %`. What is not all never reads as all, nor what is something as nothing.
-pub(crate) fn percent(rate: f64) -> String {
+pub fn percent(rate: f64) -> String {
     let tenths = (rate * 1000.0).round() / 10.0;
     if rate <= 0.0 || rate >= 1.0 {
         format!("{:.0} %", rate * 100.0)
@@ -228,7 +228,7 @@ pub(crate) fn percent(rate: f64) -> String {
 }
 
 /// `950`, `12.3k`, `4.56M`.
-fn short(count: f64) -> String {
+pub fn short(count: f64) -> String {
     if count >= 1e6 {
         format!("{:.2}M", count / 1e6)
     } else if count >= 1e4 {

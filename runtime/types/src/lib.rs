@@ -28,6 +28,7 @@ mod statement;
 mod task;
 mod test_names;
 mod verdict;
+mod visible;
 
 pub use arm::*;
 pub use budget::*;
@@ -52,3 +53,4 @@ pub use statement::*;
 pub use task::*;
 pub use test_names::*;
 pub use verdict::*;
+pub use visible::{visible, visible_line};

@@ -57,6 +57,17 @@ pub enum Integrity {
     Contaminated,
 }
 
+impl std::fmt::Display for Integrity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Clean => "clean",
+            Self::Unverified => "unverified",
+            Self::Suspect => "suspect",
+            Self::Contaminated => "contaminated",
+        })
+    }
+}
+
 /// The expected tests of one kind, in the order of the task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestGroup {

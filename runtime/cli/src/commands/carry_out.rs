@@ -12,7 +12,7 @@ use std::{
 use proctor_core::{Dispatched, Plan, RunContext, dispatch};
 use proctor_gateway::EndpointRates;
 use proctor_record::RunDir;
-use proctor_report::{Groups, wrapped};
+use proctor_report::{Groups, text, wrapped};
 use proctor_sandbox_api::Backend;
 use proctor_types::{Arm, Fault, SandboxKind, plural};
 use tokio::{
@@ -21,11 +21,12 @@ use tokio::{
 };
 
 use crate::{
-    args::Format,
     assemble::{self, Flakes, Grading, Scripts},
     commands::report,
     error::CommandError,
-    preflight, progress, scaffolds,
+    preflight,
+    print::result,
+    progress, scaffolds,
 };
 
 /// The exit status of a run that is done but in which some trials have no verdict.
@@ -134,7 +135,7 @@ pub async fn carry_out(
 
     let report = report::of_run(&out)?;
     report::write(&out, &report)?;
-    report::print(&report, Format::Text, Groups::Telling)?;
+    result(&text(&report, Groups::Telling))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     if !complete && !told_to_resume {
         eprintln!("`proctor resume {}` tries again what has no verdict", out.display());

@@ -50,7 +50,7 @@ pub fn compare(runs: &[PathBuf], format: Format, why: bool) -> Result<ExitCode, 
 }
 
 /// Arms of several runs may have one name: then the id goes with it.
-fn tell_apart(trials: &mut [TrialResult], arms: &[Arm]) {
+pub fn tell_apart(trials: &mut [TrialResult], arms: &[Arm]) {
     let mut named: BTreeMap<&str, u32> = BTreeMap::new();
     for arm in arms {
         *named.entry(&arm.name).or_default() += 1;

@@ -2,18 +2,20 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use proctor_core::earlier_tries;
+use proctor_html::{ReportPage, RunPage};
 use proctor_record::{Checked, RecordError, RunDir};
-use proctor_report::{Groups, Report, TaskFacts, TrialResult};
+use proctor_report::{Comparison, Groups, Report, TaskFacts, TrialResult};
 use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
-    args::Format,
-    commands::carry_out::INCOMPLETE,
+    args::ReportFormat,
+    commands::{carry_out::INCOMPLETE, compare::tell_apart},
     config::SCRIPT,
     error::{CommandError, UserError},
     print::result,
@@ -26,11 +28,13 @@ const DAMAGED: u8 = 1;
 /// says so in the first line. With `verify` everything that was recorded is read, and damage is an error.
 pub fn report(
     runs: &[PathBuf],
-    format: Format,
+    format: ReportFormat,
+    out: Option<&Path>,
     groups: Groups,
     verify: bool,
 ) -> Result<ExitCode, CommandError> {
     let mut results = Vec::new();
+    let mut pages = Vec::new();
     let mut remarks = BTreeSet::new();
     let mut seen = BTreeSet::new();
     let mut plan_damaged = false;
@@ -43,10 +47,31 @@ pub fn report(
         let (more, damaged) = remarks_of(run, verify)?;
         remarks.extend(more);
         plan_damaged |= damaged;
+        if is_read_at_length(format) {
+            pages.push(page_of(run)?);
+        }
     }
-    let report = with(proctor_report::build(results), remarks);
-    print(&report, format, groups)?;
-    if format != Format::Text {
+    let arms: Vec<Arm> = distinct(pages.iter().flat_map(|page| &page.record.arms));
+    if arms.len() > 1 {
+        tell_apart(&mut results, &arms);
+    }
+    let report = with(proctor_report::build(results.clone()), remarks);
+    let comparison = (arms.len() > 1).then(|| proctor_report::compare(&results, None));
+    let shown = match format {
+        ReportFormat::Text => proctor_report::text(&report, groups),
+        ReportFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
+        ReportFormat::Csv => proctor_report::csv(&report),
+        ReportFormat::Markdown => proctor_report::markdown(&report, comparison.as_ref()),
+        ReportFormat::Html => page(&report, comparison.as_ref(), &results, &pages)?,
+    };
+    match out {
+        Some(file) => fs::write(file, shown).map_err(|error| {
+            UserError::new(format!("cannot write {}: {error}", file.display()))
+                .hint("name a file in a folder that you may write to")
+        })?,
+        None => result(&shown)?,
+    }
+    if !matches!(format, ReportFormat::Text | ReportFormat::Markdown | ReportFormat::Html) {
         tell_damage(&report);
     }
     let damaged = || report.tasks.iter().filter(|trial| !trial.damage.is_empty());
@@ -144,12 +169,37 @@ fn capital(text: &str) -> String {
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-pub fn print(report: &Report, format: Format, groups: Groups) -> Result<(), CommandError> {
-    match format {
-        Format::Text => result(&proctor_report::text(report, groups))?,
-        Format::Json => result(&format!("{}\n", serde_json::to_string_pretty(report)?))?,
+/// Whether a format compares arms and needs each to have a name of its own.
+fn is_read_at_length(format: ReportFormat) -> bool {
+    matches!(format, ReportFormat::Markdown | ReportFormat::Html)
+}
+
+fn page(
+    report: &Report,
+    comparison: Option<&Comparison>,
+    trials: &[TrialResult],
+    runs: &[RunPage],
+) -> Result<String, CommandError> {
+    Ok(proctor_html::report(&ReportPage { report, comparison, trials, runs })?)
+}
+
+/// A run by the name of its folder: where it lies on this machine is nobody's business who is sent the page.
+pub fn page_of(run: &Path) -> Result<RunPage, CommandError> {
+    let record = RunDir::view(run).map_err(CommandError::of_run)?.read_run()?;
+    let path = run.canonicalize().unwrap_or_else(|_| run.to_owned());
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(RunPage { name, record })
+}
+
+/// Each arm once, in the order in which they come.
+pub fn distinct<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
+    let mut arms: Vec<Arm> = Vec::new();
+    for arm in all {
+        if !arms.iter().any(|known| known.id == arm.id) {
+            arms.push(arm.clone());
+        }
     }
-    Ok(())
+    arms
 }
 
 pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, CommandError> {

@@ -5,6 +5,13 @@ use proctor_types::{noun_of, plural};
 
 use super::pairs::Pair;
 
+impl Pair {
+    /// The sentence with the arms' names written otherwise: in a format where a name must not be markup.
+    pub fn sentence_with(&self, written: impl Fn(&str) -> String) -> String {
+        sentence(&Self { a: written(&self.a), b: written(&self.b), ..self.clone() })
+    }
+}
+
 /// `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to 8.9, p = 0.14: not
 /// distinguishable; 610 tasks would be needed.`
 pub(super) fn sentence(pair: &Pair) -> String {

@@ -1,0 +1,60 @@
+//! The templates, and the one place where values enter them.
+
+use std::sync::LazyLock;
+
+use minijinja::{
+    AutoEscape, Environment, Error, UndefinedBehavior, Value, escape_formatter,
+    syntax::SyntaxConfig, value::Serde,
+};
+use proctor_report::{percent, short};
+use proctor_types::visible;
+use serde::Serialize;
+
+/// A file of `templates/`, by its name.
+macro_rules! files {
+    ($($name:literal),+ $(,)?) => {
+        [$(($name, include_str!(concat!("../templates/", $name)))),+]
+    };
+}
+
+const FILES: &[(&str, &str)] =
+    &files!["arms.html", "bars.svg", "page.html", "report.html", "scatter.svg", "style.css"];
+
+static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(environment);
+
+/// Fills a template in.
+///
+/// # Errors
+/// A template that names what is not there. None of the values can cause one.
+pub(crate) fn fill(name: &str, filling: impl Serialize) -> Result<String, Error> {
+    let templates =
+        TEMPLATES.as_ref().map_err(|error| Error::new(error.kind(), error.to_string()))?;
+    templates.get_template(name)?.render(Serde(filling))
+}
+
+fn environment() -> Result<Environment<'static>, Error> {
+    let mut templates = Environment::new();
+    let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
+    templates.set_syntax(blocks);
+    templates.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    // By default the ending of a name decides, and `.svg` is none of those that are escaped.
+    templates.set_auto_escape_callback(|_| AutoEscape::Html);
+    templates.set_formatter(|out, state, value| match value.as_str() {
+        // What a template made itself was escaped when it was made.
+        Some(text) if !value.is_safe() => {
+            escape_formatter(out, state, &Value::from(visible(text).into_owned()))
+        }
+        _ => escape_formatter(out, state, value),
+    });
+    templates.add_filter("percent", percent);
+    templates.add_filter("points", |share: f64| format!("{:.1}", share * 100.0 + 0.0));
+    templates.add_filter("short", short);
+    templates.add_filter("money", |dollars: f64| format!("${dollars:.4}"));
+    templates.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
+    templates.add_filter("digest", |text: String| text.chars().take(12).collect::<String>());
+    templates.add_filter("words", |text: String| text.replace('_', " "));
+    for (name, text) in FILES {
+        templates.add_template(name, text)?;
+    }
+    Ok(templates)
+}

@@ -1,0 +1,77 @@
+//! For a spreadsheet.
+
+use std::fmt::Write as _;
+
+use proctor_types::visible_line;
+
+use crate::Report;
+
+/// The columns of [`csv`].
+const COLUMNS: &str = "task,arm,arm_name,attempt,outcome,resolved,passed_rate,score_valid,reason,limit,integrity,\
+                       steps,cost_usd,paid_usd,wall_seconds,waited_seconds,fault\n";
+
+/// One row a trial, in the order of the plan. What is not known is empty.
+pub fn csv(report: &Report) -> String {
+    let mut out = COLUMNS.to_owned();
+    for trial in &report.tasks {
+        let name = report.arms.iter().find(|arm| arm.arm == trial.arm);
+        let name = name.map_or("", |arm| arm.name.as_str());
+        // Writing to a text cannot fail.
+        let _ = writeln!(
+            out,
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            field(trial.task.as_str()),
+            trial.arm,
+            field(name),
+            trial.attempt,
+            trial.outcome.as_deref().unwrap_or_default(),
+            value(trial.resolved),
+            value(trial.passed_rate),
+            trial.score_valid,
+            value(trial.reason),
+            value(trial.limit),
+            value(trial.integrity.map(|integrity| integrity.to_string())),
+            value(trial.steps),
+            value(trial.cost_usd),
+            value(trial.paid_usd),
+            value(trial.wall_seconds),
+            value(trial.waited_seconds),
+            field(trial.fault.as_deref().unwrap_or_default()),
+        );
+    }
+    out
+}
+
+fn value(known: Option<impl ToString>) -> String {
+    known.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// A field of CSV, on one line. A spreadsheet would run a text that begins like a formula.
+pub(crate) fn field(text: &str) -> String {
+    let text = visible_line(text);
+    let safe =
+        if text.trim_start().starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
+    if safe.contains([',', '"', ';']) {
+        return format!("\"{}\"", safe.replace('"', "\"\""));
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::field;
+
+    #[test]
+    fn a_field_is_one_field_and_no_formula() {
+        assert_eq!(field("tools/gpt-5.1"), "tools/gpt-5.1");
+        assert_eq!(field("a,b"), "\"a,b\"");
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\u{a0}=1"] {
+            assert!(field(formula).starts_with('\''), "{formula:?}");
+        }
+        // What a spreadsheet would skip before a formula is written out.
+        for formula in ["\t=1", "\r=1", "\u{200b}=1"] {
+            assert!(field(formula).starts_with('\\'), "{formula:?}");
+        }
+        assert_eq!(field("=\"x\"\n,2"), "\"'=\"\"x\"\"\\n,2\"");
+    }
+}

@@ -1,0 +1,100 @@
+//! For a pull request.
+
+use std::fmt::Write as _;
+
+use proctor_types::{ArmId, visible_line};
+
+use crate::{ArmReport, Comparison, Report, notes::findings, percent, short};
+
+/// With more arms only what they resolve is compared: `proctor compare` has the rest.
+const ALL_METRICS: usize = 3;
+
+/// Arms, comparisons and findings. What comes out of a run stands in code spans, in which nothing is a link, a
+/// mention or markup.
+pub fn markdown(report: &Report, comparison: Option<&Comparison>) -> String {
+    let mut out = String::from(
+        "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | paid |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    for arm in &report.arms {
+        out.push_str(&row(arm));
+    }
+    if let Some(comparison) = comparison {
+        out.push_str("\n#### Comparisons\n\n");
+        let mut last: Option<(&ArmId, &ArmId)> = None;
+        let short = report.arms.len() > ALL_METRICS;
+        for pair in comparison.pairs.iter().filter(|pair| !short || pair.metric == "resolved") {
+            let arms = (&pair.a_arm, &pair.b_arm);
+            if !short && last.is_some_and(|last| last != arms) {
+                out.push('\n');
+            }
+            last = Some(arms);
+            // Writing to a text cannot fail.
+            let _ = writeln!(out, "- {}", pair.sentence_with(code));
+        }
+    }
+    let findings = findings(report);
+    if !findings.is_empty() {
+        out.push_str("\n#### Findings\n\n");
+    }
+    for finding in findings {
+        let deeper = if finding.starts_with(' ') { "  " } else { "" };
+        let _ = writeln!(out, "{deeper}- {}", code(finding.trim()));
+    }
+    out.push_str(
+        "\nRates are of all planned trials. Means exclude infrastructure faults; `paid` includes retries.\n",
+    );
+    out
+}
+
+fn row(arm: &ArmReport) -> String {
+    let range = |ends: Option<[f64; 2]>| {
+        ends.map_or_else(String::new, |[lower, upper]| {
+            format!("{:.1} - {:.1}", lower * 100.0, upper * 100.0)
+        })
+    };
+    let paid = match arm.paid.cost_known {
+        true => format!("${:.4}", arm.paid.cost_usd),
+        false => "?".to_owned(),
+    };
+    let about = if arm.usage_estimated { "about " } else { "" };
+    format!(
+        "| {} | {}/{} {} | {} | {} | {} | {} | {about}{} / {} | {:.1} | {paid} |\n",
+        code(&arm.name),
+        arm.resolved,
+        arm.trials,
+        percent(arm.resolved_rate),
+        range(arm.intervals.resolved_rate),
+        percent(arm.passed_rate),
+        range(arm.intervals.passed_rate),
+        percent(arm.applied_rate),
+        short(arm.tokens.input.mean),
+        short(arm.tokens.output.mean),
+        arm.steps.mean,
+    )
+}
+
+/// A code span with a fence that the text cannot close. A bar would end the cell of a table, in a code span too.
+fn code(text: &str) -> String {
+    let text = visible_line(text).replace('|', "\u{a6}");
+    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    if text.trim().is_empty() {
+        return "(no text)".to_owned();
+    }
+    let pad = if text.starts_with(['`', ' ']) || text.ends_with(['`', ' ']) { " " } else { "" };
+    format!("{fence}{pad}{text}{pad}{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::code;
+
+    #[test]
+    fn a_code_span_holds_whatever_is_in_it() {
+        assert_eq!(code("tools/gpt-5.1"), "`tools/gpt-5.1`");
+        assert_eq!(code("a`b``c"), "```a`b``c```");
+        assert_eq!(code("`@everyone`"), "`` `@everyone` ``");
+        assert_eq!(code("a|b\nc\u{202e}"), "`a\u{a6}b\\nc\\u{202e}`");
+    }
+}

@@ -1,0 +1,69 @@
+//! Foreign text as a person may be shown it.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+/// The text with every character written out that would act on its reader's terminal or page instead of being
+/// read: escape sequences and other control characters, bidirectional marks, characters without a width. Line ends
+/// and tabs stay.
+///
+/// ```
+/// assert_eq!(proctor_types::visible("a\u{1b}[2Jb\u{202e}c\n"), "a\\u{1b}[2Jb\\u{202e}c\n");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if acts(character) {
+            // Writing to a text cannot fail.
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(character));
+        } else {
+            out.push(character);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// [`visible`], on one line: line ends and tabs are written out too.
+pub fn visible_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+fn acts(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        // Soft hyphen, Arabic letter mark, Mongolian vowel separator; widthless and directional marks, line and
+        // paragraph separators, embeddings and overrides; invisible operators and isolates; the byte order mark;
+        // interlinear annotations; tags.
+        '\u{ad}'
+        | '\u{61c}'
+        | '\u{180e}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}' => true,
+        // Control characters, and noncharacters, which no page may hold.
+        other => {
+            let code = u32::from(other);
+            other.is_control() || code & 0xfffe == 0xfffe || (0xfdd0..=0xfdef).contains(&code)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_is_written_out_and_nothing_else() {
+        let plain = "naïve 日本語 العربية 🦀\n\tend";
+        assert!(matches!(visible(plain), Cow::Borrowed(same) if same == plain));
+        let hostile = "\u{9b}31m\u{2066}x\u{2069}\u{200f}\r\u{0}\u{7f}\u{e0041}\u{2028}";
+        let shown = visible(hostile);
+        assert!(shown.is_ascii(), "{shown}");
+        assert_eq!(visible_line("a\nb\tc"), "a\\nb\\tc");
+    }
+}
