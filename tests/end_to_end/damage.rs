@@ -416,3 +416,27 @@ fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
     }
     is_whole(&runs.report(&run));
 }
+
+/// `grade` grades what was submitted. What was not, and what is gone, is `resume`'s to drive and to pay for.
+#[test]
+fn grading_anew_drives_nothing_and_a_copy_leaves_the_run_alone() {
+    let mut runs = Runs::new();
+    let run = runs.copy();
+    fs::remove_dir_all(file(&run, "noop", "")).unwrap();
+    let (output, said) = runs.ran(&["report", "RUN", "--verify"], &run);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &said;
+    assert!(!output.status.success() && text.contains("report.json has a verdict"), "{text}");
+    let (output, said) = runs.ran(&["grade", "RUN"], &run);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("gold: grading the recorded patch"), "{said}");
+    assert!(!said.contains("started") && !file(&run, "noop", "").exists(), "{said}");
+
+    let run = runs.copy();
+    let before = fs::read(file(&run, "gold", "grade/journal.jsonl")).unwrap();
+    let out = runs.stage.path("graded");
+    let (output, said) = runs.ran(&["grade", "RUN", "--out", out.to_str().unwrap()], &run);
+    assert!(output.status.success(), "{said}");
+    is_whole(&runs.report(&out));
+    assert_eq!(fs::read(file(&run, "gold", "grade/journal.jsonl")).unwrap(), before);
+    assert_ne!(fs::read(file(&out, "gold", "grade/journal.jsonl")).unwrap(), before);
+}

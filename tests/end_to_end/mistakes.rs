@@ -193,6 +193,9 @@ fn options_of_grade_that_would_do_nothing_are_refused() {
     for (args, named) in [
         ([&gold[..], &["--flaky", "vote"]].concat(), "--certificate"),
         (vec!["grade", "runs/x", "--certificate", "c.json"], "--certificate"),
+        (vec!["grade", "runs/x", "--sandbox", "docker"], "--sandbox"),
+        (vec!["grade", "runs/x", "--jobs", "2"], "--jobs"),
+        (vec!["grade", "runs/x", "--include-failed"], "--include-failed"),
         (vec!["grade", "--log", "x", "--task", "y", "--tasks", "z"], "--tasks"),
     ] {
         let output = stage.run(args.clone(), 2);

@@ -223,15 +223,16 @@ pub struct GradeArgs {
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
     /// Grade the patches of attempts that say they failed, too (FeatureBench's `success: false`).
-    #[arg(long, requires = "predictions")]
+    #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub include_failed: bool,
-    /// The run directory, new or empty. Default: `runs/grade-<time>`.
+    /// The run directory, new or empty. Default: `runs/grade-<time>`; of a run, the run itself. A run that is
+    /// graded with it is copied there first, and keeps its own verdicts.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    #[arg(long, value_enum, default_value_t = Kind::Native)]
+    #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "run")]
     pub sandbox: Kind,
     /// Gradings at once; they wait for CPU and memory besides. Default: as many as find both.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
     /// CPUs that all gradings at once may use. Default: what the machine has.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = above_zero)]

@@ -22,8 +22,13 @@ pub fn hold(cache: &Path) -> io::Result<()> {
     if held.iter().any(|(known, _)| known == cache) {
         return Ok(());
     }
-    let file = lock_file(cache)?;
-    file.lock_shared()?;
+    let placed = |error: io::Error| {
+        let what = format!("the cache {} cannot be used: {error}", cache.display());
+        let hint = "make it writable, or name another folder by PROCTOR_CACHE";
+        io::Error::new(error.kind(), format!("{what} ({hint})"))
+    };
+    let file = lock_file(cache).map_err(placed)?;
+    file.lock_shared().map_err(placed)?;
     held.push((cache.to_owned(), file));
     Ok(())
 }

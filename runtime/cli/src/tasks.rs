@@ -24,8 +24,7 @@ const BUILT: &str = "tasks";
 pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError> {
     let patterns: Vec<String> = patterns.iter().map(|pattern| on_disk(pattern, cache)).collect();
     if patterns.iter().any(|pattern| pattern.starts_with(HUB)) {
-        home::hold(cache)
-            .map_err(|error| UserError::new(format!("{}: {error}", cache.display())))?;
+        home::hold(cache).map_err(|error| UserError::new(error.to_string()))?;
     }
     let hub = Hub::of_this_host(cache.join("hub"));
     proctor_datasets::load_with(&patterns, Path::new("."), &hub).await.map_err(|error| {

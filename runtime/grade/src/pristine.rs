@@ -8,7 +8,7 @@ use proctor_sandbox_api::{
     SandboxHandle,
     wire::{DirEntry, EntryKind, RawPath},
 };
-use proctor_types::{Fault, Layer, sha256_hex};
+use proctor_types::{Cause, Fault, Layer, sha256_hex};
 
 use crate::{
     paths::{Guard, Paths},
@@ -94,6 +94,7 @@ impl Pristine {
         let current = |path: &RawPath| self.files.get(&path.escaped()).cloned();
         let changes = Patch::read(test_patch).resolve(&current).map_err(|error| {
             Fault::new(Layer::Setup, format!("the test patch does not apply: {error}"))
+                .cause(Cause::Invalid)
         })?;
         for change in changes {
             match change {

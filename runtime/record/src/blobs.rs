@@ -136,11 +136,16 @@ impl Blobs {
                     });
                 }
                 Err(error) if !self.path(hash)?.is_file() => return Err(error),
-                // What only the lost pack can have held is not told as a lost file of the folder.
-                Ok(None) if !self.path(hash)?.is_file() && !pack.path().exists() => {
+                // What the pack lost is not told as a lost file of the folder, which it may never have been.
+                Ok(None) if !self.path(hash)?.is_file() => {
+                    let how = if pack.path().exists() {
+                        "it does not hold"
+                    } else {
+                        "it is missing, with"
+                    };
                     return Err(RecordError::Corrupt {
                         path: pack.path().to_owned(),
-                        why: format!("it is missing, and {hash} is not among the run's blobs"),
+                        why: format!("{how} {hash}, and the run's blobs do not hold that either"),
                         hint: FROM_A_COPY,
                     });
                 }

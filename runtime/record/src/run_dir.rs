@@ -207,6 +207,10 @@ impl Verifier<'_> {
         let mut checked = self.run.check_with(id, false)?;
         let dir = self.run.trial_path(id);
         dir.verify(&self.run.blobs(), &mut self.seen, &mut checked)?;
+        if !checked.finished && self.reported.contains(id) {
+            let why = "it is missing, and report.json has a verdict of this trial";
+            checked.damage.push(Damage::new(dir.trajectory(), why, Remedy::Drive));
+        }
         if checked.finished && self.reported.contains(id) && dir.is_ungraded() {
             let why =
                 "it is missing, with the verdict, and report.json has a verdict of this trial";

@@ -386,11 +386,15 @@ fn a_lost_pack_is_one_damage_that_names_the_pack() {
     let damage = made.verify(1).damage;
     assert_eq!(damage.len(), 1, "{damage:?}");
     assert_eq!(damage[0].path, pack);
-    assert!(damage[0].to_string().ends_with("what the journal names: 1 blob"), "{}", damage[0]);
+    assert!(damage[0].to_string().ends_with("with 1 blob that the journal names"), "{}", damage[0]);
     let run = RunDir::view(made.path()).unwrap();
     let blobs = run.blobs_of(&run.trial_path(&made.id(1)));
     let error = blobs.get(&Blobs::hash(PATCHES[0])).unwrap_err().to_string();
     assert!(error.starts_with(&pack.display().to_string()), "{error}");
+    // An emptied one is there, and holds nothing.
+    fs::write(&pack, "").unwrap();
+    let damage = made.verify(1).damage;
+    assert!(matches!(&damage[..], [one] if one.path == pack), "{damage:?}");
 }
 
 /// Without the verdict and its journal a trial looks as one that was never graded. The report knows.
@@ -413,6 +417,10 @@ fn a_grading_that_is_gone_altogether_is_named_by_the_last_report() {
         assert!(matches!(damage, [one] if one.remedy == Remedy::Grade), "{damage:?}");
         assert!(damage[0].path.ends_with("grade/journal.jsonl"), "{}", damage[0]);
     }
+    // Nor is a trial whose folder is gone one that never began.
+    fs::remove_dir_all(made.file(2, "")).unwrap();
+    let damage = made.verify(2).damage;
+    assert!(matches!(&damage[..], [one] if one.remedy == Remedy::Drive), "{damage:?}");
     // A trial that the report had no verdict of was not graded.
     run.write_report(&json!({"tasks": [{"task": "t", "arm": made.arm, "attempt": 1}]})).unwrap();
     assert_eq!(made.verify(1).damage, vec![]);

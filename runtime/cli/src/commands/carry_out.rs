@@ -78,7 +78,7 @@ pub async fn carry_out(
     eprintln!("run directory: {}", out.display());
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
     // Grading alone asks no model, so a script need not be served, nor told of.
-    let mut to_drive = plan.trials().into_iter().map(|(id, ..)| run.check(&id));
+    let mut to_drive = plan.chosen().into_iter().map(|(id, ..)| run.check(&id));
     let is_driven = to_drive.any(|checked| checked.map_or(true, |checked| !checked.finished));
     let scripts = Scripts::serve(if is_driven { &arms } else { &[] }).await?;
     plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
@@ -137,7 +137,10 @@ pub async fn carry_out(
     report::write(&out, &report)?;
     result(&text(&report, Groups::Telling))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
-    if !complete && !told_to_resume {
+    // What is damaged is not tried again before it is restored.
+    let waits =
+        |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
+    if !told_to_resume && report.tasks.iter().any(waits) {
         eprintln!("`proctor resume {}` tries again what has no verdict", out.display());
     }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode},
     sync::Arc,
 };
 
@@ -42,13 +42,40 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
     {
         args.run = args.tasks.pop().map(PathBuf::from);
     }
+    if args.run.is_some() && !args.tasks.is_empty() {
+        eprintln!("note: --tasks is not read: a run has its tasks in its plan");
+    }
     match (&args.run, &args.predictions) {
-        (Some(run), None) => regrade(run).await,
+        (Some(run), None) => match &args.out {
+            Some(out) => {
+                copy_run(run, out)?;
+                regrade(out).await
+            }
+            None => regrade(run).await,
+        },
         (None, Some(file)) => grade_predictions(&args, file).await,
         _ => Err(UserError::new("name a run directory, --predictions or --log")
             .hint("proctor grade RUN, proctor grade --predictions FILE --tasks DATASET, or proctor grade --log FILE --task ROW")
             .into()),
     }
+}
+
+/// A run beside itself, for verdicts that leave its own alone.
+fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
+    // Nothing writes to it meanwhile, and it is a run.
+    let _held = RunDir::open(run).map_err(CommandError::of_run)?;
+    if std::fs::read_dir(out).is_ok_and(|mut found| found.next().is_some()) {
+        return Err(UserError::new(format!("--out: {} is not empty", out.display()))
+            .hint("name a new folder")
+            .into());
+    }
+    let done = Command::new("cp").arg("-a").arg(run.join(".")).arg(out).output();
+    let failed = |why: String| anyhow::anyhow!("{} cannot be copied: {why}", run.display());
+    let done = done.map_err(|error| failed(error.to_string()))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()).into())
 }
 
 /// Grades every recorded patch of a run anew: the old verdicts are withdrawn first, so that a killed

@@ -1,10 +1,10 @@
 //! `proctor resume`.
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc};
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::RunDir;
-use proctor_types::RunRecord;
+use proctor_types::{RunRecord, TrialId};
 
 use crate::{
     assemble::{self, Flakes, Grading},
@@ -31,13 +31,28 @@ pub async fn resume(
         raise(&mut record, sets)?;
         run.write_run(&record)?;
     }
-    let plan = plan_of(&record);
+    let mut plan = plan_of(&record);
+    if grading == Grading::Anew {
+        // What is graded anew is what was submitted. Driving the rest would ask models, which is `resume`'s.
+        plan.only = Some(finished(&run, &plan)?);
+    } else {
+        assemble::check_models(&record.arms, &|_, error| error)?;
+    }
     open_files::check(record.jobs, plan.trials().len(), record.arms.iter())?;
     let flakes = Flakes::of(&record);
-    assemble::check_models(&record.arms, &|_, error| error)?;
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;
     carry_out(run, plan, record.jobs, backends, &cache, grading, flakes).await
+}
+
+fn finished(run: &RunDir, plan: &Plan) -> Result<BTreeSet<TrialId>, CommandError> {
+    let mut finished = BTreeSet::new();
+    for (id, ..) in plan.trials() {
+        if run.check(&id)?.finished {
+            finished.insert(id);
+        }
+    }
+    Ok(finished)
 }
 
 /// Lays new shared limits over every arm's. They are no factors, so the arms stay what they are.

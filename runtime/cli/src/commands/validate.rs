@@ -1,6 +1,11 @@
 //! `proctor tasks validate`: whether a dataset can be trusted on this host.
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::{RunDir, TrialDir};
@@ -82,6 +87,9 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         certificate::write(file, &made)?;
     }
     let report = report::of_run(out)?;
+    for line in passes_without_gold(&report, &RunDir::view(out)?) {
+        eprintln!("note: {line}");
+    }
     let invalid = invalid(&report, &RunDir::view(out)?);
     if invalid.is_empty() {
         let times = if repeat == 1 { String::new() } else { format!(", {repeat} times") };
@@ -138,20 +146,47 @@ fn invalid(report: &Report, run: &RunDir) -> Vec<String> {
     invalid
 }
 
+/// Fail-to-pass tests that pass though nothing was done: what they ask for is there already.
+fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
+    let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
+    let mut told = BTreeSet::new();
+    for trial in report.tasks.iter().filter(|trial| Some(&trial.arm) == noop) {
+        let id =
+            TrialId { task: trial.task.clone(), arm: trial.arm.clone(), attempt: trial.attempt };
+        let Some(verdict) = run.check(&id).ok().and_then(|checked| checked.verdict) else {
+            continue;
+        };
+        let passed = &verdict.fail_to_pass.passed;
+        if !passed.is_empty() {
+            told.insert(format!(
+                "{}: {} without gold: {}",
+                trial.task,
+                match passed.len() {
+                    1 => "a fail-to-pass test passes".to_owned(),
+                    many => format!("{many} fail-to-pass tests pass"),
+                },
+                first_of(passed)
+            ));
+        }
+    }
+    told
+}
+
+fn first_of(tests: &[String]) -> String {
+    let first: Vec<_> = tests.iter().take(NAMED).map(String::as_str).collect();
+    match tests.len().saturating_sub(NAMED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
 /// Failed tests that a line names; of others it has the number.
 const NAMED: usize = 3;
 
 fn failed_tests(verdict: &Verdict) -> String {
     let groups = [("fail-to-pass", &verdict.fail_to_pass), ("pass-to-pass", &verdict.pass_to_pass)];
     let groups = groups.into_iter().filter(|(_, group)| !group.failed.is_empty());
-    let said = groups.map(|(name, group)| {
-        let first: Vec<_> = group.failed.iter().take(NAMED).map(String::as_str).collect();
-        let more = match group.failed.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        format!("; {name} failed: {}{more}", first.join(", "))
-    });
+    let said = groups.map(|(name, group)| format!("; {name} failed: {}", first_of(&group.failed)));
     said.collect()
 }
 

@@ -458,7 +458,7 @@ fn script_of<'a>(task: &Task, policy: &'a OfficialPolicy) -> Option<(String, &'a
     }
 }
 
-fn test_patch(task: &Task) -> Option<&str> {
+pub(crate) fn test_patch(task: &Task) -> Option<&str> {
     task.test_patch.as_deref().filter(|text| !text.trim().is_empty())
 }
 

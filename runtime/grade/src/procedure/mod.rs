@@ -6,5 +6,5 @@ mod live;
 mod script;
 
 pub use alone::only_official;
-pub(crate) use live::policy_fault;
 pub use live::{OfficialRun, Trouble, has_official_run, procedure, run_official};
+pub(crate) use live::{policy_fault, test_patch};

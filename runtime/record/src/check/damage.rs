@@ -20,6 +20,8 @@ pub enum Remedy {
     Restore(Source),
     /// What it depends on is whole, so grading again makes it anew.
     Grade,
+    /// Nothing of the trial is left: it would be driven again, and paid for again.
+    Drive,
     /// The record holds it nowhere else, and the score depends on it.
     Copy,
     /// The record holds it nowhere else, and no score depends on it.
@@ -57,6 +59,9 @@ impl Remedy {
                 "`proctor resume` restores it from the journal"
             }
             Self::Grade => "`proctor resume` grades the trial again",
+            Self::Drive => {
+                "restore the trial's folder from a copy of the run directory, or `proctor resume` drives it again"
+            }
             Self::Copy => {
                 "restore it from a copy of the run directory; until then the trial has no verdict"
             }

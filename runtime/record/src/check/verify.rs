@@ -110,13 +110,15 @@ fn blobs_of(
         }));
     }
     // What a pack holds is its trial's own; only what is shared need not be read again for the next.
-    let (mut own, mut told) = (Seen::new(), Seen::new());
-    // All that a lost pack held is one damage, and as grave as the gravest part of it.
-    let (lost_pack, mut lost) = (!pack.exists(), None);
+    let (mut own, mut told, mut count) = (Seen::new(), Seen::new(), 0);
+    // All that a pack lost is one damage, and as grave as the gravest part of it.
+    let mut lost = None;
+    let is_lost = |hash: &str| !blobs.has(hash);
     for envelope in &reading.events {
         let mut missing = |hash: &str, what: &str, remedy: &Remedy, error: String| {
             if told.insert(hash.to_owned()) {
-                if lost_pack {
+                if is_lost(hash) {
+                    count += 1;
                     lost = Some(if lost == Some(Remedy::Copy) {
                         Remedy::Copy
                     } else {
@@ -154,10 +156,8 @@ fn blobs_of(
         }
     }
     if let Some(remedy) = lost {
-        let why = format!(
-            "it is missing, and so is what the journal names: {}",
-            plural(told.len(), "blob")
-        );
+        let how = if pack.exists() { "it does not hold" } else { "it is missing, with" };
+        let why = format!("{how} {} that the journal names", plural(count, "blob"));
         damage.push(Damage::new(pack.to_owned(), why, remedy));
     }
     Ok(())
