@@ -45,4 +45,5 @@ mod swe_bench;
 mod swe_row;
 mod tasks;
 mod upstream;
+mod view;
 mod waits;

@@ -58,6 +58,17 @@ pub enum Command {
         #[arg(long)]
         verify: bool,
     },
+    /// Prints the trials of a run, one trial, or one step of it, by the names of task and arm.
+    Show(ShowArgs),
+    /// Serves runs as pages on this machine: the first line on standard output is the address.
+    View {
+        /// Run directories.
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+        /// The port on 127.0.0.1. Default: a free one.
+        #[arg(long, default_value_t = 0, hide_default_value = true)]
+        port: u16,
+    },
     /// Compares the arms of runs on the tasks that they share.
     Compare {
         /// Run directories.
@@ -172,6 +183,21 @@ impl Select {
             Self::All => "there",
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// The run directory.
+    pub run: PathBuf,
+    /// A task's id, or a part of it that no other has.
+    pub task: Option<String>,
+    /// An arm's name, or a part of it or the first digits of its id.
+    pub arm: Option<String>,
+    /// Counted from 1.
+    pub attempt: Option<u32>,
+    /// Prints this step whole: message, calls, outputs, and what it changed.
+    #[arg(long, value_name = "K")]
+    pub step: Option<u64>,
 }
 
 #[derive(Debug, Args)]

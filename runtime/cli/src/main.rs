@@ -17,6 +17,7 @@ mod scaffolds;
 mod selection;
 mod shipped;
 mod tasks;
+mod trials;
 
 use std::process::ExitCode;
 
@@ -65,6 +66,8 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
             commands::report(&runs, format, out.as_deref(), groups, verify)
         }
         Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
+        Command::Show(args) => commands::look(&args),
+        Command::View { runs, port } => commands::view(&runs, port).await,
         Command::Curve(args) => commands::curve(args).await,
         Command::Scaffold { action } => commands::scaffold(action).await,
         Command::Schema { of } => commands::schema(of),

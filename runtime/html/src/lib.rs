@@ -5,5 +5,7 @@
 mod plot;
 mod report;
 mod templates;
+mod trial;
 
 pub use report::{ReportPage, RunPage, report};
+pub use trial::{Call, Cell, Matrix, Step, StepRow, TestLine, Trial, Url, matrix, step, trial};

@@ -17,8 +17,18 @@ macro_rules! files {
     };
 }
 
-const FILES: &[(&str, &str)] =
-    &files!["arms.html", "bars.svg", "page.html", "report.html", "scatter.svg", "style.css"];
+const FILES: &[(&str, &str)] = &files![
+    "arms.html",
+    "bars.svg",
+    "diff.html",
+    "matrix.html",
+    "page.html",
+    "report.html",
+    "scatter.svg",
+    "step.html",
+    "style.css",
+    "trial.html",
+];
 
 static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(environment);
 
@@ -37,7 +47,7 @@ fn environment() -> Result<Environment<'static>, Error> {
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     templates.set_syntax(blocks);
     templates.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    // By default the ending of a name decides, and `.svg` is none of those that are escaped.
+    // All of them are markup, whatever they are called.
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
     templates.set_formatter(|out, state, value| match value.as_str() {
         // What a template made itself was escaped when it was made.
@@ -53,6 +63,15 @@ fn environment() -> Result<Environment<'static>, Error> {
     templates.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
     templates.add_filter("digest", |text: String| text.chars().take(12).collect::<String>());
     templates.add_filter("words", |text: String| text.replace('_', " "));
+    templates.add_filter("diffclass", |line: &str| match line.as_bytes() {
+        [b'+', ..] => "added",
+        [b'-', ..] => "removed",
+        [b'@', ..] | [b'd', b'i', b'f', b'f', ..] => "place",
+        _ => "same",
+    });
+    templates.add_filter("splitlines", |text: &str| {
+        text.lines().map(str::to_owned).collect::<Vec<String>>()
+    });
     for (name, text) in FILES {
         templates.add_template(name, text)?;
     }

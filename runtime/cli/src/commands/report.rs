@@ -222,6 +222,13 @@ pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, Command
     Ok(results)
 }
 
+/// One trial of a run's plan.
+pub fn result_of_trial(run: &RunDir, task: &RunTask, arm: &Arm, attempt: u32) -> TrialResult {
+    let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
+    let checked = run.check(&id);
+    result_of(run, &id, arm, task, checked)
+}
+
 /// One trial. Whatever cannot be read of it is said of it, and keeps no other from being reported.
 fn result_of(
     run: &RunDir,

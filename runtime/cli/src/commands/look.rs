@@ -1,0 +1,202 @@
+//! `proctor show`: a run, a trial or a step in the terminal, by readable names.
+
+use std::{collections::BTreeMap, fmt::Write as _, path::Path, process::ExitCode};
+
+use proctor_html::{Step, StepRow, Trial};
+use proctor_record::RunDir;
+use proctor_report::{TrialResult, short};
+use proctor_types::{plural, visible, visible_line};
+
+use crate::{
+    args::ShowArgs,
+    commands::{result_of_trial, results_of},
+    error::{CommandError, UserError},
+    print::result,
+    trials::{Found, matching, step, trial},
+};
+
+/// Tests that passed are counted, and so many that did not are shown with their log.
+const SHOWN_TESTS: usize = 10;
+
+pub fn look(args: &ShowArgs) -> Result<ExitCode, CommandError> {
+    let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
+    let record = run.read_run()?;
+    let (task, arm) = (args.task.as_deref(), args.arm.as_deref());
+    let found = matching(&record, task, arm, args.attempt)?;
+    let shown = match (found.as_slice(), args.step) {
+        ([one], None) if task.is_some() => {
+            let result = result_of_trial(&run, one.task, one.arm, one.attempt);
+            trial_text(&trial(&run, "", *one, &result)?, &args.run)
+        }
+        ([one], Some(number)) => {
+            let dir = run.trial_path(&one.id());
+            let journal = dir.trajectory();
+            let known = match journal.exists() {
+                true => step(&journal, &run.blobs_of(&dir), number)?,
+                false => None,
+            };
+            let known = known.ok_or_else(|| {
+                UserError::new(format!("{} has no step {number}", one.name()))
+                    .hint("leave --step away to see its steps")
+            })?;
+            step_text(&known.0, &one.name())
+        }
+        (several, Some(_)) => {
+            let what = format!("--step is of one trial, and this names {}", several.len());
+            let hint = "name the task, the arm and the attempt: proctor show RUN TASK ARM ATTEMPT --step K";
+            return Err(UserError::new(what).hint(hint).into());
+        }
+        (several, None) => list(&results_of(&args.run, false)?, several),
+    };
+    result(&shown)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
+    let mut out = String::new();
+    let results: BTreeMap<_, _> =
+        results.iter().map(|one| ((&one.task, &one.arm, one.attempt), one)).collect();
+    for found in trials {
+        let id = found.id();
+        let result = results.get(&(&id.task, &id.arm, id.attempt));
+        let outcome = result.and_then(|one| one.outcome.as_ref());
+        let word = match result.and_then(|one| one.verdict.as_ref()) {
+            Some(verdict) if verdict.resolved => "resolved",
+            Some(_) => "not resolved",
+            None => "no verdict",
+        };
+        let ended = outcome.map_or("not ended".into(), |one| one.ending.name().replace('_', " "));
+        let steps = outcome.map_or(0, |one| one.spent.steps);
+        // Writing to a text cannot fail.
+        let _ = writeln!(
+            out,
+            "{word:<12}  {}  ({ended}, {})",
+            visible_line(&found.name()),
+            plural(steps, "step")
+        );
+    }
+    let _ = writeln!(
+        out,
+        "{}; name a task, an arm and an attempt to see one",
+        plural(trials.len(), "trial")
+    );
+    out
+}
+
+fn trial_text(trial: &Trial, run: &Path) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{}", visible(&text));
+    };
+    line(format!("{} / {} / {}", trial.task, trial.arm, trial.attempt));
+    let word = match trial.resolved {
+        Some(true) => "resolved",
+        Some(false) => "not resolved",
+        None => "no verdict",
+    };
+    let reason = match trial.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {}", reason.replace('_', " ")),
+    };
+    let ended = if trial.outcome.is_empty() { "not ended" } else { &trial.outcome };
+    line(format!(
+        "{word}{reason}; {ended}; {}, {} tokens in, {} out, {:.1} s{}",
+        plural(trial.steps.len(), "step"),
+        short(trial.input as f64),
+        short(trial.output as f64),
+        trial.wall_seconds,
+        trial.cost_usd.map_or_else(String::new, |cost| format!(", ${cost:.4}"))
+    ));
+    if !trial.integrity.is_empty() {
+        line(format!("integrity: {}", trial.integrity));
+    }
+    for why in &trial.why {
+        line(format!("why: {why}"));
+    }
+    for (kind, what, steps) in &trial.evidence {
+        let steps = steps.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let at = if steps.is_empty() { String::new() } else { format!(" (steps {steps})") };
+        line(format!("evidence: {}: {what}{at}", kind.replace('_', " ")));
+    }
+    for damage in &trial.damage {
+        line(format!("damaged: {damage}"));
+    }
+    if !trial.steps.is_empty() {
+        line(format!("\n{:>4} {:>8} {:>8} {:>7}  did", "step", "seconds", "tok in", "out"));
+    }
+    for step in &trial.steps {
+        line(row(step));
+    }
+    let passed = trial.tests.iter().filter(|test| test.passed).count();
+    let failed: Vec<_> = trial.tests.iter().filter(|test| !test.passed).collect();
+    if !trial.tests.is_empty() {
+        line(format!("\n{} of {} passed", passed, plural(trial.tests.len(), "test")));
+    }
+    for test in failed.iter().take(SHOWN_TESTS) {
+        line(format!("\n{} {}: {}", test.kind, test.id, test.status));
+        for text in test.log.lines() {
+            line(format!("    {text}"));
+        }
+    }
+    if failed.len() > SHOWN_TESTS {
+        line(format!("\nand {} more; verdict.json names them", failed.len() - SHOWN_TESTS));
+    }
+    line("\nfiles:".into());
+    for file in &trial.files {
+        line(format!("  {file}"));
+    }
+    if !trial.steps.is_empty() {
+        line(format!("\n`proctor show {} ... --step K` prints one step", run.display()));
+    }
+    out
+}
+
+/// One line a step.
+fn row(step: &StepRow) -> String {
+    let did: String = step.did.join("; ").replace('\n', " ").chars().take(160).collect();
+    let failed = if step.failed { " [failed]" } else { "" };
+    let edited = if step.changed > 0 {
+        format!(" [{} changed]", plural(step.changed, "path"))
+    } else {
+        String::new()
+    };
+    let denied = if step.denied > 0 { format!(" [{} denied]", step.denied) } else { String::new() };
+    format!(
+        "{:>4} {:>8.1} {:>8} {:>7}  {did}{failed}{edited}{denied}",
+        step.number,
+        step.seconds,
+        short(step.input as f64),
+        short(step.output as f64)
+    )
+}
+
+fn step_text(step: &Step, name: &str) -> String {
+    let mut out = format!("{}, step {}\n", visible_line(name), step.row.number);
+    let mut part = |title: &str, text: &str| {
+        if !text.is_empty() {
+            let _ = write!(out, "\n== {} ==\n{}\n", visible_line(title), visible(text.trim_end()));
+        }
+    };
+    for note in &step.notes {
+        part("note", note);
+    }
+    part("reasoning", &step.reasoning);
+    part("message", &step.message);
+    for call in &step.calls {
+        part(&format!("call: {}", call.name), &call.arguments);
+        let status =
+            call.exit_status.map_or_else(String::new, |status| format!(", exit status {status}"));
+        let seconds = call.seconds.map_or_else(String::new, |seconds| format!(", {seconds:.1} s"));
+        let cut = if call.cut { ", cut as the model was shown it" } else { "" };
+        let output = call.shown.as_deref().unwrap_or("nothing was returned");
+        part(
+            &format!("output{status}{seconds}{cut}"),
+            if output.is_empty() { "(empty)" } else { output },
+        );
+    }
+    for url in &step.urls {
+        part("egress", &format!("{} {}: {} {}", url.method, url.url, url.decision, url.why));
+    }
+    part("what it changed", if step.diff.is_empty() { "nothing" } else { &step.diff });
+    out
+}

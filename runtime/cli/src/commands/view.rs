@@ -1,0 +1,181 @@
+//! `proctor view`: runs as pages on loopback. Read-only; every page is made when it is asked for, so a run that
+//! goes on is seen as it is.
+
+use std::{
+    convert::Infallible,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::{self, HeaderName, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use proctor_types::plural;
+use tokio::{net::TcpListener, task};
+
+use crate::{
+    error::{CommandError, UserError},
+    print::result,
+    trials::Pages,
+};
+
+/// After a connection that could not be taken.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Bytes of the token: as many as nobody guesses.
+const TOKEN: usize = 16;
+
+/// Serves the runs until it is interrupted. The first line of standard output is the address.
+pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError> {
+    let pages = Pages::open(runs)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
+        UserError::new(format!("cannot listen on port {port} of 127.0.0.1: {error}"))
+            .hint("leave --port away to take a free one")
+    })?;
+    let address = listener.local_addr()?;
+    let token = token()?;
+    result(&format!("http://{address}/{token}/\n"))?;
+    eprintln!("showing {}; ^C ends it", plural(runs.len(), "run"));
+    let site = Arc::new(Site { pages, token, address });
+    let ended = tokio::signal::ctrl_c();
+    tokio::pin!(ended);
+    loop {
+        let stream = tokio::select! {
+            _ = &mut ended => return Ok(ExitCode::SUCCESS),
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                // Nobody waits for an answer on a connection that is gone. Without descriptors it would come at once
+                // and again.
+                Err(_) => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            },
+        };
+        let site = Arc::clone(&site);
+        task::spawn(async move {
+            let service = service_fn(|request: Request<Incoming>| {
+                let (site, method) = (Arc::clone(&site), request.method().clone());
+                let path = request.uri().path().to_owned();
+                let host = request.headers().get(header::HOST).cloned();
+                async move {
+                    let made =
+                        task::spawn_blocking(move || site.answer(&method, &path, host.as_ref()));
+                    let answer = made
+                        .await
+                        .unwrap_or_else(|_| Answer::of(StatusCode::INTERNAL_SERVER_ERROR, ""));
+                    Ok::<_, Infallible>(answer.response())
+                }
+            });
+            // Whoever leaves in the middle of an answer is no error of this process.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+fn token() -> Result<String, CommandError> {
+    let mut bytes = [0_u8; TOKEN];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    if filled != TOKEN {
+        return Err(anyhow::anyhow!("the kernel gave no random bytes").into());
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+struct Site {
+    pages: Pages,
+    token: String,
+    address: SocketAddr,
+}
+
+struct Answer {
+    status: StatusCode,
+    body: String,
+}
+
+impl Answer {
+    fn of(status: StatusCode, body: &str) -> Self {
+        Self { status, body: body.to_owned() }
+    }
+
+    fn response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+        *response.status_mut() = self.status;
+        let kind = if self.status == StatusCode::OK {
+            "text/html; charset=utf-8"
+        } else {
+            "text/plain; charset=utf-8"
+        };
+        headers(response.headers_mut(), kind);
+        response
+    }
+}
+
+/// What a page may do: nothing but show itself.
+fn headers(map: &mut HeaderMap, kind: &'static str) {
+    let policy = HeaderValue::from_static(
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+         sandbox allow-same-origin",
+    );
+    map.insert(header::CONTENT_SECURITY_POLICY, policy);
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ] {
+        map.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+impl Site {
+    fn answer(&self, method: &Method, path: &str, host: Option<&HeaderValue>) -> Answer {
+        // A page elsewhere whose name was made to lead here asks by that name.
+        if !self.is_own(host) {
+            return Answer::of(StatusCode::FORBIDDEN, "not this host's name\n");
+        }
+        let mut parts = path.trim_start_matches('/').splitn(2, '/');
+        if !same(parts.next().unwrap_or_default(), &self.token) {
+            return Answer::of(
+                StatusCode::FORBIDDEN,
+                "the address of `proctor view` has a token; this one is not it\n",
+            );
+        }
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Answer::of(StatusCode::METHOD_NOT_ALLOWED, "read only\n");
+        }
+        let root = format!("/{}/", self.token);
+        match self.pages.page(parts.next().unwrap_or_default(), &root) {
+            Ok(Some(body)) => Answer { status: StatusCode::OK, body },
+            Ok(None) => Answer::of(StatusCode::NOT_FOUND, "there is no such page\n"),
+            Err(error) => {
+                let said = proctor_types::visible(&error.to_string()).into_owned();
+                Answer { status: StatusCode::INTERNAL_SERVER_ERROR, body: format!("{said}\n") }
+            }
+        }
+    }
+
+    fn is_own(&self, host: Option<&HeaderValue>) -> bool {
+        let port = self.address.port();
+        let names = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}"));
+        host.and_then(|host| host.to_str().ok())
+            .is_some_and(|host| names.iter().any(|name| name == host))
+    }
+}
+
+/// Takes as long wherever the first difference is.
+fn same(a: &str, b: &str) -> bool {
+    let different = a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+    a.len() == b.len() && different == 0
+}

@@ -1,0 +1,102 @@
+//! A trial by the names of its task and its arm.
+
+use proctor_types::{Arm, RunRecord, RunTask, TrialId};
+
+use crate::{config, error::UserError};
+
+/// A trial of the plan, with what it is of.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    pub task: &'a RunTask,
+    pub arm: &'a Arm,
+    pub attempt: u32,
+}
+
+impl Found<'_> {
+    pub fn id(&self) -> TrialId {
+        let (task, arm) = (self.task.task.id.clone(), self.arm.id.clone());
+        TrialId { task, arm, attempt: self.attempt }
+    }
+
+    /// `TASK / ARM / ATTEMPT`.
+    pub fn name(&self) -> String {
+        format!("{} / {} / {}", self.task.task.id, self.arm.name, self.attempt)
+    }
+}
+
+/// All trials of the names, in the order of the plan. What is not named is not asked for.
+///
+/// # Errors
+/// Nothing is called so; the hint has what is near.
+pub fn matching<'a>(
+    record: &'a RunRecord,
+    task: Option<&str>,
+    arm: Option<&str>,
+    attempt: Option<u32>,
+) -> Result<Vec<Found<'a>>, UserError> {
+    let tasks: Vec<&RunTask> = match task {
+        Some(name) => one(&record.tasks, "task", name, |task| vec![task.task.id.as_str()])?,
+        None => record.tasks.iter().collect(),
+    };
+    let arms: Vec<&Arm> = match arm {
+        Some(name) => one(&record.arms, "arm", name, |arm| vec![&arm.name, arm.id.as_str()])?,
+        None => record.arms.iter().collect(),
+    };
+    if let Some(attempt) = attempt.filter(|attempt| !(1..=record.attempts).contains(attempt)) {
+        return Err(UserError::new(format!("there is no attempt {attempt}"))
+            .hint(format!("attempts of this run are 1 to {}", record.attempts)));
+    }
+    let attempts: Vec<u32> = match attempt {
+        Some(attempt) => vec![attempt],
+        None => (1..=record.attempts).collect(),
+    };
+    let mut found = Vec::new();
+    for task in tasks {
+        for arm in &arms {
+            found.extend(attempts.iter().map(|attempt| Found { task, arm, attempt: *attempt }));
+        }
+    }
+    Ok(found)
+}
+
+/// What is called so, or else the one whose name or id begins so, or else the one that has it in its name.
+fn one<'a, T>(
+    all: &'a [T],
+    what: &str,
+    wanted: &str,
+    names: impl Fn(&'a T) -> Vec<&'a str>,
+) -> Result<Vec<&'a T>, UserError> {
+    let wanted_lower = wanted.to_lowercase();
+    let that = |is: &dyn Fn(&str) -> bool| -> Vec<&'a T> {
+        all.iter().filter(|one| names(one).into_iter().any(is)).collect()
+    };
+    // Two arms may have one name: then both are meant.
+    let exact = that(&|name| name == wanted);
+    if !exact.is_empty() {
+        return Ok(exact);
+    }
+    for is in [
+        &(|name: &str| name.to_lowercase().starts_with(&wanted_lower)) as &dyn Fn(&str) -> bool,
+        &|name: &str| name.to_lowercase().contains(&wanted_lower),
+    ] {
+        match that(is).as_slice() {
+            [] => {}
+            [only] => return Ok(vec![*only]),
+            several => {
+                let named = several.iter().take(3).filter_map(|one| names(one).first().copied());
+                let named: Vec<&str> = named.collect();
+                return Err(UserError::new(format!(
+                    "`{wanted}` is part of several {what}s' names"
+                ))
+                .hint(format!("write one of them out: `{}`", named.join("`, `"))));
+            }
+        }
+    }
+    let known: Vec<&str> = all.iter().filter_map(|one| names(one).first().copied()).collect();
+    let near = config::near(wanted, known.iter().copied());
+    let hint = match near.is_empty() {
+        true => format!("this run has: `{}`", known[..known.len().min(5)].join("`, `")),
+        false => format!("did you mean `{}`?", near.join("` or `")),
+    };
+    Err(UserError::new(format!("no {what} of this run is called `{wanted}`")).hint(hint))
+}

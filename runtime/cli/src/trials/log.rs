@@ -1,0 +1,58 @@
+//! The lines of a grading log that tell of one test.
+
+/// Lines of one test that are shown.
+const SHOWN: usize = 40;
+
+/// The section of a test that failed, as pytest prints it, or else the lines that name it. Empty where the log
+/// does not know it.
+pub fn about(log: &str, test: &str) -> String {
+    let name = test.rsplit("::").next().unwrap_or(test);
+    let bare = name.split('[').next().unwrap_or(name);
+    let lines: Vec<&str> = log.lines().collect();
+    let is_head = |line: &str| line.starts_with("___") && line.ends_with("___");
+    let heads = |wanted: &str| {
+        lines.iter().position(|line| {
+            let title = line.trim_matches(|sign| sign == '_' || sign == ' ');
+            is_head(line) && (title == wanted || title.ends_with(&format!(".{wanted}")))
+        })
+    };
+    if let Some(at) = heads(name).or_else(|| heads(bare)) {
+        let rest = &lines[at + 1..];
+        let end = rest.iter().position(|line| is_head(line) || line.starts_with("======"));
+        let section = &rest[..end.unwrap_or(rest.len())];
+        return cut(section);
+    }
+    let named: Vec<&str> = lines.into_iter().filter(|line| line.contains(test)).collect();
+    cut(&named)
+}
+
+/// The end of a section says why it failed, so its beginning goes first.
+fn cut(lines: &[&str]) -> String {
+    let gone = lines.len().saturating_sub(SHOWN);
+    let kept = lines[gone..].join("\n");
+    match gone {
+        0 => kept,
+        gone => format!("[{gone} lines before]\n{kept}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::about;
+
+    #[test]
+    fn a_failure_is_found_by_its_head_or_by_the_id() {
+        let log = "____ test_a[1] ____\n\nE  assert 1 == 2\n\na.py:3: AssertionError\n____ T.test_b ____\nE  boom\n\
+                   ===== short test summary info =====\nFAILED a.py::test_a[1] - assert 1 == 2\n";
+        assert_eq!(about(log, "a.py::test_a[1]"), "\nE  assert 1 == 2\n\na.py:3: AssertionError");
+        assert_eq!(about(log, "a.py::T::test_b"), "E  boom");
+        assert_eq!(
+            about("ERROR a.py::test_c - no module", "a.py::test_c"),
+            "ERROR a.py::test_c - no module"
+        );
+        assert_eq!(about(log, "a.py::test_z"), "");
+        let long = format!("____ test_a ____\n{}E  last", "line\n".repeat(100));
+        assert!(about(&long, "test_a").starts_with("[61 lines before]\n"));
+        assert!(about(&long, "test_a").ends_with("E  last"));
+    }
+}

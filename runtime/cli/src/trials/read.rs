@@ -1,0 +1,123 @@
+//! A trial as its page and the terminal show it.
+
+use std::fs;
+
+use proctor_html::{TestLine, Trial};
+use proctor_patch::Patch;
+use proctor_record::RunDir;
+use proctor_report::{TrialResult, build};
+use proctor_types::{RunTask, TestGroup, Verdict};
+
+use super::{Found, log, rows};
+use crate::error::CommandError;
+
+/// Bytes of a log that are read: its end says what failed.
+const MOST_LOG: usize = 16 << 20;
+
+/// Reads all of a trial but what its steps hold.
+pub fn trial(
+    run: &RunDir,
+    name: &str,
+    found: Found<'_>,
+    result: &TrialResult,
+) -> Result<Trial, CommandError> {
+    let dir = run.trial_path(&found.id());
+    let journal = dir.trajectory();
+    let (steps, mut damage) =
+        if journal.exists() { rows(&journal)? } else { (Vec::new(), Vec::new()) };
+    damage.extend(result.damage.iter().cloned());
+    let report = build(vec![result.clone()]);
+    let told = report.tasks.first();
+    let (outcome, verdict) = (result.outcome.as_ref(), result.verdict.as_ref());
+    let spent = outcome.map(|outcome| outcome.spent).unwrap_or_default();
+    let mut files = vec![dir.path().to_owned()];
+    files.extend(
+        [journal, dir.patch(), dir.outcome(), dir.verdict(), dir.grade()]
+            .into_iter()
+            .filter(|path| path.exists()),
+    );
+    let mut why: Vec<String> =
+        told.into_iter().flat_map(|told| told.fault.iter().chain(&told.why)).cloned().collect();
+    if let Some(verdict) = verdict.filter(|verdict| !verdict.resolved) {
+        why.extend(verdict.policies.iter().map(|(name, one)| format!("{name}: {}", one.why)));
+    }
+    Ok(Trial {
+        run: name.to_owned(),
+        task: found.task.task.id.to_string(),
+        arm: found.arm.name.clone(),
+        attempt: found.attempt,
+        outcome: outcome.map(|one| one.ending.name().replace('_', " ")).unwrap_or_default(),
+        resolved: verdict.map(|verdict| verdict.resolved),
+        reason: told
+            .and_then(|told| told.reason)
+            .map(|reason| reason.to_string())
+            .unwrap_or_default(),
+        why,
+        integrity: verdict.map(|verdict| verdict.integrity.to_string()).unwrap_or_default(),
+        evidence: verdict
+            .into_iter()
+            .flat_map(|verdict| &verdict.evidence)
+            .map(|one| (one.kind.clone(), one.what.clone(), one.steps.clone()))
+            .collect(),
+        passed_rate: verdict.map(|verdict| verdict.passed_rate),
+        steps,
+        input: spent.input_tokens,
+        output: spent.output_tokens,
+        cost_usd: outcome.filter(|_| !spent.unpriced).map(|_| spent.cost_usd),
+        wall_seconds: outcome.map_or(0.0, |outcome| outcome.wall_seconds),
+        limits: limits(found),
+        tests: verdict.map(|verdict| tests(verdict, &log_of(&dir.grade()))).unwrap_or_default(),
+        damage,
+        files: files.iter().map(|path| path.display().to_string()).collect(),
+    })
+}
+
+fn limits(found: Found<'_>) -> Vec<String> {
+    let budget = serde_json::to_value(&found.arm.budget).unwrap_or_default();
+    let fields = budget.as_object().cloned().unwrap_or_default();
+    let numbers = fields.into_iter().filter(|(_, value)| value.is_number());
+    numbers.map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect()
+}
+
+fn log_of(grade: &std::path::Path) -> String {
+    let bytes = fs::read(grade.join("log.txt")).unwrap_or_default();
+    let from = bytes.len().saturating_sub(MOST_LOG);
+    String::from_utf8_lossy(&bytes[from..]).into_owned()
+}
+
+/// Those that failed first, each kind in the order of the task.
+fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
+    let mut lines = Vec::new();
+    let mut take = |kind: &'static str, group: &TestGroup, passed: bool| {
+        let ids = if passed { &group.passed } else { &group.failed };
+        lines.extend(ids.iter().map(|id| TestLine {
+            kind,
+            id: id.clone(),
+            status: verdict.tests.get(id).map(ToString::to_string).unwrap_or_default(),
+            passed,
+            log: if passed { String::new() } else { log::about(log, id) },
+        }));
+    };
+    for passed in [false, true] {
+        take("F2P", &verdict.fail_to_pass, passed);
+        take("P2P", &verdict.pass_to_pass, passed);
+    }
+    lines
+}
+
+/// The patch of a trial, as text; empty where there is none.
+pub fn patch_of(run: &RunDir, found: Found<'_>) -> String {
+    let patch = run.trial_path(&found.id()).read_patch().ok().flatten().unwrap_or_default();
+    String::from_utf8_lossy(&patch).into_owned()
+}
+
+/// What it is seen beside: the gold, or else the mask reversed. Empty where there is neither.
+pub fn gold_of(task: &RunTask) -> String {
+    let mask = || Patch::read(task.task.mask.as_deref()?.as_bytes()).reversed().ok();
+    match &task.task.gold {
+        Some(gold) => gold.clone(),
+        None => mask()
+            .map(|gold| String::from_utf8_lossy(&gold.to_bytes()).into_owned())
+            .unwrap_or_default(),
+    }
+}
