@@ -10,6 +10,7 @@ pub fn about(log: &str, test: &str) -> String {
     let bare = name.split('[').next().unwrap_or(name);
     let lines: Vec<&str> = log.lines().collect();
     let is_head = |line: &str| line.starts_with("___") && line.ends_with("___");
+    let is_rule = |line: &str| line.starts_with("===") && line.ends_with("===");
     let heads = |wanted: &str| {
         lines.iter().position(|line| {
             let title = line.trim_matches(|sign| sign == '_' || sign == ' ');
@@ -18,7 +19,7 @@ pub fn about(log: &str, test: &str) -> String {
     };
     if let Some(at) = heads(name).or_else(|| heads(bare)) {
         let rest = &lines[at + 1..];
-        let end = rest.iter().position(|line| is_head(line) || line.starts_with("======"));
+        let end = rest.iter().position(|line| is_head(line) || is_rule(line));
         let section = &rest[..end.unwrap_or(rest.len())];
         return cut(section);
     }
