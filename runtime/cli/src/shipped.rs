@@ -31,6 +31,7 @@ const FILES: &[(&str, &str)] = &files![
     "interface-ablation.toml",
     "quickstart.toml",
     "scaffold-comparison.toml",
+    "scaffold-formats.toml",
     "steps-ablation.toml",
     "swebench-verified.toml",
     "recipes/boltons-intlists.toml",
