@@ -26,7 +26,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, ut
 use crate::host_base;
 
 /// Raised when what a kept folder means changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A folder of the host that is shown with something laid over it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,18 +133,22 @@ fn unescaped(text: &[u8]) -> PathBuf {
 fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result<()> {
     let mut made = vec![at.to_owned()];
     fs::create_dir(marks)?;
-    for folder in decoys.iter().copied().chain(gone.iter().filter_map(|path| path.parent())) {
+    // What lies in an absent folder is absent with it. A folder that was made there, for a decoy or for another
+    // path, would stand in the white-out's place and bring the whole of it back.
+    let whole: BTreeSet<&Path> = gone
+        .iter()
+        .copied()
+        .filter(|path| !path.ancestors().skip(1).any(|above| gone.contains(&above)))
+        .collect();
+    let is_gone = |folder: &Path| folder.ancestors().any(|above| whole.contains(above));
+    let decoys = decoys.iter().copied().filter(|folder| !is_gone(folder));
+    for folder in decoys.chain(whole.iter().filter_map(|path| path.parent())) {
         below(marks, at, folder, &mut made)?;
     }
-    for path in gone {
+    for path in whole {
         let Ok(inner) = path.strip_prefix(at) else { continue };
         // A white-out: everybody may make this one device, and nobody can open it.
-        let made = mknodat(CWD, marks.join(inner), FileType::CharacterDevice, Mode::empty(), 0);
-        match made {
-            // Twice in the list, or below something that is absent as a whole.
-            Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOTDIR) => {}
-            other => other?,
-        }
+        mknodat(CWD, marks.join(inner), FileType::CharacterDevice, Mode::empty(), 0)?;
     }
     // Last of all, and from the inside out: what is made in a folder changes its times.
     for folder in made.iter().rev() {
@@ -213,6 +217,22 @@ mod tests {
         let white = fs::symlink_metadata(marks.join("lib/deep/copy.py")).unwrap();
         assert!(white.file_type().is_char_device() && white.rdev() == 0);
         assert!(marks.join("other").is_dir());
+    }
+
+    #[test]
+    fn an_absent_folder_is_absent_whatever_else_is_marked_in_it() {
+        let (host, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = host.path().join("pylib/packaging");
+        fs::create_dir_all(folder.join("deep")).unwrap();
+        let file = folder.join("deep/version.py");
+        fs::write(&file, "x").unwrap();
+        // A decoy below it, a decoy that is it, and a finding in it.
+        for (number, decoy) in [folder.join("deep"), folder.clone()].iter().enumerate() {
+            let marks = store.path().join(number.to_string());
+            mark(&marks, host.path(), &[&file, &folder, &folder], &[decoy]).unwrap();
+            let white = fs::symlink_metadata(marks.join("pylib/packaging")).unwrap();
+            assert!(white.file_type().is_char_device(), "{number}: it is shown again");
+        }
     }
 
     #[test]

@@ -291,14 +291,14 @@ mod tests {
     #[test]
     fn the_package_under_test_is_found_by_its_modules_name_and_content() {
         let text = || "x = 1\n".to_owned();
-        let vendored = "lib/node_modules/npm/node_modules/node-gyp/gyp/third_party";
+        let node = "lib/node_modules/npm/node_modules/node-gyp/gyp/pylib";
         let files = [
             (format!("{SITE}/rollcall/__init__.py"), text()),
             (format!("{SITE}/space/shared/__init__.py"), text()),
             (format!("{SITE}/other/_vendor/tally.py"), text()),
             (format!("{SITE}/Odd_Name-2.0.dist-info/METADATA"), text()),
-            (format!("{vendored}/parcel/version.py"), text()),
-            (format!("{vendored}/parcel/__init__.py"), text()),
+            (format!("{node}/parcel/version.py"), text()),
+            (format!("{node}/parcel/__init__.py"), text()),
             ("share/hidden.txt".into(), code("elsewhere").join("\n")),
             (format!("{SITE}/helper/inner.py"), code("renamed").join("\n")),
             (format!("{SITE}/helper/inner2.py"), code("renamed_too").join("\n")),
@@ -313,7 +313,7 @@ mod tests {
             (task("o/x", "space/alone/one.py", "c"), None),
             (task("o/x", "tally.py", "d"), Some("other/_vendor/tally.py")),
             (task("odd/odd.name", "core/x.py", "e"), Some("Odd_Name-2.0.dist-info")),
-            (task("o/x", "parcel/tags.py", "f"), Some("gyp/third_party/parcel")),
+            (task("o/x", "parcel/tags.py", "f"), Some("gyp/pylib/parcel")),
             // The same file name in a folder that is none of the package.
             (task("o/x", "tools/rollcall/new.py", "g"), None),
             (task("o/x", "python/rollcall/__init__.py", "h"), Some("rollcall/__init__.py")),
