@@ -14,7 +14,7 @@ use proctor_types::{Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, 
 
 use crate::{error::UserError, scaffolds};
 
-/// Ids that a message names; of others it has the number.
+/// Of many, those that a message names; of the others it has the number.
 const NAMED: usize = 3;
 
 /// Where an arm's own words about something stand: puts the place in front of a message. It is given
@@ -201,9 +201,15 @@ pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError>
 
 /// The first ids of many.
 pub fn named<'a>(ids: impl Iterator<Item = &'a str>) -> String {
-    let all: Vec<&str> = ids.collect();
-    let first = all.iter().take(NAMED).map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
-    match all.len().saturating_sub(NAMED) {
+    first_of(ids.map(|id| format!("`{id}`")).collect())
+}
+
+/// The first of many, and how many there are besides.
+pub fn first_of(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    let first = all.join(", ");
+    match more {
         0 => first,
         more => format!("{first} and {more} more"),
     }

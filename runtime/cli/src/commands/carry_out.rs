@@ -23,6 +23,7 @@ use tokio::{
 use crate::{
     assemble::{self, Flakes, Grading, Scripts},
     commands::report,
+    config::SCRIPT,
     error::CommandError,
     preflight,
     print::result,
@@ -77,9 +78,12 @@ pub async fn carry_out(
     let out = run.path().to_owned();
     eprintln!("run directory: {}", out.display());
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
-    // Grading alone asks no model, so a script need not be served, nor told of.
-    let mut to_drive = plan.chosen().into_iter().map(|(id, ..)| run.check(&id));
-    let is_driven = to_drive.any(|checked| checked.map_or(true, |checked| !checked.finished));
+    // Grading alone asks no model, so a script need not be served, nor told of. Of other models nothing depends
+    // on it, and no trial is read for them here.
+    let is_scripted =
+        |arm: &Arm| arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT));
+    let mut to_drive = plan.chosen().into_iter().filter(|(.., arm)| is_scripted(arm));
+    let is_driven = to_drive.any(|(id, ..)| run.check(&id).map_or(true, |it| !it.finished));
     let scripts = Scripts::serve(if is_driven { &arms } else { &[] }).await?;
     plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
 

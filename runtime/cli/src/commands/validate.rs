@@ -165,28 +165,19 @@ fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
                     1 => "a fail-to-pass test passes".to_owned(),
                     many => format!("{many} fail-to-pass tests pass"),
                 },
-                first_of(passed)
+                checks::first_of(passed.clone())
             ));
         }
     }
     told
 }
 
-fn first_of(tests: &[String]) -> String {
-    let first: Vec<_> = tests.iter().take(NAMED).map(String::as_str).collect();
-    match tests.len().saturating_sub(NAMED) {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
-    }
-}
-
-/// Failed tests that a line names; of others it has the number.
-const NAMED: usize = 3;
-
 fn failed_tests(verdict: &Verdict) -> String {
     let groups = [("fail-to-pass", &verdict.fail_to_pass), ("pass-to-pass", &verdict.pass_to_pass)];
     let groups = groups.into_iter().filter(|(_, group)| !group.failed.is_empty());
-    let said = groups.map(|(name, group)| format!("; {name} failed: {}", first_of(&group.failed)));
+    let said = groups.map(|(name, group)| {
+        format!("; {name} failed: {}", checks::first_of(group.failed.clone()))
+    });
     said.collect()
 }
 
