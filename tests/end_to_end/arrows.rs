@@ -22,6 +22,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-patch", &["proctor-types", "proctor-wire"]),
     ("proctor-record", &["proctor-types", "proctor-wire", "proctor-patch"]),
     ("proctor-tokens", &[]),
+    ("proctor-retrieval", &[]),
+    ("proctor-answers", &["proctor-types", "proctor-patch"]),
     ("proctor-gateway", &["proctor-types", "proctor-tokens"]),
     ("proctor-egress", &["proctor-types"]),
     ("proctor-datasets", &["proctor-types", "proctor-patch"]),
@@ -37,7 +39,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-scaffold-api", &["proctor-types", "proctor-sandbox-api"]),
     (
         "proctor-scaffolds",
-        &["proctor-types", "proctor-tokens", "proctor-sandbox-api", "proctor-scaffold-api"],
+        &[
+            "proctor-types",
+            "proctor-tokens",
+            "proctor-patch",
+            "proctor-answers",
+            "proctor-retrieval",
+            "proctor-sandbox-api",
+            "proctor-scaffold-api",
+        ],
     ),
     (
         "proctor-external",

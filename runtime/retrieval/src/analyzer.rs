@@ -1,0 +1,75 @@
+//! A text as the terms that are counted: what Lucene's `EnglishAnalyzer` does, which Pyserini takes by default.
+//!
+//! ```text
+//! words by Unicode's rules (UAX #29) -> without 's -> lower case -> stop words left out -> Porter's stems
+//! ```
+//!
+//! The rules of UAX #29 keep `os.path.join` and `foo_bar` one word. Two things differ from Lucene: its tables of
+//! characters are those of an older Unicode, and it gives each ideograph a token of its own where this one gives words.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::porter::stem;
+
+/// Lucene cuts longer words.
+const LONGEST: usize = 255;
+
+/// `EnglishAnalyzer.ENGLISH_STOP_WORDS_SET`, sorted.
+const STOP_WORDS: [&str; 33] = [
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it",
+    "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these",
+    "they", "this", "to", "was", "will", "with",
+];
+
+/// The terms of a text, in its order.
+///
+/// ```
+/// use proctor_retrieval::terms;
+/// assert_eq!(terms("The parser's caches: os.path.join"), ["parser", "cach", "os.path.join"]);
+/// ```
+pub fn terms(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    each_term(text, |term| out.push(term.to_owned()));
+    out
+}
+
+/// Calls `take` with each term.
+pub(crate) fn each_term(text: &str, mut take: impl FnMut(&str)) {
+    for word in text.unicode_words() {
+        if word.len() <= LONGEST || word.chars().count() <= LONGEST {
+            term(word, &mut take);
+            continue;
+        }
+        let chars: Vec<char> = word.chars().collect();
+        for chunk in chars.chunks(LONGEST) {
+            term(&chunk.iter().collect::<String>(), &mut take);
+        }
+    }
+}
+
+fn term(word: &str, take: &mut impl FnMut(&str)) {
+    let word = ["'s", "'S", "\u{2019}s", "\u{2019}S", "\u{ff07}s", "\u{ff07}S"]
+        .iter()
+        .find_map(|end| word.strip_suffix(end))
+        .unwrap_or(word);
+    let lower = word.to_lowercase();
+    if STOP_WORDS.binary_search(&lower.as_str()).is_err() {
+        take(&stem(&lower));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_lucenes() {
+        assert!(STOP_WORDS.is_sorted());
+        let said = terms(
+            "def __init__(self, max_depth=3.5): # It's NOT the Agencies' \u{2019}way\n\tx->y",
+        );
+        assert_eq!(said, ["def", "__init__", "self", "max_depth", "3.5", "agenc", "wai", "x", "y"]);
+        assert_eq!(terms("it's"), Vec::<String>::new());
+        assert_eq!(terms(&"a".repeat(300)).iter().map(String::len).collect::<Vec<_>>(), [255, 45]);
+    }
+}

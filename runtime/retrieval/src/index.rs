@@ -1,0 +1,152 @@
+use std::{borrow::Cow, cmp::Ordering};
+
+use rustc_hash::FxHashMap;
+
+use crate::analyzer::each_term;
+
+/// How fast more of a term stops to count: Pyserini's default.
+pub const K1: f64 = 0.9;
+/// How much the length of a document counts: Pyserini's default.
+pub const B: f64 = 0.4;
+
+/// The terms of a set of documents.
+#[derive(Debug, Default)]
+pub struct Index {
+    names: Vec<String>,
+    /// Terms of each document.
+    lengths: Vec<u32>,
+    terms: FxHashMap<String, u32>,
+    /// By term: documents and how often each has it, in the order of documents.
+    postings: Vec<Vec<(u32, u32)>>,
+    total: u64,
+}
+
+/// A document that a query finds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hit<'a> {
+    /// As it was added.
+    pub name: &'a str,
+    /// Above 0.
+    pub score: f64,
+}
+
+impl Index {
+    /// Adds a document.
+    pub fn add(&mut self, name: impl Into<String>, text: &str) {
+        let document = self.names.len() as u32;
+        let mut length = 0;
+        let (terms, postings) = (&mut self.terms, &mut self.postings);
+        each_term(text, |term| {
+            length += 1;
+            // Looked up before it is owned: nearly every term is known.
+            let id = match terms.get(term) {
+                Some(id) => *id,
+                None => {
+                    let id = postings.len() as u32;
+                    terms.insert(term.to_owned(), id);
+                    postings.push(Vec::new());
+                    id
+                }
+            };
+            let places = &mut postings[id as usize];
+            match places.last_mut() {
+                Some((last, count)) if *last == document => *count += 1,
+                _ => places.push((document, 1)),
+            }
+        });
+        self.names.push(name.into());
+        self.lengths.push(length);
+        self.total += u64::from(length);
+    }
+
+    /// How many documents it has.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether it has no document.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The best `most` documents, best first; of one score by name. Those without a term of the query are left out.
+    ///
+    /// ```text
+    /// score(d, q) = sum over the terms t of q, each as often as q has it:
+    ///               ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5)) * f / (f + k1 * (1 - b + b * |d| / avg))
+    /// ```
+    ///
+    /// This is Lucene's variant (Robertson and Zaragoza 2009 without the factor k1 + 1, as in Kamphuis et al. 2020), with
+    /// exact lengths: Lucene itself keeps each in one byte.
+    pub fn search(&self, query: &str, most: usize) -> Vec<Hit<'_>> {
+        let mut counts: FxHashMap<Cow<'_, str>, u32> = FxHashMap::default();
+        each_term(query, |term| *counts.entry(Cow::Owned(term.to_owned())).or_default() += 1);
+        let mut wanted: Vec<(u32, u32)> = counts
+            .iter()
+            .filter_map(|(term, count)| Some((*self.terms.get(term.as_ref())?, *count)))
+            .collect();
+        // Sums of floats depend on their order.
+        wanted.sort_unstable();
+        let all = self.names.len() as f64;
+        let average = self.total as f64 / all.max(1.0);
+        let mut scores = vec![0.0; self.names.len()];
+        for (term, count) in wanted {
+            let places = &self.postings[term as usize];
+            let with = places.len() as f64;
+            let weight = f64::from(count) * (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
+            for (document, times) in places {
+                let at = *document as usize;
+                let times = f64::from(*times);
+                let length = f64::from(self.lengths[at]) / average;
+                scores[at] += weight * times / (times + K1 * (1.0 - B + B * length));
+            }
+        }
+        let mut hits: Vec<Hit<'_>> = self
+            .names
+            .iter()
+            .zip(scores)
+            .filter(|(_, score)| *score > 0.0)
+            .map(|(name, score)| Hit { name, score })
+            .collect();
+        let best = |a: &Hit<'_>, b: &Hit<'_>| match b.score.total_cmp(&a.score) {
+            Ordering::Equal => a.name.cmp(b.name),
+            other => other,
+        };
+        hits.sort_unstable_by(best);
+        hits.truncate(most);
+        hits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_the_formulas() {
+        let mut index = Index::default();
+        index.add("a", "red red blue");
+        index.add("b", "red");
+        index.add("c", "green green green green green");
+        let hits = index.search("red unknown", 9);
+        assert_eq!(hits.iter().map(|hit| hit.name).collect::<Vec<_>>(), ["a", "b"]);
+        let idf = (1.0 + (3.0 - 2.0 + 0.5) / (2.0 + 0.5_f64)).ln();
+        let tf = |times: f64, length: f64| times / (times + 0.9 * (1.0 - 0.4 + 0.4 * length / 3.0));
+        assert!((hits[0].score - idf * tf(2.0, 3.0)).abs() < 1e-12);
+        assert!((hits[1].score - idf * tf(1.0, 1.0)).abs() < 1e-12);
+        // A term counts as often as the query has it.
+        assert!((index.search("red red", 1)[0].score - 2.0 * hits[0].score).abs() < 1e-12);
+        assert_eq!(index.search("", 9), []);
+        assert!(Index::default().search("red", 9).is_empty());
+    }
+
+    #[test]
+    fn documents_of_one_score_stand_by_name() {
+        let mut index = Index::default();
+        for name in ["c", "a", "b"] {
+            index.add(name, "same words");
+        }
+        let names: Vec<_> = index.search("word", 2).iter().map(|hit| hit.name).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+}

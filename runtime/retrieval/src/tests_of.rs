@@ -1,0 +1,16 @@
+//! Which files are tests, as SWE-bench's retrieval tells them.
+
+/// Whether a word of the path is `test`, `tests`, `e2e` or `testing`. Whole words: `contest/latest.py` is no test, though
+/// FEA-Bench's own prompts leave it out.
+///
+/// ```
+/// use proctor_retrieval::is_test;
+/// assert!(is_test("pkg/tests/a.py") && is_test("test_a.py"));
+/// assert!(!is_test("contest/latest.py") && !is_test("checkpointing.py"));
+/// ```
+pub fn is_test(path: &str) -> bool {
+    let words = path.split([' ', '_', '/', '.', '-']);
+    words
+        .map(str::to_lowercase)
+        .any(|word| matches!(word.as_str(), "test" | "tests" | "e2e" | "testing"))
+}

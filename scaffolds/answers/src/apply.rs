@@ -1,0 +1,313 @@
+//! Edits matched with the files that they are of.
+
+use std::collections::BTreeMap;
+
+use proctor_patch::{MODE_EXECUTABLE, MODE_FILE};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    lines::Lines,
+    natural::{Edit, Snippet},
+};
+
+/// How a snippet is found in its file. A policy is recorded by its name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Matching {
+    /// Line by line, all bytes.
+    #[default]
+    Exact,
+    /// As FEA-Bench's own code: blank lines at the edges of a snippet and white space at the ends of lines do not count,
+    /// and `a/` or `b/` before a path is taken away.
+    Reference,
+}
+
+/// What became of one edit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EditReport {
+    /// The file that it names.
+    pub file: String,
+    /// Applied, or why not.
+    #[serde(flatten)]
+    pub status: Status,
+}
+
+/// What can become of an edit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Status {
+    /// Its file is changed.
+    Applied,
+    /// The two snippets are the same.
+    NoDifference,
+    /// The file does not hold the snippet before.
+    NoMatch,
+    /// The file holds the snippet before more than once.
+    Ambiguous {
+        /// How often.
+        times: usize,
+    },
+    /// An edit before it changes the same lines.
+    Overlap,
+    /// The snippet before has lines, and there is no such file.
+    NoFile,
+    /// The snippet before has no lines, and the file has.
+    NotEmpty,
+    /// The file is no text, or a link.
+    NotText,
+    /// The path leaves the repository.
+    ForbiddenPath,
+}
+
+/// What a path holds: its git mode and its content, or nothing.
+pub type Held = Option<(u32, Vec<u8>)>;
+
+/// What a path holds before the answer.
+pub type Current<'a> = dyn Fn(&str) -> Held + 'a;
+
+/// What an answer comes to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The files that differ from what they were.
+    pub files: BTreeMap<String, Held>,
+    /// One an edit, in the order of the answer.
+    pub edits: Vec<EditReport>,
+}
+
+/// Applies edits to files. `current` is what a path holds: mode and bytes, a link as its mode and target.
+///
+/// Every snippet is matched with the file as it is before the answer, and must be there exactly once. Lines that both
+/// snippets begin or end with are context. An edit that cannot be applied is left out, and says why.
+pub fn apply(edits: &[Edit], matching: Matching, current: &Current<'_>) -> Applied {
+    let mut work: BTreeMap<String, File> = BTreeMap::new();
+    let mut applied = Applied::default();
+    for (index, edit) in edits.iter().enumerate() {
+        let path = place(edit.file(), matching, current);
+        let status = match proctor_patch::check_path(&path.as_str().into()) {
+            Err(_) => Status::ForbiddenPath,
+            Ok(()) => {
+                let file = work.entry(path.clone()).or_insert_with(|| File::open(current(&path)));
+                file.take(index, edit, matching)
+            }
+        };
+        applied.edits.push(EditReport { file: path, status });
+    }
+    for (path, file) in work {
+        let before = current(&path);
+        let after = file.finish();
+        if after != before {
+            applied.files.insert(path, after);
+        }
+    }
+    applied
+}
+
+/// The path that an edit means.
+fn place(file: &str, matching: Matching, current: &Current<'_>) -> String {
+    let stripped = file.strip_prefix("a/").or_else(|| file.strip_prefix("b/"));
+    match (matching, stripped) {
+        (Matching::Reference, Some(stripped)) if current(file).is_none() => stripped.to_owned(),
+        _ => file.to_owned(),
+    }
+}
+
+/// A file with the edits that it has taken.
+struct File {
+    /// Absent: no such file.
+    original: Held,
+    /// Absent: no text.
+    text: Option<Lines>,
+    spans: Vec<Span>,
+    gone: bool,
+    mode: Option<u32>,
+    /// By an edit that reached the end.
+    ended: Option<bool>,
+    /// Carriage returns are characters of lines.
+    literal: Option<bool>,
+    created: bool,
+}
+
+/// Lines of the original and what stands in their place.
+struct Span {
+    start: usize,
+    end: usize,
+    lines: Vec<String>,
+    index: usize,
+}
+
+impl File {
+    fn open(original: Held) -> Self {
+        let text = match &original {
+            None => Some(Lines::of("")),
+            Some((mode, _)) if mode & 0o170_000 != 0o100_000 => None,
+            Some((_, bytes)) => std::str::from_utf8(bytes).ok().map(Lines::of),
+        };
+        Self {
+            original,
+            text,
+            spans: Vec::new(),
+            gone: false,
+            mode: None,
+            ended: None,
+            literal: None,
+            created: false,
+        }
+    }
+
+    fn take(&mut self, index: usize, edit: &Edit, matching: Matching) -> Status {
+        match edit {
+            Edit::Delete { .. } if self.original.is_none() => Status::NoFile,
+            Edit::Delete { .. } if !self.spans.is_empty() => Status::Overlap,
+            Edit::Delete { .. } => {
+                self.gone = true;
+                Status::Applied
+            }
+            Edit::Mode { mode, .. } => {
+                self.mode = Some(*mode);
+                Status::Applied
+            }
+            Edit::Replace { .. } if self.gone => Status::Overlap,
+            Edit::Replace { before, after, .. } => self.replace(index, before, after, matching),
+        }
+    }
+
+    fn replace(
+        &mut self,
+        index: usize,
+        before: &Snippet,
+        after: &Snippet,
+        matching: Matching,
+    ) -> Status {
+        let Some(text) = &self.text else { return Status::NotText };
+        let (before, after) = match matching {
+            Matching::Exact => (before.clone(), after.clone()),
+            Matching::Reference => (trimmed(before), trimmed(after)),
+        };
+        let empty = text.lines.is_empty();
+        if before.lines.is_empty() {
+            if !empty {
+                return Status::NotEmpty;
+            }
+            return self.fill(index, &after);
+        }
+        if self.original.is_none() {
+            return Status::NoFile;
+        }
+        // In a file of carriage returns a snippet without any stands for lines with them.
+        let written = |snippet: &Snippet| snippet.lines.iter().any(|line| line.ends_with('\r'));
+        let literal = text.crlf && (written(&before) || written(&after));
+        if self.literal.is_some_and(|other| text.crlf && other != literal) {
+            return Status::Overlap;
+        }
+        let held = if literal { text.clone().literal() } else { text.clone() };
+        let places = places(&held, &before, matching);
+        let at = match places.as_slice() {
+            [] => return Status::NoMatch,
+            [at] => *at,
+            more => return Status::Ambiguous { times: more.len() },
+        };
+        let reaches_end = at + before.lines.len() == held.lines.len();
+        // Only the last lines of a file can say how it ends.
+        if after.unended && !reaches_end {
+            return Status::NoMatch;
+        }
+        let ended = match (before.unended, after.unended) {
+            (_, true) => Some(false),
+            (true, false) => Some(true),
+            (false, false) => None,
+        };
+        let same = |a: &String, b: &String| match matching {
+            Matching::Exact => a == b,
+            Matching::Reference => a.trim_end() == b.trim_end(),
+        };
+        let head = before.lines.iter().zip(&after.lines).take_while(|(a, b)| same(a, b)).count();
+        let (old, new) = (&before.lines[head..], &after.lines[head..]);
+        let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| same(a, b)).count();
+        let (start, end) = (at + head, at + before.lines.len() - tail);
+        let lines = new[..new.len() - tail].to_vec();
+        let nothing = start == end && lines.is_empty();
+        if nothing && ended.is_none_or(|ended| ended == held.ended) {
+            return Status::NoDifference;
+        }
+        if !nothing {
+            let meets = |span: &Span| match (span.start == span.end, start == end) {
+                // Two insertions at one place stand one after the other.
+                (true, true) => false,
+                (true, false) => start < span.start && span.start < end,
+                (false, true) => span.start < start && start < span.end,
+                (false, false) => start < span.end && span.start < end,
+            };
+            if self.spans.iter().any(meets) {
+                return Status::Overlap;
+            }
+            self.spans.push(Span { start, end, lines, index });
+        }
+        self.ended = ended.or(self.ended);
+        self.literal = text.crlf.then_some(literal);
+        Status::Applied
+    }
+
+    /// The whole content of a file that is empty or not there.
+    fn fill(&mut self, index: usize, after: &Snippet) -> Status {
+        if self.created {
+            return Status::Overlap;
+        }
+        if self.original.is_some() && after.lines.is_empty() {
+            return Status::NoDifference;
+        }
+        self.created = true;
+        self.ended = Some(!after.unended);
+        self.spans.push(Span { start: 0, end: 0, lines: after.lines.clone(), index });
+        Status::Applied
+    }
+
+    fn finish(self) -> Held {
+        if self.gone {
+            return None;
+        }
+        let mode = self.mode.or(self.original.as_ref().map(|(mode, _)| *mode)).unwrap_or(MODE_FILE);
+        let executable = |mode: u32| if mode & 0o100 == 0 { MODE_FILE } else { MODE_EXECUTABLE };
+        if self.spans.is_empty() && self.ended.is_none() && !self.created {
+            return self.original.map(|(was, bytes)| match self.mode {
+                None => (was, bytes),
+                Some(mode) => (executable(mode), bytes),
+            });
+        }
+        let mut text = self.text.unwrap_or_else(|| Lines::of(""));
+        if self.literal == Some(true) {
+            text = text.literal();
+        }
+        let mut spans = self.spans;
+        spans.sort_by_key(|span| (span.start, span.end, span.index));
+        for span in spans.into_iter().rev() {
+            text.lines.splice(span.start..span.end, span.lines);
+        }
+        text.ended = self.ended.unwrap_or(text.ended) || text.lines.is_empty();
+        let bytes = text.text().into_bytes();
+        Some((if self.mode.is_some() { executable(mode) } else { mode }, bytes))
+    }
+}
+
+/// Where a snippet stands in a file.
+fn places(held: &Lines, snippet: &Snippet, matching: Matching) -> Vec<usize> {
+    let lines = &snippet.lines;
+    let Some(last) = held.lines.len().checked_sub(lines.len()) else { return Vec::new() };
+    let same = |a: &str, b: &str| match matching {
+        Matching::Exact => a == b,
+        Matching::Reference => a.trim_end() == b.trim_end(),
+    };
+    let fits = |at: &usize| {
+        let slice = &held.lines[*at..*at + lines.len()];
+        let ends = !snippet.unended || (!held.ended && *at == last);
+        ends && slice.iter().zip(lines).all(|(a, b)| same(a, b))
+    };
+    (0..=last).filter(fits).collect()
+}
+
+fn trimmed(snippet: &Snippet) -> Snippet {
+    let blank = |line: &&String| line.trim().is_empty();
+    let head = snippet.lines.iter().take_while(blank).count();
+    let tail = snippet.lines[head..].iter().rev().take_while(blank).count();
+    let lines = snippet.lines[head..snippet.lines.len() - tail].to_vec();
+    Snippet { lines, unended: snippet.unended }
+}

@@ -1,0 +1,23 @@
+//! What a model that answers once wrote, as changes of files.
+//!
+//! ```text
+//! natural answer -> edits -> matched with the files -> changes -> a patch
+//! patch answer   -> the patch in it
+//! probe answer   -> the file and the signature that it names
+//! ```
+//!
+//! The grammar of natural answers is FEA-Bench's (`prompts/single-shot`, and [`natural`]). Nothing here reads a disk or
+//! a sandbox: who calls says what a path holds.
+
+#![warn(missing_docs)]
+
+mod apply;
+mod lines;
+pub mod natural;
+mod patch;
+mod probe;
+mod thinking;
+
+pub use apply::{Applied, Current, EditReport, Held, Matching, Status, apply};
+pub use patch::patch_in;
+pub use probe::{Named, name_of, named};

@@ -1,0 +1,202 @@
+use serde::Serialize;
+
+use super::{NO_NEWLINE, Time};
+use crate::thinking;
+
+/// Lines of a file as an answer has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snippet {
+    /// Without their ends.
+    pub lines: Vec<String>,
+    /// It says that the file ends after it, without a line feed.
+    pub unended: bool,
+}
+
+/// One edit, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// One snippet in the place of another.
+    Replace {
+        /// Relative to the repository.
+        file: String,
+        /// What stands there.
+        before: Snippet,
+        /// What is to stand there.
+        after: Snippet,
+    },
+    /// The file goes.
+    Delete {
+        /// Relative to the repository.
+        file: String,
+    },
+    /// The file's mode, as git writes it.
+    Mode {
+        /// Relative to the repository.
+        file: String,
+        /// `0o100644` or `0o100755`.
+        mode: u32,
+    },
+}
+
+impl Edit {
+    /// The file that it is of.
+    pub fn file(&self) -> &str {
+        match self {
+            Self::Replace { file, .. } | Self::Delete { file } | Self::Mode { file, .. } => file,
+        }
+    }
+}
+
+/// A part of an answer that is no edit, and was to be one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "problem", content = "file", rename_all = "snake_case")]
+pub enum Problem {
+    /// The answer ends within a snippet, or between before and after.
+    Cut(String),
+    /// A snippet after without one before.
+    NoBefore(String),
+    /// The snippet after is of another file than the one before.
+    NamesDiffer(String),
+}
+
+/// A natural answer as read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Natural {
+    /// In the order of the answer.
+    pub edits: Vec<Edit>,
+    /// What could not be read. The edits count all the same.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads an answer. It takes what it can: a half edit at the end does not cost those before it.
+pub fn read(answer: &str) -> Natural {
+    let mut natural = Natural::default();
+    let mut lines = thinking::without(answer).split('\n');
+    let mut before: Option<(String, Snippet)> = None;
+    while let Some(line) = lines.next() {
+        let line = line.trim();
+        if let Some(edit) = single(line) {
+            natural.edits.push(edit);
+            continue;
+        }
+        let Some((time, file)) = start(line) else { continue };
+        let Some(snippet) = snippet(&mut lines, time, file) else {
+            before = None;
+            natural.problems.push(Problem::Cut(clean(file)));
+            break;
+        };
+        let file = clean(file);
+        match (time, before.take()) {
+            (Time::Before, earlier) => {
+                natural.problems.extend(earlier.map(|(file, _)| Problem::Cut(file)));
+                before = Some((file, snippet));
+            }
+            (Time::After, None) => natural.problems.push(Problem::NoBefore(file)),
+            (Time::After, Some((of, _))) if of != file => {
+                natural.problems.push(Problem::NamesDiffer(of));
+            }
+            (Time::After, Some((file, before))) => {
+                natural.edits.push(Edit::Replace { file, before, after: snippet });
+            }
+        }
+    }
+    natural.problems.extend(before.map(|(file, _)| Problem::Cut(file)));
+    natural
+}
+
+fn start(line: &str) -> Option<(Time, &str)> {
+    [Time::Before, Time::After].into_iter().find_map(|time| {
+        let head = format!("[start of the snippet {} editing in ", time.word());
+        let file = line.strip_prefix(head.as_str())?.strip_suffix(']')?;
+        (!file.trim().is_empty()).then_some((time, file))
+    })
+}
+
+/// The lines up to the end marker of the same file and time. `None`: there is no such marker.
+fn snippet<'a>(
+    lines: &mut impl Iterator<Item = &'a str>,
+    time: Time,
+    file: &str,
+) -> Option<Snippet> {
+    let end = format!("[end of the snippet {} editing in {file}]", time.word());
+    let mut snippet = Snippet::default();
+    for line in lines {
+        if line.trim() == end {
+            if snippet.lines.last().is_some_and(|line| line == NO_NEWLINE) {
+                snippet.lines.pop();
+                snippet.unended = true;
+            }
+            return Some(snippet);
+        }
+        snippet.lines.push(line.to_owned());
+    }
+    None
+}
+
+fn single(line: &str) -> Option<Edit> {
+    let inner = |head: &str| line.strip_prefix(head)?.strip_suffix(']');
+    if let Some(file) = inner("[delete ") {
+        return Some(Edit::Delete { file: clean(file) });
+    }
+    let (file, mode) = inner("[mode ")?.rsplit_once(' ')?;
+    let mode = match mode {
+        "100644" => proctor_patch::MODE_FILE,
+        "100755" => proctor_patch::MODE_EXECUTABLE,
+        _ => return None,
+    };
+    Some(Edit::Mode { file: clean(file), mode })
+}
+
+/// A path as the repository has it.
+fn clean(file: &str) -> String {
+    let file = file.trim();
+    file.strip_prefix("./").unwrap_or(file).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(file: &str, before: &str, after: &str) -> String {
+        format!(
+            "[start of the snippet before editing in {file}]\n{before}[end of the snippet before editing in {file}]\n\n\
+             [start of the snippet after editing in {file}]\n{after}[end of the snippet after editing in {file}]\n"
+        )
+    }
+
+    #[test]
+    fn snippets_are_exact_to_the_line() {
+        let answer =
+            format!("Here:\n```\n<edit>\n{}</edit>\n```\nDone.", pair("a.py", "", "\nx \n"));
+        let natural = read(&answer);
+        assert!(natural.problems.is_empty());
+        let Edit::Replace { file, before, after } = &natural.edits[0] else { panic!() };
+        assert_eq!((file.as_str(), before.lines.len()), ("a.py", 0));
+        assert_eq!(after.lines, ["", "x "]);
+    }
+
+    #[test]
+    fn half_an_edit_costs_no_other() {
+        let whole = pair("a.py", "a\n", "b\n");
+        let cut = &pair("b.py", "a\n", "b\n");
+        for end in [60, 100, 180] {
+            let natural = read(&format!("{whole}{}", &cut[..end]));
+            assert_eq!(natural.edits.len(), 1, "{end}");
+            assert_eq!(natural.problems, [Problem::Cut("b.py".into())], "{end}");
+        }
+        let natural =
+            read(&format!("{}{whole}", pair("b.py", "a\n", "b\n").replacen("b.py", "c.py", 2)));
+        assert_eq!(natural.edits.len(), 1);
+        assert_eq!(natural.problems, [Problem::NamesDiffer("c.py".into())]);
+        let after = &whole[whole.find("[start of the snippet after").unwrap()..];
+        assert_eq!(read(after).problems, [Problem::NoBefore("a.py".into())]);
+    }
+
+    #[test]
+    fn what_a_model_thinks_aloud_is_no_answer() {
+        let draft = pair("a.py", "a\n", "draft\n");
+        let answer = format!("<think>\n{draft}</think>\n{}", pair("a.py", "a\n", "b\n"));
+        assert_eq!(read(&answer).edits.len(), 1);
+        assert!(read(&format!("<think>\n{draft}")).edits.is_empty());
+    }
+}

@@ -1,0 +1,154 @@
+use std::{collections::BTreeMap, fmt};
+
+use proctor_patch::{Body, FilePatch, Side};
+
+use super::{NO_NEWLINE, Time, read};
+use crate::{
+    apply::{Held, Matching, apply},
+    lines::Lines,
+};
+
+/// A change that the form cannot say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unwritable {
+    /// The file.
+    pub file: String,
+    /// Why.
+    pub why: &'static str,
+}
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: a natural answer cannot say {}", self.file, self.why)
+    }
+}
+
+/// A natural answer that makes these changes: what each path holds before and after.
+///
+/// Every file's edits are read and applied again before they are given out. Where they do not come to the same file, as
+/// when a file repeats itself, one edit takes the place of the whole file.
+///
+/// # Errors
+/// The form cannot say one of them.
+pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritable> {
+    let mut out = String::new();
+    for (file, (before, after)) in files {
+        if before == after {
+            continue;
+        }
+        let unwritable = |why| Unwritable { file: file.clone(), why };
+        let kind =
+            |side: &Held| side.as_ref().is_some_and(|(mode, _)| mode & 0o170_000 != 0o100_000);
+        if kind(before) || kind(after) {
+            return Err(unwritable("a link"));
+        }
+        let Some((mode, new)) = after else {
+            out.push_str(&format!("<edit>\n[delete {file}]\n</edit>\n\n"));
+            continue;
+        };
+        let (was, old) = before.as_ref().map_or((None, &[][..]), |(mode, old)| (Some(*mode), old));
+        let mut text = String::new();
+        if was.unwrap_or(proctor_patch::MODE_FILE) != *mode {
+            text.push_str(&format!("<edit>\n[mode {file} {mode:o}]\n</edit>\n\n"));
+        }
+        if old != new.as_slice() || was.is_none() {
+            let utf8 = |bytes| {
+                std::str::from_utf8(bytes).map_err(|_| unwritable("bytes that are no text"))
+            };
+            let (old, new) = (utf8(old)?, utf8(new)?);
+            let right = |text: &str| {
+                let natural = read(text);
+                let applied = apply(&natural.edits, Matching::Exact, &|path| {
+                    (path == file).then(|| before.clone()).flatten()
+                });
+                natural.problems.is_empty() && applied.files.get(file) == Some(after)
+            };
+            let short = format!("{text}{}", edits(file, old, new));
+            let whole = || format!("{text}{}", whole(file, old, new));
+            text = match right(&short) {
+                true => short,
+                false => Some(whole()).filter(|text| right(text)).ok_or_else(|| {
+                    unwritable("a line that looks like one of its markers, or such a name")
+                })?,
+            };
+        }
+        out.push_str(&text);
+    }
+    Ok(out)
+}
+
+/// Both sides as lines: without carriage returns where both have them at every end.
+fn sides(old: &str, new: &str) -> (Lines, Lines) {
+    let (before, after) = (Lines::of(old), Lines::of(new));
+    match before.crlf && after.crlf {
+        true => (before, after),
+        false => (before.literal(), after.literal()),
+    }
+}
+
+fn whole(file: &str, old: &str, new: &str) -> String {
+    let (before, after) = sides(old, new);
+    edit(file, (&before.lines, !before.ended), (&after.lines, !after.ended))
+}
+
+fn edits(file: &str, old: &str, new: &str) -> String {
+    let (before, after) = sides(old, new);
+    if before.lines.is_empty() || after.lines.is_empty() {
+        return whole(file, old, new);
+    }
+    let side = |text: &str| Some((proctor_patch::MODE_FILE, text.as_bytes().to_vec()));
+    let Body::Text(hunks) = FilePatch::between(&file.into(), side(old), side(new)).body else {
+        return whole(file, old, new);
+    };
+    let mut out = String::new();
+    for hunk in hunks {
+        let count = |side| {
+            hunk.lines.iter().filter(|line| line.side == Side::Both || line.side == side).count()
+        };
+        let (old_len, new_len) = (count(Side::Old), count(Side::New));
+        let (start, new_start) =
+            (hunk.old_start.saturating_sub(1), hunk.new_start.saturating_sub(1));
+        let (end, new_end) = (start + old_len, new_start + new_len);
+        if end > before.lines.len() || new_end > after.lines.len() {
+            return whole(file, old, new);
+        }
+        let (mut from, mut to) = (start, end);
+        while !once(&before.lines, from, to) && (from > 0 || to < before.lines.len()) {
+            from = from.saturating_sub(1);
+            to = (to + 1).min(before.lines.len());
+        }
+        let lines =
+            [&before.lines[from..start], &after.lines[new_start..new_end], &before.lines[end..to]];
+        let at_end = to == before.lines.len();
+        out.push_str(&edit(
+            file,
+            (&before.lines[from..to], at_end && !before.ended),
+            (&lines.concat(), at_end && !after.ended),
+        ));
+    }
+    out
+}
+
+/// Whether lines stand in a file exactly once.
+fn once(lines: &[String], from: usize, to: usize) -> bool {
+    to > from
+        && lines.windows(to - from).filter(|window| *window == &lines[from..to]).nth(1).is_none()
+}
+
+fn edit(file: &str, before: (&[String], bool), after: (&[String], bool)) -> String {
+    let [before, after] =
+        [(Time::Before, before), (Time::After, after)].map(|(time, (lines, unended))| {
+            let word = time.word();
+            let mut text = format!("[start of the snippet {word} editing in {file}]\n");
+            for line in lines {
+                text.push_str(line);
+                text.push('\n');
+            }
+            if unended {
+                text.push_str(NO_NEWLINE);
+                text.push('\n');
+            }
+            text + &format!("[end of the snippet {word} editing in {file}]\n")
+        });
+    format!("<edit>\n{before}\n{after}</edit>\n\n")
+}

@@ -1,0 +1,115 @@
+//! A patch in the text around it.
+
+use crate::thinking;
+
+/// The patch that an answer holds, ending in a line feed.
+///
+/// ```text
+/// first   the element <patch> or <diff>, whose end stands at the beginning of a line
+/// else    a fenced block marked patch or diff
+/// else    a fenced block that looks like a patch
+/// else    the whole answer, from the first line that begins a file of a patch
+/// ```
+///
+/// FEA-Bench's own code ends a block at any three backticks, within an added line too, and takes an answer without a
+/// patch for one. `None` here: nothing looks like a patch.
+pub fn patch_in(answer: &str) -> Option<String> {
+    let answer = thinking::without(answer);
+    let lines: Vec<&str> = answer.split('\n').collect();
+    let element = |name: &str| {
+        let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+        let start = lines.iter().position(|line| line.trim_start().starts_with(&open))?;
+        let first = lines[start].trim_start().strip_prefix(&open).unwrap_or_default();
+        let rest = &lines[start + 1..];
+        let end = rest.iter().position(|line| line.starts_with(&close)).unwrap_or(rest.len());
+        Some(inside(first, &rest[..end]))
+    };
+    let blocks = || fenced(&lines);
+    let marked = || blocks().into_iter().find(|(mark, _)| matches!(*mark, "patch" | "diff"));
+    let likely = || blocks().into_iter().find(|(_, text)| looks(text));
+    let found = ["patch", "diff"]
+        .iter()
+        .find_map(|name| element(name))
+        // An example block may stand within the element, or the fence within it.
+        .map(|text| {
+            let inner: Vec<&str> = text.split('\n').collect();
+            fenced(&inner)
+                .into_iter()
+                .map(|(_, text)| text)
+                .find(|text| looks(text))
+                .unwrap_or(text)
+        })
+        .or_else(|| marked().or_else(likely).map(|(_, text)| text))
+        .or_else(|| {
+            let start = lines.iter().position(|line| begins(line))?;
+            Some(lines[start..].join("\n"))
+        })?;
+    let found = found.trim_start_matches(['\n', '\r']);
+    looks(found).then(|| match found.ends_with('\n') {
+        true => found.to_owned(),
+        false => format!("{found}\n"),
+    })
+}
+
+fn inside(first: &str, rest: &[&str]) -> String {
+    let mut all = vec![first];
+    all.extend_from_slice(rest);
+    all.join("\n")
+}
+
+/// Fenced blocks: what stands behind the backticks, and the text. A fence is a line of its own, so the lines of a patch,
+/// which begin with a sign, are none.
+fn fenced<'a>(lines: &[&'a str]) -> Vec<(&'a str, String)> {
+    let mut out = Vec::new();
+    let mut open: Option<(&str, Vec<&str>)> = None;
+    for line in lines {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(mark)) => open = Some((mark.trim(), Vec::new())),
+            (Some(_), Some(_)) => out.extend(open.take()),
+            (Some((_, text)), None) => text.push(line),
+            (None, None) => {}
+        }
+    }
+    out.extend(open);
+    out.into_iter().map(|(mark, text)| (mark, text.join("\n") + "\n")).collect()
+}
+
+fn begins(line: &str) -> bool {
+    line.starts_with("diff --git ") || line.starts_with("--- ")
+}
+
+fn looks(text: &str) -> bool {
+    let mut lines = text.split('\n');
+    lines.any(begins) && (text.contains("\n+++ ") || text.contains("diff --git "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::patch_in;
+
+    const PATCH: &str = "--- a/x.md\n+++ b/x.md\n@@ -1 +1,2 @@\n a\n+```\n";
+
+    #[test]
+    fn a_patch_is_found_in_every_dress() {
+        let dresses = [
+            PATCH.to_owned(),
+            format!("<patch>\n{PATCH}</patch>"),
+            format!("Sure.\n<diff>\n{PATCH}</diff>\nDone."),
+            format!("Sure.\n```diff\n{PATCH}```\nDone."),
+            format!("```python\nx = 1\n```\n```\n{PATCH}```"),
+            format!("<patch>\n```diff\n{PATCH}```\n</patch>"),
+            format!("<think>```diff\n--- a\n```</think>{PATCH}"),
+            PATCH.trim_end().to_owned(),
+        ];
+        for answer in dresses {
+            assert_eq!(patch_in(&answer).as_deref(), Some(PATCH), "{answer}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_a_patch_is_none() {
+        for answer in ["", "I cannot.", "```python\nx\n```", "<patch></patch>"] {
+            assert_eq!(patch_in(answer), None, "{answer}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What an answer to the contamination probe names.
+
+use crate::thinking;
+
+/// A file and the signature of what is new in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Relative to the repository.
+    pub file: String,
+    /// From `def` or `class` on; empty where the answer has none.
+    pub signature: String,
+}
+
+/// The lines `FILE: ...` of an answer, each with the line `SIGNATURE: ...` after it.
+pub fn named(answer: &str) -> Vec<Named> {
+    let mut out: Vec<Named> = Vec::new();
+    for line in thinking::without(answer).lines() {
+        let line = line.trim().trim_matches('`');
+        let value = |key: &str| line.strip_prefix(key).map(|rest| rest.trim().trim_matches('`'));
+        if let Some(file) = value("FILE:") {
+            let file = file.strip_prefix("./").unwrap_or(file);
+            out.push(Named { file: file.to_owned(), signature: String::new() });
+        } else if let (Some(signature), Some(last)) = (value("SIGNATURE:"), out.last_mut())
+            && last.signature.is_empty()
+        {
+            last.signature = signature.to_owned();
+        }
+    }
+    out
+}
+
+impl Named {
+    /// Whether it is the same definition: white space, a final colon and the annotations' spacing do not count.
+    pub fn is(&self, file: &str, signature: &str) -> bool {
+        self.file == file && plain(&self.signature) == plain(signature)
+    }
+
+    /// The name that the signature defines.
+    pub fn name(&self) -> Option<&str> {
+        name_of(&self.signature)
+    }
+}
+
+/// The name that a line `def f(...)` or `class C` defines.
+pub fn name_of(signature: &str) -> Option<&str> {
+    let rest = signature.trim_start();
+    let rest = rest.strip_prefix("async ").unwrap_or(rest).trim_start();
+    let rest = rest.strip_prefix("def ").or_else(|| rest.strip_prefix("class "))?.trim_start();
+    let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    (end > 0).then(|| &rest[..end])
+}
+
+fn plain(signature: &str) -> String {
+    let text: String = signature.chars().filter(|c| !c.is_whitespace()).collect();
+    // A comma before the closing bracket says nothing.
+    text.trim_end_matches(':').replace(",)", ")")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_signatures_are_read_in_pairs() {
+        let said = named(
+            "I think:\nFILE: `./p/a.py`\nSIGNATURE: def f( a, *, b: int=1 ) -> dict:\nFILE: p/b.py\n",
+        );
+        assert_eq!(said.len(), 2);
+        assert!(said[0].is("p/a.py", "def f(a, *, b: int = 1,) -> dict:"));
+        assert!(!said[0].is("p/b.py", "def f(a, *, b: int = 1) -> dict:"));
+        assert_eq!((said[0].name(), said[1].name()), (Some("f"), None));
+        assert_eq!(name_of("class C(Base):"), Some("C"));
+        assert_eq!(name_of("async def g():"), Some("g"));
+    }
+}
