@@ -231,7 +231,7 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
         left_out: vec![],
         not_enforced: vec![],
     };
-    append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()) });
+    append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() });
     dir.write_outcome(&outcome).expect("an outcome");
     let passed = (number % TESTS) as usize;
     let (passed, failed) =

@@ -301,7 +301,7 @@ fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
     fs::remove_file(run.join("run.json.gz")).unwrap();
     for command in [["report", "RUN"], ["resume", "RUN"], ["grade", "RUN"]] {
         let (output, said) = runs.ran(&command, &run);
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("run.json") && said.contains("from a copy"), "{said}");
         assert!(!said.contains("move"), "{said}");
     }
@@ -395,6 +395,34 @@ fn every_request_is_given_back_byte_for_byte_and_kept_once() {
     let pack = fs::metadata(journal.with_file_name("blobs.pack")).unwrap().len();
     assert!((pack as usize) < all / 2, "{pack} of {all}");
     stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
+}
+
+/// A folder where a file was: named, and no reason to say nothing of the rest.
+#[test]
+fn a_folder_in_the_place_of_a_file_is_damage_of_that_file() {
+    let mut runs = Runs::new();
+    for name in
+        ["outcome.json", "verdict.json", "patch.diff", "trajectory.jsonl", "run.json", "report.json"]
+    {
+        let run = runs.copy();
+        let path = match name {
+            "run.json" | "report.json" => run.join(name),
+            _ => file(&run, "gold", name),
+        };
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let lost = name == "trajectory.jsonl";
+        let (output, said) = runs.ran(&["report", "RUN", "--verify"], &run);
+        let said = said + &String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(if lost { 3 } else { 1 }), "{name}: {said}");
+        assert!(said.contains(&path.display().to_string()) && !said.contains("os error"), "{said}");
+        let (output, said) = runs.ran(&["resume", "RUN"], &run);
+        assert_eq!(output.status.code(), Some(if lost { 3 } else { 0 }), "{name}: {said}");
+        assert_eq!(path.is_file(), !lost, "{name}");
+        if !lost {
+            is_whole(&runs.report(&run));
+        }
+    }
 }
 
 /// What cannot be graded keeps the verdict that it has, and counts again once its record is whole.

@@ -38,6 +38,37 @@ fn a_forged_log_has_both_verdicts_on_standard_output() {
     assert_eq!(verdict["policies"]["strict"]["resolved"], false);
 }
 
+/// Any file can be given. One that says nothing is told, and graded as the benchmark grades it.
+#[test]
+fn a_log_without_a_result_of_the_task_is_told() {
+    let stage = Stage::new();
+    let told = |benchmark: Value, log: &str| {
+        let mut row: Value = serde_json::from_str(&row(benchmark)).unwrap();
+        if row["benchmark"].is_null() {
+            row.as_object_mut().unwrap().remove("benchmark");
+        }
+        let task = stage.file("row.json", &row.to_string());
+        let log = stage.file("log.txt", log);
+        let args = ["grade", "--log", log.to_str().unwrap(), "--task", task.to_str().unwrap()];
+        let output = stage.run(args, 0);
+        let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (verdict["resolved"].clone(), said.replace("\n ", " "))
+    };
+    let bench = json!({"name": "swe-bench", "version": "5.0.2",
+                       "details": {"log_parser": "parse_log_pytest"}});
+    let (resolved, said) = told(bench.clone(), "a shopping list\nmilk\n");
+    assert_eq!(resolved, false);
+    for part in ["no test result", "2 lines", "the parser pytest of swe-bench 5.0.2", "hint"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (_, said) = told(Value::Null, "milk\n");
+    assert!(said.contains("1 line, read by Proctor's own rules"), "{said}");
+    let (_, said) = told(bench.clone(), &FORGED.replace("test_one", "test_two"));
+    assert!(said.contains("none is of a test of this task"), "{said}");
+    assert_eq!(told(bench, FORGED).1, "");
+}
+
 #[test]
 fn a_parser_a_file_or_a_row_that_is_not_known_is_named_with_the_hint() {
     let stage = Stage::new();

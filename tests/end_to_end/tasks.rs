@@ -35,6 +35,32 @@ fn a_folder_is_found_from_where_the_user_stands() {
     assert!(plan.contains("1 trial: "), "{plan}");
 }
 
+/// The hub is not a file: what fails there has other causes, and another way out.
+#[test]
+fn a_dataset_that_the_hub_does_not_give_is_told_with_what_helps() {
+    let stage = Stage::new();
+    let told = |dataset: &str, cache: &str| {
+        let mut command = stage.proctor(["tasks", "list", "--tasks", dataset]);
+        // Nothing listens on the port of a listener that is gone.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        command.env("HF_ENDPOINT", format!("http://127.0.0.1:{port}"));
+        let output = command.env("PROCTOR_CACHE", stage.path(cache)).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap().replace("\n ", " ")
+    };
+    let said = told("hf://owner/name@v1/test", "cache");
+    for part in ["the connection was refused", "network", "revision", "owner--name@v1", "test.parquet"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    for word in ["name existing files", "os error", "client error", "error sending"] {
+        assert!(!said.contains(word), "{word}: {said}");
+    }
+    let said = told("owner/name", "cache");
+    assert!(said.contains("hf://owner/name"), "{said}");
+    let said = told("hf://owner", "cache");
+    assert!(said.contains("hf://OWNER/NAME") && !said.contains("existing files"), "{said}");
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_the_printing_quietly() {
     let stage = Stage::new();

@@ -6,6 +6,7 @@ use proctor_bundles::BundleError;
 pub use proctor_config::UserError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
+use proctor_types::with_causes;
 
 /// What ended a command, with the exit status that the design fixes.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ impl CommandError {
         match error {
             RecordError::NotARun { .. }
             | RecordError::PlanLost { .. }
+            | RecordError::PlanDamaged { .. }
             | RecordError::OtherVersion { .. }
             | RecordError::RunExists { .. }
             | RecordError::Locked { .. } => Self::User(UserError::new(error.to_string())),
@@ -66,7 +68,7 @@ impl fmt::Display for CommandError {
             }
             Self::Other(error) => {
                 let of_bundle = error.downcast_ref::<BundleError>();
-                let what = of_bundle.map_or_else(|| said(error), |bundle| bundle.what.clone());
+                let what = of_bundle.map_or_else(|| with_causes(error.as_ref()), |bundle| bundle.what.clone());
                 f.write_str(&wrapped(&format!("error: {what}")))?;
                 let of_files = || proctor_types::hint_of_open_files(&format!("{error:#}"));
                 match of_bundle.and_then(|bundle| bundle.hint.as_deref()).or_else(of_files) {
@@ -76,21 +78,6 @@ impl fmt::Display for CommandError {
             }
         }
     }
-}
-
-/// An error with its causes. One that its cause's words already end (`#[error("...: {source}")]`) says
-/// them once.
-fn said(error: &anyhow::Error) -> String {
-    let mut out = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if out.is_empty() {
-            out = cause;
-        } else if !out.contains(&cause) {
-            out.push_str(": ");
-            out.push_str(&cause);
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -28,17 +28,39 @@ pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError
     }
     let hub = Hub::of_this_host(cache.join("hub"));
     proctor_datasets::load_with(&patterns, Path::new("."), &hub).await.map_err(|error| {
-        let by_hand = match &error {
-            DatasetError::Hub { name, .. } => patterns.iter().find_map(|one| {
-                one.strip_prefix(HUB)?.starts_with(name.as_str()).then(|| by_hand(one, cache))?
-            }),
-            _ => None,
-        };
-        UserError::new(error.to_string()).hint(by_hand.unwrap_or_else(|| {
-            "name existing files, or a dataset (docs/datasets.md); in a configuration paths \
-             start from its own folder or else from the current one"
+        UserError::new(error.to_string()).hint(hint_of(&error, &patterns, cache))
+    })
+}
+
+fn hint_of(error: &DatasetError, patterns: &[String], cache: &Path) -> String {
+    match error {
+        DatasetError::Hub { name, .. } => {
+            let is_it = |one: &&String| {
+                one.strip_prefix(HUB).is_some_and(|rest| rest.starts_with(name.as_str()))
+            };
+            let by_hand = patterns.iter().find(is_it).and_then(|one| by_hand(one, cache));
+            let by_hand = by_hand.unwrap_or_else(|| "lay its rows by hand (docs/runs.md)".into());
+            format!("check the network, the name and the revision; or {by_hand}")
+        }
+        DatasetError::BadAddress { address, .. } if address.starts_with(HUB) => {
+            "a dataset of the hub is hf://OWNER/NAME, with @REVISION and /SPLIT behind it where you like"
                 .to_owned()
-        }))
+        }
+        DatasetError::NoMatch { pattern, .. } if looks_like_hub(pattern) => {
+            format!("name existing files; a dataset of the hub is {HUB}{pattern}")
+        }
+        _ => "name existing files, or a dataset (docs/datasets.md); in a configuration paths start from its own \
+              folder or else from the current one"
+            .to_owned(),
+    }
+}
+
+/// `OWNER/NAME`, as the hub's own pages name a dataset.
+fn looks_like_hub(pattern: &str) -> bool {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    pattern.split_once('/').is_some_and(|(owner, name)| {
+        !owner.starts_with('.')
+            && [owner, name].iter().all(|part| !part.is_empty() && part.chars().all(of_name))
     })
 }
 

@@ -77,7 +77,8 @@ impl Try<'_> {
     }
 
     async fn conclude(&self, recorder: &Recorder, outcome: Outcome) -> Result<Outcome, Fault> {
-        recorder.append(Event::TrialEnded { outcome: Box::new(outcome.clone()) }).await?;
+        let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
+        recorder.append(ended).await?;
         self.dir.write_outcome(&outcome).map_err(record_fault)?;
         Ok(outcome)
     }

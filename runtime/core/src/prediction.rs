@@ -38,7 +38,8 @@ pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result
         Taken::Missing => (exited("no prediction for this task"), &[][..]),
         Taken::Failed(why) => (exited(why), &[][..]),
     };
-    let hash = run.blobs_of(&dir).put(patch).map_err(record_fault)?;
+    let blobs = run.blobs_of(&dir);
+    let hash = blobs.put(patch).map_err(record_fault)?;
     let outcome = Outcome::unmeasured(1, ending);
     let mut journal = Journal::create(dir.trajectory(), 1).map_err(record_fault)?;
     let started = Event::trial_started(id);
@@ -47,7 +48,7 @@ pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result
     let collected = Event::PatchCollected { bytes: patch.len() as u64, files, hash };
     journal.append(0, collected).map_err(record_fault)?;
     dir.write_patch(patch).map_err(record_fault)?;
-    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()) };
+    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() };
     journal.append_durable(0, ended).map_err(record_fault)?;
     dir.write_outcome(&outcome).map_err(record_fault)
 }

@@ -76,9 +76,10 @@ impl Recorder {
             _ => {}
         }
         let journal = &mut state.journal;
-        if matches!(event, Event::TrialEnded { .. }) {
+        if let Event::TrialEnded { packed, .. } = &mut event {
             // What the journal names is on the disk before the journal is finished.
             self.blobs.sync().map_err(record_fault)?;
+            *packed = self.blobs.packed();
         }
         let appended = match durable {
             true => journal.append_durable(step, event),

@@ -1,6 +1,6 @@
 //! What was paid according to the journals: for every try, discarded ones included.
 
-use std::path::Path;
+use std::{io::ErrorKind, path::Path};
 
 use proctor_record::{TrialDir, read_journal};
 use proctor_types::{EarlierTries, Event, Fault, RequestClass, Spent};
@@ -15,7 +15,8 @@ use crate::recorder::record_fault;
 /// begun is nothing.
 pub(crate) fn spent_in(journal: &Path) -> Result<Spent, Fault> {
     let mut spent = Spent::default();
-    if !journal.exists() {
+    // A folder in its place is damage, which the check of the trial names.
+    if !journal.is_file() {
         return Ok(spent);
     }
     for envelope in read_journal(journal).map_err(record_fault)?.events {
@@ -58,10 +59,11 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Fault>
                 journals.push(entry.map_err(record_fault)?.path().join("trajectory.jsonl"));
             }
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        // The check of the trial says what lies in the folder's place.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
         Err(error) => return Err(record_fault(error)),
     }
-    for journal in journals.iter().filter(|journal| journal.exists()) {
+    for journal in journals.iter().filter(|journal| journal.is_file()) {
         earlier.tries += 1;
         earlier.spent.merge(&spent_in(journal)?);
     }

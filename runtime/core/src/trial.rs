@@ -93,7 +93,7 @@ async fn start(
 /// runtime that was killed between the last event and `outcome.json` left the outcome in the journal:
 /// writing it now is such a restoration.
 fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked, Fault> {
-    let mut checked = context.run.check(id).map_err(record_fault)?;
+    let mut checked = context.run.check(id);
     let blobs = context.run.blobs_of(dir);
     for what in dir.restore(&blobs, &mut checked).map_err(record_fault)? {
         context.tell(Progress::Damaged {
@@ -187,7 +187,7 @@ fn recorded_outcome(
     }
     let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
     match reading.events.last().map(|last| &last.event) {
-        Some(Event::TrialEnded { outcome }) if outcome.try_number == number => {
+        Some(Event::TrialEnded { outcome, .. }) if outcome.try_number == number => {
             checked(context, id, dir).map(|checked| checked.outcome)
         }
         _ => Ok(None),
@@ -261,7 +261,8 @@ fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(),
 fn end_in_fault(id: &TrialId, dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
     let spent = spent_in(&dir.trajectory())?;
     let outcome = Outcome { spent, ..unmeasured(number, fault) };
-    append(id, dir, number, Event::TrialEnded { outcome: Box::new(outcome.clone()) })?;
+    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
+    append(id, dir, number, ended)?;
     dir.write_outcome(&outcome).map_err(record_fault)?;
     Ok(outcome)
 }
@@ -346,7 +347,7 @@ fn recorded_patch(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<
             .hint(Remedy::Copy.hint())
             .lasting()
     };
-    let checked = context.run.check(id).map_err(record_fault)?;
+    let checked = context.run.check(id);
     let recorded = checked.patch.ok_or_else(|| lost("the journal names no patch".into()))?;
     let written = dir.read_patch().map_err(record_fault)?;
     match written.filter(|bytes| Blobs::hash(bytes) == recorded.hash) {

@@ -57,7 +57,7 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<Loaded, DatasetError
         match &address.place {
             Where::Disk(_) => loader.disk(&address)?,
             Where::Hub(name) => {
-                let why = "does not exist".to_owned();
+                let why = "is not asked for its rows here".to_owned();
                 return Err(DatasetError::Hub { name: name.name.clone(), why });
             }
         }

@@ -1,10 +1,10 @@
 use std::sync::{Arc, Once, OnceLock};
 
-use proctor_types::{Budget, Fault, Layer, ModelSpec, Price};
+use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, with_causes};
 
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, TrialGateway,
-    endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds, send::causes,
+    endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds,
     trial::Line,
 };
 
@@ -143,7 +143,7 @@ impl Gateway {
             return Ok(built.clone());
         }
         let built = client(&self.policy).build().map_err(|error| {
-            Fault::new(Layer::Model, format!("no HTTPS client: {}", causes(&error)))
+            Fault::new(Layer::Model, format!("no HTTPS client: {}", with_causes(&error)))
                 .hint("install the system's certificates (package ca-certificates)")
         })?;
         Ok(self.far.get_or_init(|| built).clone())

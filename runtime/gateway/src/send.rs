@@ -1,7 +1,6 @@
 //! One attempt: the exact bytes out, and what came back as it came.
 
 use std::{
-    error::Error,
     future::Future,
     pin::Pin,
     sync::{
@@ -18,7 +17,7 @@ use async_openai::{
 };
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, header};
-use proctor_types::{Api, Usage};
+use proctor_types::{Api, Usage, with_causes};
 use reqwest::Response;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -86,7 +85,7 @@ impl Broken {
         // A connection that is not even refused is a timeout.
         let unreachable = error.is_connect() || error.is_timeout();
         let kind = if unreachable { TroubleKind::Unreachable } else { TroubleKind::Endpoint };
-        let what = causes(&error.without_url()).replace("error sending request: ", "");
+        let what = with_causes(&error.without_url());
         Self { kind, what }
     }
 
@@ -360,18 +359,4 @@ async fn within<T>(
         Ok(came) => came.map_err(Broken::of),
         Err(_) => Err(Broken::silent(time)),
     }
-}
-
-/// An error with its causes, which reqwest's own text leaves out.
-pub(crate) fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
 }

@@ -1,14 +1,14 @@
 //! Grades a log that somebody else's run left behind.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
     sync::LazyLock,
 };
 
 use proctor_official::{
-    FileRun, OfficialPolicy, PolicyError, Subject, parsers::text::pattern, reader, with_official,
+    FileRun, Official, OfficialPolicy, PolicyError, Subject, parsers::text::pattern, reader, with_official,
 };
 use proctor_types::{Fault, Layer, Task, TestStatus, Verdict};
 use regex::Regex;
@@ -91,13 +91,72 @@ pub fn grade_log(task: &Task, log: &GivenLog) -> Result<Verdict, LogError> {
     let Some(policy) = OfficialPolicy::of(task).map_err(LogError::Policy)? else {
         return Ok(strict);
     };
-    let official = match log {
+    Ok(with_official(strict, official(policy, task, log)?))
+}
+
+/// How a log was read and what was found: any file can be given, and one without a result is not resolved as a bad
+/// patch is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFound {
+    /// Who read it, as a phrase.
+    pub reader: String,
+    pub lines: usize,
+    /// Of any tests.
+    pub results: usize,
+    /// Of tests that the task names.
+    pub of_task: usize,
+    /// Why the official grader did not believe the log, where it did not.
+    pub refused: Option<String>,
+}
+
+impl GivenLog {
+    /// What a grading of this log finds in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`grade_log`].
+    pub fn found(&self, task: &Task) -> Result<LogFound, LogError> {
+        let lines = |log: &[u8]| reader::plain(log).lines().count();
+        let lines = match self {
+            Self::Whole(log) => lines(log),
+            Self::Files { fail_to_pass, pass_to_pass } => {
+                std::iter::once(fail_to_pass).chain(pass_to_pass).map(|run| lines(&run.log)).sum()
+            }
+        };
+        let Some(policy) = OfficialPolicy::of(task).map_err(LogError::Policy)? else {
+            let verdict = strict(task, self).map_err(LogError::Fault)?;
+            let of_task = printed(&verdict.tests);
+            let reader = "by Proctor's own rules".to_owned();
+            return Ok(LogFound { reader, lines, results: of_task, of_task, refused: None });
+        };
+        let official = official(policy, task, self)?;
+        let parser = policy.parser_of(task).map_err(LogError::Policy)?.name();
+        Ok(LogFound {
+            reader: format!("by the parser {parser} of {} {}", policy.benchmark, policy.version),
+            lines,
+            results: official.statuses.len(),
+            of_task: printed(&official.tests),
+            refused: (!official.graded).then_some(official.why),
+        })
+    }
+}
+
+fn printed(tests: &BTreeMap<String, TestStatus>) -> usize {
+    tests.values().filter(|status| **status != TestStatus::Missing).count()
+}
+
+fn official(
+    policy: &OfficialPolicy,
+    task: &Task,
+    log: &GivenLog,
+) -> Result<Official, LogError> {
+    let graded = match log {
         GivenLog::Whole(log) => policy.grade_log(task, log),
         GivenLog::Files { fail_to_pass, pass_to_pass } => {
             policy.grade_files(task, fail_to_pass, pass_to_pass)
         }
     };
-    Ok(with_official(strict, official.map_err(LogError::Policy)?))
+    graded.map_err(LogError::Policy)
 }
 
 fn strict(task: &Task, log: &GivenLog) -> Result<Verdict, Fault> {

@@ -43,7 +43,7 @@ pub use evidence_limit::limit_evidence;
 pub use expected::{Expected, expected_of_gold};
 pub use find_leaks::find_leaks;
 pub use frozen::{Frozen, freeze, needs_freezing};
-pub use given_log::{GivenLog, LogError, grade_log};
+pub use given_log::{GivenLog, LogError, LogFound, grade_log};
 pub use gradable::check_gradable;
 pub use grade::{GradeOptions, Graded, grade};
 pub use plan::{TestPlan, TestRun};

@@ -204,6 +204,12 @@ impl Blobs {
         self.pack.as_ref().map_or(Ok(()), |pack| pack.sync())
     }
 
+    /// Bytes of the trial's own blobs; `None` where there are none.
+    pub fn packed(&self) -> Option<u64> {
+        let found = fs::metadata(self.pack.as_ref()?.path()).ok()?;
+        found.is_file().then(|| found.len())
+    }
+
     /// Hashes come out of files that anyone may have written: one that is not 64 hex digits is
     /// refused before it becomes a path.
     fn parse(&self, hash: &str) -> Result<Hash, RecordError> {

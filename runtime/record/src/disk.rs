@@ -10,8 +10,12 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{RecordError, error::FROM_A_COPY};
 
-/// Writes a file whole: a temporary file beside it, `fsync`, rename, `fsync` of the folder.
+/// Writes a file whole: a temporary file beside it, `fsync`, rename, `fsync` of the folder. A folder that lies
+/// in its place is put aside.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    if path.is_dir() {
+        put_aside(path)?;
+    }
     let write = || -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
@@ -26,10 +30,15 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> 
 
 /// The file's bytes, or `None` where there is no such file.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
+    look(path).map_err(RecordError::io(path, "cannot be read"))
+}
+
+/// The same for who tells damage, not an error.
+pub(crate) fn look(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(RecordError::io(path, "cannot be read")(error)),
+        Err(error) => Err(error),
     }
 }
 

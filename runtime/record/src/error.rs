@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{Cause, Fault, Layer, RUN_SCHEMA};
+use proctor_types::{Cause, Fault, Layer, RUN_SCHEMA, of_io};
 
 /// The hint for what the record holds nowhere else.
 pub(crate) const FROM_A_COPY: &str = "restore it from a copy of the run directory";
@@ -13,7 +13,7 @@ pub(crate) const FROM_A_COPY: &str = "restore it from a copy of the run director
 /// Every variant names the path; where there is a hint, the message says it.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    #[error("{}: {what}: {source}", path.display())]
+    #[error("{}: {what}: {}", path.display(), of_io(source))]
     Io { path: PathBuf, what: &'static str, source: io::Error },
     #[error(
         "{}: another process ({holder}) holds this run; wait for it or stop it",
@@ -30,6 +30,9 @@ pub enum RecordError {
         path.display()
     )]
     PlanLost { path: PathBuf },
+    #[error("{}: {why}; {hint}", path.display())]
+    /// Neither `run.json` nor its copy can be used.
+    PlanDamaged { path: PathBuf, why: String, hint: &'static str },
     #[error("{}: {}", path.display(), made_by(*schema, proctor))]
     OtherVersion { path: PathBuf, schema: u64, proctor: String },
     #[error("{}: {why}; {hint}", path.display())]

@@ -9,7 +9,7 @@ use std::{
 use proctor_types::Envelope;
 use serde::Deserialize;
 
-use crate::{BadLine, RecordError, reading::without_sum};
+use crate::{BadLine, RecordError, reading::{ended, without_sum}};
 
 /// The lines of a journal, in order. A torn last line ends them; it may be in the middle of being written.
 #[derive(Debug)]
@@ -65,11 +65,11 @@ impl Iterator for Events {
             why,
             repeated: false,
         };
-        match self.reader.read_until(b'\n', &mut bytes) {
-            Ok(_) if bytes.pop() != Some(b'\n') => return None,
-            Ok(_) => self.line += 1,
-            Err(_) => return None,
-        }
+        self.reader.read_until(b'\n', &mut bytes).ok()?;
+        let (line, _) = ended(&bytes)?;
+        let whole = line.len();
+        bytes.truncate(whole);
+        self.line += 1;
         let head = without_sum(&bytes).and_then(|whole| {
             let head: Head = serde_json::from_slice(&whole).map_err(|error| error.to_string())?;
             Ok((head, whole))

@@ -48,7 +48,7 @@ impl Journal {
         Ok(Self::over(file, path, try_number, 1, 0, 0.0))
     }
 
-    /// Continues a journal: cuts off a torn last line and goes on counting. The try's clock goes
+    /// Continues a journal: cuts off a torn last line, ends one that lacks only its newline, and goes on counting. The try's clock goes
     /// on from the last event; the time in between, when nobody worked, is in `t_wall` only.
     ///
     /// # Errors
@@ -68,10 +68,14 @@ impl Journal {
         if let Some(bad) = reading.bad_lines.first() {
             return Err(RecordError::Corrupt { path, why: bad.to_string(), hint: FROM_A_COPY });
         }
-        let length = reading.whole_bytes;
+        let mut length = reading.whole_bytes;
         if reading.torn {
             file.set_len(length).map_err(RecordError::io(&path, "the torn line stays"))?;
             file.sync_data().map_err(RecordError::io(&path, "cannot be synced"))?;
+        }
+        if reading.unended {
+            file.write_all(b"\n").map_err(RecordError::io(&path, "its last line cannot be ended"))?;
+            length += 1;
         }
         file.seek(SeekFrom::End(0)).map_err(RecordError::io(&path, "cannot be read"))?;
         let last = reading.events.last();

@@ -22,9 +22,11 @@ pub struct Reading {
     pub events: Vec<Envelope>,
     /// The last line is not whole: the writer was killed in mid-write. It is not in `events`.
     pub torn: bool,
+    /// The last line is whole and only its newline is missing.
+    pub unended: bool,
     /// Any other line that does not match its sum, is not an event, or does not stand in its place.
     pub bad_lines: Vec<BadLine>,
-    /// Bytes before the torn line.
+    /// Bytes before the torn line; without the newline that an unended one lacks.
     pub whole_bytes: u64,
 }
 
@@ -97,6 +99,9 @@ pub(crate) fn without_sum(line: &[u8]) -> Result<Vec<u8>, String> {
 pub(crate) struct Scan {
     /// See [`Reading::torn`].
     pub(crate) torn: bool,
+    unended: bool,
+    /// The latest try that a line is of, counted from 1; 0 where there is none.
+    pub(crate) try_number: u32,
     pub(crate) bad_lines: Vec<BadLine>,
     whole_bytes: u64,
 }
@@ -124,7 +129,10 @@ pub(crate) enum Taken {
     Named(Named),
     Patch(PatchFacts),
     /// As it is written: a later version of Proctor must not find a field missing that it added.
-    Outcome(Value),
+    Outcome {
+        outcome: Value,
+        packed: Option<u64>,
+    },
     Graded(Box<Graded>),
     Withdrawn,
     Other,
@@ -134,6 +142,8 @@ pub(crate) enum Taken {
 #[derive(Deserialize)]
 struct LineHead<'a> {
     seq: u64,
+    #[serde(rename = "try", default)]
+    try_number: u32,
     #[serde(borrow)]
     kind: Cow<'a, str>,
 }
@@ -150,7 +160,7 @@ pub(crate) fn scan(
         bytes,
         |line| {
             let head: LineHead<'_> = serde_json::from_slice(line)?;
-            Ok((head.seq, take(&head.kind, line)?))
+            Ok((Place { seq: head.seq, try_number: head.try_number }, take(&head.kind, line)?))
         },
         |one| {
             // Of a long journal only a few lines tell, and where it ends.
@@ -168,27 +178,46 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Reading {
     let scan = walk(
         path,
         bytes,
-        |line| serde_json::from_slice::<Envelope>(line).map(|event| (event.seq, event)),
+        |line| {
+            let event: Envelope = serde_json::from_slice(line)?;
+            Ok((Place { seq: event.seq, try_number: event.try_number }, event))
+        },
         |event| events.push(event),
     );
-    let Scan { torn, bad_lines, whole_bytes } = scan;
-    Reading { events, torn, bad_lines, whole_bytes }
+    let Scan { torn, unended, bad_lines, whole_bytes, .. } = scan;
+    Reading { events, torn, unended, bad_lines, whole_bytes }
+}
+
+/// Where a line belongs.
+struct Place {
+    seq: u64,
+    try_number: u32,
+}
+
+/// A line without its newline, and whether it had one. The last one may lack it: where its checksum holds, it
+/// is whole all the same. `None`: it is torn.
+pub(crate) fn ended(line: &[u8]) -> Option<(&[u8], bool)> {
+    match line.strip_suffix(b"\n") {
+        Some(line) => Some((line, true)),
+        None => without_sum(line).is_ok().then_some((line, false)),
+    }
 }
 
 fn walk<T>(
     path: &Path,
     bytes: &[u8],
-    read: impl Fn(&[u8]) -> Result<(u64, T), serde_json::Error>,
+    read: impl Fn(&[u8]) -> Result<(Place, T), serde_json::Error>,
     mut take: impl FnMut(T),
 ) -> Scan {
     let mut scan = Scan::default();
     let (mut expected, mut last) = (1, None);
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let Some(line) = line.strip_suffix(b"\n") else {
+        let Some((line, newline)) = ended(line) else {
             scan.torn = true;
             break;
         };
-        scan.whole_bytes += line.len() as u64 + 1;
+        scan.unended = !newline;
+        scan.whole_bytes += line.len() as u64 + u64::from(newline);
         let bad = |why: String, repeated| BadLine {
             path: path.to_owned(),
             line: index + 1,
@@ -209,7 +238,8 @@ fn walk<T>(
             Ok(_) if last == Some(line) => {
                 scan.bad_lines.push(bad("it repeats the line before it".into(), true));
             }
-            Ok((seq, event)) => {
+            Ok((Place { seq, try_number }, event)) => {
+                scan.try_number = scan.try_number.max(try_number);
                 if seq != expected && !scan.bad_lines.iter().any(|bad| !bad.repeated) {
                     let why = format!("found event {seq} where event {expected} should be");
                     scan.bad_lines.push(bad(why, false));
@@ -231,7 +261,7 @@ fn walk<T>(
 /// changed.
 pub(crate) fn last_field(bytes: &[u8], field: &str) -> Option<String> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-    let line = lines.filter_map(|line| line.strip_suffix(b"\n")).next_back()?;
+    let (line, _) = lines.filter_map(ended).next_back()?;
     let whole = without_sum(line).ok()?;
     let fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(&whole).ok()?;
     fields.get(field).map(|text| text.get().to_owned())

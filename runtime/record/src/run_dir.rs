@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Blobs, Checked, Damage, RecordError, Remedy, TrialDir,
-    check::{Check, Known},
+    check::{Check, Known, cannot_be_read},
     disk, run_file,
 };
 
@@ -150,10 +150,7 @@ impl RunDir {
 
     /// What can be believed of a trial. Journals and patches that an earlier check found whole and that
     /// have the size, the times and the inode of then are not read again.
-    ///
-    /// # Errors
-    /// Only that the disk cannot be read; damage is part of [`Checked`].
-    pub fn check(&self, id: &TrialId) -> Result<Checked, RecordError> {
+    pub fn check(&self, id: &TrialId) -> Checked {
         self.check_with(id, true)
     }
 
@@ -162,7 +159,7 @@ impl RunDir {
         Verifier { run: self, seen: HashSet::new(), reported: self.reported_verdicts() }
     }
 
-    fn check_with(&self, id: &TrialId, trusting: bool) -> Result<Checked, RecordError> {
+    fn check_with(&self, id: &TrialId, trusting: bool) -> Checked {
         let (dir, known) = (self.trial_path(id), &self.known);
         let (blobs, name) = (self.blobs_of(&dir), dir.path().strip_prefix(&self.root));
         let name = name.unwrap_or(dir.path()).to_string_lossy();
@@ -189,6 +186,20 @@ impl RunDir {
     pub fn write_report(&self, report: &impl Serialize) -> Result<(), RecordError> {
         disk::write_json(&self.root.join(REPORT), report)
     }
+
+    /// What is wrong with `report.json`, where there is one. It repeats the record and decides nothing.
+    pub fn verify_report(&self) -> Option<Damage> {
+        let path = self.root.join(REPORT);
+        let why = match disk::look(&path) {
+            Ok(None) => return None,
+            Ok(Some(bytes)) => match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
+                Ok(_) => return None,
+                Err(_) => "it is no report".to_owned(),
+            },
+            Err(error) => cannot_be_read(&error),
+        };
+        Some(Damage::new(path, why, Remedy::Evidence))
+    }
 }
 
 /// Reads everything that is recorded of trials.
@@ -203,10 +214,10 @@ pub struct Verifier<'a> {
 
 impl Verifier<'_> {
     /// [`RunDir::check`], and everything that the trial's events name besides.
-    pub fn check(&mut self, id: &TrialId) -> Result<Checked, RecordError> {
-        let mut checked = self.run.check_with(id, false)?;
+    pub fn check(&mut self, id: &TrialId) -> Checked {
+        let mut checked = self.run.check_with(id, false);
         let dir = self.run.trial_path(id);
-        dir.verify(&self.run.blobs(), &mut self.seen, &mut checked)?;
+        dir.verify(&self.run.blobs(), &mut self.seen, &mut checked);
         if !checked.finished && self.reported.contains(id) {
             let why = "it is missing, and report.json has a verdict of this trial";
             checked.damage.push(Damage::new(dir.trajectory(), why, Remedy::Drive));
@@ -216,7 +227,7 @@ impl Verifier<'_> {
                 "it is missing, with the verdict, and report.json has a verdict of this trial";
             checked.damage.push(Damage::new(dir.gradings(), why, Remedy::Grade));
         }
-        Ok(checked)
+        checked
     }
 }
 

@@ -6,10 +6,10 @@ use std::{
 };
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use proctor_types::{RUN_SCHEMA, RunRecord, Task};
+use proctor_types::{RUN_SCHEMA, RunRecord, Task, with_causes};
 use serde_json::Value;
 
-use crate::{Damage, RecordError, Remedy, disk};
+use crate::{Damage, RecordError, Remedy, check::cannot_be_read, disk};
 
 const NAME: &str = "run.json";
 /// A copy for when `run.json` is damaged: without that file nothing of a run can be read.
@@ -17,7 +17,7 @@ const COPY: &str = "run.json.gz";
 
 /// Whether a folder holds a run.
 pub(crate) fn is_in(root: &Path) -> bool {
-    root.join(NAME).is_file() || root.join(COPY).is_file()
+    root.join(NAME).exists() || root.join(COPY).exists()
 }
 
 /// Why a folder without a plan is not opened: it never had one, or it lost it.
@@ -46,22 +46,27 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
 /// The plan as it was written, from the copy where `run.json` is not that any more; the damage says so.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
     let path = root.join(NAME);
-    let written = disk::read_if_there(&path)?;
-    if let Some((schema, proctor)) = written.as_deref().and_then(other_version) {
+    let written = disk::look(&path);
+    let bytes = written.as_ref().ok().and_then(Option::as_deref);
+    if let Some((schema, proctor)) = bytes.and_then(other_version) {
         return Err(RecordError::OtherVersion { path: root.to_owned(), schema, proctor });
     }
     let why = match written {
-        Some(bytes) => match parsed(&bytes) {
+        Ok(Some(bytes)) => match parsed(&bytes) {
             Ok(run) => return identified(&path, run).map(|run| (run, None)),
             Err(why) => why,
         },
-        None if !root.join(COPY).is_file() => {
+        Ok(None) if !root.join(COPY).exists() => {
             return Err(missing(root.to_owned()));
         }
-        None => "it is missing".to_owned(),
+        Ok(None) => "it is missing".to_owned(),
+        Err(error) => cannot_be_read(&error),
     };
     let copy = root.join(COPY);
-    let read = disk::read_if_there(&copy)?.map(|packed| parsed(&unpacked(&packed)?));
+    let read = match disk::look(&copy) {
+        Ok(packed) => packed.map(|packed| parsed(&unpacked(&packed)?)),
+        Err(error) => Some(Err(cannot_be_read(&error))),
+    };
     match read {
         Some(Ok(run)) => {
             let damage = Damage::new(path, format!("{why}; {COPY} is used"), Remedy::Evidence);
@@ -73,14 +78,15 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
                 _ => format!("{COPY} is missing"),
             };
             let why = format!("{why}, and {also}");
-            Err(RecordError::Corrupt { path, why, hint: RESTORE })
+            Err(RecordError::PlanDamaged { path, why, hint: RESTORE })
         }
     }
 }
 
 fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    GzDecoder::new(packed).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    let read = GzDecoder::new(packed).read_to_end(&mut bytes);
+    read.map_err(|_| "it is cut short or damaged".to_owned())?;
     Ok(bytes)
 }
 
@@ -95,9 +101,13 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordE
 /// Whether the copy still holds what `run.json` does: with a lost copy the next damage would be the end.
 fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
-    let why = match disk::read_if_there(&copy)?.map(|packed| unpacked(&packed)) {
+    let kept = match disk::look(&copy) {
+        Ok(packed) => packed.map(|packed| unpacked(&packed)),
+        Err(error) => Some(Err(cannot_be_read(&error))),
+    };
+    let why = match kept {
         None => "it is missing".to_owned(),
-        Some(Err(error)) => format!("it cannot be read: {error}"),
+        Some(Err(error)) => error,
         Some(Ok(bytes)) if Some(&bytes) != written.as_ref() => format!("it is no copy of {NAME}"),
         Some(Ok(_)) => return Ok(None),
     };
@@ -131,7 +141,7 @@ const END: &str = "\n}";
 
 fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
     let text = checked(bytes)?;
-    serde_json::from_slice(&text).map_err(|error| format!("it cannot be read: {error}"))
+    serde_json::from_slice(&text).map_err(|error| format!("it cannot be read: {}", with_causes(&error)))
 }
 
 /// The form and the maker of a plan of another version. What has a checksum that does not match is
@@ -172,7 +182,7 @@ fn identified(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
     let tasks = tasks.map(|named| format!("the task {} does not match its digest", named.task.id));
     match arms.chain(tasks).next() {
         None => Ok(run),
-        Some(why) => Err(RecordError::Corrupt {
+        Some(why) => Err(RecordError::PlanDamaged {
             path: path.to_owned(),
             why: format!("{why} (this run is of Proctor {})", run.proctor),
             hint: "read it with the version of Proctor that made it, or restore it from a copy",

@@ -30,13 +30,16 @@ pub struct Grading<'a> {
 /// What a try leaves behind, in the order in which it is moved. The trajectory goes first: were
 /// the move cut short, [`TrialDir::next_try`] still counts right and the rest follows.
 const EVIDENCE: [&str; 7] =
-    ["trajectory.jsonl", PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];
+    [TRAJECTORY, PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];
 
 /// What an external scaffold leaves behind.
 const SCAFFOLD: &str = "scaffold";
 
+/// A try's journal. Each try begins with it.
+pub(crate) const TRAJECTORY: &str = "trajectory.jsonl";
+
 /// The try's own blobs.
-const PACK: &str = "blobs.pack";
+pub(crate) const PACK: &str = "blobs.pack";
 
 /// `RUN/trials/<arm>/<task>/<attempt>/`. Its top level belongs to the latest try; a try that did
 /// not count is below `tries/<k>/`, where k is its number.
@@ -55,7 +58,7 @@ impl TrialDir {
     }
 
     pub fn trajectory(&self) -> PathBuf {
-        self.path.join("trajectory.jsonl")
+        self.path.join(TRAJECTORY)
     }
 
     pub fn patch(&self) -> PathBuf {
@@ -173,6 +176,9 @@ impl TrialDir {
     /// is what counts, then `verdict.json`.
     pub fn keep_grading(&self, id: &TrialId, grading: Grading<'_>) -> Result<(), RecordError> {
         let folder = self.grade();
+        if folder.is_file() {
+            disk::put_aside(&folder)?;
+        }
         fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be made"))?;
         for (name, bytes) in [(GRADING_LOG, grading.log), (GRADING_RESULTS, grading.results)] {
             let path = folder.join(name);
@@ -207,6 +213,9 @@ impl TrialDir {
     /// A damaged journal of gradings says nothing that can be believed, and is put aside for a new one.
     fn add_grading(&self, event: Event) -> Result<(), RecordError> {
         let path = self.gradings();
+        if path.is_dir() {
+            disk::put_aside(&path)?;
+        }
         let journal = match path.exists().then(|| Journal::open(&path)) {
             Some(Err(RecordError::Corrupt { .. })) => {
                 disk::put_aside(&path)?;

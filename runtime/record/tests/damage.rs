@@ -127,7 +127,9 @@ impl Made {
         dir.write_patch(patch).unwrap();
         // A number whose shortest decimals a careless reader gets wrong by the last digit.
         let outcome = outcome(f64::from(attempt) * 1.000_000_000_000_000_2e-3);
-        journal.append(5, Event::TrialEnded { outcome: Box::new(outcome.clone()) }).unwrap();
+        let ended =
+            Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() };
+        journal.append(5, ended).unwrap();
         dir.write_outcome(&outcome).unwrap();
         let verdict = verdict("t", attempt == 1);
         let grading = Grading { patch, verdict: &verdict, log: b"log", results: b"results" };
@@ -145,17 +147,17 @@ impl Made {
 
     /// As a new process finds it.
     fn check(&self, attempt: u32) -> Checked {
-        RunDir::view(self.path()).unwrap().check(&self.id(attempt)).unwrap()
+        RunDir::view(self.path()).unwrap().check(&self.id(attempt))
     }
 
     fn verify(&self, attempt: u32) -> Checked {
         let run = RunDir::view(self.path()).unwrap();
-        run.verifier().check(&self.id(attempt)).unwrap()
+        run.verifier().check(&self.id(attempt))
     }
 
     fn restore(&self, attempt: u32) -> usize {
         let run = RunDir::open(self.path()).unwrap();
-        let mut checked = run.check(&self.id(attempt)).unwrap();
+        let mut checked = run.check(&self.id(attempt));
         let dir = run.trial_path(&self.id(attempt));
         dir.restore(&run.blobs_of(&dir), &mut checked).unwrap().len()
     }
@@ -171,7 +173,7 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-const HARMS: [(&str, Harm); 8] = [
+const HARMS: [(&str, Harm); 9] = [
     ("flipped byte", |path, _| flip(path)),
     ("truncated tail", |path, _| {
         let bytes = fs::read(path).unwrap();
@@ -189,6 +191,10 @@ const HARMS: [(&str, Harm); 8] = [
         fs::write(other, mine).unwrap();
     }),
     ("emptied", |path, _| fs::write(path, "").unwrap()),
+    ("a folder in its place", |path, _| {
+        fs::remove_file(path).unwrap();
+        fs::create_dir(path).unwrap();
+    }),
     ("filled with zeros", |path, _| {
         let length = fs::metadata(path).unwrap().len() as usize;
         fs::write(path, vec![0; length]).unwrap();
@@ -395,6 +401,94 @@ fn a_lost_pack_is_one_damage_that_names_the_pack() {
     fs::write(&pack, "").unwrap();
     let damage = made.verify(1).damage;
     assert!(matches!(&damage[..], [one] if one.path == pack), "{damage:?}");
+}
+
+/// A report that trusts earlier checks and one that reads everything say the same of it.
+#[test]
+fn a_pack_that_is_shorter_than_recorded_is_noticed_by_its_size() {
+    let harms: [fn(&Path); 4] = [
+        |pack| fs::write(pack, "").unwrap(),
+        |pack| {
+            let bytes = fs::read(pack).unwrap();
+            fs::write(pack, &bytes[..bytes.len() - 3]).unwrap();
+        },
+        |pack| fs::remove_file(pack).unwrap(),
+        |pack| {
+            fs::remove_file(pack).unwrap();
+            fs::create_dir(pack).unwrap();
+        },
+    ];
+    for harm in harms {
+        let made = Made::new();
+        assert_eq!(made.check(1).damage, vec![]);
+        let pack = made.file(1, "blobs.pack");
+        harm(&pack);
+        let checked = made.check(1);
+        assert!(!checked.damage.is_empty());
+        assert!(checked.damage.iter().all(|one| one.path == pack), "{:?}", checked.damage);
+        assert_eq!(made.verify(1), checked);
+        assert_eq!(made.check(2).damage, vec![]);
+    }
+}
+
+/// What a discarded try was billed stands in its journal alone.
+#[test]
+fn a_discarded_try_that_is_gone_is_named() {
+    let harms: [(&str, fn(&Path)); 5] = [
+        ("tries/2/trajectory.jsonl", |tries| fs::remove_dir_all(tries.join("2")).unwrap()),
+        ("tries/1/trajectory.jsonl", |tries| {
+            fs::remove_file(tries.join("1/trajectory.jsonl")).unwrap();
+        }),
+        ("tries/1/trajectory.jsonl", |tries| {
+            fs::write(tries.join("1/trajectory.jsonl"), "").unwrap();
+        }),
+        ("tries/1/trajectory.jsonl", |tries| fs::remove_dir_all(tries).unwrap()),
+        ("tries", |tries| {
+            fs::remove_dir_all(tries).unwrap();
+            fs::write(tries, "").unwrap();
+        }),
+    ];
+    for (named, harm) in harms {
+        let made = Made::new();
+        let (id, run) = (made.id(3), RunDir::open(made.path()).unwrap());
+        let dir = run.trial(&id).unwrap();
+        for try_number in 1..=3 {
+            dir.begin_try(try_number).unwrap();
+            let mut journal = Journal::create(dir.trajectory(), try_number).unwrap();
+            journal.append(0, Event::trial_started(&id)).unwrap();
+            dir.write_patch(b"").unwrap();
+        }
+        drop(run);
+        assert_eq!((made.check(3).damage, made.verify(3).damage), (vec![], vec![]));
+        harm(&dir.tries());
+        for checked in [made.check(3), made.verify(3)] {
+            let first = &checked.damage[0];
+            assert_eq!(first.path, made.file(3, named), "{first}");
+            assert!(checked.damage.iter().all(|one| one.remedy == Remedy::Evidence), "{first}");
+        }
+    }
+}
+
+/// A checksum says where a line ends, too.
+#[test]
+fn a_journal_that_lost_only_its_last_newline_is_whole() {
+    let made = Made::new();
+    let whole = made.check(1);
+    for name in ["trajectory.jsonl", "grade/journal.jsonl"] {
+        let path = made.file(1, name);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, bytes.strip_suffix(b"\n").unwrap()).unwrap();
+        assert_eq!((made.check(1), made.verify(1)), (whole.clone(), whole.clone()), "{name}");
+        assert_eq!(proctor_record::Events::of(&path).unwrap().count(), bytes.split(|b| *b == b'\n').count() - 1);
+        // Who writes to it ends the line first.
+        let mut journal = Journal::open(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
+        let note = Map::from_iter([("after".to_owned(), json!(1))]);
+        journal.append(5, Event::Noted { note }).unwrap();
+        drop(journal);
+        assert_eq!(proctor_record::read_journal(&path).unwrap().bad_lines, vec![], "{name}");
+        fs::write(&path, bytes).unwrap();
+    }
 }
 
 /// Without the verdict and its journal a trial looks as one that was never graded. The report knows.

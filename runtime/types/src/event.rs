@@ -247,6 +247,10 @@ pub enum Event {
     TrialEnded {
         /// How it ended.
         outcome: Box<Outcome>,
+        /// Bytes of the trial's own blobs by then: a pack that is shorter has lost some. Absent where no
+        /// blobs were kept, and in older journals.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        packed: Option<u64>,
     },
     /// In `grade/journal.jsonl`: the journal of a trial ends with its outcome, and it may be graded
     /// more than once after that. The last one counts. `patch`, `log` and `results` are BLAKE3 hashes of

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plain_words::{MACHINE_HAS_NO_FILES, PROCESS_HAS_NO_FILES, of_system};
+
 /// The layer that failed. A closed set: reports count by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -158,9 +160,10 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault of an unknown cause. A sentence of the kernel about open files gets its hint here.
+    /// A fault of an unknown cause, told in plain words. A sentence of the kernel about open files gets its hint
+    /// here.
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
-        let what = what.into();
+        let what = of_system(&what.into());
         let hint = hint_of_open_files(&what).map(str::to_owned);
         Self { layer, what, hint, cause: Cause::Other, origin: Origin::Elsewhere }
     }
@@ -215,10 +218,11 @@ impl Fault {
 /// it, as every layer passes them on. A command inside a sandbox has limits of its own; the sandbox agent
 /// gives its errors without a number.
 pub fn hint_of_open_files(what: &str) -> Option<&'static str> {
-    if what.contains("(os error 24)") {
+    let says = |words: &str, number: &str| what.contains(words) || what.contains(number);
+    if says(PROCESS_HAS_NO_FILES, "(os error 24)") {
         return Some("the limit on open files is reached: raise it (`ulimit -n`) or lower `jobs`");
     }
-    what.contains("(os error 23)").then_some(
+    says(MACHINE_HAS_NO_FILES, "(os error 23)").then_some(
         "the machine's limit on open files is reached: raise it (`sysctl fs.file-max`) or lower `jobs`",
     )
 }
@@ -247,17 +251,6 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
-
-/// An error with its causes in one line: many errors of clients say only themselves.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
-}
 
 #[cfg(test)]
 mod tests {

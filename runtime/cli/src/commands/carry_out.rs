@@ -83,7 +83,7 @@ pub async fn carry_out(
     let is_scripted =
         |arm: &Arm| arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT));
     let mut to_drive = plan.chosen().into_iter().filter(|(.., arm)| is_scripted(arm));
-    let is_driven = to_drive.any(|(id, ..)| run.check(&id).map_or(true, |it| !it.finished));
+    let is_driven = to_drive.any(|(id, ..)| !run.check(&id).finished);
     let scripts = Scripts::serve(if is_driven { &arms } else { &[] }).await?;
     plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
 

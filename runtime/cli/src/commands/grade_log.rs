@@ -5,13 +5,16 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_grade::{GivenLog, LogError};
-use proctor_types::Task;
+use proctor_grade::{GivenLog, LogError, LogFound};
+use proctor_report::wrapped;
+use proctor_types::{Task, plural};
 
 use crate::{
     error::{CommandError, UserError},
     print,
 };
+
+const GIVE_A_FILE: &str = "give a file with the one row that the log belongs to";
 
 /// Prints the verdict, as `verdict.json` has it. Its status says that there is one, not which.
 pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
@@ -19,8 +22,30 @@ pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
     let of_row = |error: LogError| told(error, log, row);
     let given = GivenLog::read(log, &task).map_err(of_row)?;
     let verdict = proctor_grade::grade_log(&task, &given).map_err(of_row)?;
+    if let Some((what, hint)) = note(log, &given.found(&task).map_err(of_row)?) {
+        eprintln!("{}", wrapped(&format!("note: {what}")));
+        eprintln!("{}", wrapped(&format!(" hint: {hint}")));
+    }
     print::result(&format!("{}\n", serde_json::to_string_pretty(&verdict)?))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a user must know of a log that says nothing of the task's tests. Official graders count each such test as not
+/// passed, so the verdict stands.
+fn note(log: &Path, found: &LogFound) -> Option<(String, String)> {
+    let (log, reader) = (log.display(), &found.reader);
+    if found.results == 0 {
+        let lines = plural(found.lines, "line");
+        let why = found.refused.as_ref().map_or(String::new(), |why| format!("; {why}"));
+        let what = format!("no test result in {log}: {lines}, read {reader}{why}");
+        let hint = "give what the tests printed, whole, as the benchmark's harness keeps it (test_output.txt)";
+        return Some((what, hint.to_owned()));
+    }
+    (found.of_task == 0).then(|| {
+        let results = plural(found.results, "test result");
+        let what = format!("{log} has {results}, read {reader}, and none is of a test of this task");
+        (what, "give the log of this task, or the row of this log".to_owned())
+    })
 }
 
 /// The one task of a file. Relative paths are from the current folder.
@@ -28,14 +53,14 @@ fn one_task(row: &Path) -> Result<Task, CommandError> {
     let shown = row.display();
     let pattern = row.to_string_lossy().into_owned();
     let mut loaded = proctor_datasets::load(&[pattern], Path::new("."))
-        .map_err(|error| UserError::new(format!("--task: {error}")))?;
+        .map_err(|error| UserError::new(format!("--task: {error}")).hint(GIVE_A_FILE))?;
     if let Some(bad) = loaded.bad.first() {
         return Err(UserError::new(format!("--task: {bad}")).hint("correct this row").into());
     }
     match loaded.tasks.len() {
         1 => Ok(loaded.tasks.remove(0)),
         count => Err(UserError::new(format!("--task: {shown} has {count} tasks"))
-            .hint("give a file with the one row that the log belongs to")
+            .hint(GIVE_A_FILE)
             .into()),
     }
 }

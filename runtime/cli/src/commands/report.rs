@@ -9,7 +9,7 @@ use std::{
 
 use proctor_core::earlier_tries;
 use proctor_html::{ReportPage, RunPage};
-use proctor_record::{Checked, RecordError, RunDir};
+use proctor_record::{Checked, RunDir};
 use proctor_report::{Comparison, Groups, Report, TaskFacts, TrialResult};
 use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, TrialId, plural};
 
@@ -43,8 +43,9 @@ pub fn report(
             let what = format!("{} is named twice", run.display());
             return Err(UserError::new(what).hint("its trials would count twice").into());
         }
-        results.extend(results_of(run, verify)?);
+        // First: a plan that cannot be read is told before any trial of it.
         let (more, damaged) = remarks_of(run, verify)?;
+        results.extend(results_of(run, verify)?);
         remarks.extend(more);
         plan_damaged |= damaged;
         if is_read_at_length(format) {
@@ -109,8 +110,12 @@ pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
 fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), CommandError> {
     let run = RunDir::view(run)?;
     let (record, damage) = if verify { run.verify_run()? } else { run.check_run()? };
-    let damaged = damage.is_some();
+    let of_report = run.verify_report();
+    let damaged = damage.is_some() || of_report.is_some();
     let mut remarks = BTreeSet::new();
+    if let Some(damage) = of_report {
+        remarks.insert(format!("{damage}; `proctor resume` writes it anew."));
+    }
     if let Some(damage) = damage {
         remarks.insert(format!("{damage}; `proctor resume` restores it."));
     }
@@ -235,16 +240,10 @@ fn result_of(
     id: &TrialId,
     arm: &Arm,
     task: &RunTask,
-    checked: Result<Checked, RecordError>,
+    checked: Checked,
 ) -> TrialResult {
-    let (checked, mut damage) = match checked {
-        Ok(checked) => {
-            let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
-            let told = told.collect();
-            (checked, told)
-        }
-        Err(error) => (Checked::default(), vec![error.to_string()]),
-    };
+    let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
+    let mut damage: Vec<_> = told.collect();
     let earlier = earlier_tries(&run.trial_path(id), checked.outcome.is_some());
     let earlier = earlier.unwrap_or_else(|fault| {
         damage.push(fault.to_string());

@@ -34,7 +34,7 @@ pub async fn resume(
     let mut plan = plan_of(&record);
     if grading == Grading::Anew {
         // What is graded anew is what was submitted. Driving the rest would ask models, which is `resume`'s.
-        plan.only = Some(finished(&run, &plan)?);
+        plan.only = Some(finished(&run, &plan));
     } else {
         assemble::check_models(&record.arms, &|_, error| error)?;
     }
@@ -45,14 +45,8 @@ pub async fn resume(
     carry_out(run, plan, record.jobs, backends, &cache, grading, flakes).await
 }
 
-fn finished(run: &RunDir, plan: &Plan) -> Result<BTreeSet<TrialId>, CommandError> {
-    let mut finished = BTreeSet::new();
-    for (id, ..) in plan.trials() {
-        if run.check(&id)?.finished {
-            finished.insert(id);
-        }
-    }
-    Ok(finished)
+fn finished(run: &RunDir, plan: &Plan) -> BTreeSet<TrialId> {
+    plan.trials().into_iter().map(|(id, ..)| id).filter(|id| run.check(id).finished).collect()
 }
 
 /// Lays new shared limits over every arm's. They are no factors, so the arms stay what they are.

@@ -9,7 +9,7 @@ use std::{
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::{RunDir, TrialDir};
-use proctor_report::Report;
+use proctor_report::{Report, TaskReport};
 use proctor_types::{
     Budget, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec, TrialId, Verdict,
 };
@@ -133,8 +133,11 @@ fn invalid(report: &Report, run: &RunDir) -> Vec<String> {
                 arm: trial.arm.clone(),
                 attempt: trial.attempt,
             };
-            let verdict = run.check(&id).ok().and_then(|checked| checked.verdict);
-            let tests = verdict.filter(|_| is_gold).map_or(String::new(), |it| failed_tests(&it));
+            let verdict = run.check(&id).verdict;
+            let tests = verdict.map_or(String::new(), |it| match is_gold {
+                true => failed_tests(&it),
+                false => passed_tests(&it),
+            });
             let log = log_of(&run.trial_path(&id));
             let log = log.map_or(String::new(), |log| format!("; log: {}", log.display()));
             invalid.push(format!(
@@ -150,10 +153,12 @@ fn invalid(report: &Report, run: &RunDir) -> Vec<String> {
 fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
-    for trial in report.tasks.iter().filter(|trial| Some(&trial.arm) == noop) {
+    // Where all pass, the trial is invalid, and named there.
+    let partly = |trial: &&TaskReport| Some(&trial.arm) == noop && trial.resolved != Some(true);
+    for trial in report.tasks.iter().filter(partly) {
         let id =
             TrialId { task: trial.task.clone(), arm: trial.arm.clone(), attempt: trial.attempt };
-        let Some(verdict) = run.check(&id).ok().and_then(|checked| checked.verdict) else {
+        let Some(verdict) = run.check(&id).verdict else {
             continue;
         };
         let passed = &verdict.fail_to_pass.passed;
@@ -179,6 +184,14 @@ fn failed_tests(verdict: &Verdict) -> String {
         format!("; {name} failed: {}", checks::first_of(group.failed.clone()))
     });
     said.collect()
+}
+
+/// What a task asks for that is there already.
+fn passed_tests(verdict: &Verdict) -> String {
+    match verdict.fail_to_pass.passed.as_slice() {
+        [] => String::new(),
+        passed => format!("; fail-to-pass passed: {}", checks::first_of(passed.to_vec())),
+    }
 }
 
 fn config_of(asked: &Validation) -> ConfigFile {

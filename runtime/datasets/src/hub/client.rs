@@ -105,7 +105,7 @@ impl<'a> Client<'a> {
             };
             if left == 0 {
                 return Err(format!(
-                    "{why}, {TRIES} times; check the network and HF_ENDPOINT ({})",
+                    "{why}, {TRIES} times ({}, see HF_ENDPOINT)",
                     self.endpoint
                 ));
             }

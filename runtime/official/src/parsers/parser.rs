@@ -31,6 +31,27 @@ pub enum ParserName {
     Smith,
 }
 
+impl ParserName {
+    /// As in the files of policies.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pytest => "pytest",
+            Self::PytestOptions => "pytest_options",
+            Self::PytestV2 => "pytest_v2",
+            Self::PytestPydantic => "pytest_pydantic",
+            Self::Matplotlib => "matplotlib",
+            Self::Seaborn => "seaborn",
+            Self::Django => "django",
+            Self::Sympy => "sympy",
+            Self::Featurebench => "featurebench",
+            Self::FeaturebenchSubfailed => "featurebench_subfailed",
+            Self::FeaturebenchVerbose => "featurebench_verbose",
+            Self::Live => "live",
+            Self::Smith => "smith",
+        }
+    }
+}
+
 /// The generation of the SWE-bench parsers: they differ, and ids recorded with one do not match
 /// those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]

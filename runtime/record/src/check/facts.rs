@@ -44,6 +44,12 @@ pub(crate) struct Facts {
     pub(crate) patch: Option<PatchFacts>,
     /// Of the last event, where the trial ended.
     pub(crate) outcome: Option<Value>,
+    /// Bytes of the trial's pack when it ended, where the last event says so.
+    #[serde(default)]
+    pub(crate) packed: Option<u64>,
+    /// The latest try that an event is of; 0 where there is none.
+    #[serde(default)]
+    pub(crate) try_number: u32,
 }
 
 impl Facts {
@@ -63,6 +69,8 @@ impl Facts {
         #[derive(Deserialize)]
         struct Ended {
             outcome: Value,
+            #[serde(default)]
+            packed: Option<u64>,
         }
         let (scan, taken) = reading::scan(path, bytes, |kind, line| {
             Ok(match kind {
@@ -71,7 +79,10 @@ impl Facts {
                     let Collected { hash, bytes } = serde_json::from_slice(line)?;
                     Taken::Patch(PatchFacts { hash, bytes })
                 }
-                "trial_ended" => Taken::Outcome(serde_json::from_slice::<Ended>(line)?.outcome),
+                "trial_ended" => {
+                    let Ended { outcome, packed } = serde_json::from_slice(line)?;
+                    Taken::Outcome { outcome, packed }
+                }
                 _ => {
                     if every_field {
                         // What no reader of events could read is damage here too.
@@ -82,13 +93,15 @@ impl Facts {
             })
         });
         scan.tell(path, &Remedy::Copy, damage);
-        let mut facts = Self::default();
+        let mut facts = Self { try_number: scan.try_number, ..Self::default() };
         for one in taken {
-            facts.outcome = None;
+            (facts.outcome, facts.packed) = (None, None);
             match one {
                 Taken::Named(named) => facts.named = Some(named),
                 Taken::Patch(patch) => facts.patch = Some(patch),
-                Taken::Outcome(outcome) => facts.outcome = Some(outcome),
+                Taken::Outcome { outcome, packed } => {
+                    (facts.outcome, facts.packed) = (Some(outcome), packed);
+                }
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proctor_types::{Outcome, TrialId, Verdict};
+use proctor_types::{Outcome, TrialId, Verdict, of_io, with_causes};
 use serde_json::Value;
 
 use super::{
@@ -10,8 +10,9 @@ use super::{
     facts::{Facts, Gradings, PatchFacts},
     known::{Entry, Known},
     stamp::Stamp,
+    verify::Seen,
 };
-use crate::{Blobs, RecordError, TrialDir, disk};
+use crate::{Blobs, TrialDir, disk};
 
 /// What can be believed of a trial, and what is damaged.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -66,13 +67,26 @@ impl<T> Found<T> {
 }
 
 impl Check<'_> {
-    pub(crate) fn run(&self) -> Result<Checked, RecordError> {
+    pub(crate) fn run(&self) -> Checked {
         let mut found = Checked::default();
-        let written = read::<Outcome>(&self.dir.outcome())?;
+        let written = read::<Outcome>(&self.dir.outcome());
         let graded = self.dir.gradings().exists() || self.dir.verdict().exists();
-        let Some((facts, stamp)) = self.facts(&mut found.damage)? else {
-            self.without_journal(&written, graded, &mut found);
-            return Ok(found);
+        let (facts, stamp) = match self.facts(&mut found.damage) {
+            Ok(Some(read)) => read,
+            Ok(None) => {
+                self.without_journal(&written, graded, "it is missing", &mut found);
+                self.earlier_tries(0, &mut found);
+                return found;
+            }
+            // Something is there that is no file, or cannot be read: nobody may drive over it.
+            Err(why) => {
+                found.finished = true;
+                self.lost(&mut found, &why);
+                if let Found::Read(_, outcome) = written {
+                    found.outcome = Some(outcome);
+                }
+                return found;
+            }
         };
         let ended = facts.outcome.clone().map(serde_json::from_value::<Outcome>);
         let claimed = match &written {
@@ -88,7 +102,7 @@ impl Check<'_> {
         let stranger = facts.named.as_ref().filter(|named| !named.is(self.id));
         let why = match (&ended, stranger) {
             (_, Some(named)) => Some(format!("it is the journal of another trial, {named}")),
-            (Some(Err(error)), _) => Some(format!("its outcome cannot be read: {error}")),
+            (Some(Err(error)), _) => Some(format!("its outcome cannot be read: {}", with_causes(error))),
             (Some(Ok(outcome)), _) if graded && outcome.ending.is_unfinished() => {
                 Some("it does not end with what was graded".to_owned())
             }
@@ -107,22 +121,52 @@ impl Check<'_> {
         }
         let ended = ended.and_then(Result::ok);
         self.outcome(&facts, ended, written, &mut found);
+        let try_number = facts.try_number.max(found.outcome.as_ref().map_or(0, |it| it.try_number));
         if !found.finished {
             // The trial is tried again, and what was lost of this try decides nothing.
             for damage in found.damage.iter_mut().filter(|one| one.remedy == Remedy::Copy) {
                 damage.remedy = Remedy::Evidence;
             }
-            return Ok(found);
+            self.earlier_tries(try_number, &mut found);
+            return found;
         }
-        let patch = self.patch(&facts, stamp, &mut found)?;
+        let recorded = facts.packed;
+        let patch = self.patch(&facts, stamp, &mut found);
         if patch.is_some() && found.damage.is_empty() {
             self.known.keep(self.name, &Entry { trajectory: stamp, patch, facts });
         }
-        self.verdict(&mut found)?;
+        self.verdict(&mut found);
+        if let Some(recorded) = recorded {
+            self.pack(recorded, &mut found);
+        }
         if found.is_lost() {
             found.verdict = None;
         }
-        Ok(found)
+        self.earlier_tries(try_number, &mut found);
+        found
+    }
+
+    /// A pack that is shorter than it was when the trial ended has lost blobs. Which, only reading it tells: the
+    /// price is paid for the damaged trial alone, and a report says the same as one that reads everything.
+    fn pack(&self, recorded: u64, found: &mut Checked) {
+        let path = self.dir.pack();
+        let why = match std::fs::metadata(&path) {
+            Ok(is) if !is.is_file() => "it is no file".to_owned(),
+            Ok(is) if is.len() >= recorded => return,
+            Ok(is) => format!("{} of its {recorded} bytes are left", is.len()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "it is missing".into(),
+            Err(error) => cannot_be_read(&error),
+        };
+        let before = found.damage.len();
+        self.dir.verify_blobs(self.blobs, &mut Seen::new(), found);
+        if !found.damage[before..].iter().any(|one| one.path == path) {
+            found.damage.push(Damage::new(path, why, Remedy::Evidence));
+        }
+    }
+
+    /// Every try before the latest left a journal, by which it is billed.
+    fn earlier_tries(&self, latest: u32, found: &mut Checked) {
+        found.damage.extend(self.dir.lost_tries(latest));
     }
 
     fn lost(&self, found: &mut Checked, why: &str) {
@@ -132,23 +176,30 @@ impl Check<'_> {
         }
     }
 
-    /// What the journal says, and the stamp that it has; `None` where there is no journal.
-    fn facts(&self, damage: &mut Vec<Damage>) -> Result<Option<(Facts, Stamp)>, RecordError> {
+    /// What the journal says, and the stamp that it has; `None` where there is no journal. The error says why
+    /// what is there cannot be read.
+    fn facts(&self, damage: &mut Vec<Damage>) -> Result<Option<(Facts, Stamp)>, String> {
         let path = self.dir.trajectory();
-        let failed = || RecordError::io(&path, "cannot be read");
-        let Some(stamp) = Stamp::of(&path).map_err(failed())? else { return Ok(None) };
+        let failed = |error| cannot_be_read(&error);
+        let Some(stamp) = Stamp::of(&path).map_err(failed)? else { return Ok(None) };
         if self.trusting
             && let Some(entry) = self.known.find(self.name, stamp)
         {
             return Ok(Some((entry.facts, stamp)));
         }
-        let bytes = std::fs::read(&path).map_err(failed())?;
+        let bytes = std::fs::read(&path).map_err(failed)?;
         Ok(Some((Facts::of(&path, &bytes, !self.trusting, damage), stamp)))
     }
 
     /// Files of a trial without a journal. The files of a try that is being put aside may be here
     /// without it, and then none of them says that the trial was finished.
-    fn without_journal(&self, written: &Found<Outcome>, graded: bool, found: &mut Checked) {
+    fn without_journal(
+        &self,
+        written: &Found<Outcome>,
+        graded: bool,
+        why: &str,
+        found: &mut Checked,
+    ) {
         let finished = match written {
             Found::Missing => graded,
             Found::Unreadable(_) => true,
@@ -156,7 +207,7 @@ impl Check<'_> {
         };
         if finished {
             found.finished = true;
-            self.lost(found, "it is missing, and other files of the trial are there");
+            self.lost(found, &format!("{why}, and other files of the trial are there"));
             if let Found::Read(_, outcome) = written {
                 found.outcome = Some(outcome.clone());
             }
@@ -184,53 +235,56 @@ impl Check<'_> {
     }
 
     /// The stamp of a patch that is the journal's.
-    fn patch(
-        &self,
-        facts: &Facts,
-        trajectory: Stamp,
-        found: &mut Checked,
-    ) -> Result<Option<Stamp>, RecordError> {
+    fn patch(&self, facts: &Facts, trajectory: Stamp, found: &mut Checked) -> Option<Stamp> {
         let Some(recorded) = &facts.patch else {
             self.lost(found, "it names no patch");
-            return Ok(None);
+            return None;
         };
         found.patch = Some(recorded.clone());
         let path = self.dir.patch();
-        let stamp = Stamp::of(&path).map_err(RecordError::io(&path, "cannot be read"))?;
+        let stamp = Stamp::of(&path).ok().flatten();
         let known = || self.known.find(self.name, trajectory)?.patch;
         if stamp.is_some() && self.trusting && known() == stamp {
-            return Ok(stamp);
+            return stamp;
         }
-        let why = match self.dir.read_patch()? {
-            Some(bytes) if Blobs::hash(&bytes) == recorded.hash => return Ok(stamp),
-            Some(_) => "it is not the patch that the journal names",
-            None => "it is missing",
+        let why = match disk::look(&path) {
+            Ok(Some(bytes)) if Blobs::hash(&bytes) == recorded.hash => return stamp,
+            Ok(Some(_)) => "it is not the patch that the journal names".to_owned(),
+            Ok(None) => "it is missing".to_owned(),
+            Err(error) => cannot_be_read(&error),
         };
         let remedy = match self.blobs.get(&recorded.hash) {
             Ok(_) => Remedy::Restore(Source::Blob(recorded.hash.clone())),
             Err(_) => Remedy::Copy,
         };
         found.damage.push(Damage::new(path, why, remedy));
-        Ok(None)
+        None
     }
 
-    fn verdict(&self, found: &mut Checked) -> Result<(), RecordError> {
+    fn verdict(&self, found: &mut Checked) {
         let (path, journal) = (self.dir.verdict(), self.dir.gradings());
         let again = |path: &Path, why: &str| Damage::new(path.to_owned(), why, Remedy::Grade);
-        let Some(bytes) = disk::read_if_there(&journal)? else {
-            if path.exists() {
-                let why = format!(
-                    "no recorded grading gave this verdict: {} is missing",
-                    journal.display()
-                );
-                found.damage.push(again(&path, &why));
+        let bytes = match disk::look(&journal) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => {
+                if path.exists() {
+                    let why = format!(
+                        "no recorded grading gave this verdict: {} is missing",
+                        journal.display()
+                    );
+                    found.damage.push(again(&path, &why));
+                }
+                return;
             }
-            return Ok(());
+            Err(error) => {
+                found.damage.push(again(&journal, &cannot_be_read(&error)));
+                return;
+            }
         };
         let before = found.damage.len();
         let gradings = Gradings::of(&journal, &bytes, &mut found.damage);
         let damaged = found.damage.len() > before;
-        let written = read::<Verdict>(&path)?;
+        let written = read::<Verdict>(&path);
         let there = !matches!(written, Found::Missing);
         let Some(graded) = gradings.last else {
             match () {
@@ -244,7 +298,7 @@ impl Check<'_> {
                 }
                 () => {}
             }
-            return Ok(());
+            return;
         };
         if gradings.torn && there {
             found.damage.push(again(&journal, "its last line is cut short"));
@@ -264,21 +318,32 @@ impl Check<'_> {
                 Err(error) => {
                     found
                         .damage
-                        .push(again(&journal, &format!("its verdict cannot be read: {error}")));
+                        .push(again(&journal, &format!("its verdict cannot be read: {}", with_causes(&error))));
                 }
             }
         }
-        Ok(())
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Found<T>, RecordError> {
-    let Some(bytes) = disk::read_if_there(path)? else { return Ok(Found::Missing) };
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Found<T> {
+    let bytes = match disk::look(path) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Found::Missing,
+        Err(error) => return Found::Unreadable(cannot_be_read(&error)),
+    };
     let read = serde_json::from_slice::<Value>(&bytes)
         .and_then(|value| Ok((value.clone(), serde_json::from_value(value)?)));
-    Ok(match read {
+    match read {
         Ok((value, read)) => Found::Read(value, read),
         Err(_) if bytes.is_empty() => Found::Unreadable("it is empty".into()),
-        Err(error) => Found::Unreadable(format!("it cannot be read: {error}")),
-    })
+        Err(error) => Found::Unreadable(format!("it cannot be read: {}", with_causes(&error))),
+    }
+}
+
+/// A folder in the place of a file, a file of another user, a disk that gives nothing back.
+pub(crate) fn cannot_be_read(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::IsADirectory => "it is a folder, and a file was recorded".to_owned(),
+        _ => format!("it cannot be read: {}", of_io(error)),
+    }
 }

@@ -1,7 +1,8 @@
 //! Reads everything that is recorded of a trial.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -9,17 +10,20 @@ use proctor_types::{Event, plural};
 
 use super::{
     damage::{Damage, Remedy},
-    trial::Checked,
+    trial::{Checked, cannot_be_read},
 };
 use crate::{
-    Blobs, RecordError, Tree, TrialDir, disk,
-    pack::Pack,
+    Blobs, Tree, TrialDir, disk,
+    pack::examine,
     reading::read_journal,
-    trial_dir::{GRADING_LOG, GRADING_RESULTS},
+    trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK, TRAJECTORY},
 };
 
 /// Blobs of a run that were read and found whole: many trials name the same.
 pub(crate) type Seen = HashSet<String>;
+
+/// Tries of one trial that are looked for.
+const MOST_TRIES: usize = 1000;
 
 impl TrialDir {
     /// Adds to a check what only reading everything tells: blobs, packs, the files of gradings and the
@@ -29,12 +33,13 @@ impl TrialDir {
         blobs: &Blobs,
         seen: &mut Seen,
         checked: &mut Checked,
-    ) -> Result<(), RecordError> {
+    ) {
+        self.verify_blobs(blobs, seen, checked);
         let mut damage = Vec::new();
-        blobs_of(&self.trajectory(), &self.pack(), blobs, Remedy::Copy, seen, &mut damage)?;
-        self.grading_files(&mut damage)?;
-        for folder in self.discarded()? {
-            let journal = folder.join("trajectory.jsonl");
+        self.grading_files(&mut damage);
+        for (_, folder) in self.discarded().unwrap_or_default() {
+            let journal = folder.join(TRAJECTORY);
+            // One that is not there or cannot be read is told by `lost_tries`.
             if let Ok(reading) = read_journal(&journal) {
                 damage.extend(reading.bad_lines.into_iter().map(|bad| Damage {
                     path: bad.path,
@@ -43,49 +48,92 @@ impl TrialDir {
                     remedy: Remedy::Evidence,
                 }));
             }
-            let pack = folder.join("blobs.pack");
-            blobs_of(&journal, &pack, blobs, Remedy::Evidence, seen, &mut damage)?;
+            blobs_of(&journal, &folder.join(PACK), blobs, Remedy::Evidence, seen, &mut damage);
         }
-        for one in damage {
-            if !checked.damage.contains(&one) {
-                checked.damage.push(one);
-            }
-        }
-        if checked.is_lost() {
-            checked.verdict = None;
-        }
-        Ok(())
+        add(damage, checked);
     }
 
-    fn grading_files(&self, damage: &mut Vec<Damage>) -> Result<(), RecordError> {
-        let Some(graded) = self.last_grading()? else { return Ok(()) };
+    /// Of that only the blobs that the journal names.
+    pub(crate) fn verify_blobs(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
+        let mut damage = Vec::new();
+        blobs_of(&self.trajectory(), &self.pack(), blobs, Remedy::Copy, seen, &mut damage);
+        add(damage, checked);
+    }
+
+    fn grading_files(&self, damage: &mut Vec<Damage>) {
+        // Of a journal that cannot be read the check of the trial tells.
+        let Ok(Some(graded)) = self.last_grading() else { return };
         for (name, hash) in [(GRADING_LOG, graded.log), (GRADING_RESULTS, graded.results)] {
             let path = self.grade().join(name);
-            let why = match disk::read_if_there(&path)? {
-                Some(bytes) if Blobs::hash(&bytes) == hash => continue,
-                Some(_) => "it is not what grading wrote",
-                None => "it is missing",
+            let why = match disk::look(&path) {
+                Ok(Some(bytes)) if Blobs::hash(&bytes) == hash => continue,
+                Ok(Some(_)) => "it is not what grading wrote".to_owned(),
+                Ok(None) => "it is missing".to_owned(),
+                Err(error) => cannot_be_read(&error),
             };
             damage.push(Damage::new(path, why, Remedy::Evidence));
         }
-        Ok(())
     }
 
-    /// The folders of tries that do not count.
-    fn discarded(&self) -> Result<Vec<PathBuf>, RecordError> {
-        let tries = self.tries();
-        let failed = || RecordError::io(&tries, "cannot be read");
-        let found = match std::fs::read_dir(&tries) {
+    /// The folders of tries that do not count, by number.
+    fn discarded(&self) -> io::Result<BTreeMap<u32, PathBuf>> {
+        let found = match fs::read_dir(self.tries()) {
             Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed()(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => return Err(error),
         };
-        let mut folders: Vec<_> = found
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect::<Result<_, _>>()
-            .map_err(failed())?;
-        folders.sort();
+        let mut folders = BTreeMap::new();
+        for entry in found {
+            let entry = entry?;
+            // What else lies there is nobody's try.
+            if let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+                folders.insert(number, entry.path());
+            }
+        }
         Ok(folders)
+    }
+
+    /// Tries before the latest whose journal is gone, was emptied or is no file. Each try begins with its
+    /// journal, so there is one for every number.
+    pub(crate) fn lost_tries(&self, latest: u32) -> Vec<Damage> {
+        let evidence = |path, why: &str| Damage::new(path, why, Remedy::Evidence);
+        let folders = match self.discarded() {
+            Ok(folders) => folders,
+            Err(error) => return vec![evidence(self.tries(), &cannot_be_read(&error))],
+        };
+        let last = folders.keys().next_back().copied().unwrap_or(0);
+        let mut lost = Vec::new();
+        // A folder of a number that no trial came to is nobody's reason to look for ever.
+        for number in (1..=last.max(latest.saturating_sub(1))).take(MOST_TRIES) {
+            let journal = self.tries().join(number.to_string()).join(TRAJECTORY);
+            let why = match fs::metadata(&journal) {
+                Ok(found) if !found.is_file() => "it is no file".to_owned(),
+                Ok(found) if found.len() == 0 && self.left_more(number) => "it is empty".to_owned(),
+                Ok(_) => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => "it is missing".to_owned(),
+                Err(error) => cannot_be_read(&error),
+            };
+            let billed = format!("{why}: what try {number} was billed is not in the report");
+            lost.push(evidence(journal, &billed));
+        }
+        lost
+    }
+
+    /// Whether a try left anything besides its journal. One that was killed as it began has left only that.
+    fn left_more(&self, number: u32) -> bool {
+        let folder = self.tries().join(number.to_string());
+        fs::read_dir(folder).is_ok_and(|found| found.count() > 1)
+    }
+}
+
+fn add(damage: Vec<Damage>, checked: &mut Checked) {
+    for one in damage {
+        if !checked.damage.contains(&one) {
+            checked.damage.push(one);
+        }
+    }
+    if checked.is_lost() {
+        checked.verdict = None;
     }
 }
 
@@ -98,16 +146,19 @@ fn blobs_of(
     snapshots: Remedy,
     seen: &mut Seen,
     damage: &mut Vec<Damage>,
-) -> Result<(), RecordError> {
-    if !journal.exists() {
-        return Ok(());
-    }
-    let Ok(reading) = read_journal(journal) else { return Ok(()) };
+) {
+    let Ok(reading) = read_journal(journal) else { return };
     let blobs = shared.with_pack(pack);
-    if pack.exists() {
-        damage.extend(Pack::at(pack).examine()?.into_iter().map(|(at, why)| {
-            Damage::new(pack.to_owned(), format!("byte {at}: {why}"), Remedy::Evidence)
-        }));
+    match disk::look(pack) {
+        Ok(found) => {
+            let found = examine(&found.unwrap_or_default());
+            damage.extend(found.into_iter().map(|(at, why)| {
+                Damage::new(pack.to_owned(), format!("byte {at}: {why}"), Remedy::Evidence)
+            }));
+        }
+        Err(error) => {
+            damage.push(Damage::new(pack.to_owned(), cannot_be_read(&error), Remedy::Evidence));
+        }
     }
     // What a pack holds is its trial's own; only what is shared need not be read again for the next.
     let (mut own, mut told, mut count) = (Seen::new(), Seen::new(), 0);
@@ -160,7 +211,6 @@ fn blobs_of(
         let why = format!("{how} {} that the journal names", plural(count, "blob"));
         damage.push(Damage::new(pack.to_owned(), why, remedy));
     }
-    Ok(())
 }
 
 /// The content of a regular file that was kept.

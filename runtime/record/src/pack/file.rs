@@ -345,29 +345,28 @@ impl Pack {
         Ok(self.indexed()?.entries.contains_key(hash))
     }
 
-    /// Reads every entry. The offsets that are damaged, with what is wrong.
-    pub(crate) fn examine(&self) -> Result<Vec<(u64, &'static str)>, RecordError> {
-        let failed = || RecordError::io(&self.path, "cannot be read");
-        let bytes = fs::read(&self.path).map_err(failed())?;
-        let (mut at, mut damage) = (0, Vec::new());
-        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let head = Head::read(rest);
-            let entry = head.and_then(|head| Some((head, rest.get(..head.length())?)));
-            let why = match entry {
-                Some((head, entry)) => head.payload(entry).err(),
-                None => Some("this is not a whole entry"),
-            };
-            let Some(why) = why else {
-                at += entry.map_or(1, |(_, entry)| entry.len());
-                continue;
-            };
-            damage.push((at as u64, why));
-            let next = rest[1..].windows(MARKER.len()).position(|four| four == MARKER);
-            let Some(next) = next else { break };
-            at += 1 + next;
-        }
-        Ok(damage)
+}
+
+/// Reads every entry of a pack. The offsets that are damaged, with what is wrong.
+pub(crate) fn examine(bytes: &[u8]) -> Vec<(u64, &'static str)> {
+    let (mut at, mut damage) = (0, Vec::new());
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let head = Head::read(rest);
+        let entry = head.and_then(|head| Some((head, rest.get(..head.length())?)));
+        let why = match entry {
+            Some((head, entry)) => head.payload(entry).err(),
+            None => Some("this is not a whole entry"),
+        };
+        let Some(why) = why else {
+            at += entry.map_or(1, |(_, entry)| entry.len());
+            continue;
+        };
+        damage.push((at as u64, why));
+        let next = rest[1..].windows(MARKER.len()).position(|four| four == MARKER);
+        let Some(next) = next else { break };
+        at += 1 + next;
     }
+    damage
 }
 
 /// Whether an entry ends where the next one begins. Where it does not, its length may be what is damaged,

@@ -4,4 +4,4 @@ mod entry;
 mod file;
 
 pub(crate) use entry::Hash;
-pub(crate) use file::Pack;
+pub(crate) use file::{Pack, examine};

@@ -106,7 +106,7 @@ impl Recording {
                     called.malformed = malformed;
                 }
             }
-            Event::TrialEnded { outcome } => self.ending = Some(outcome.ending.name()),
+            Event::TrialEnded { outcome, .. } => self.ending = Some(outcome.ending.name()),
             _ => {}
         }
     }

@@ -46,6 +46,7 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
             left_out: Vec::new(),
             not_enforced: Vec::new(),
         }),
+        packed: None,
     });
     let line = |(seq, event)| {
         let (try_number, step, t_mono, t_wall) = (1, 0, 0.0, 0.0);

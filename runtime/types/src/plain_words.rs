@@ -1,0 +1,395 @@
+//! Errors of libraries in a user's words: the one place where they are translated.
+
+use std::{error::Error, io};
+
+/// Frames that libraries put around a reason. They say which part of them failed, which is nobody's business.
+const FRAMES: [&str; 12] = [
+    "error sending request",
+    "client error (Connect)",
+    "client error (SendRequest)",
+    "client error (Canceled)",
+    "tcp connect error",
+    "tcp open error",
+    "dns error",
+    "error trying to connect",
+    "error reading a body from connection",
+    "request or response body error",
+    "error decoding response body",
+    "failed to lookup address information",
+];
+
+/// A reason as a library says it, and as it is told.
+const REASONS: [(&str, &str); 20] = [
+    ("Connection refused", "the connection was refused: nothing listens there"),
+    ("Connection reset by peer", "the other side broke the connection off"),
+    ("Broken pipe", "the other side closed it"),
+    ("Name or service not known", "the name of the host is not known here"),
+    ("No address associated with hostname", "the name of the host is not known here"),
+    ("Temporary failure in name resolution", "the name of the host cannot be looked up now"),
+    ("operation timed out", "no answer in time"),
+    ("deadline has elapsed", "no answer in time"),
+    ("Connection timed out", "no answer in time"),
+    ("connection closed before message completed", "the connection was closed without an answer"),
+    ("end of file before message length reached", "the answer broke off before its end"),
+    ("unexpected EOF during chunk size line", "the answer broke off before its end"),
+    ("unexpected end of file", "it ends too early"),
+    ("peer closed connection without sending TLS close_notify", "the answer broke off before its end"),
+    ("invalid HTTP version parsed", "what answers there speaks no HTTP"),
+    ("received corrupt message of type InvalidContentType", "what answers there speaks no TLS"),
+    ("invalid peer certificate: UnknownIssuer", "its certificate is of an issuer that is not trusted here"),
+    ("invalid peer certificate: Expired", "its certificate has expired"),
+    ("invalid peer certificate", "its certificate is not valid"),
+    ("received fatal alert", "it refused the TLS connection"),
+];
+
+/// What the kernel says where this process, or the machine, has no descriptors left. The sandbox agent gives its
+/// errors without a number, so those of commands are told apart.
+const NO_FILES: [(&str, &str); 2] = [
+    ("Too many open files in system (os error 23)", MACHINE_HAS_NO_FILES),
+    ("Too many open files (os error 24)", PROCESS_HAS_NO_FILES),
+];
+pub(crate) const PROCESS_HAS_NO_FILES: &str = "Proctor has too many open files";
+pub(crate) const MACHINE_HAS_NO_FILES: &str = "the machine has too many open files";
+
+/// An error with its causes in one line, each said once, in plain words: many errors of clients say only themselves.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = of_system(&error.to_string());
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = of_system(&cause.to_string());
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = cause.source();
+    }
+    plain_words(&text)
+}
+
+/// An error of the operating system, without its number.
+pub fn of_io(error: &io::Error) -> String {
+    plain_words(&error.to_string())
+}
+
+/// A text that may hold words of libraries, without them. Any other text comes back as it is.
+pub fn plain_words(text: &str) -> String {
+    let mut text = of_system(text);
+    let reads_data = READS_DATA.iter().any(|sign| text.contains(sign));
+    let is_http = FRAMES.iter().any(|frame| text.contains(frame))
+        || REASONS.iter().any(|(said, _)| text.contains(said));
+    if is_http {
+        let parts: Vec<&str> = text.split(": ").collect();
+        let kept: Vec<&str> = parts.iter().copied().filter(|part| !is_frame(part)).collect();
+        text = match kept.is_empty() {
+            // Nothing but frames: better than nothing is that the exchange failed.
+            true => "the request failed".to_owned(),
+            false => kept.join(": "),
+        };
+        for (said, plain) in REASONS {
+            text = text.replace(said, plain);
+        }
+    }
+    if reads_data { of_data(&text) } else { text }
+}
+
+/// Of a text that may quote what others wrote: only the kernel's numbers are taken away.
+pub(crate) fn of_system(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (said, plain) in NO_FILES {
+        text = text.replace(said, plain);
+    }
+    without_numbers(&text)
+}
+
+fn is_frame(part: &str) -> bool {
+    FRAMES.contains(&part)
+        || (part.starts_with("error sending request for url (") && part.ends_with(')'))
+        || part.starts_with("error decoding response body for url (")
+}
+
+/// Takes every ` (os error N)` away: the words before it say the same.
+fn without_numbers(text: &str) -> String {
+    const MARK: &str = " (os error ";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(MARK) {
+        let behind = &rest[at + MARK.len()..];
+        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && behind[digits..].starts_with(')') {
+            out.push_str(&rest[..at]);
+            rest = &behind[digits + 1..];
+        } else {
+            out.push_str(&rest[..at + MARK.len()]);
+            rest = behind;
+        }
+    }
+    out + rest
+}
+
+/// What tells a message of a reader of JSON or TOML.
+const READS_DATA: [&str; 11] = [
+    "invalid type: ",
+    "invalid value: ",
+    "invalid length ",
+    "missing field `",
+    "unknown field `",
+    "unknown variant `",
+    "duplicate field `",
+    "EOF while parsing ",
+    " at line ",
+    "data did not match any variant of untagged enum",
+    "control character (\\u0000-\\u001F)",
+];
+
+/// Kinds of values as a reader says them (what was found), and as a user knows them.
+const FOUND: [(&str, &str); 13] = [
+    ("string ", "the text "),
+    ("integer ", "the number "),
+    ("floating point ", "the number "),
+    ("boolean ", ""),
+    ("character ", "the text "),
+    ("map", "a table"),
+    ("sequence", "a list"),
+    ("null", "nothing (null)"),
+    ("unit value", "nothing (null)"),
+    ("Option value", "a value"),
+    ("newtype struct", "a value"),
+    ("unit variant", "a text"),
+    ("enum", "a text"),
+];
+
+/// What was expected.
+const EXPECTED: [(&str, &str); 11] = [
+    ("a string", "a text"),
+    ("a borrowed string", "a text"),
+    ("string or map", "a text"),
+    ("a boolean", "true or false"),
+    ("a sequence", "a list"),
+    ("a map", "a table"),
+    ("a tuple", "a list"),
+    ("struct ", "a table"),
+    ("tuple ", "a list"),
+    ("variant identifier", "a text"),
+    ("enum ", "a text"),
+];
+
+/// `PREFIX: invalid type: string "x", expected u32 at line 3 column 9` as
+/// `PREFIX: line 3: must be a whole number, and is the text "x"`.
+fn of_data(text: &str) -> String {
+    let (body, place) = split_place(text);
+    let told = typed(body, "invalid type: ")
+        .or_else(|| typed(body, "invalid value: "))
+        .or_else(|| {
+            worded(body, "missing field `", |key, _| format!("the key `{key}` is missing"))
+        })
+        .or_else(|| {
+            worded(body, "duplicate field `", |key, _| format!("the key `{key}` is there twice"))
+        })
+        .or_else(|| {
+            worded(body, "unknown field `", |key, rest| {
+                format!("there is no key `{key}`{}", choices(rest))
+            })
+        })
+        .or_else(|| {
+            worded(body, "unknown variant `", |value, rest| {
+                format!("`{value}` is not known{}", choices(rest))
+            })
+        })
+        .or_else(|| cut(body))
+        .or_else(|| syntax(body, place.is_some()));
+    let Some((before, told)) = told else { return text.to_owned() };
+    let (line, behind) = match place {
+        Some((line, behind)) => (format!("line {line}: "), behind),
+        None => (String::new(), ""),
+    };
+    format!("{before}{line}{told}{behind}")
+}
+
+/// The text before ` at line L column C`, the line, and what stands behind.
+fn split_place(text: &str) -> (&str, Option<(&str, &str)>) {
+    const MARK: &str = " at line ";
+    let found = text.rfind(MARK).and_then(|at| {
+        let rest = &text[at + MARK.len()..];
+        let (line, rest) = rest.split_at(digits(rest));
+        let rest = rest.strip_prefix(" column ")?;
+        (!line.is_empty()).then(|| (&text[..at], line, &rest[digits(rest)..]))
+    });
+    match found {
+        // The column of a long line is known to nobody.
+        Some((body, line, behind)) => (body, Some((line, behind))),
+        None => (text, None),
+    }
+}
+
+fn digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+fn typed<'t>(body: &'t str, mark: &str) -> Option<(&'t str, String)> {
+    let at = body.find(mark)?;
+    let (found, expected) = body[at + mark.len()..].rsplit_once(", expected ")?;
+    let expected = expected.trim_end();
+    let (expected, more) = expected.split_once('\n').unwrap_or((expected, ""));
+    let found = FOUND
+        .iter()
+        .find_map(|(said, plain)| Some(format!("{plain}{}", found.strip_prefix(said)?)))
+        .unwrap_or_else(|| found.to_owned());
+    let told = format!("must be {}, and is {found}", wanted(expected));
+    Some((&body[..at], if more.is_empty() { told } else { format!("{told}\n{more}") }))
+}
+
+fn wanted(expected: &str) -> String {
+    let whole = ["u8", "u16", "u32", "u64", "usize"];
+    let signed = ["i8", "i16", "i32", "i64", "isize"];
+    if whole.contains(&expected) || expected.starts_with("a nonzero u") {
+        return "a whole number that is not negative".to_owned();
+    }
+    if signed.contains(&expected) {
+        return "a whole number".to_owned();
+    }
+    if ["f32", "f64"].contains(&expected) {
+        return "a number".to_owned();
+    }
+    let known = EXPECTED.iter().find(|(said, _)| match said.ends_with(' ') {
+        true => expected.starts_with(said),
+        false => expected == *said,
+    });
+    known.map_or_else(|| expected.to_owned(), |(_, plain)| (*plain).to_owned())
+}
+
+fn worded<'t>(
+    body: &'t str,
+    mark: &str,
+    say: impl Fn(&str, &str) -> String,
+) -> Option<(&'t str, String)> {
+    let at = body.find(mark)?;
+    let (name, rest) = body[at + mark.len()..].split_once('`')?;
+    Some((&body[..at], say(name, rest)))
+}
+
+/// `, expected one of `a`, `b`` as `: it is one of `a`, `b``.
+fn choices(rest: &str) -> String {
+    let rest = rest.trim_end();
+    if let Some(names) = rest.strip_prefix(", expected one of ") {
+        format!("; known are {names}")
+    } else if let Some(name) = rest.strip_prefix(", expected ") {
+        format!("; known is {name}")
+    } else {
+        String::new()
+    }
+}
+
+fn cut(body: &str) -> Option<(&str, String)> {
+    let at = body.find("EOF while parsing ")?;
+    Some((&body[..at], "it ends too early".to_owned()))
+}
+
+/// Whatever else a reader of JSON says, it says with a place.
+fn syntax(body: &str, placed: bool) -> Option<(&str, String)> {
+    const SAID: [&str; 9] = [
+        "expected value",
+        "expected ident",
+        "expected `",
+        "key must be a string",
+        "trailing characters",
+        "trailing comma",
+        "control character (",
+        "invalid escape",
+        "data did not match any variant of untagged enum",
+    ];
+    let at = SAID.iter().filter_map(|said| body.find(said)).min()?;
+    let is_shape = body[at..].starts_with("data did not match");
+    let told = if is_shape { "it has none of the forms that are known here" } else { "it is not JSON" };
+    (placed || is_shape).then(|| (&body[..at], told.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: [(&str, &str); 25] = [
+        ("a/b: No such file or directory (os error 2)", "a/b: No such file or directory"),
+        ("x (os error )", "x (os error )"),
+        (
+            "error sending request for url (http://h:1/v1): client error (Connect): tcp connect error: \
+             Connection refused (os error 111)",
+            "the connection was refused: nothing listens there",
+        ),
+        (
+            "error sending request: client error (Connect): dns error: failed to lookup address information: \
+             Name or service not known",
+            "the name of the host is not known here",
+        ),
+        ("error sending request: operation timed out", "no answer in time"),
+        (
+            "error sending request: client error (SendRequest): connection closed before message completed",
+            "the connection was closed without an answer",
+        ),
+        (
+            "error sending request: client error (Connect): invalid peer certificate: UnknownIssuer",
+            "its certificate is of an issuer that is not trusted here",
+        ),
+        (
+            "request or response body error: error reading a body from connection: end of file before message \
+             length reached",
+            "the answer broke off before its end",
+        ),
+        ("error sending request", "the request failed"),
+        ("Connection reset by peer (os error 104)", "the other side broke the connection off"),
+        ("Too many open files (os error 24)", PROCESS_HAS_NO_FILES),
+        ("Too many open files in system (os error 23)", MACHINE_HAS_NO_FILES),
+        (
+            "r.json: invalid type: string \"x\", expected u32 at line 3 column 9",
+            "r.json: line 3: must be a whole number that is not negative, and is the text \"x\"",
+        ),
+        (
+            "invalid type: integer `5`, expected a string at line 1 column 9",
+            "line 1: must be a text, and is the number `5`",
+        ),
+        (
+            "invalid type: map, expected a sequence at line 1 column 9",
+            "line 1: must be a list, and is a table",
+        ),
+        ("invalid type: null, expected struct Task", "must be a table, and is nothing (null)"),
+        ("invalid value: integer `-1`, expected u64", "must be a whole number that is not negative, and is the number `-1`"),
+        ("missing field `id` at line 1 column 2", "line 1: the key `id` is missing"),
+        (
+            "unknown field `idd`, expected one of `id`, `repo` at line 2 column 6",
+            "line 2: there is no key `idd`; known are `id`, `repo`",
+        ),
+        (
+            "f: unknown variant `x`, expected `native` or `docker`",
+            "f: `x` is not known; known is `native` or `docker`",
+        ),
+        ("EOF while parsing an object at line 1 column 7", "line 1: it ends too early"),
+        ("a.json: expected value at line 1 column 1", "a.json: line 1: it is not JSON"),
+        ("the model expected value for money", "the model expected value for money"),
+        ("whatever a user wrote: as it is", "whatever a user wrote: as it is"),
+        ("it fails at line 3 column 2 of x", "it fails at line 3 column 2 of x"),
+    ];
+
+    #[test]
+    fn what_libraries_say_is_told_in_plain_words() {
+        for (said, plain) in TABLE {
+            assert_eq!(plain_words(said), plain, "{said}");
+            assert_eq!(plain_words(plain), plain, "told twice");
+        }
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        #[derive(Debug)]
+        struct Outer(io::Error);
+        impl std::fmt::Display for Outer {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "run.json: {}", of_io(&self.0))
+            }
+        }
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let error = Outer(io::Error::from_raw_os_error(2));
+        assert_eq!(with_causes(&error), "run.json: No such file or directory");
+    }
+}
