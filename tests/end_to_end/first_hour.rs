@@ -343,6 +343,18 @@ fn a_validation_that_fails_keeps_its_log_and_names_it() {
     let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
     assert!(log.starts_with(kept));
     fs::remove_dir_all(kept).unwrap();
+    // What is asked for is there already.
+    let mut there = row();
+    let test = there["pass_to_pass"][0].clone();
+    there["fail_to_pass"] = serde_json::json!([test]);
+    there["pass_to_pass"] = serde_json::json!([]);
+    let there = rows(&stage, "there.jsonl", &[there]);
+    let error = said(&stage, &["tasks", "validate", "--tasks", &there], 1);
+    let line = error.lines().find(|line| line.contains("noop resolves it")).unwrap();
+    let named = format!("fail-to-pass passed: {}", test.as_str().unwrap());
+    assert!(line.contains(&named), "{line}");
+    let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
+    fs::remove_dir_all(kept).unwrap();
     let good = rows(&stage, "good.jsonl", &[row()]);
     let error = said(&stage, &["tasks", "validate", "--tasks", &good], 0);
     assert!(error.contains("valid: gold resolves") && !error.contains("kept: "), "{error}");

@@ -207,7 +207,7 @@ impl Blobs {
     /// Bytes of the trial's own blobs; `None` where there are none.
     pub fn packed(&self) -> Option<u64> {
         let found = fs::metadata(self.pack.as_ref()?.path()).ok()?;
-        found.is_file().then(|| found.len())
+        found.is_file().then_some(found.len())
     }
 
     /// Hashes come out of files that anyone may have written: one that is not 64 hex digits is
