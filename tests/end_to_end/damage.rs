@@ -401,9 +401,14 @@ fn every_request_is_given_back_byte_for_byte_and_kept_once() {
 #[test]
 fn a_folder_in_the_place_of_a_file_is_damage_of_that_file() {
     let mut runs = Runs::new();
-    for name in
-        ["outcome.json", "verdict.json", "patch.diff", "trajectory.jsonl", "run.json", "report.json"]
-    {
+    for name in [
+        "outcome.json",
+        "verdict.json",
+        "patch.diff",
+        "trajectory.jsonl",
+        "run.json",
+        "report.json",
+    ] {
         let run = runs.copy();
         let path = match name {
             "run.json" | "report.json" => run.join(name),

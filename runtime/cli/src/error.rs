@@ -68,7 +68,8 @@ impl fmt::Display for CommandError {
             }
             Self::Other(error) => {
                 let of_bundle = error.downcast_ref::<BundleError>();
-                let what = of_bundle.map_or_else(|| with_causes(error.as_ref()), |bundle| bundle.what.clone());
+                let what = of_bundle
+                    .map_or_else(|| with_causes(error.as_ref()), |bundle| bundle.what.clone());
                 f.write_str(&wrapped(&format!("error: {what}")))?;
                 let of_files = || proctor_types::hint_of_open_files(&format!("{error:#}"));
                 match of_bundle.and_then(|bundle| bundle.hint.as_deref()).or_else(of_files) {

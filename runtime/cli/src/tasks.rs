@@ -27,9 +27,9 @@ pub async fn read(patterns: &[String], cache: &Path) -> Result<Loaded, UserError
         home::hold(cache).map_err(|error| UserError::new(error.to_string()))?;
     }
     let hub = Hub::of_this_host(cache.join("hub"));
-    proctor_datasets::load_with(&patterns, Path::new("."), &hub).await.map_err(|error| {
-        UserError::new(error.to_string()).hint(hint_of(&error, &patterns, cache))
-    })
+    proctor_datasets::load_with(&patterns, Path::new("."), &hub)
+        .await
+        .map_err(|error| UserError::new(error.to_string()).hint(hint_of(&error, &patterns, cache)))
 }
 
 fn hint_of(error: &DatasetError, patterns: &[String], cache: &Path) -> String {

@@ -8,7 +8,8 @@ use std::{
 };
 
 use proctor_official::{
-    FileRun, Official, OfficialPolicy, PolicyError, Subject, parsers::text::pattern, reader, with_official,
+    FileRun, Official, OfficialPolicy, PolicyError, Subject, parsers::text::pattern, reader,
+    with_official,
 };
 use proctor_types::{Fault, Layer, Task, TestStatus, Verdict};
 use regex::Regex;
@@ -145,11 +146,7 @@ fn printed(tests: &BTreeMap<String, TestStatus>) -> usize {
     tests.values().filter(|status| **status != TestStatus::Missing).count()
 }
 
-fn official(
-    policy: &OfficialPolicy,
-    task: &Task,
-    log: &GivenLog,
-) -> Result<Official, LogError> {
+fn official(policy: &OfficialPolicy, task: &Task, log: &GivenLog) -> Result<Official, LogError> {
     let graded = match log {
         GivenLog::Whole(log) => policy.grade_log(task, log),
         GivenLog::Files { fail_to_pass, pass_to_pass } => {

@@ -9,7 +9,10 @@ use std::{
 use proctor_types::Envelope;
 use serde::Deserialize;
 
-use crate::{BadLine, RecordError, reading::{ended, without_sum}};
+use crate::{
+    BadLine, RecordError,
+    reading::{ended, without_sum},
+};
 
 /// The lines of a journal, in order. A torn last line ends them; it may be in the middle of being written.
 #[derive(Debug)]

@@ -74,7 +74,8 @@ impl Journal {
             file.sync_data().map_err(RecordError::io(&path, "cannot be synced"))?;
         }
         if reading.unended {
-            file.write_all(b"\n").map_err(RecordError::io(&path, "its last line cannot be ended"))?;
+            file.write_all(b"\n")
+                .map_err(RecordError::io(&path, "its last line cannot be ended"))?;
             length += 1;
         }
         file.seek(SeekFrom::End(0)).map_err(RecordError::io(&path, "cannot be read"))?;

@@ -141,7 +141,8 @@ const END: &str = "\n}";
 
 fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
     let text = checked(bytes)?;
-    serde_json::from_slice(&text).map_err(|error| format!("it cannot be read: {}", with_causes(&error)))
+    serde_json::from_slice(&text)
+        .map_err(|error| format!("it cannot be read: {}", with_causes(&error)))
 }
 
 /// The form and the maker of a plan of another version. What has a checksum that does not match is

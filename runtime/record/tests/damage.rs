@@ -479,7 +479,10 @@ fn a_journal_that_lost_only_its_last_newline_is_whole() {
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, bytes.strip_suffix(b"\n").unwrap()).unwrap();
         assert_eq!((made.check(1), made.verify(1)), (whole.clone(), whole.clone()), "{name}");
-        assert_eq!(proctor_record::Events::of(&path).unwrap().count(), bytes.split(|b| *b == b'\n').count() - 1);
+        assert_eq!(
+            proctor_record::Events::of(&path).unwrap().count(),
+            bytes.split(|b| *b == b'\n').count() - 1
+        );
         // Who writes to it ends the line first.
         let mut journal = Journal::open(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");

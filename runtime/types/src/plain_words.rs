@@ -33,10 +33,16 @@ const REASONS: [(&str, &str); 20] = [
     ("end of file before message length reached", "the answer broke off before its end"),
     ("unexpected EOF during chunk size line", "the answer broke off before its end"),
     ("unexpected end of file", "it ends too early"),
-    ("peer closed connection without sending TLS close_notify", "the answer broke off before its end"),
+    (
+        "peer closed connection without sending TLS close_notify",
+        "the answer broke off before its end",
+    ),
     ("invalid HTTP version parsed", "what answers there speaks no HTTP"),
     ("received corrupt message of type InvalidContentType", "what answers there speaks no TLS"),
-    ("invalid peer certificate: UnknownIssuer", "its certificate is of an issuer that is not trusted here"),
+    (
+        "invalid peer certificate: UnknownIssuer",
+        "its certificate is of an issuer that is not trusted here",
+    ),
     ("invalid peer certificate: Expired", "its certificate has expired"),
     ("invalid peer certificate", "its certificate is not valid"),
     ("received fatal alert", "it refused the TLS connection"),
@@ -178,9 +184,7 @@ fn of_data(text: &str) -> String {
     let (body, place) = split_place(text);
     let told = typed(body, "invalid type: ")
         .or_else(|| typed(body, "invalid value: "))
-        .or_else(|| {
-            worded(body, "missing field `", |key, _| format!("the key `{key}` is missing"))
-        })
+        .or_else(|| worded(body, "missing field `", |key, _| format!("the key `{key}` is missing")))
         .or_else(|| {
             worded(body, "duplicate field `", |key, _| format!("the key `{key}` is there twice"))
         })
@@ -298,7 +302,8 @@ fn syntax(body: &str, placed: bool) -> Option<(&str, String)> {
     ];
     let at = SAID.iter().filter_map(|said| body.find(said)).min()?;
     let is_shape = body[at..].starts_with("data did not match");
-    let told = if is_shape { "it has none of the forms that are known here" } else { "it is not JSON" };
+    let told =
+        if is_shape { "it has none of the forms that are known here" } else { "it is not JSON" };
     (placed || is_shape).then(|| (&body[..at], told.to_owned()))
 }
 
@@ -350,7 +355,10 @@ mod tests {
             "line 1: must be a list, and is a table",
         ),
         ("invalid type: null, expected struct Task", "must be a table, and is nothing (null)"),
-        ("invalid value: integer `-1`, expected u64", "must be a whole number that is not negative, and is the number `-1`"),
+        (
+            "invalid value: integer `-1`, expected u64",
+            "must be a whole number that is not negative, and is the number `-1`",
+        ),
         ("missing field `id` at line 1 column 2", "line 1: the key `id` is missing"),
         (
             "unknown field `idd`, expected one of `id`, `repo` at line 2 column 6",

@@ -43,7 +43,8 @@ fn note(log: &Path, found: &LogFound) -> Option<(String, String)> {
     }
     (found.of_task == 0).then(|| {
         let results = plural(found.results, "test result");
-        let what = format!("{log} has {results}, read {reader}, and none is of a test of this task");
+        let what =
+            format!("{log} has {results}, read {reader}, and none is of a test of this task");
         (what, "give the log of this task, or the row of this log".to_owned())
     })
 }

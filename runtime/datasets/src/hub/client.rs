@@ -104,10 +104,7 @@ impl<'a> Client<'a> {
                 Err(error) => plainly(error),
             };
             if left == 0 {
-                return Err(format!(
-                    "{why}, {TRIES} times ({}, see HF_ENDPOINT)",
-                    self.endpoint
-                ));
+                return Err(format!("{why}, {TRIES} times ({}, see HF_ENDPOINT)", self.endpoint));
             }
             tokio::time::sleep(wait).await;
             wait *= 2;

@@ -18,5 +18,5 @@ pub use damage::{Damage, Remedy};
 pub use facts::PatchFacts;
 pub(crate) use facts::{Graded, Gradings, Named};
 pub(crate) use known::Known;
-pub(crate) use trial::{Check, cannot_be_read};
 pub use trial::Checked;
+pub(crate) use trial::{Check, cannot_be_read};

@@ -102,7 +102,9 @@ impl Check<'_> {
         let stranger = facts.named.as_ref().filter(|named| !named.is(self.id));
         let why = match (&ended, stranger) {
             (_, Some(named)) => Some(format!("it is the journal of another trial, {named}")),
-            (Some(Err(error)), _) => Some(format!("its outcome cannot be read: {}", with_causes(error))),
+            (Some(Err(error)), _) => {
+                Some(format!("its outcome cannot be read: {}", with_causes(error)))
+            }
             (Some(Ok(outcome)), _) if graded && outcome.ending.is_unfinished() => {
                 Some("it does not end with what was graded".to_owned())
             }
@@ -316,9 +318,10 @@ impl Check<'_> {
             match serde_json::from_value(graded.verdict) {
                 Ok(verdict) => found.verdict = Some(verdict),
                 Err(error) => {
-                    found
-                        .damage
-                        .push(again(&journal, &format!("its verdict cannot be read: {}", with_causes(&error))));
+                    found.damage.push(again(
+                        &journal,
+                        &format!("its verdict cannot be read: {}", with_causes(&error)),
+                    ));
                 }
             }
         }

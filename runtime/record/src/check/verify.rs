@@ -28,12 +28,7 @@ const MOST_TRIES: usize = 1000;
 impl TrialDir {
     /// Adds to a check what only reading everything tells: blobs, packs, the files of gradings and the
     /// tries that do not count.
-    pub(crate) fn verify(
-        &self,
-        blobs: &Blobs,
-        seen: &mut Seen,
-        checked: &mut Checked,
-    ) {
+    pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
         self.verify_blobs(blobs, seen, checked);
         let mut damage = Vec::new();
         self.grading_files(&mut damage);

@@ -344,7 +344,6 @@ impl Pack {
     pub(crate) fn has(&self, hash: &Hash) -> Result<bool, RecordError> {
         Ok(self.indexed()?.entries.contains_key(hash))
     }
-
 }
 
 /// Reads every entry of a pack. The offsets that are damaged, with what is wrong.
