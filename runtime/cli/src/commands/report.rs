@@ -3,8 +3,11 @@
 use std::{
     collections::BTreeSet,
     fs,
+    num::NonZero,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::ExitCode,
+    thread,
 };
 
 use proctor_core::earlier_tries;
@@ -207,24 +210,42 @@ pub fn distinct<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
     arms
 }
 
+/// Every trial of the plan, in its order. With `verify` they are read one after the other, since each must know
+/// which blobs were read before it; else by a thread for each core, since all of them are read.
 pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, CommandError> {
     let run = RunDir::view(path).map_err(CommandError::of_run)?;
     let record: RunRecord = run.read_run()?;
-    let mut verifier = verify.then(|| run.verifier());
-    let mut results = Vec::new();
+    let mut planned: Vec<(u32, &RunTask, &Arm)> = Vec::new();
     for attempt in 1..=record.attempts {
         for task in &record.tasks {
-            for arm in &record.arms {
-                let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-                let checked = match &mut verifier {
-                    Some(verifier) => verifier.check(&id),
-                    None => run.check(&id),
-                };
-                results.push(result_of(&run, &id, arm, task, checked));
-            }
+            planned.extend(record.arms.iter().map(|arm| (attempt, task, arm)));
         }
     }
-    Ok(results)
+    if verify {
+        let mut verifier = run.verifier();
+        let read = planned.into_iter().map(|(attempt, task, arm)| {
+            let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
+            let checked = verifier.check(&id);
+            result_of(&run, &id, arm, task, checked)
+        });
+        return Ok(read.collect());
+    }
+    let share = planned.len().div_ceil(thread::available_parallelism().map_or(1, NonZero::get));
+    let run = &run;
+    thread::scope(|scope| {
+        let read = |(attempt, task, arm): &(u32, &RunTask, &Arm)| {
+            result_of_trial(run, task, arm, *attempt)
+        };
+        let shares = planned.chunks(share.max(1));
+        let readers: Vec<_> = shares
+            .map(|share| scope.spawn(move || share.iter().map(read).collect::<Vec<_>>()))
+            .collect();
+        let mut results = Vec::with_capacity(planned.len());
+        for reader in readers {
+            results.extend(reader.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        Ok(results)
+    })
 }
 
 /// One trial of a run's plan.
