@@ -242,7 +242,7 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
     let set = format!("budget.run.cost_usd={}", ANSWER * 100.0);
     let other = "budget.steps=9";
     for (wrong, says) in [
-        (other, "the plan of a run cannot be changed"),
+        (other, "is part of the plan, which cannot be changed"),
         ("budget.run.cost_usd=many", "--set budget.run.cost_usd: is text, where a number belongs"),
         ("budget.run.cost_usd=-1", "-1 is out of range"),
         ("budget.arm.wall_seconds=5", "it is a key of [budget]; known here: steps"),

@@ -156,6 +156,7 @@ fn limits_that_cannot_be_meant_are_refused() {
         ("jobs", "0"),
         ("sandbox.cpus", "nan"),
         ("grading.memory_mb", "0"),
+        ("grading.memory_mb", "1"),
     ] {
         let set = format!("{key}={value}");
         let error = said(&stage, &["run", &config, "--dry-run", "--set", &set], 2);
@@ -176,12 +177,49 @@ fn limits_that_cannot_be_meant_are_refused() {
         ("timeouts.command_seconds", json!({"timeouts": {"command_seconds": -1.0}})),
         ("resources.cpus", json!({"resources": {"cpus": 0.0}})),
         ("resources.memory_mb", json!({"resources": {"memory_mb": 0}})),
+        ("resources.memory_mb", json!({"resources": {"memory_mb": 1}})),
+        ("timeouts.grade_seconds", json!({"timeouts": {"grade_seconds": 1e300}})),
+        ("test_command", json!({"test_command": []})),
+        ("test_command", json!({"test_command": [" "]})),
+        ("platform", json!({"platform": "arm"})),
     ] {
         let mut row = row();
         row.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());
         let tasks = rows(&stage, "limits.jsonl", &[row]);
         let error = said(&stage, &["tasks", "list", "--tasks", &tasks], 2);
         assert!(error.contains(&format!("field `{field}`")), "{error}");
+    }
+}
+
+/// What this machine cannot be, or cannot have, is told before anything starts.
+#[test]
+fn a_plan_for_another_machine_is_refused_and_one_for_a_larger_is_told() {
+    let stage = Stage::new();
+    let with = |more: Value| {
+        let mut row = row();
+        row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let tasks = rows(&stage, "machine.jsonl", &[row]);
+        config(&stage, &tasks, "noop", "")
+    };
+    let config_path = with(json!({"platform": "linux/riscv64"}));
+    let error = said(&stage, &["run", &config_path, "--dry-run"], 2);
+    assert!(error.contains("linux/riscv64") && error.contains("hint"), "{error}");
+    let here = if cfg!(target_arch = "x86_64") { "linux/amd64" } else { "linux/arm64" };
+    let config_path = with(json!({"platform": here}));
+    assert!(!said(&stage, &["run", &config_path, "--dry-run"], 0).contains("warning"));
+    let many = 10 * std::thread::available_parallelism().unwrap().get();
+    for (task, set, status) in [
+        (json!({"resources": {"cpus": many}}), "sandbox.cpus=1".to_owned(), 0),
+        (json!({}), format!("sandbox.cpus={many}"), 0),
+        (json!({"resources": {"memory_mb": 1_u64 << 30}}), "sandbox.cpus=1".to_owned(), 2),
+        (json!({}), "sandbox.memory_mb=1073741824".to_owned(), 2),
+    ] {
+        let error = said(&stage, &["run", &with(task), "--dry-run", "--set", &set], status);
+        let told = match status {
+            0 => format!("warning: up to {many} CPUs"),
+            _ => "times what this machine has".to_owned(),
+        };
+        assert!(error.replace("\n ", " ").contains(&told), "{set}: {error}");
     }
 }
 

@@ -63,8 +63,8 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
         // Its set-up removes the work directory.
         (
             "no-folder",
-            "sandbox",
-            "refused",
+            "setup",
+            "missing",
             r#"{"environment": {"base": "host", "setup": ["cd / && rm -r /testbed"]}}"#,
         ),
         (
@@ -75,11 +75,14 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
         ),
         ("other-source", "environment", "invalid", &archive),
         ("no-mask", "setup", "invalid", &mask),
+        ("no-user", "setup", "missing", r#"{"user": "nobody-knows"}"#),
     ];
     let stage = Stage::new();
     stage.file("other.tar.gz", "not what the task names");
     let mut tasks: Vec<_> = cases.iter().map(|(id, .., over)| task(id, over)).collect();
-    tasks.push(task("good", r#"{"environment": {"base": "host", "setup": ["true"]}}"#));
+    // Driven, and only then found to have no interpreter for its tests.
+    let blind = r#"{"test_command": ["/nowhere/python", "-m", "pytest"]}"#;
+    tasks.push(task("blind", blind));
     let (config, out) = config(&stage, &tasks, GOLD);
     let said = said(&stage, &config, &out, 3);
     for (id, layer, cause, _) in cases {
@@ -92,13 +95,13 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
             assert_eq!(found, (&layer.into(), &cause.into()), "{id}: {event}");
             assert_eq!(event["will_retry"], false, "{id}: {event}");
         }
-        // The first trial finds out for all of the task; where only a sandbox shows it, each does.
-        let each = if cause == "refused" { 4 } else { 1 };
-        assert_eq!((failed.len(), journals.len()), (each, each), "{id}: {said}");
+        // The first trial finds out for all of the task.
+        assert_eq!((failed.len(), journals.len()), (1, 1), "{id}: {said}");
     }
-    assert_eq!(said.matches("3 trials not started").count(), 3, "{said}");
-    // Whatever is the matter with these, the other was driven: its patches are there.
-    assert_eq!(find(&out.join("trials"), "patch.diff").len(), 4, "{said}");
+    // Whatever is the matter with these, the other was driven, once: its patch is there.
+    assert_eq!(find(&out.join("trials"), "patch.diff").len(), 1, "{said}");
+    assert_eq!(said.matches("3 trials not started").count(), cases.len() + 1, "{said}");
+    assert_eq!(said.matches("blind gold: no verdict").count(), 1, "{said}");
 }
 
 #[test]
@@ -180,7 +183,8 @@ fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
     fs::write(&archive, &whole).unwrap();
     stage.proctor(["resume", out.to_str().unwrap()]).output().unwrap();
     let report = stage.report(&out);
-    assert_eq!(arm(&report, "gold")["outcomes"]["submitted"], 4, "{report}");
+    // This host need not have pytest: the others then wait for that.
+    assert!(arm(&report, "gold")["outcomes"]["submitted"].as_u64() >= Some(1), "{report}");
 }
 
 fn asks(base_url: &str, kind: &str) -> String {
@@ -297,7 +301,9 @@ fn removed_in_the_middle(kind: &str, cache: &Path, remove: impl Fn()) {
     let stage = Stage::new();
     let own = r#"{"environment": {"base": "host", "setup": ["true; : PID"]}}"#;
     let own = own.replace("PID", &std::process::id().to_string());
-    let (config, out) = config(&stage, &[task("own", &own)], "");
+    // One environment for four tasks: what grading finds of one halts no other.
+    let tasks: Vec<_> = (0..4).map(|number| task(&format!("own-{number}"), &own)).collect();
+    let (config, out) = config(&stage, &tasks, "");
     let arms = asks(&fake.base_url(), kind).split_once("jobs = 1\n").unwrap().1.to_owned();
     let text = fs::read_to_string(&config).unwrap() + &arms;
     fs::write(&config, text).unwrap();

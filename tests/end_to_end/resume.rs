@@ -180,6 +180,46 @@ fn interrupted(kind: &str) {
     assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
+/// Where a model is asked is no factor: a run whose endpoint moved goes on at its new address.
+#[test]
+fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
+    let stage = Stage::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script = "[default]\n[[default.tool_calls]]\nname = \"submit\"\narguments = {}\n";
+    let fake = runtime.block_on(FakeLlm::start(toml::from_str(script).unwrap())).unwrap();
+    // Nothing listens on the port of a listener that is gone.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\nscaffold = \"tools\"\n\
+             model = \"moves/away\"\n[models.\"moves/away\"]\nbase_url = \"http://{gone}/v1\"\n\
+             name = \"fake\"\ntemperature = 0.5\n"
+        ),
+    );
+    let out = stage.path("run");
+    let out = out.to_str().unwrap();
+    stage.run(["run", config.to_str().unwrap(), "--out", out], 3);
+    let before = stage.report(std::path::Path::new(out));
+    for (set, says) in [
+        ("models.\"moves/away\".temperature=1", "`temperature` of the model `moves/away` is part of"),
+        ("models.other.base_url=http://h/v1", "its models are `moves/away`"),
+        ("models.\"moves/away\".base_url=ftp://h", "is not an http(s) address"),
+        ("jobs=3", "this key is part of the plan"),
+    ] {
+        let said = stage.run(["resume", out, "--set", set], 2);
+        let said = String::from_utf8(said.stderr).unwrap().replace("\n ", " ");
+        assert!(said.contains(says) && said.contains("hint: "), "{set}: {said}");
+    }
+    let set = format!("models.\"moves/away\".base_url={}", fake.base_url());
+    stage.run(["resume", out, "--set", &set], 0);
+    assert!(!fake.requests().is_empty());
+    let after = stage.report(std::path::Path::new(out));
+    assert_eq!(after["arms"][0]["arm"], before["arms"][0]["arm"]);
+    assert_eq!(after["arms"][0]["complete"], true, "{after:#}");
+    assert!(after["remarks"].to_string().contains("nother base_url for the model `moves/away`"));
+}
+
 #[test]
 fn an_interrupted_run_is_resumed_whole() {
     interrupted("native");

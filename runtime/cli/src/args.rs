@@ -21,7 +21,8 @@ pub enum Command {
     Resume {
         /// The run directory.
         run: PathBuf,
-        /// Raises a limit that trials share: `budget.run.cost_usd=100`, `budget.arm.steps=...`.
+        /// Raises a limit that trials share (`budget.run.cost_usd=100`, `budget.arm.steps=...`), or moves a model to
+        /// another endpoint (`models.NAME.base_url=...`, `key_env`, `price`).
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
     },

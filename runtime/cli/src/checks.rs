@@ -12,7 +12,7 @@ use proctor_sandbox_api::Base;
 use proctor_scaffold_api::Scaffold;
 use proctor_types::{Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, plural};
 
-use crate::{error::UserError, scaffolds};
+use crate::{error::UserError, scaffolds, wanted};
 
 /// Of many, those that a message names; of the others it has the number.
 const NAMED: usize = 3;
@@ -28,6 +28,7 @@ pub fn plan(
     switch: &str,
     place: Place<'_>,
 ) -> Result<(), UserError> {
+    wanted::check(arms, tasks, place)?;
     bases(arms, tasks, switch, place)?;
     gradable(tasks)?;
     for arm in arms {

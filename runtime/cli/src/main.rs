@@ -18,6 +18,7 @@ mod selection;
 mod shipped;
 mod tasks;
 mod trials;
+mod wanted;
 
 use std::process::ExitCode;
 

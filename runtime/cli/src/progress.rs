@@ -61,6 +61,10 @@ fn told(event: Progress, done: &mut BTreeSet<TrialId>, trials: usize) -> String 
                     "waits for its turn (a rate limit, or a limit that trials share), {:.0} s by now",
                     so_far.as_secs_f64()
                 ),
+                Waiting::Silent { model, so_far } => format!(
+                    "the model {model} has not sent a byte for {:.0} s",
+                    so_far.as_secs_f64()
+                ),
                 Waiting::BackOff { attempt, attempts, why, pause } => format!(
                     "attempt {attempt} of {attempts}: {why}; waiting {:.0} s",
                     pause.as_secs_f64()

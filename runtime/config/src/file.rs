@@ -7,7 +7,7 @@ use std::{
 
 use proctor_gateway::EndpointRates;
 use proctor_types::{
-    Budget, FlakePolicy, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, StatementSpec,
+    Budget, FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, LeakCheckSpec, MOST_CPUS, MOST_MB, ModelSpec, NetworkPolicy, SandboxSpec, StatementSpec,
     one_line,
 };
 use schemars::JsonSchema;
@@ -81,16 +81,13 @@ pub struct GradingFile {
     /// CPUs that all gradings at once may use; each holds its sandbox's limits. Absent: what the machine
     /// has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.01, max = 4096.0), example = 4.0)]
+    #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS), example = 4.0)]
     pub cpus: Option<f64>,
     /// MiB that all gradings at once may use. Absent: what the machine has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_MB), example = 8192)]
+    #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB), example = 8192)]
     pub memory_mb: Option<u64>,
 }
-
-/// A pebibyte in MiB.
-const MOST_MB: u64 = 1 << 30;
 
 /// One arm. Its `[sandbox]`, `[network]`, `[leak_check]`, `[statement]` and `[budget]` inherit every key that
 /// they do not name.

@@ -21,6 +21,7 @@ use tokio::{sync::watch, time::timeout};
 use crate::{
     Cancel, Progress, RunContext,
     fault_policy::ScopeKind,
+    grading::with_named,
     halts::Place,
     network::SandboxNetwork,
     own_sandbox::OwnPlace,
@@ -94,6 +95,7 @@ impl Try<'_> {
             label: self.id.to_string(),
         };
         let ready = preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;
+        let ready = with_named(ready, self.task).await?;
         let (name, task) = (self.id.to_string(), self.task.id.to_string());
         let place = Place { back_end: self.arm.sandbox.kind, task: &task, trial: &name };
         self.context.halts.well(&place, ScopeKind::BackEnd);

@@ -134,7 +134,19 @@ impl GradingSandbox<'_> {
             mounts: &[],
             label: self.purpose.clone(),
         };
-        preparation.open(purpose).await
+        with_named(preparation.open(purpose).await?, task).await
+    }
+}
+
+/// A sandbox that has what its task names; another one is closed.
+pub(crate) async fn with_named(mut ready: Ready, task: &Task) -> Result<Ready, Fault> {
+    match proctor_setup::check_named(ready.sandbox.handle(), task).await {
+        Ok(()) => Ok(ready),
+        Err(fault) => {
+            // The fault that came first is the one to be told.
+            let _ = ready.sandbox.close().await;
+            Err(fault)
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use proctor_types::{Source, Task};
+use proctor_types::{
+    LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Source, Task,
+};
 
 use crate::bad::Complaint;
 
@@ -28,8 +30,15 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
             complain("hidden", format!("{path:?} {what}"));
         }
     }
-    if task.test_command.is_empty() {
-        complain("test_command", "is empty".into());
+    match task.test_command.first().map(|program| program.trim()) {
+        None => complain("test_command", "is empty".into()),
+        Some("") => complain("test_command", "begins with an empty word, not with a program".into()),
+        Some(_) => {}
+    }
+    if let Some(platform) = &task.platform
+        && !is_platform(platform)
+    {
+        complain("platform", format!("{platform:?} is no platform, such as linux/amd64"));
     }
     if task.fail_to_pass.is_empty() {
         complain("fail_to_pass", "is empty: nothing could ever be resolved".into());
@@ -39,8 +48,9 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         ("timeouts.command_seconds", task.timeouts.command_seconds),
         ("timeouts.grade_seconds", task.timeouts.grade_seconds),
     ] {
-        if !(seconds.is_finite() && seconds > 0.0) {
-            complain(field, format!("is {seconds}; it must be a positive number of seconds"));
+        if !(seconds > 0.0 && seconds <= MOST_SECONDS) {
+            let within = format!("it must be above 0 and up to {MOST_SECONDS} seconds");
+            complain(field, format!("is {seconds}; {within}"));
         }
     }
     if let Some(source) = &task.source {
@@ -56,11 +66,14 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     // Neither gold nor mask is no complaint: benchmarks keep their solutions to themselves. What needs
     // one (an arm of `gold`, a validation) refuses the task by name.
     if let Some(resources) = &task.resources {
-        if resources.cpus.is_some_and(|cpus| !(cpus.is_finite() && cpus > 0.0)) {
-            complain("resources.cpus", "must be a number above 0".into());
+        if let Some(cpus) = resources.cpus.filter(|cpus| !(LEAST_CPUS..=MOST_CPUS).contains(cpus)) {
+            let within = format!("it must be from {LEAST_CPUS} to {MOST_CPUS}");
+            complain("resources.cpus", format!("is {cpus}; {within}"));
         }
-        if resources.memory_mb == Some(0) {
-            complain("resources.memory_mb", "must be above 0".into());
+        let memory = resources.memory_mb.filter(|mb| !(LEAST_MEMORY_MB..=MOST_MB).contains(mb));
+        if let Some(memory) = memory {
+            let within = format!("it must be from {LEAST_MEMORY_MB} to {MOST_MB}");
+            complain("resources.memory_mb", format!("is {memory}; {within}"));
         }
     }
     for key in task.env.keys() {
@@ -69,6 +82,14 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         }
     }
     out
+}
+
+/// `OS/ARCHITECTURE`, maybe with a variant behind.
+fn is_platform(text: &str) -> bool {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let parts: Vec<&str> = text.split('/').collect();
+    (2..=3).contains(&parts.len())
+        && parts.iter().all(|part| !part.is_empty() && part.chars().all(of_name))
 }
 
 fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {

@@ -17,6 +17,7 @@ pub struct RetryPolicy {
     pub total_seconds: f64,
     pub attempt_seconds: f64,
     pub idle_seconds: f64,
+    pub notice_seconds: f64,
     pub silent_attempts: u32,
     pub connect_seconds: f64,
     pub lost_share: f64,
@@ -41,12 +42,16 @@ impl RetryPolicy {
             ("total_seconds", policy.total_seconds),
             ("attempt_seconds", policy.attempt_seconds),
             ("idle_seconds", policy.idle_seconds),
+            ("notice_seconds", policy.notice_seconds),
             ("connect_seconds", policy.connect_seconds),
         ];
         for (key, seconds) in times {
             if Duration::try_from_secs_f64(seconds).is_err() {
                 return Err(fault(format!("{key}: not a time in seconds")));
             }
+        }
+        if policy.notice_seconds <= 0.0 {
+            return Err(fault("notice_seconds: more than 0".into()));
         }
         if policy.attempts == 0 || policy.connect_attempts == 0 || policy.silent_attempts == 0 {
             return Err(fault("attempts, connect_attempts, silent_attempts: at least 1".into()));

@@ -26,6 +26,7 @@ use crate::{
     codec::{self, neutral::Whole, sse},
     judge::{Trouble, TroubleKind},
     retry::{self, seconds},
+    sink::Waiting,
     trial::{Cut, Line, TrialGateway},
     way::{Client, Outgoing},
 };
@@ -140,12 +141,12 @@ impl TrialGateway {
         let line = self.line();
         let cut = self.cut(true);
         tokio::pin!(cut);
-        let sent = client.wait_for(async {
+        let sent = client.wait_for(self.telling(async {
             tokio::select! {
                 sent = open(line, request) => sent.map_err(Ended::Broken),
                 cut = &mut cut => Err(Ended::Cut(cut)),
             }
-        });
+        }));
         let mut response = sent.await?;
         came.status = Some(response.status().as_u16());
         came.wish = retry::wish(response.headers(), SystemTime::now());
@@ -160,12 +161,12 @@ impl TrialGateway {
         }
         let idle = seconds(line.policy.idle_seconds);
         loop {
-            let next = client.wait_for(async {
+            let next = client.wait_for(self.telling(async {
                 tokio::select! {
                     chunk = within(idle, response.chunk()) => chunk.map_err(Ended::Broken),
                     cut = &mut cut => Err(Ended::Cut(cut)),
                 }
-            });
+            }));
             let chunk = next.await?;
             let last = chunk.is_none();
             if let Some(chunk) = chunk {
@@ -210,6 +211,26 @@ impl TrialGateway {
             }
         }
         Ok(())
+    }
+}
+
+impl TrialGateway {
+    /// Waits for what comes next, and tells the user at growing distances that nothing does.
+    async fn telling<T>(&self, work: impl Future<Output = T>) -> T {
+        let (begun, line) = (Instant::now(), self.line());
+        let mut so_far = seconds(line.policy.notice_seconds);
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep_until(begun + so_far) => {
+                    let model = line.model.name.clone();
+                    self.sink().waiting(Waiting::Silent { model, so_far });
+                    so_far = so_far.saturating_mul(2);
+                }
+            }
+        }
     }
 }
 

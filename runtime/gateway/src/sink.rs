@@ -11,6 +11,13 @@ pub enum Waiting {
     /// For the endpoint's rate limits or a limit that trials share, for so long by now. Told after a
     /// second, and then once a minute.
     Queued(Duration),
+    /// A request was sent, and no byte of an answer has come for so long by now. Told after a while
+    /// (`notice_seconds`), and then at distances that double.
+    Silent {
+        /// The model's name at its endpoint.
+        model: String,
+        so_far: Duration,
+    },
     /// An attempt failed: the next one is so far away. Told for a second and more.
     BackOff {
         /// The one that failed, counted from 1.

@@ -270,6 +270,10 @@ impl TrialGateway {
         &self.lost
     }
 
+    pub(crate) fn sink(&self) -> &dyn ExchangeSink {
+        self.sink.as_ref()
+    }
+
     pub(crate) fn line(&self) -> &Line {
         &self.line
     }

@@ -1,7 +1,7 @@
 //! Looks through an environment for what a task hides, once, in a sandbox that nobody else will use.
 
 use proctor_sandbox_api::{Backend, Prepared, SandboxHandle, SandboxRequest, wire::RawPath};
-use proctor_setup::{LayerFindings, ToolFiles};
+use proctor_setup::{LayerFindings, ToolFiles, check_named};
 use proctor_types::{Fault, Layer, SandboxSpec, Task};
 use serde::Deserialize;
 
@@ -35,6 +35,7 @@ pub async fn find_leaks(
     let mut sandbox = backend.open(&request).await?;
     let handle = sandbox.handle();
     let work = async {
+        check_named(handle, task).await?;
         let mut findings = LayerFindings::take(handle, task).await?;
         if findings.has_leaks() {
             // Before anything is masked: the work directory may be one of the tool's modules.

@@ -4,6 +4,7 @@ mod apply;
 mod environment;
 mod from_scratch;
 mod leak_check;
+mod named;
 mod preparation;
 mod source;
 mod workdir;
@@ -14,6 +15,7 @@ pub use leak_check::{
     BundleCopy, LayerFindings, Leak, LeakKind, LeakReport, ToolFiles, Unseen, WorkdirFindings,
     bundle_copies,
 };
+pub use named::check_named;
 pub use preparation::{Hidden, Kept, Lent, Preparation, Purpose, Ready};
 pub use source::Sources;
 pub use workdir::{Stays, prepare_for_driving, snapshot_request, take_away};

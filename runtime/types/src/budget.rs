@@ -5,13 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{TokenClasses, Usage};
-
-/// More than this (a trillion) is a mistyped number, and near where sums overflow.
-const MOST: u64 = 1_000_000_000_000;
-/// A hundred years: more are no limit, and overflow clocks.
-const MOST_SECONDS: f64 = 3.2e9;
-const MOST_DOLLARS: f64 = 1e9;
+use crate::{MOST_COUNT, MOST_DOLLARS, MOST_SECONDS, TokenClasses, Usage};
 
 /// Limits of one trial. `None` means unlimited. Tokens are those of the provider's usage, or an
 /// estimate labelled so; money is US dollars; times are seconds of the host's clock.
@@ -20,27 +14,27 @@ const MOST_DOLLARS: f64 = 1e9;
 pub struct Budget {
     /// Answers delivered; exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 50)]
     pub steps: Option<u64>,
     /// Tokens in; passed by no more than the last answer, like all below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 1000000)]
     pub input_tokens: Option<u64>,
     /// Tokens out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000)]
     pub output_tokens: Option<u64>,
     /// Tokens in and out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 1000000)]
     pub total_tokens: Option<u64>,
     /// Tokens in that no cache served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000)]
     pub uncached_input_tokens: Option<u64>,
     /// US dollars; needs a price of the model.
@@ -91,27 +85,27 @@ pub struct Budget {
 pub struct SharedLimits {
     /// Answers delivered; exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 5000)]
     pub steps: Option<u64>,
     /// Tokens in; passed by no more than the last answer, like all below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000000)]
     pub input_tokens: Option<u64>,
     /// Tokens out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 10000000)]
     pub output_tokens: Option<u64>,
     /// Tokens in and out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000000)]
     pub total_tokens: Option<u64>,
     /// Tokens in that no cache served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 10000000)]
     pub uncached_input_tokens: Option<u64>,
     /// US dollars; needs a price of the model.

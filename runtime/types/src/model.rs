@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// More than this (a trillion) is a mistyped number.
-const MOST: u64 = 1_000_000_000_000;
+use crate::MOST_COUNT;
 
 /// `[models."..."]` of a run configuration. All of it but the endpoint's address, the key's
 /// variable and the price is a factor of the arm.
@@ -32,7 +31,7 @@ pub struct ModelSpec {
     pub key_env: Option<String>,
     /// Tokens of the context window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 128_000)]
     pub context_window: Option<u64>,
     /// In the place of the price in `configs/models.toml`. No factor.
@@ -50,7 +49,7 @@ pub struct ModelSpec {
     pub top_p: Option<f64>,
     /// Tokens of one answer at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 16_000)]
     pub max_output_tokens: Option<u64>,
     /// As the endpoint names it.
@@ -252,7 +251,7 @@ pub struct Price {
 #[serde(deny_unknown_fields)]
 pub struct PriceTier {
     /// Tokens of input, cached ones included, above which these prices hold.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 200_000)]
     pub above: u64,
     /// Tokens in.

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB};
+
 /// The back ends.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -25,9 +27,6 @@ impl std::fmt::Display for SandboxKind {
     }
 }
 
-/// A pebibyte in MiB.
-const MOST_MB: u64 = 1 << 30;
-
 /// `[sandbox]`: a factor of the arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -36,11 +35,11 @@ pub struct SandboxSpec {
     #[schemars(example = SandboxKind::Native)]
     pub kind: SandboxKind,
     /// CPUs, as a quota.
-    #[schemars(range(min = 0.01, max = 4096.0))]
+    #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS))]
     #[schemars(example = 1.0)]
     pub cpus: f64,
     /// Memory in MiB; fewer than 32 do not start an interpreter.
-    #[schemars(range(min = 32, max = MOST_MB))]
+    #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB))]
     #[schemars(example = 2048)]
     pub memory_mb: u64,
     /// Processes and threads at once; the sandbox agent is one of them.

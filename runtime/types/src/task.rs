@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Details, TaskId, canonical, sha256_hex};
+use crate::{
+    Details, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, TaskId, canonical, sha256_hex,
+};
 
 /// The version of the task format. A task of another version is refused.
 pub const TASK_SCHEMA: u32 = 1;
@@ -89,8 +91,8 @@ pub struct Task {
     /// root of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The platform of the image, as Docker writes it: `linux/amd64`. For readers: no back end chooses by
-    /// it.
+    /// The platform of the task, as Docker writes it: `linux/amd64`. No back end chooses by it; native
+    /// sandboxes refuse a task of another machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
     /// What the task needs at least. Smaller limits of the arm are raised to it.
@@ -213,8 +215,10 @@ pub enum Source {
 pub struct Timeouts {
     /// One command of the agent. The smaller of this and the arm's `command_seconds` counts. 120 where it
     /// is not given.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     pub command_seconds: f64,
     /// One run of the tests. 600 where it is not given.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     pub grade_seconds: f64,
 }
 
@@ -230,9 +234,11 @@ impl Default for Timeouts {
 pub struct Resources {
     /// CPUs, as a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS))]
     pub cpus: Option<f64>,
     /// MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB))]
     pub memory_mb: Option<u64>,
 }
 

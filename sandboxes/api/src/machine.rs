@@ -20,6 +20,13 @@ impl Machine {
         Self { cpus, memory_mb: available(&said).unwrap_or(u64::from(u32::MAX)) }
     }
 
+    /// All that this machine has, whoever uses it now.
+    pub fn whole() -> Self {
+        let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let memory_mb = line_of(&said, "MemTotal:").unwrap_or(u64::from(u32::MAX));
+        Self { memory_mb, ..Self::here() }
+    }
+
     /// What fits into both.
     #[must_use]
     pub fn smaller(self, other: Self) -> Self {
@@ -28,7 +35,11 @@ impl Machine {
 }
 
 fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line_of(meminfo, "MemAvailable:")
+}
+
+fn line_of(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kilobytes >> 10)
 }

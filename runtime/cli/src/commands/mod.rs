@@ -15,6 +15,7 @@ mod predictions;
 mod report;
 mod rerun;
 mod resume;
+mod resume_set;
 mod run;
 mod scaffold;
 mod schema;

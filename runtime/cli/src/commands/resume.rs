@@ -8,14 +8,13 @@ use proctor_types::{RunRecord, TrialId};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    commands::carry_out::carry_out,
-    config,
-    error::{CommandError, UserError},
+    commands::{carry_out::carry_out, resume_set},
+    error::CommandError,
     home, open_files,
 };
 
 /// Goes on with the plan that the run directory holds; nothing is read from the datasets again.
-/// `sets` may change what trials share and nothing else: `budget.run.*` and `budget.arm.*`.
+/// `sets` may change what trials share and where models are asked: see [`resume_set`].
 pub async fn resume(
     path: &Path,
     sets: &[String],
@@ -28,7 +27,7 @@ pub async fn resume(
         eprintln!("restored: {damage}");
     }
     if !sets.is_empty() {
-        raise(&mut record, sets)?;
+        resume_set::change(&mut record, sets)?;
         run.write_run(&record)?;
     }
     let mut plan = plan_of(&record);
@@ -47,36 +46,6 @@ pub async fn resume(
 
 fn finished(run: &RunDir, plan: &Plan) -> BTreeSet<TrialId> {
     plan.trials().into_iter().map(|(id, ..)| id).filter(|id| run.check(id).finished).collect()
-}
-
-/// Lays new shared limits over every arm's. They are no factors, so the arms stay what they are.
-fn raise(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
-    for set in sets {
-        if !set.starts_with("budget.run.") && !set.starts_with("budget.arm.") {
-            let what = format!("--set {set}: the plan of a run cannot be changed");
-            let hint = "only budget.run.* and budget.arm.* can be set here; for other keys start a new run";
-            return Err(UserError::new(what).hint(hint));
-        }
-        let mut alone = toml::Table::new();
-        let path = config::set(&mut alone, set)?;
-        config::walk(&alone, config::Extent::Part).map_err(|problem| {
-            let what = format!("--set {}: {}", path.join("."), problem.wrong.what);
-            UserError::new(what).hint(problem.wrong.hint)
-        })?;
-        let unreadable =
-            |error: String| UserError::new(format!("--set {}: {error}", path.join(".")));
-        for arm in &mut record.arms {
-            let budget = toml::Value::try_from(&arm.budget);
-            let budget = budget.map_err(|error| unreadable(error.to_string()))?;
-            let mut table = toml::Table::from_iter([("budget".to_owned(), budget)]);
-            config::set(&mut table, set)?;
-            let budget = table.remove("budget").unwrap_or_else(|| toml::Table::new().into());
-            arm.budget = budget
-                .try_into()
-                .map_err(|error: toml::de::Error| unreadable(error.message().into()))?;
-        }
-    }
-    Ok(())
 }
 
 /// The plan that a run directory holds.

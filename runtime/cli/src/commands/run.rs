@@ -9,6 +9,7 @@ use std::{
 use proctor_core::{Plan, PlannedTask};
 use proctor_datasets::Loaded;
 use proctor_record::RunDir;
+use proctor_report::wrapped;
 use proctor_types::{Arm, RUN_SCHEMA, RunRecord, RunTask, Selection, plural};
 use serde_json::json;
 
@@ -21,7 +22,7 @@ use crate::{
     error::{CommandError, UserError},
     home, lent, open_files,
     planning::{self, Size},
-    print, scaffolds, selection, shipped, tasks,
+    print, scaffolds, selection, shipped, tasks, wanted,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -54,6 +55,9 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         let count = loaded.tasks.len() + loaded.recipes.len();
         for line in planning::lines(&size(&resolved, count), &runs_beside(args.out.as_deref()))? {
             print::result(&format!("{line}\n"))?;
+        }
+        for line in wanted::lines(&resolved.arms, &tasks::planned(&loaded)?) {
+            eprintln!("{}", wrapped(&line));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -106,6 +110,9 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
     for line in planning::lines(&size(&resolved, tasks.len()), &runs_beside(Some(&out)))? {
         eprintln!("{line}");
+    }
+    for line in wanted::lines(&resolved.arms, &tasks) {
+        eprintln!("{}", wrapped(&line));
     }
     let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks, selection)?;
     let plan = Plan {

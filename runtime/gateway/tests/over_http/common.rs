@@ -195,6 +195,7 @@ pub fn gateway() -> Gateway {
         total_seconds: 20.0,
         attempt_seconds: 20.0,
         idle_seconds: 20.0,
+        notice_seconds: 30.0,
         silent_attempts: 2,
         lost_share: 0.5,
         alike_trials: 3,

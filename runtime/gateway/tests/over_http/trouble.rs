@@ -170,6 +170,45 @@ async fn failures_until_the_wall_limit_are_the_endpoints_too() {
     assert!(fault.what.contains("429 the script says so"), "{fault}");
 }
 
+/// Before the first byte and in the middle of an answer alike; a client's request goes the same way.
+#[tokio::test]
+async fn silence_is_told_at_growing_distances() {
+    const STALLS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\ndata: ";
+    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+    (policy.notice_seconds, policy.silent_attempts) = (0.02, 1);
+    (policy.idle_seconds, policy.attempt_seconds) = (0.5, 0.5);
+    let quick = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
+        .expect("a gateway")
+        .keys(|_| Some("sk-test-0123456789".into()));
+    let (silent, _) = bytes(&[""]).await;
+    // The head and a piece come, and then nothing: the connection stays open.
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let stalled = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut vec![0; 65_536]).await;
+            let _ = stream.write_all(STALLS.as_bytes()).await;
+            held.push(stream);
+        }
+    });
+    for url in [silent, stalled] {
+        let sink = Arc::new(Watched::default());
+        let told = Arc::clone(&sink);
+        let trial = quick.open(&model(&url), &Budget::default(), sink).expect("usable");
+        trial.ask(&ask("hi")).await.expect_err("silence");
+        let told = told.0.lock().expect("no panic in a sink").clone();
+        let silences: Vec<_> = told
+            .iter()
+            .filter_map(|waiting| match waiting {
+                Waiting::Silent { model, so_far } => Some((model.as_str(), so_far.as_millis())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(silences[..3], [("priced", 20), ("priced", 40), ("priced", 80)], "{told:?}");
+    }
+}
+
 #[tokio::test]
 async fn silence_is_cut_by_progress_and_not_by_total_time() {
     let quick = |idle: f64| {
