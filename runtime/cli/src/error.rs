@@ -6,7 +6,7 @@ use proctor_bundles::BundleError;
 pub use proctor_config::UserError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
-use proctor_types::with_causes;
+use proctor_types::{plain_words, with_causes};
 
 /// What ended a command, with the exit status that the design fixes.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(UserError { what, hint }) => {
-                f.write_str(&wrapped(&format!("error: {what}")))?;
+                f.write_str(&wrapped(&format!("error: {}", plain_words(what))))?;
                 match hint {
                     Some(hint) => write!(f, "\n{}", wrapped(&format!(" hint: {hint}"))),
                     None => Ok(()),

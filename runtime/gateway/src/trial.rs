@@ -270,10 +270,6 @@ impl TrialGateway {
         &self.lost
     }
 
-    pub(crate) fn sink(&self) -> &dyn ExchangeSink {
-        self.sink.as_ref()
-    }
-
     pub(crate) fn line(&self) -> &Line {
         &self.line
     }

@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use proctor_types::with_causes;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{RecordError, error::FROM_A_COPY};
@@ -74,7 +75,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, R
     let Some(bytes) = read_if_there(path)? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).map_err(|error| RecordError::Corrupt {
         path: path.to_owned(),
-        why: error.to_string(),
+        why: with_causes(&error),
         hint: FROM_A_COPY,
     })
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::Envelope;
+use proctor_types::{Envelope, with_causes};
 use serde::Deserialize;
 
 use crate::{
@@ -74,7 +74,7 @@ impl Iterator for Events {
         bytes.truncate(whole);
         self.line += 1;
         let head = without_sum(&bytes).and_then(|whole| {
-            let head: Head = serde_json::from_slice(&whole).map_err(|error| error.to_string())?;
+            let head: Head = serde_json::from_slice(&whole).map_err(|error| with_causes(&error))?;
             Ok((head, whole))
         });
         Some(match head {
@@ -99,7 +99,7 @@ impl EventLine {
         serde_json::from_slice(&self.bytes).map_err(|error| BadLine {
             path: self.path.clone(),
             line: self.line,
-            why: format!("not an event of this format: {error}"),
+            why: format!("not an event of this format: {}", with_causes(&error)),
             repeated: false,
         })
     }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{Envelope, one_line};
+use proctor_types::{Envelope, one_line, with_causes};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -231,7 +231,8 @@ fn walk<T>(
             .and_then(|whole| {
                 read(&whole).map_err(|error| {
                     let hint = "its checksum is right: another version of Proctor wrote it";
-                    format!("not an event of this format: {error} ({hint})")
+                    let why = with_causes(&error);
+                    format!("not an event of this format: {why} ({hint})")
                 })
             });
         match event {

@@ -124,11 +124,11 @@ fn a_known_kind_that_does_not_read_is_named() {
     for (fields, named) in [
         (
             r#""kind":"tool_called","call_id":"1","name":"ls""#,
-            "tool_called: missing field `arguments`",
+            "tool_called: the key `arguments` is missing",
         ),
         (
             r#""kind":"patch_collected","bytes":-1,"files":1,"hash":"0""#,
-            "patch_collected: invalid value",
+            "patch_collected: must be a whole number",
         ),
     ] {
         let line =
