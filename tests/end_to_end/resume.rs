@@ -202,7 +202,10 @@ fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
     stage.run(["run", config.to_str().unwrap(), "--out", out], 3);
     let before = stage.report(std::path::Path::new(out));
     for (set, says) in [
-        ("models.\"moves/away\".temperature=1", "`temperature` of the model `moves/away` is part of"),
+        (
+            "models.\"moves/away\".temperature=1",
+            "`temperature` of the model `moves/away` is part of",
+        ),
         ("models.other.base_url=http://h/v1", "its models are `moves/away`"),
         ("models.\"moves/away\".base_url=ftp://h", "is not an http(s) address"),
         ("jobs=3", "this key is part of the plan"),

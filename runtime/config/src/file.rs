@@ -7,8 +7,8 @@ use std::{
 
 use proctor_gateway::EndpointRates;
 use proctor_types::{
-    Budget, FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, LeakCheckSpec, MOST_CPUS, MOST_MB, ModelSpec, NetworkPolicy, SandboxSpec, StatementSpec,
-    one_line,
+    Budget, FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, LeakCheckSpec, MOST_CPUS, MOST_MB, ModelSpec,
+    NetworkPolicy, SandboxSpec, StatementSpec, one_line,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proctor_types::{
-    LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Source, Task,
-};
+use proctor_types::{LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Source, Task};
 
 use crate::bad::Complaint;
 
@@ -32,7 +30,9 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     }
     match task.test_command.first().map(|program| program.trim()) {
         None => complain("test_command", "is empty".into()),
-        Some("") => complain("test_command", "begins with an empty word, not with a program".into()),
+        Some("") => {
+            complain("test_command", "begins with an empty word, not with a program".into())
+        }
         Some(_) => {}
     }
     if let Some(platform) = &task.platform

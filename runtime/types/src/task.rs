@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Details, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, TaskId, canonical, sha256_hex,
+    Details, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, TaskId, canonical,
+    sha256_hex,
 };
 
 /// The version of the task format. A task of another version is refused.

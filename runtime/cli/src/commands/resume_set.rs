@@ -55,7 +55,8 @@ fn check(alone: &toml::Table, path: &[String]) -> Result<(), UserError> {
 /// Lays new shared limits over every arm's. They are no factors, so the arms stay what they are.
 fn raise(record: &mut RunRecord, set: &str, path: &[String]) -> Result<(), UserError> {
     for arm in &mut record.arms {
-        let mut table = toml::Table::from_iter([("budget".to_owned(), table_of(&arm.budget, path)?)]);
+        let mut table =
+            toml::Table::from_iter([("budget".to_owned(), table_of(&arm.budget, path)?)]);
         config::set(&mut table, set)?;
         let budget = table.remove("budget").unwrap_or_else(|| toml::Table::new().into());
         arm.budget = read(budget, path)?;
@@ -72,7 +73,8 @@ fn move_endpoint(
     path: &str,
 ) -> Result<(), UserError> {
     let parts = [path.to_owned()];
-    let asks: Vec<bool> = record.arms.iter().map(|arm| asks(&record.config, &arm.name, name)).collect();
+    let asks: Vec<bool> =
+        record.arms.iter().map(|arm| asks(&record.config, &arm.name, name)).collect();
     let mut changed = false;
     for (arm, by_name) in record.arms.iter_mut().zip(asks) {
         let Some(model) = &mut arm.model else { continue };
@@ -119,7 +121,10 @@ fn table_of(value: &impl serde::Serialize, path: &[String]) -> Result<toml::Valu
     toml::Value::try_from(value).map_err(|error| unreadable(path, &error.to_string()))
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: toml::Value, path: &[String]) -> Result<T, UserError> {
+fn read<T: serde::de::DeserializeOwned>(
+    value: toml::Value,
+    path: &[String],
+) -> Result<T, UserError> {
     value.try_into().map_err(|error: toml::de::Error| unreadable(path, error.message()))
 }
 

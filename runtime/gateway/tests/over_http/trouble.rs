@@ -173,7 +173,8 @@ async fn failures_until_the_wall_limit_are_the_endpoints_too() {
 /// Before the first byte and in the middle of an answer alike; a client's request goes the same way.
 #[tokio::test]
 async fn silence_is_told_at_growing_distances() {
-    const STALLS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\ndata: ";
+    const STALLS: &str =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\ndata: ";
     let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
     (policy.notice_seconds, policy.silent_attempts) = (0.02, 1);
     (policy.idle_seconds, policy.attempt_seconds) = (0.5, 0.5);
