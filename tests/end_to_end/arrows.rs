@@ -55,7 +55,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "proctor-host-scaffolds",
-        &["proctor-types", "proctor-scaffolds", "proctor-sandbox-api", "proctor-scaffold-api"],
+        &[
+            "proctor-types",
+            "proctor-scaffolds",
+            "proctor-external",
+            "proctor-sandbox-api",
+            "proctor-scaffold-api",
+        ],
     ),
     ("proctor-packages", &["proctor-types"]),
     ("proctor-bundles", &["proctor-types", "proctor-packages"]),

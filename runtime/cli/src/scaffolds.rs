@@ -8,7 +8,7 @@ use std::{
 
 use proctor_bundles::{Bundle, Bundles};
 use proctor_external::{External, Loaded, Manifest};
-use proctor_host_scaffolds::{PROGRAM, Process, Programs};
+use proctor_host_scaffolds::{PROGRAM, Programs};
 use proctor_scaffold_api::Scaffold;
 use proctor_types::{Arm, RunRecord};
 use serde_json::Value;
@@ -43,8 +43,7 @@ pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, String> {
         return Ok(builtin);
     }
     if is_host(name) {
-        return Process::new(programs()?)
-            .map(|process| Some(Arc::new(process) as Arc<dyn Scaffold>));
+        return proctor_host_scaffolds::scaffold(name, programs()?);
     }
     let Some(loaded) = manifest(name)? else { return Ok(None) };
     let bundle = bundles()?;

@@ -17,7 +17,7 @@ pub const SCRIPT: &str = "script:";
 const MANIFESTS: [&str; 1] = [".toml"];
 
 /// Scaffolds whose setting `program` is a file or folder (`docs/host.md`).
-const PROGRAMS: [&str; 1] = ["process"];
+const PROGRAMS: [&str; 3] = ["acp", "mcp", "process"];
 
 /// Options of a dataset whose values are files or folders.
 const FILES: [&str; 4] = ["ids", "repos", "setup", "shape"];

@@ -159,8 +159,10 @@ impl Try<'_> {
         };
         let scaffold = Arc::clone(self.context.scaffold(self.arm)?);
         let asking = (scaffold.as_ref(), gateway.as_ref());
+        let own = own.as_ref().map(|own| Arc::clone(own.handle()));
+        let places = (handle, own.as_ref());
         let network =
-            SandboxNetwork::open(self.context, (self.arm, self.task), asking, handle, recorder)
+            SandboxNetwork::open(self.context, (self.arm, self.task), asking, places, recorder)
                 .await?;
         let (tell, ending) = watch::channel(false);
         let mut session = TrialSession::new(
@@ -171,7 +173,7 @@ impl Try<'_> {
             self.rejected,
             Client {
                 server: network.server(),
-                own: own.as_ref().map(|own| Arc::clone(own.handle())),
+                own,
                 ending,
                 dir: self.dir.clone(),
             },

@@ -8,7 +8,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 use async_trait::async_trait;
 use proctor_egress::{EgressProxy, Ledger, Policy, client_env};
 use proctor_gateway::{GatewayServer, TrialGateway};
-use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_sandbox_api::{Listener, SandboxHandle, SandboxStream, wire::RawPath};
 use proctor_scaffold_api::{ModelEndpoint, Scaffold, Stop};
 use proctor_types::{Arm, Event, Fault, Layer, NetworkMode, Task, UrlRequest};
 use tokio::task::{JoinHandle, JoinSet};
@@ -23,7 +23,7 @@ const READABLE: u32 = 0o644;
 pub(crate) struct SandboxNetwork {
     egress: Option<(u16, Arc<EgressProxy>)>,
     model: Option<(u16, GatewayServer)>,
-    serving: Option<Serving>,
+    serving: Vec<Serving>,
 }
 
 /// Aborts the connections with itself.
@@ -36,32 +36,63 @@ impl Drop for Serving {
 }
 
 impl SandboxNetwork {
-    /// Opens the egress proxy where the arm's network is not closed, and the model endpoint where the
-    /// scaffold asks for it.
+    /// Opens the egress proxy in the task's sandbox where the arm's network is not closed, and the model endpoint
+    /// where the scaffold asks for it: in the sandbox of its own program, or, without one, in the task's.
     pub(crate) async fn open(
         context: &RunContext,
         (arm, task): (&Arm, &Task),
         (scaffold, gateway): (&dyn Scaffold, Option<&Arc<TrialGateway>>),
-        handle: &Arc<SandboxHandle>,
+        (handle, own): (&Arc<SandboxHandle>, Option<&Arc<SandboxHandle>>),
         recorder: &Arc<Recorder>,
     ) -> Result<Self, Fault> {
         let mut network = Self::default();
         if arm.network.mode != NetworkMode::Closed {
-            network.egress = Some(egress_proxy(context, arm, task, handle, recorder).await?);
+            let (listener, proxy) = egress_proxy(context, arm, task, handle, recorder).await?;
+            network.egress = Some((listener.port(), Arc::clone(&proxy)));
+            network.serve(listener, move |stream| {
+                let proxy = Arc::clone(&proxy);
+                async move { proxy.serve(stream).await }
+            });
         }
         if let (Some(rules), Some(gateway)) = (scaffold.model_endpoint(), gateway) {
             let rules = serde_json::from_value(rules).map_err(|error| {
                 let what = format!("the scaffold {}: rules of requests: {error}", scaffold.name());
                 Fault::new(Layer::Setup, what)
             })?;
-            let port = handle.listen(0).await.map_err(|error| error.fault("the model endpoint"))?;
-            network.model = Some((port, GatewayServer::new(Arc::clone(gateway), rules)?));
-        }
-        if network.egress.is_some() || network.model.is_some() {
-            let serving = serve(Arc::clone(handle), network.egress.clone(), network.model.clone());
-            network.serving = Some(Serving(tokio::spawn(serving)));
+            let listener = own.unwrap_or(handle).listener().await;
+            let listener = listener.map_err(|error| error.fault("the model endpoint"))?;
+            let mut server = GatewayServer::new(Arc::clone(gateway), rules)?;
+            if own.is_some() {
+                // What such a program does in the task's sandbox passes its scaffold, which records it.
+                server = server.without_calls();
+            }
+            network.model = Some((listener.port(), server.clone()));
+            network.serve(listener, move |stream| {
+                let server = server.clone();
+                async move { server.serve(stream).await }
+            });
         }
         Ok(network)
+    }
+
+    /// Serves a listener until its sandbox is gone or this closes. Connections live in the task's set, so that its end
+    /// is theirs.
+    fn serve<F>(&mut self, mut listener: Listener, one: impl Fn(SandboxStream) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.serving.push(Serving(tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                tokio::select! {
+                    accepted = listener.accept() => {
+                        let Ok(incoming) = accepted else { return };
+                        connections.spawn(one(incoming.into_stream()));
+                    }
+                    Some(_) = connections.join_next() => {}
+                }
+            }
+        })));
     }
 
     /// Variables by which programs inside find the egress proxy and trust it.
@@ -112,7 +143,7 @@ impl SandboxNetwork {
 
     /// Ends every connection and waits until what passed is charged and recorded.
     pub(crate) async fn close(mut self) -> Result<(), Fault> {
-        if let Some(mut serving) = self.serving.take() {
+        for mut serving in self.serving.drain(..) {
             serving.0.abort();
             let _ = (&mut serving.0).await;
         }
@@ -132,7 +163,7 @@ async fn egress_proxy(
     task: &Task,
     handle: &Arc<SandboxHandle>,
     recorder: &Arc<Recorder>,
-) -> Result<(u16, Arc<EgressProxy>), Fault> {
+) -> Result<(Listener, Arc<EgressProxy>), Fault> {
     let policy = Policy::new(&arm.network, task).map_err(setup_fault)?;
     let ca_file = arm.network.ca_file.as_deref();
     let ledger = Arc::clone(recorder) as Arc<dyn Ledger>;
@@ -143,34 +174,8 @@ async fn egress_proxy(
             .await
             .map_err(|error| error.fault("placing the proxy's certificates"))?;
     }
-    let port = handle.listen(0).await.map_err(|error| error.fault("the egress proxy"))?;
-    Ok((port, Arc::new(proxy)))
-}
-
-/// Until the sandbox is gone or the proxies close. Connections live in this task's set, so that its end is
-/// theirs.
-async fn serve(
-    handle: Arc<SandboxHandle>,
-    egress: Option<(u16, Arc<EgressProxy>)>,
-    model: Option<(u16, GatewayServer)>,
-) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = handle.accept() => {
-                let Ok(incoming) = accepted else { return };
-                let at = incoming.port;
-                if let Some((port, proxy)) = &egress && *port == at {
-                    let proxy = Arc::clone(proxy);
-                    connections.spawn(async move { proxy.serve(incoming.into_stream()).await });
-                } else if let Some((port, server)) = &model && *port == at {
-                    let server = server.clone();
-                    connections.spawn(async move { server.serve(incoming.into_stream()).await });
-                }
-            }
-            Some(_) = connections.join_next() => {}
-        }
-    }
+    let listener = handle.listener().await.map_err(|error| error.fault("the egress proxy"))?;
+    Ok((listener, Arc::new(proxy)))
 }
 
 fn setup_fault(why: String) -> Fault {

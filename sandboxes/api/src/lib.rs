@@ -16,7 +16,7 @@ pub use backend::{Backend, Base, LayerSpec, Mount, Prepared, Sandbox, SandboxReq
 pub use command::{Captured, Command, Completed, ending_of};
 pub use enforcement::{Enforcement, hint_of};
 pub use handle::{
-    BlobSink, Exhausted, Incoming, Running, Said, SandboxError, SandboxHandle, SandboxStream,
+    BlobSink, Exhausted, Incoming, Listener, Running, Said, SandboxError, SandboxHandle, SandboxStream,
     SnapshotError, Witness,
 };
 pub use kept::Kept;

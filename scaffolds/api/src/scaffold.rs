@@ -93,9 +93,10 @@ pub trait Scaffold: Send + Sync {
         false
     }
 
-    /// For a scaffold whose client runs in the sandbox and speaks to the model over HTTP: the rules by
+    /// For a scaffold whose client runs in a sandbox and speaks to the model over HTTP: the rules by
     /// which its main conversation is told from side requests (docs/gateway.md, in the form that
-    /// manifests have). Without them there is no such proxy.
+    /// manifests have). Without them there is no such proxy. It listens in [`Scaffold::own_sandbox`], where
+    /// there is one, else in the task's.
     fn model_endpoint(&self) -> Option<Value> {
         None
     }

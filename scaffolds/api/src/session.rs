@@ -30,7 +30,7 @@ pub struct Brief {
     pub gold: Option<String>,
     /// For `replay` only: the trajectory to re-run.
     pub replay: Option<PathBuf>,
-    /// Where a client in the sandbox finds the model, for a scaffold that asked for it.
+    /// Where a client in its sandbox finds the model, for a scaffold that asked for it.
     pub model_endpoint: Option<ModelEndpoint>,
     /// The arm's settings, as [`Scaffold::settings`](crate::Scaffold::settings) gave them.
     pub settings: Map<String, Value>,

@@ -14,7 +14,7 @@ mod ending;
 mod error;
 mod external;
 mod manifest;
-mod prompt;
+pub mod prompt;
 mod run;
 mod templates;
 

@@ -68,14 +68,14 @@ enum Encoding {
 pub(crate) type Done = Result<Result<Value, Error>, Stop>;
 
 /// One request as it is recorded.
-struct Recorded<'a> {
+pub(crate) struct Recorded<'a> {
     call_id: &'a str,
     name: &'a str,
     begun: Instant,
 }
 
 impl<'a> Recorded<'a> {
-    async fn begin(
+    pub(crate) async fn begin(
         session: &mut dyn Session,
         call_id: &'a str,
         name: &'a str,
@@ -85,8 +85,13 @@ impl<'a> Recorded<'a> {
         Ok(Self { call_id, name, begun: Instant::now() })
     }
 
+    /// One that was begun before, and whose end comes now.
+    pub(crate) fn since(call_id: &'a str, name: &'a str, begun: Instant) -> Self {
+        Self { call_id, name, begun }
+    }
+
     /// `shown` is what the event says, `full` the whole where that is less.
-    async fn end(
+    pub(crate) async fn end(
         self,
         session: &mut dyn Session,
         shown: String,
@@ -106,12 +111,17 @@ impl<'a> Recorded<'a> {
     }
 
     /// The sandbox said no, or is gone.
-    async fn refused(self, session: &mut dyn Session, error: SandboxError) -> Done {
+    pub(crate) async fn refused(
+        self,
+        session: &mut dyn Session,
+        error: SandboxError,
+        code: i64,
+    ) -> Done {
         if error.is_broken() {
             return Err(error.fault(self.name).into());
         }
         self.end(session, error.to_string(), None, None).await?;
-        Ok(Err(Error::new(REFUSED, error.to_string())))
+        Ok(Err(Error::new(code, error.to_string())))
     }
 }
 
@@ -160,7 +170,7 @@ pub(crate) async fn exec(
     command.stdin = asked.stdin.unwrap_or_default().into_bytes();
     let done = match session.handle().run(command).await {
         Ok(done) => done,
-        Err(error) => return recorded.refused(session, error).await,
+        Err(error) => return recorded.refused(session, error, REFUSED).await,
     };
     let status = done.exited.code.filter(|_| !done.exited.timed_out);
     recorded.end(session, printed(&done), None, status).await?;
@@ -198,7 +208,7 @@ pub(crate) async fn read(
     let recorded = Recorded::begin(session, id, "sandbox/read", arguments).await?;
     let bytes = match session.handle().read_part(&path, asked.offset, limits.file_bytes).await {
         Ok(bytes) => bytes,
-        Err(error) => return recorded.refused(session, error).await,
+        Err(error) => return recorded.refused(session, error, REFUSED).await,
     };
     let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
     recorded.end(session, shown, None, None).await?;
@@ -237,14 +247,14 @@ pub(crate) async fn write(
     let recorded = Recorded::begin(session, id, "sandbox/write", arguments).await?;
     let mode = asked.executable.then_some(EXECUTABLE);
     if let Err(error) = session.handle().write(&path, &bytes, mode).await {
-        return recorded.refused(session, error).await;
+        return recorded.refused(session, error, REFUSED).await;
     }
     let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
     recorded.end(session, shown, Some(bytes), None).await?;
     Ok(Ok(json!({})))
 }
 
-fn place(brief: &Brief, path: &str) -> Result<RawPath, Error> {
+pub(crate) fn place(brief: &Brief, path: &str) -> Result<RawPath, Error> {
     if path.is_empty() || path.contains('\0') {
         return Err(Error::new(PARAMS, "params: `path`: is empty, or holds a NUL"));
     }
@@ -252,7 +262,7 @@ fn place(brief: &Brief, path: &str) -> Result<RawPath, Error> {
 }
 
 /// Relative paths start at the work directory.
-fn resolve(brief: &Brief, path: &str) -> RawPath {
+pub(crate) fn resolve(brief: &Brief, path: &str) -> RawPath {
     let workdir = brief.workdir.trim_end_matches('/');
     match path {
         "" => RawPath::from(brief.workdir.as_str()),

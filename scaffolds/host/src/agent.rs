@@ -32,15 +32,20 @@ pub(crate) enum Heard {
     Exited(Exited),
 }
 
+/// The program's command line with its variables.
+pub(crate) fn command(words: &[String], env: &[(String, String)]) -> Command {
+    let command = Command::new(words.iter().map(String::as_str)).cwd(WORKDIR).env("HOME", WORKDIR);
+    env.iter().fold(command, |command, (key, value)| command.env(key, value.as_str()))
+}
+
 impl Agent {
     pub(crate) fn start(
         own: &Arc<SandboxHandle>,
-        command: &[String],
+        command: Command,
         limits: &Limits,
     ) -> Result<Self, SandboxError> {
-        let command = Command::new(command.iter().map(String::as_str)).cwd(WORKDIR);
         Ok(Self {
-            running: own.start(command.env("HOME", WORKDIR))?,
+            running: own.start(command)?,
             lines: Lines::new(limits.line_bytes),
             exited: None,
             errors: Errors::new(limits.stderr_bytes),

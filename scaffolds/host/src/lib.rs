@@ -2,28 +2,44 @@
 //!
 //! ```text
 //! program   the user's program, copied by content   settings  the keys of [arms.settings]
-//! agent     the program in its own sandbox          lines     its output, line by line
-//! rpc       one message of JSON-RPC                  process   what it may ask, and how it ends
-//! actions   commands and files of the task's sandbox
+//! own       the sandbox that it runs in              agent     the program in it, talked to line by line
+//! rpc       one message of JSON-RPC                  actions   commands and files of the task's sandbox
+//! process   the scaffold `process`                   acp       the scaffold `acp`
 //! ```
 //!
 //! `docs/host.md` is the page of this crate.
 
+mod acp;
 mod actions;
 mod agent;
 mod ending;
 mod limits;
 mod lines;
+mod own;
 mod process;
 mod program;
 mod rpc;
 mod settings;
 
-pub use process::Process;
+use std::sync::Arc;
+
+use proctor_scaffold_api::Scaffold;
 pub use program::{MOUNT, ProgramError, Programs};
 pub use settings::{COMMAND, PROGRAM};
 
 /// The names that configurations use, sorted.
 pub fn names() -> &'static [&'static str] {
-    &["process"]
+    &["acp", "process"]
+}
+
+/// The scaffold of a name.
+///
+/// # Errors
+/// The data that Proctor was built with does not load, which a test rules out.
+pub fn scaffold(name: &str, programs: Programs) -> Result<Option<Arc<dyn Scaffold>>, String> {
+    Ok(Some(match name {
+        "acp" => Arc::new(acp::Acp::new(programs)?),
+        "process" => Arc::new(process::Process::new(programs)?),
+        _ => return Ok(None),
+    }))
 }

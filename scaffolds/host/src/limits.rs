@@ -18,6 +18,7 @@ pub(crate) struct Limits {
     pub leave_seconds: f64,
     pub output_bytes: usize,
     pub file_bytes: u64,
+    pub terminals: usize,
     pub log_bytes: usize,
     pub log_texts: u32,
     pub stderr_bytes: usize,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use proctor_sandbox_api::{Mount, SandboxError, SandboxHandle};
+use proctor_sandbox_api::SandboxError;
 use proctor_scaffold_api::{
     Finish, Limits as Announced, OwnSandbox, Scaffold, Session, Stop, WrongSetting,
 };
@@ -18,10 +18,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::{
     actions::{self, Done},
-    agent::{Agent, Heard, WORKDIR},
+    agent::{self, Agent, Heard},
     ending::{ended, exited, with_words},
     limits::{self, Limits},
-    program::{MOUNT, Programs},
+    own,
+    program::Programs,
     rpc::{self, Error, INVALID, Message, NO_METHOD, OVER, PARAMS},
     settings::{self, Settings},
 };
@@ -72,31 +73,15 @@ impl Scaffold for Process {
         &self,
         settings: &Map<String, Value>,
     ) -> Result<Option<OwnSandbox>, (String, String)> {
-        let wrong = |what: String| (what, "start a new run".to_owned());
-        let settings = Settings::read(settings).map_err(wrong)?;
-        let mut mounts = Vec::new();
-        if let Some(digest) = &settings.program {
-            let folder = self.programs.copy_of(digest).ok_or_else(|| {
-                let what = format!("the copy of the arm's program {digest} is gone");
-                (what, "resume the run: the program is copied again".to_owned())
-            })?;
-            mounts.push(Mount { folder, at: MOUNT.into() });
-        }
-        Ok(Some(OwnSandbox {
-            mounts,
-            digest: settings.program.unwrap_or_default(),
-            limits: self.limits.sandbox(),
-            workdir: WORKDIR.into(),
-        }))
+        own::sandbox(settings, &self.programs, self.limits)
     }
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let wrong =
             |what: String| Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid));
         let settings = Settings::read(&session.brief().settings).map_err(wrong)?;
-        let own = session.own_sandbox().cloned();
-        let own = own.ok_or_else(|| wrong("the agent has no sandbox of its own".into()))?;
-        let starting = Agent::start(&own, &settings.command, self.limits);
+        let place = own::of(session)?;
+        let starting = Agent::start(&place, agent::command(&settings.command, &[]), self.limits);
         let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
         let mut talk = Talk {
             limits: self.limits,
@@ -112,7 +97,7 @@ impl Scaffold for Process {
         let end = talk.run(&mut agent, session).await;
         let end = match end {
             // In nobody's journal otherwise: a sandbox that its own content has ended is an end like any other.
-            Err(End::Broken(error)) => broken(&own, error).await,
+            Err(End::Broken(error)) => own::broken(&place, error).await,
             Err(End::Stop(stop)) => Err(stop),
             Ok(finish) => Ok(finish),
         };
@@ -120,15 +105,6 @@ impl Scaffold for Process {
             session.keep("stderr.log", &agent.errors()).await?;
         }
         end
-    }
-}
-
-/// What the end of the agent's own sandbox means: within its limits it is the agent's doing.
-async fn broken(own: &SandboxHandle, error: SandboxError) -> Result<Finish, Stop> {
-    let fault = error.fault("the agent's own sandbox");
-    match own.exhausted(&fault).await {
-        Some((_, why)) => Ok(ended(ExitCause::Crashed, format!("its sandbox ended: {why}"))),
-        None => Err(fault.into()),
     }
 }
 

@@ -171,7 +171,7 @@ impl Call {
         }
         request.stream = self.stream;
         let class = self.classify(&request);
-        if class == RequestClass::Main {
+        if class == RequestClass::Main && shared.calls {
             self.returned = shared.watched.returned(&request);
         }
         let tools = !request.tools.is_empty();

@@ -46,6 +46,8 @@ pub(super) struct Shared {
     pub trial: Arc<TrialGateway>,
     pub rules: RequestRules,
     pub policy: ServerPolicy,
+    /// Whether calls of tools are recorded as requests bring their results back.
+    pub calls: bool,
     token: Token,
     numbers: AtomicU64,
     /// Requests on their way to the model, with whether new ones are let in.
@@ -100,6 +102,7 @@ impl GatewayServer {
             trial,
             rules,
             policy: ServerPolicy::shipped()?,
+            calls: true,
             token: Token::random()?,
             numbers: AtomicU64::new(0),
             in_flight: watch::Sender::new((0, true)),
@@ -107,6 +110,15 @@ impl GatewayServer {
             watched: Watched::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The same where somebody else records what the client's tools do. To be called before it serves.
+    #[must_use]
+    pub fn without_calls(mut self) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.calls = false;
+        }
+        self
     }
 
     /// What a client gives as its API key. It opens this trial's gateway only, and is worth nothing

@@ -33,10 +33,51 @@ impl SandboxHandle {
         }
     }
 
-    /// The next connection to any listener of the sandbox. One caller gets each.
+    /// Listens on any free port of 127.0.0.1 inside, for one server of this side: connections to other ports go
+    /// elsewhere.
+    pub async fn listener(&self) -> Result<Listener, SandboxError> {
+        let port = self.listen(0).await?;
+        let (connections, incoming) = mpsc::channel(WAITING);
+        match self.link.hear(port, connections) {
+            true => Ok(Listener { port, incoming, link: Arc::clone(&self.link) }),
+            false => Err(self.link.error()),
+        }
+    }
+
+    /// The next connection to a port that has no [`Listener`]. One caller gets each.
     pub async fn accept(&self) -> Result<Incoming, SandboxError> {
         let next = self.accepted.lock().await.recv().await;
         next.ok_or_else(|| self.link.error())
+    }
+}
+
+/// One port inside, and the connections to it.
+pub struct Listener {
+    port: u16,
+    incoming: mpsc::Receiver<Incoming>,
+    link: Arc<Link>,
+}
+
+impl Listener {
+    /// The port on 127.0.0.1 inside.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The next connection.
+    ///
+    /// Safe to be dropped at any await.
+    ///
+    /// # Errors
+    /// The sandbox is gone.
+    pub async fn accept(&mut self) -> Result<Incoming, SandboxError> {
+        self.incoming.recv().await.ok_or_else(|| self.link.error())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.link.unhear(self.port);
     }
 }
 

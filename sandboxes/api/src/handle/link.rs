@@ -88,6 +88,8 @@ struct State {
     next: u32,
     broken: Option<String>,
     accepting: Option<mpsc::Sender<Incoming>>,
+    /// Connections to these ports go to their own listener.
+    listeners: HashMap<u16, mpsc::Sender<Incoming>>,
 }
 
 impl SandboxHandle {
@@ -117,8 +119,13 @@ impl SandboxHandle {
 
         let (out, queue) = mpsc::unbounded_channel();
         let (accepting, accepted) = mpsc::channel(WAITING);
-        let state =
-            State { streams: HashMap::new(), next: 2, broken: None, accepting: Some(accepting) };
+        let state = State {
+            streams: HashMap::new(),
+            next: 2,
+            broken: None,
+            accepting: Some(accepting),
+            listeners: HashMap::new(),
+        };
         let link = Arc::new(Link { out, state: Mutex::new(state) });
         let reading = tokio::spawn(read_frames(Arc::clone(&link), reader));
         let writing = tokio::spawn(write_frames(Arc::clone(&link), queue, writer));
@@ -203,11 +210,27 @@ impl Link {
                 state.broken = Some(why.to_owned());
             }
             state.accepting = None;
+            state.listeners.clear();
             std::mem::take(&mut state.streams)
         };
         for inbox in streams.values() {
             inbox.flow.credit.close();
         }
+    }
+
+    /// Connections to the port go to this listener from now on; false where the sandbox is gone.
+    pub fn hear(&self, port: u16, connections: mpsc::Sender<Incoming>) -> bool {
+        let mut state = self.state();
+        let open = state.accepting.is_some();
+        if open {
+            state.listeners.insert(port, connections);
+        }
+        open
+    }
+
+    /// Connections to the port go to nobody in particular again.
+    pub fn unhear(&self, port: u16) {
+        self.state().listeners.remove(&port);
     }
 
     /// Ends every stream but one, and opens no more.
@@ -216,6 +239,7 @@ impl Link {
             let mut state = self.state();
             state.broken.get_or_insert_with(|| why.to_owned());
             state.accepting = None;
+            state.listeners.clear();
             state.streams.extract_if(|id, _| *id != kept).collect()
         };
         for (_, inbox) in retired {
@@ -295,7 +319,7 @@ impl Link {
                 return Err(WireError::Stream { stream, why: "not a new odd stream" });
             }
             state.streams.insert(stream, inbox);
-            state.accepting.clone()
+            state.listeners.get(&accepted.port).or(state.accepting.as_ref()).cloned()
         };
         let incoming = Incoming::new(accepted.port, Arc::clone(self), stream, flow, events);
         // One too many is dropped, which cancels it: the caller inside sees a closed connection.

@@ -17,7 +17,7 @@ mod tests;
 mod witness;
 
 pub use error::SandboxError;
-pub use forward::Incoming;
+pub use forward::{Incoming, Listener};
 pub use link::SandboxHandle;
 pub use running::{Running, Said};
 pub use snapshot::{BlobSink, SnapshotError};

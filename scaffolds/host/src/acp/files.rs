@@ -1,0 +1,104 @@
+//! `fs/*` of the client: files of the task's sandbox.
+
+use proctor_scaffold_api::Session;
+use proctor_types::sha256_hex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    actions::{Done, Recorded, place},
+    limits::Limits,
+    rpc::{Error, PARAMS},
+};
+
+/// As the protocol numbers it: there is no such thing.
+const NOT_FOUND: i64 = -32002;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Read {
+    path: String,
+    /// The first line, from 1.
+    #[serde(default)]
+    line: Option<usize>,
+    /// The most lines.
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Write {
+    path: String,
+    content: String,
+}
+
+pub(super) async fn read(
+    session: &mut dyn Session,
+    id: &str,
+    asked: Read,
+    limits: &Limits,
+) -> Done {
+    let path = match place(session.brief(), &asked.path) {
+        Ok(path) => path,
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut arguments = json!({ "path": asked.path });
+    for (key, value) in [("line", asked.line), ("limit", asked.limit)] {
+        if let Some(value) = value {
+            arguments[key] = value.into();
+        }
+    }
+    let recorded = Recorded::begin(session, id, "fs/read_text_file", arguments).await?;
+    let bytes = match session.handle().read(&path, limits.file_bytes).await {
+        Ok(bytes) => bytes,
+        Err(error) => return recorded.refused(session, error, NOT_FOUND).await,
+    };
+    let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
+    recorded.end(session, shown, None, None).await?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(Ok(json!({ "content": lines(&text, asked.line, asked.limit) })))
+}
+
+fn lines(text: &str, first: Option<usize>, most: Option<usize>) -> String {
+    let skipped = first.unwrap_or(1).saturating_sub(1);
+    text.split_inclusive('\n').skip(skipped).take(most.unwrap_or(usize::MAX)).collect()
+}
+
+pub(super) async fn write(
+    session: &mut dyn Session,
+    id: &str,
+    asked: Write,
+    limits: &Limits,
+) -> Done {
+    let bytes = asked.content.into_bytes();
+    if bytes.len() as u64 > limits.file_bytes {
+        let what = format!("params: `content`: is over {} bytes", limits.file_bytes);
+        return Ok(Err(Error::new(PARAMS, what)));
+    }
+    let path = match place(session.brief(), &asked.path) {
+        Ok(path) => path,
+        Err(error) => return Ok(Err(error)),
+    };
+    let arguments = json!({ "path": asked.path, "bytes": bytes.len() });
+    let recorded = Recorded::begin(session, id, "fs/write_text_file", arguments).await?;
+    if let Err(error) = session.handle().write(&path, &bytes, None).await {
+        return recorded.refused(session, error, NOT_FOUND).await;
+    }
+    let shown = format!("{} bytes, sha256 {}", bytes.len(), sha256_hex(&bytes));
+    recorded.end(session, shown, Some(bytes), None).await?;
+    Ok(Ok(Value::Null))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines;
+
+    #[test]
+    fn a_part_of_a_file_is_told_by_its_lines() {
+        let text = "one\ntwo\nthree";
+        assert_eq!(lines(text, None, None), text);
+        assert_eq!(lines(text, Some(2), Some(1)), "two\n");
+        assert_eq!(lines(text, Some(0), Some(1)), "one\n");
+        assert_eq!(lines(text, Some(3), Some(9)), "three");
+        assert_eq!(lines(text, Some(4), None), "");
+    }
+}

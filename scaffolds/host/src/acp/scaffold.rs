@@ -1,0 +1,104 @@
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use proctor_external::prompt;
+use proctor_sandbox_api::Command;
+use proctor_scaffold_api::{
+    Finish, Limits as Announced, OwnSandbox, Scaffold, Session, Stop, WrongSetting,
+};
+use serde_json::{Map, Value, json};
+
+use super::talk::{End, PROTOCOL, Talk};
+use crate::{
+    agent::{self, Agent},
+    limits::{self, Limits},
+    own,
+    program::Programs,
+    settings::{self, Settings},
+};
+
+/// Beyond the agent's own time to leave: what is left running is killed, and its last words are kept.
+const TIDY: Duration = Duration::from_secs(5);
+
+/// A program of a user's that is driven as an editor would drive it.
+#[derive(Debug)]
+pub struct Acp {
+    programs: Programs,
+    limits: &'static Limits,
+}
+
+impl Acp {
+    /// `programs` is where programs are kept.
+    ///
+    /// # Errors
+    /// The data that Proctor was built with does not load, which a test rules out.
+    pub fn new(programs: Programs) -> Result<Self, String> {
+        Ok(Self { programs, limits: Limits::get()? })
+    }
+}
+
+#[async_trait]
+impl Scaffold for Acp {
+    fn name(&self) -> &'static str {
+        "acp"
+    }
+
+    fn factors(&self) -> Value {
+        let prompts = json!({ "task": prompt::TASK });
+        json!({ "protocol": PROTOCOL, "limits": limits::TEXT, "prompts": prompts })
+    }
+
+    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+        settings::resolve(self.name(), given, &self.programs)
+    }
+
+    fn needs_model(&self) -> bool {
+        true
+    }
+
+    fn model_endpoint(&self) -> Option<Value> {
+        Some(own::rules())
+    }
+
+    fn own_sandbox(
+        &self,
+        settings: &Map<String, Value>,
+    ) -> Result<Option<OwnSandbox>, (String, String)> {
+        own::sandbox(settings, &self.programs, self.limits)
+    }
+
+    fn leave_time(&self) -> Option<Duration> {
+        Some(self.limits.leave() + TIDY)
+    }
+
+    async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
+        let brief = session.brief().clone();
+        let settings = Settings::read(&brief.settings).map_err(own::setup)?;
+        let place = own::of(session)?;
+        let announced = brief.announced.as_ref().and_then(Announced::of);
+        let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
+        let prompt = prompt.map_err(own::setup)?;
+        // An agent looks whether its folder is there. What it does to the code it does through its client.
+        let folder = place.run(Command::new(["mkdir", "-p", brief.workdir.as_str()])).await;
+        folder.map_err(|error| error.fault("the agent's own sandbox"))?;
+        let command =
+            agent::command(&settings.command, &own::variables(&brief, &settings.own)?);
+        let starting = Agent::start(&place, command, self.limits);
+        let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
+        let sandbox = Arc::clone(session.handle());
+        let mut talk = Talk::new(self.limits, &settings, prompt);
+        let end = talk.run(&mut agent, session).await;
+        // Whatever ended the conversation: nothing that it began goes on.
+        drop(talk);
+        own::end_commands(&sandbox).await;
+        let end = match end {
+            Err(End::Broken(error)) => own::broken(&place, error).await,
+            Err(End::Stop(stop)) => Err(stop),
+            Ok(finish) => Ok(finish),
+        };
+        if !matches!(end, Err(Stop::Fault(_))) {
+            session.keep("stderr.log", &agent.errors()).await?;
+        }
+        end
+    }
+}

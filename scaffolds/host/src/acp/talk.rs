@@ -1,0 +1,650 @@
+//! The conversation: what Proctor asks of the agent, what the agent may ask of its client, and how it ends.
+
+use std::collections::VecDeque;
+
+use proctor_sandbox_api::{Command, SandboxError, wire::Exited};
+use proctor_scaffold_api::{Finish, Session, Stop};
+use proctor_types::{Answer, ExitCause, plural};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    files,
+    terminals::{Ended, Terminals, status},
+    updates::Updates,
+};
+use crate::{
+    actions::{Recorded, resolve},
+    agent::{Agent, Heard},
+    ending::{ended, with_words},
+    limits::Limits,
+    own::Quiet,
+    rpc::{self, Error, Message, NO_METHOD, OVER, PARAMS, REFUSED},
+    settings::Settings,
+};
+
+/// The version of the Agent Client Protocol.
+pub(super) const PROTOCOL: u64 = 1;
+/// As the protocol numbers it: the agent wants to be logged in first.
+const LOGIN: i64 = -32000;
+
+/// Why a conversation ended that did not finish.
+pub(super) enum End {
+    Stop(Stop),
+    /// The agent's own sandbox is gone.
+    Broken(SandboxError),
+}
+
+impl From<Stop> for End {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+/// The request of ours that the agent has not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Initialize,
+    Authenticate,
+    NewSession,
+    Prompt,
+}
+
+pub(super) struct Talk {
+    limits: &'static Limits,
+    prompt: String,
+    quiet: Quiet,
+    stage: Stage,
+    /// Of the request of ours.
+    number: u64,
+    /// By which the agent may be logged in.
+    logins: Vec<String>,
+    session_id: Value,
+    terminals: Terminals,
+    updates: Updates,
+    wrong_lines: u32,
+    /// Requests in a row that were answered with an error.
+    errors: u32,
+    /// Since the last answer of the model, of which there were `answered`.
+    requests: u32,
+    model_requests: u64,
+    calls: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Create {
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: Vec<Variable>,
+    #[serde(default)]
+    cwd: Option<String>,
+    #[serde(default)]
+    output_byte_limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Variable {
+    name: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfTerminal {
+    terminal_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Permission {
+    #[serde(default)]
+    tool_call: Value,
+    options: Vec<Choice>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Choice {
+    option_id: String,
+    kind: String,
+}
+
+/// The answer to a request of the agent's, or none yet.
+type Replied = Option<Result<Value, Error>>;
+
+impl Talk {
+    pub(super) fn new(limits: &'static Limits, settings: &Settings, prompt: String) -> Self {
+        Self {
+            limits,
+            prompt,
+            quiet: Quiet::new(settings.idle_seconds),
+            stage: Stage::Initialize,
+            number: 0,
+            logins: Vec::new(),
+            session_id: Value::Null,
+            terminals: Terminals::new(),
+            updates: Updates::new(limits),
+            wrong_lines: 0,
+            errors: 0,
+            requests: 0,
+            model_requests: 0,
+            calls: 0,
+        }
+    }
+
+    pub(super) async fn run(
+        &mut self,
+        agent: &mut Agent,
+        session: &mut dyn Session,
+    ) -> Result<Finish, End> {
+        let about = json!({
+            "protocolVersion": PROTOCOL,
+            "clientCapabilities": {
+                "fs": { "readTextFile": true, "writeTextFile": true },
+                "terminal": true,
+            },
+            "clientInfo": { "name": "proctor", "version": env!("CARGO_PKG_VERSION") },
+        });
+        self.ask(agent, Stage::Initialize, about);
+        let end = self.listen(agent, session).await?;
+        if let Some(note) = self.updates.end() {
+            session.note(note).await?;
+        }
+        Ok(end)
+    }
+
+    async fn listen(
+        &mut self,
+        agent: &mut Agent,
+        session: &mut dyn Session,
+    ) -> Result<Finish, End> {
+        loop {
+            let line = tokio::select! {
+                heard = agent.next() => match heard.map_err(End::Broken)? {
+                    Heard::Line(line) => line,
+                    Heard::TooLong => {
+                        let most = self.limits.line_bytes;
+                        let why = format!("it wrote a line of more than {most} bytes");
+                        return Ok(ended(ExitCause::Crashed, why));
+                    }
+                    Heard::Exited(exit) => return Ok(gone(&exit, agent)),
+                },
+                done = self.terminals.next() => {
+                    self.quiet.seen();
+                    self.terminal_ended(agent, session, done).await?;
+                    continue;
+                }
+                () = session.ending() => return Ok(self.cancel(agent).await),
+                () = sleep(self.quiet.tick()) => {
+                    if self.terminals.busy() {
+                        self.quiet.seen();
+                    }
+                    match self.quiet.end(&session.traffic(), self.limits) {
+                        Some(end) => return Ok(with_last_words(end, agent)),
+                        None => continue,
+                    }
+                }
+            };
+            match Message::read(&line) {
+                Ok(Message::Request { id, method, params }) => {
+                    if let Some(end) = self.asked(agent, session, id, &method, params).await? {
+                        return Ok(end);
+                    }
+                }
+                Ok(Message::Notice { method, params }) if method == "session/update" => {
+                    for note in self.updates.take(&params["update"]) {
+                        session.note(note).await?;
+                    }
+                }
+                // Of a later version, or an extension: nobody waits for an answer.
+                Ok(Message::Notice { .. }) => {}
+                Ok(Message::Answer { id, result }) => {
+                    self.quiet.seen();
+                    if let Some(end) = self.answered(agent, session, &id, result) {
+                        return Ok(end);
+                    }
+                }
+                Err(wrong) => {
+                    self.wrong_lines += 1;
+                    if self.wrong_lines >= self.limits.wrong_lines {
+                        let lines = plural(self.wrong_lines, "line");
+                        let shown: String = String::from_utf8_lossy(&line)
+                            .chars()
+                            .filter(|c| !c.is_control())
+                            .take(80)
+                            .collect();
+                        let why = format!(
+                            "it wrote {lines} that are no messages to its standard output, last: {shown}"
+                        );
+                        return Ok(ended(ExitCause::Crashed, why));
+                    }
+                    agent.send(&wrong);
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, agent: &mut Agent, stage: Stage, params: Value) {
+        let method = match stage {
+            Stage::Initialize => "initialize",
+            Stage::Authenticate => "authenticate",
+            Stage::NewSession => "session/new",
+            Stage::Prompt => "session/prompt",
+        };
+        (self.stage, self.number) = (stage, self.number + 1);
+        agent.send(&rpc::request(self.number, method, params));
+    }
+
+    fn open_session(&mut self, agent: &mut Agent, session: &dyn Session) {
+        let cwd = &session.brief().workdir;
+        self.ask(agent, Stage::NewSession, json!({ "cwd": cwd, "mcpServers": [] }));
+    }
+
+    /// An answer to a request of ours: the next request, or the end.
+    fn answered(
+        &mut self,
+        agent: &mut Agent,
+        session: &dyn Session,
+        id: &Value,
+        result: Result<Value, Value>,
+    ) -> Option<Finish> {
+        if *id != json!(self.number) {
+            let why = "it answered a request that was not made".to_owned();
+            return Some(ended(ExitCause::Crashed, why));
+        }
+        let result = match (self.stage, result) {
+            (_, Ok(result)) => result,
+            (Stage::NewSession, Err(error))
+                if error["code"] == json!(LOGIN) && !self.logins.is_empty() =>
+            {
+                // Its key is in its environment, whatever it calls that; the first way may be a browser.
+                let by_key = |login: &&String| login.contains("key") || login.contains("api");
+                let login = self.logins.iter().find(by_key).unwrap_or(&self.logins[0]).clone();
+                self.logins.clear();
+                self.ask(agent, Stage::Authenticate, json!({ "methodId": login }));
+                return None;
+            }
+            (stage, Err(error)) => {
+                let said = error["message"].as_str().unwrap_or("no message").chars();
+                let said: String = said.filter(|c| !c.is_control()).take(300).collect();
+                let what = match stage {
+                    Stage::Initialize => "initialize",
+                    Stage::Authenticate => "authenticate",
+                    Stage::NewSession => "session/new",
+                    Stage::Prompt => "session/prompt",
+                };
+                let why = format!("it answered `{what}` with an error: {said}");
+                return Some(ended(ExitCause::Crashed, with_words(why, &agent.errors())));
+            }
+        };
+        match self.stage {
+            Stage::Initialize => {
+                if result["protocolVersion"] != json!(PROTOCOL) {
+                    let why = format!(
+                        "it speaks version {} of the protocol, and Proctor version {PROTOCOL}",
+                        result["protocolVersion"]
+                    );
+                    return Some(ended(ExitCause::Crashed, why));
+                }
+                let methods = result["authMethods"].as_array();
+                let ids = methods.into_iter().flatten().filter_map(|one| one["id"].as_str());
+                self.logins = ids.map(str::to_owned).collect();
+                self.open_session(agent, session);
+            }
+            Stage::Authenticate => self.open_session(agent, session),
+            Stage::NewSession => {
+                self.session_id = result["sessionId"].clone();
+                let text = std::mem::take(&mut self.prompt);
+                let prompt = json!([{ "type": "text", "text": text }]);
+                let params = json!({ "sessionId": self.session_id, "prompt": prompt });
+                self.ask(agent, Stage::Prompt, params);
+            }
+            Stage::Prompt => {
+                let reason = result["stopReason"].as_str().unwrap_or("no reason");
+                return Some(turn_ended(reason, session.traffic().answer.as_ref()));
+            }
+        }
+        None
+    }
+
+    /// A request of the agent's. The end of one that goes round in circles.
+    async fn asked(
+        &mut self,
+        agent: &mut Agent,
+        session: &mut dyn Session,
+        id: Value,
+        method: &str,
+        params: Value,
+    ) -> Result<Option<Finish>, Stop> {
+        // Nobody would read the answer of what changes the tree.
+        if agent.has_exited() {
+            return Ok(None);
+        }
+        let seen = session.traffic().requests;
+        if std::mem::replace(&mut self.model_requests, seen) != seen {
+            self.requests = 0;
+        }
+        self.requests += 1;
+        let Some(reply) = self.request(agent, session, &id, method, params).await? else {
+            return Ok(None);
+        };
+        match &reply {
+            Ok(_) => {
+                self.errors = 0;
+                self.quiet.seen();
+            }
+            Err(_) => self.errors += 1,
+        }
+        agent.send(&rpc::reply(&id, reply));
+        let why = if self.errors >= self.limits.errors_in_a_row {
+            let requests = plural(self.errors, "request");
+            format!("it had {requests} in a row answered with an error")
+        } else if self.requests >= self.limits.requests_without_answer {
+            let requests = plural(self.requests, "request");
+            format!("it made {requests} since its last request to the model")
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(ended(ExitCause::Loop, why)))
+    }
+
+    async fn request(
+        &mut self,
+        agent: &mut Agent,
+        session: &mut dyn Session,
+        id: &Value,
+        method: &str,
+        params: Value,
+    ) -> Result<Replied, Stop> {
+        self.calls += 1;
+        let call_id = format!("request-{}", self.calls);
+        let reply = match method {
+            "fs/read_text_file" => match rpc::params(params) {
+                Ok(asked) => files::read(session, &call_id, asked, self.limits).await?,
+                Err(error) => Err(error),
+            },
+            "fs/write_text_file" => match rpc::params(params) {
+                Ok(asked) => files::write(session, &call_id, asked, self.limits).await?,
+                Err(error) => Err(error),
+            },
+            "session/request_permission" => match rpc::params(params) {
+                Ok(asked) => {
+                    let (outcome, note) = self.permission(&asked);
+                    if let Some(note) = note {
+                        session.note(note).await?;
+                    }
+                    Ok(outcome)
+                }
+                Err(error) => Err(error),
+            },
+            "terminal/create" => match rpc::params(params) {
+                Ok(asked) => self.create(session, call_id, asked).await?,
+                Err(error) => Err(error),
+            },
+            _ if method.starts_with("terminal/") => {
+                return self.terminal(agent, session, id, method, params).await;
+            }
+            _ => {
+                let shown: String = method.chars().take(80).collect();
+                Err(Error::new(NO_METHOD, format!("the client has no method `{shown}`")))
+            }
+        };
+        Ok(Some(reply))
+    }
+
+    /// Everything is allowed, once: the sandbox holds the agent, and nobody is there to ask.
+    fn permission(
+        &mut self,
+        asked: &Permission,
+    ) -> (Value, Option<serde_json::Map<String, Value>>) {
+        let of = |kind: &str| asked.options.iter().find(|option| option.kind == kind);
+        let chosen = of("allow_once").or_else(|| of("allow_always"));
+        let outcome = match chosen {
+            Some(option) => json!({ "outcome": "selected", "optionId": option.option_id }),
+            None => json!({ "outcome": "cancelled" }),
+        };
+        let chosen = chosen.map_or(Value::Null, |option| json!(option.option_id));
+        let note = self.updates.permission(&asked.tool_call["title"], &chosen);
+        (json!({ "outcome": outcome }), note)
+    }
+
+    async fn create(
+        &mut self,
+        session: &mut dyn Session,
+        call_id: String,
+        asked: Create,
+    ) -> Result<Result<Value, Error>, Stop> {
+        if self.terminals.len() >= self.limits.terminals {
+            let most = self.limits.terminals;
+            let what = format!("{most} terminals are open: release one first");
+            return Ok(Err(Error::new(REFUSED, what)));
+        }
+        let variables = asked.env.iter().flat_map(|one| [&one.name, &one.value]);
+        let mut words = asked.args.iter().chain([&asked.command]).chain(variables);
+        if asked.command.is_empty() || words.any(|word| word.contains('\0')) {
+            let what = "params: `command`: is empty, or something holds a NUL";
+            return Ok(Err(Error::new(PARAMS, what)));
+        }
+        let brief = session.brief().clone();
+        // Agents put a whole line into `command` where they give no arguments.
+        let mut command = match asked.args.is_empty() {
+            true => Command::shell(&asked.command),
+            false => Command::new([&asked.command].into_iter().chain(&asked.args).map(String::as_str)),
+        };
+        command = command.time_limit(brief.command_limit);
+        command = command.cwd(resolve(&brief, asked.cwd.as_deref().unwrap_or_default()));
+        for (key, value) in &brief.env {
+            command = command.env(key, value.as_str());
+        }
+        for Variable { name, value } in &asked.env {
+            command = command.env(name, value.as_str());
+        }
+        command.user.clone_from(&brief.user);
+        let mut arguments = json!({ "command": asked.command });
+        if !asked.args.is_empty() {
+            arguments["args"] = json!(asked.args);
+        }
+        if let Some(cwd) = &asked.cwd {
+            arguments["cwd"] = json!(cwd);
+        }
+        let recorded = Recorded::begin(session, &call_id, TERMINAL, arguments).await?;
+        let running = match session.handle().start(command) {
+            Ok(running) => running,
+            Err(error) => return recorded.refused(session, error, REFUSED).await,
+        };
+        let most = asked.output_byte_limit.unwrap_or(usize::MAX).min(self.limits.output_bytes);
+        let id = self.terminals.add(running, call_id, most);
+        Ok(Ok(json!({ "terminalId": id })))
+    }
+
+    /// What is asked of an open terminal.
+    async fn terminal(
+        &mut self,
+        agent: &mut Agent,
+        session: &mut dyn Session,
+        request: &Value,
+        method: &str,
+        params: Value,
+    ) -> Result<Replied, Stop> {
+        let id = match terminal_id(params) {
+            Ok(id) => id,
+            Err(error) => return Ok(Some(Err(error))),
+        };
+        let Some(terminal) = self.terminals.get(&id) else {
+            let shown: String = id.chars().take(80).collect();
+            let what = format!("params: `terminalId`: no terminal {shown} is open");
+            return Ok(Some(Err(Error::new(PARAMS, what))));
+        };
+        Ok(Some(Ok(match method {
+            "terminal/output" => terminal.output(),
+            "terminal/wait_for_exit" => match &terminal.exit {
+                Some(exit) => status(exit),
+                None => {
+                    terminal.waiting.push(request.clone());
+                    return Ok(None);
+                }
+            },
+            "terminal/kill" | "terminal/release" => {
+                if terminal.kill() {
+                    self.close(agent, session, &id).await?;
+                }
+                if method == "terminal/release" {
+                    self.terminals.remove(&id);
+                }
+                json!({})
+            }
+            _ => {
+                let shown: String = method.chars().take(80).collect();
+                let what = format!("the client has no method `{shown}`");
+                return Ok(Some(Err(Error::new(NO_METHOD, what))));
+            }
+        })))
+    }
+
+    async fn terminal_ended(
+        &mut self,
+        agent: &mut Agent,
+        session: &mut dyn Session,
+        ended: Ended,
+    ) -> Result<(), Stop> {
+        // One that was killed meanwhile is closed.
+        let open = self.terminals.get(&ended.id).filter(|terminal| terminal.exit.is_none());
+        let Some(terminal) = open else { return Ok(()) };
+        terminal.exit = Some(match ended.how {
+            Ok(exit) => exit,
+            Err(error) if error.is_broken() => return Err(error.fault(TERMINAL).into()),
+            // As a shell says of what it could not start.
+            Err(_) => Exited { code: Some(127), ..Exited::default() },
+        });
+        self.close(agent, session, &ended.id).await
+    }
+
+    /// A command has ended: who waits for it is answered, and the record is completed.
+    async fn close(
+        &mut self,
+        agent: &mut Agent,
+        session: &mut dyn Session,
+        id: &str,
+    ) -> Result<(), Stop> {
+        let Some(terminal) = self.terminals.get(id) else { return Ok(()) };
+        let exit = terminal.exit.clone().unwrap_or_default();
+        for waiting in terminal.waiting.drain(..) {
+            agent.send(&rpc::reply(&waiting, Ok(status(&exit))));
+        }
+        let recorded = Recorded::since(&terminal.call_id, TERMINAL, terminal.begun);
+        let code = exit.code.filter(|_| !exit.timed_out);
+        recorded.end(session, terminal.text(), None, code).await
+    }
+
+    /// The trial is over: the agent is told, and has its time to leave. Nothing that it asks meanwhile is done.
+    async fn cancel(&mut self, agent: &mut Agent) -> Finish {
+        self.terminals.stop();
+        let params = json!({ "sessionId": self.session_id });
+        agent.send(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }));
+        let mut left: VecDeque<Value> = VecDeque::new();
+        let leaving = async {
+            loop {
+                while let Some(id) = left.pop_front() {
+                    let error = Error::new(OVER, "the trial is over");
+                    agent.send(&rpc::reply(&id, Err(error)));
+                }
+                match agent.next().await {
+                    Ok(Heard::Line(line)) => match Message::read(&line) {
+                        Ok(Message::Request { id, method, .. })
+                            if method == "session/request_permission" =>
+                        {
+                            let outcome = json!({ "outcome": { "outcome": "cancelled" } });
+                            agent.send(&rpc::reply(&id, Ok(outcome)));
+                        }
+                        Ok(Message::Request { id, .. }) => left.push_back(id),
+                        Ok(Message::Answer { .. }) => return,
+                        Ok(Message::Notice { .. }) | Err(_) => {}
+                    },
+                    // Whatever its end is, it changes nothing any more.
+                    Ok(Heard::TooLong | Heard::Exited(_)) | Err(_) => return,
+                }
+            }
+        };
+        let _ = timeout(self.limits.leave(), leaving).await;
+        ended(ExitCause::Finished, "the trial was over".into())
+    }
+}
+
+/// What a command of the agent is called in the record.
+const TERMINAL: &str = "terminal/create";
+
+fn terminal_id(params: Value) -> Result<String, Error> {
+    parsed::<OfTerminal>(params).map(|asked| asked.terminal_id)
+}
+
+fn parsed<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
+    rpc::params(params)
+}
+
+/// The program ended before its turn did.
+fn gone(exit: &Exited, agent: &Agent) -> Finish {
+    let status = proctor_sandbox_api::ending_of(exit);
+    let why = format!("it ended with {status} before its turn was over");
+    ended(ExitCause::Crashed, with_words(why, &agent.errors()))
+}
+
+fn with_last_words(end: Finish, agent: &Agent) -> Finish {
+    match end {
+        Finish::Exited { cause, why } => {
+            Finish::Exited { cause, why: with_words(why, &agent.errors()) }
+        }
+        Finish::Submitted => Finish::Submitted,
+    }
+}
+
+/// What the end of the agent's turn means.
+fn turn_ended(reason: &str, last: Option<&Answer>) -> Finish {
+    let Some(last) = last else {
+        let why = format!("it ended its turn ({reason}) without one answer of the model");
+        return ended(ExitCause::Crashed, why);
+    };
+    let empty = last.content.trim().is_empty() && last.tool_calls.is_empty();
+    match reason {
+        "end_turn" if empty => {
+            ended(ExitCause::EmptyTurn, "it ended its turn at an empty answer".into())
+        }
+        "end_turn" => Finish::Submitted,
+        _ => {
+            let shown: String = reason.chars().filter(|c| !c.is_control()).take(80).collect();
+            ended(ExitCause::Finished, format!("it ended its turn with `{shown}`"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Usage;
+    use serde_json::Map;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_turn_is_a_submission_only_after_an_answer() {
+        let answer = |content: &str| Answer {
+            content: content.into(),
+            tool_calls: Vec::new(),
+            extra: Map::new(),
+            finish_reason: None,
+            refused: false,
+            usage: Usage::default(),
+            cost_usd: None,
+        };
+        let cause = |reason: &str, last: Option<&Answer>| match turn_ended(reason, last) {
+            Finish::Submitted => None,
+            Finish::Exited { cause, .. } => Some(cause),
+        };
+        assert_eq!(cause("end_turn", Some(&answer("Done."))), None);
+        assert_eq!(cause("end_turn", Some(&answer(" "))), Some(ExitCause::EmptyTurn));
+        assert_eq!(cause("end_turn", None), Some(ExitCause::Crashed));
+        assert_eq!(cause("max_tokens", Some(&answer("x"))), Some(ExitCause::Finished));
+    }
+}

@@ -1,0 +1,203 @@
+//! `terminal/*` of the client: commands that run in the task's sandbox while the agent does something else.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use proctor_sandbox_api::{Running, Said, SandboxError, wire::Exited};
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, task::AbortHandle};
+
+/// Everything that the agent has opened. Dropping it kills what runs.
+pub(super) struct Terminals {
+    open: BTreeMap<String, Terminal>,
+    count: u64,
+    tell: mpsc::UnboundedSender<Ended>,
+    ended: mpsc::UnboundedReceiver<Ended>,
+}
+
+/// One command.
+pub(super) struct Terminal {
+    pub(super) call_id: String,
+    pub(super) begun: Instant,
+    /// Requests that wait for its end.
+    pub(super) waiting: Vec<Value>,
+    /// How it ended.
+    pub(super) exit: Option<Exited>,
+    output: Arc<Mutex<Output>>,
+    running: AbortHandle,
+}
+
+/// A command came to its end.
+pub(super) struct Ended {
+    pub(super) id: String,
+    pub(super) how: Result<Exited, SandboxError>,
+}
+
+/// The end of what was printed: the protocol cuts at the beginning.
+#[derive(Debug, Default)]
+struct Output {
+    bytes: VecDeque<u8>,
+    most: usize,
+    cut: bool,
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+impl Terminals {
+    pub(super) fn new() -> Self {
+        let (tell, ended) = mpsc::unbounded_channel();
+        Self { open: BTreeMap::new(), count: 0, tell, ended }
+    }
+
+    /// Watches a command that was started, and names it.
+    pub(super) fn add(&mut self, running: Running, call_id: String, most: usize) -> String {
+        self.count += 1;
+        let id = format!("terminal-{}", self.count);
+        let output = Arc::new(Mutex::new(Output { most, ..Output::default() }));
+        let watching = watch(running, Arc::clone(&output), id.clone(), self.tell.clone());
+        let running = tokio::spawn(watching).abort_handle();
+        let begun = Instant::now();
+        let terminal = Terminal { call_id, begun, waiting: Vec::new(), exit: None, output, running };
+        self.open.insert(id.clone(), terminal);
+        id
+    }
+
+    pub(super) fn get(&mut self, id: &str) -> Option<&mut Terminal> {
+        self.open.get_mut(id)
+    }
+
+    pub(super) fn remove(&mut self, id: &str) -> Option<Terminal> {
+        self.open.remove(id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether any command runs.
+    pub(super) fn busy(&self) -> bool {
+        self.open.values().any(|terminal| terminal.exit.is_none())
+    }
+
+    /// The next command that ends. Safe to be dropped.
+    pub(super) async fn next(&mut self) -> Ended {
+        match self.ended.recv().await {
+            Some(ended) => ended,
+            // The other end is a field beside it.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Kills everything.
+    pub(super) fn stop(&mut self) {
+        self.open.clear();
+    }
+}
+
+impl Terminal {
+    /// Kills its command, unless that has ended. Whether it had not.
+    pub(super) fn kill(&mut self) -> bool {
+        self.running.abort();
+        let ran = self.exit.is_none();
+        if ran {
+            self.exit = Some(Exited { signal: Some(9), ..Exited::default() });
+        }
+        ran
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.lock().text()
+    }
+
+    /// As `terminal/output` answers.
+    pub(super) fn output(&self) -> Value {
+        let output = self.lock();
+        let mut told = json!({ "output": output.text(), "truncated": output.cut });
+        if let Some(exit) = &self.exit {
+            told["exitStatus"] = status(exit);
+        }
+        told
+    }
+}
+
+/// As the protocol says how a command ended. One that ran out of its time was killed.
+pub(super) fn status(exit: &Exited) -> Value {
+    let code = exit.code.filter(|code| *code >= 0 && !exit.timed_out);
+    let signal = match (exit.timed_out, exit.signal) {
+        (true, _) => Some("SIGKILL".to_owned()),
+        (false, signal) => signal.map(|number| number.to_string()),
+    };
+    json!({ "exitCode": code, "signal": signal })
+}
+
+impl Output {
+    fn take(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        let over = self.bytes.len().saturating_sub(self.most);
+        self.cut |= over > 0;
+        self.bytes.drain(..over);
+    }
+
+    fn text(&self) -> String {
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
+        // A character that was cut in two is none.
+        let torn = |byte: &&u8| self.cut && **byte & 0xc0 == 0x80;
+        let start = bytes.iter().take(3).take_while(torn).count();
+        String::from_utf8_lossy(&bytes[start..]).into_owned()
+    }
+}
+
+async fn watch(
+    mut running: Running,
+    output: Arc<Mutex<Output>>,
+    id: String,
+    tell: mpsc::UnboundedSender<Ended>,
+) {
+    let how = loop {
+        match running.next().await {
+            Ok(Said::Output(bytes) | Said::Error(bytes)) => {
+                output.lock().unwrap_or_else(PoisonError::into_inner).take(&bytes);
+            }
+            Ok(Said::Exited(exited)) => break Ok(exited),
+            Err(error) => break Err(error),
+        }
+    };
+    // Nobody hears it once the conversation is over.
+    let _ = tell.send(Ended { id, how });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_output_is_kept_from_a_whole_character_on() {
+        let mut output = Output { most: 5, ..Output::default() };
+        output.take("abé".as_bytes());
+        assert_eq!((output.text().as_str(), output.cut), ("abé", false));
+        output.take("cde".as_bytes());
+        assert_eq!((output.text().as_str(), output.cut), ("écde", true));
+        output.take("f".as_bytes());
+        assert_eq!(output.text(), "cdef");
+    }
+
+    #[test]
+    fn a_command_out_of_time_was_killed() {
+        let exit = |code, signal, timed_out| Exited { code, signal, timed_out, ..Exited::default() };
+        assert_eq!(status(&exit(Some(3), None, false)), json!({"exitCode": 3, "signal": null}));
+        assert_eq!(status(&exit(None, Some(9), false)), json!({"exitCode": null, "signal": "9"}));
+        let late = status(&exit(Some(0), None, true));
+        assert_eq!(late, json!({"exitCode": null, "signal": "SIGKILL"}));
+    }
+}

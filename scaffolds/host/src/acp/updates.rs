@@ -1,0 +1,102 @@
+//! `session/update`: what the agent shows its user, as notes in the record.
+
+use serde_json::{Map, Value, json};
+
+use crate::limits::Limits;
+
+/// What comes in pieces, and the name of the whole.
+const PIECES: [(&str, &str); 2] =
+    [("agent_message_chunk", "message"), ("agent_thought_chunk", "thought")];
+/// What comes whole. Lists of commands and modes are of no use in a record.
+const WHOLE: [&str; 3] = ["tool_call", "tool_call_update", "plan"];
+/// What is kept of one that is too long.
+const SHORT: [&str; 5] = ["sessionUpdate", "toolCallId", "title", "kind", "status"];
+
+pub(super) struct Updates {
+    limits: &'static Limits,
+    count: u32,
+    /// The text that is coming, and what it is.
+    open: Option<(&'static str, String)>,
+}
+
+impl Updates {
+    pub(super) fn new(limits: &'static Limits) -> Self {
+        Self { limits, count: 0, open: None }
+    }
+
+    /// The notes that an update completes.
+    pub(super) fn take(&mut self, update: &Value) -> Vec<Map<String, Value>> {
+        let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+        if let Some((_, name)) = PIECES.iter().find(|(piece, _)| *piece == kind) {
+            let done = match &self.open {
+                Some((open, _)) if open == name => None,
+                _ => self.end(),
+            };
+            let (_, text) = self.open.get_or_insert_with(|| (name, String::new()));
+            text.push_str(update["content"]["text"].as_str().unwrap_or_default());
+            text.truncate(floor(text, self.limits.log_bytes));
+            return done.into_iter().collect();
+        }
+        if !WHOLE.contains(&kind) {
+            return Vec::new();
+        }
+        let done = self.end();
+        let short = match update.to_string().len() > self.limits.log_bytes {
+            true => SHORT.iter().map(|key| ((*key).to_owned(), update[*key].clone())).collect(),
+            false => update.clone(),
+        };
+        done.into_iter().chain(self.note(short)).collect()
+    }
+
+    /// A permission that was asked for, and what was answered.
+    pub(super) fn permission(&mut self, title: &Value, chosen: &Value) -> Option<Map<String, Value>> {
+        self.note(json!({ "permission": title, "chosen": chosen }))
+    }
+
+    /// The note of the text that was coming.
+    pub(super) fn end(&mut self) -> Option<Map<String, Value>> {
+        let (name, text) = self.open.take()?;
+        self.note(json!({ name: text }))
+    }
+
+    fn note(&mut self, what: Value) -> Option<Map<String, Value>> {
+        self.count += 1;
+        (self.count <= self.limits.log_texts)
+            .then(|| Map::from_iter([("agent_showed".to_owned(), what)]))
+    }
+}
+
+fn floor(text: &str, most: usize) -> usize {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_become_one_text_and_a_flood_is_bounded() {
+        let limits = Limits::get().unwrap();
+        let mut updates = Updates::new(limits);
+        let piece = |kind: &str, text: &str| {
+            json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+        };
+        assert!(updates.take(&piece("agent_thought_chunk", "I ")).is_empty());
+        assert!(updates.take(&piece("agent_thought_chunk", "think")).is_empty());
+        let notes = updates.take(&piece("agent_message_chunk", "Done."));
+        assert_eq!(json!(notes), json!([{"agent_showed": {"thought": "I think"}}]));
+        assert!(updates.take(&json!({"sessionUpdate": "available_commands_update"})).is_empty());
+        let call = json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "ls",
+                          "rawInput": "x".repeat(limits.log_bytes)});
+        let notes = updates.take(&call);
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert_eq!(notes[1]["agent_showed"]["title"], "ls");
+        assert!(notes[1]["agent_showed"].get("rawInput").is_none());
+        let many = (0..2 * limits.log_texts).flat_map(|_| updates.take(&call)).count();
+        assert_eq!(many as u32, limits.log_texts - 3);
+    }
+}

@@ -1,0 +1,143 @@
+//! The sandbox of a user's program: what it is opened from, what the program finds in it, and what its end means.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proctor_sandbox_api::{Command, Mount, SandboxError, SandboxHandle};
+use proctor_scaffold_api::{Brief, Finish, OwnSandbox, Session, Stop, Traffic};
+use proctor_types::{Cause, ExitCause, Fault, Layer, plural};
+use serde_json::{Map, Value};
+
+use crate::{
+    agent::WORKDIR,
+    ending::ended,
+    limits::Limits,
+    program::{MOUNT, Programs},
+    settings::Settings,
+};
+
+/// How long a small command of our own may take.
+const OWN: Duration = Duration::from_secs(30);
+
+/// What [`Scaffold::own_sandbox`](proctor_scaffold_api::Scaffold::own_sandbox) asks for.
+pub(crate) fn sandbox(
+    settings: &Map<String, Value>,
+    programs: &Programs,
+    limits: &Limits,
+) -> Result<Option<OwnSandbox>, (String, String)> {
+    let wrong = |what: String| (what, "start a new run".to_owned());
+    let settings = Settings::read(settings).map_err(wrong)?;
+    let mut mounts = Vec::new();
+    if let Some(digest) = &settings.program {
+        let folder = programs.copy_of(digest).ok_or_else(|| {
+            let what = format!("the copy of the arm's program {digest} is gone");
+            (what, "resume the run: the program is copied again".to_owned())
+        })?;
+        mounts.push(Mount { folder, at: MOUNT.into() });
+    }
+    Ok(Some(OwnSandbox {
+        mounts,
+        digest: settings.program.unwrap_or_default(),
+        limits: limits.sandbox(),
+        workdir: WORKDIR.into(),
+    }))
+}
+
+/// The open one.
+pub(crate) fn of(session: &dyn Session) -> Result<Arc<SandboxHandle>, Stop> {
+    session.own_sandbox().cloned().ok_or_else(|| setup("the agent has no sandbox of its own"))
+}
+
+pub(crate) fn setup(what: impl Into<String>) -> Stop {
+    Stop::Fault(Fault::new(Layer::Setup, what).cause(Cause::Invalid))
+}
+
+/// By what a program that asks the model itself finds it, whichever client library it uses, and its own settings.
+pub(crate) fn variables(
+    brief: &Brief,
+    own: &Map<String, Value>,
+) -> Result<Vec<(String, String)>, Stop> {
+    let endpoint = brief.model_endpoint.as_ref();
+    let endpoint = endpoint.ok_or_else(|| setup("the scaffold has no model endpoint"))?;
+    let (url, versioned) = (&endpoint.url, format!("{}/v1", endpoint.url));
+    let window = brief.context_window.map(|tokens| tokens.to_string()).unwrap_or_default();
+    let all = [
+        ("OPENAI_BASE_URL", &versioned),
+        ("OPENAI_API_BASE", &versioned),
+        ("OPENAI_API_KEY", &endpoint.token),
+        ("ANTHROPIC_BASE_URL", url),
+        ("ANTHROPIC_API_KEY", &endpoint.token),
+        ("GOOGLE_GEMINI_BASE_URL", url),
+        ("GEMINI_API_KEY", &endpoint.token),
+        ("PROCTOR_MODEL", &brief.model.clone().unwrap_or_default()),
+        ("PROCTOR_CONTEXT_WINDOW", &window),
+        ("PROCTOR_WORKDIR", &brief.workdir),
+        ("PROCTOR_SETTINGS", &Value::Object(own.clone()).to_string()),
+    ];
+    Ok(all.map(|(key, value)| (key.to_owned(), value.clone())).into())
+}
+
+/// The rules by which its main conversation is told: each of its requests is a step.
+pub(crate) fn rules() -> Value {
+    serde_json::json!({ "default": "main" })
+}
+
+/// What the end of the agent's own sandbox means: within its limits it is the agent's doing.
+pub(crate) async fn broken(own: &SandboxHandle, error: SandboxError) -> Result<Finish, Stop> {
+    let fault = error.fault("the agent's own sandbox");
+    match own.exhausted(&fault).await {
+        Some((_, why)) => Ok(ended(ExitCause::Crashed, format!("its sandbox ended: {why}"))),
+        None => Err(fault.into()),
+    }
+}
+
+/// Kills what commands of the agent have left running in the task's sandbox: it would write into the tree that is
+/// graded. An image without a shell had no such commands.
+pub(crate) async fn end_commands(sandbox: &SandboxHandle) {
+    let mut command = Command::shell(":").time_limit(OWN);
+    command.reap_all = true;
+    // A sandbox that is gone is found out by its last snapshot.
+    let _ = sandbox.run(command).await;
+}
+
+/// Since when an agent has asked for nothing.
+pub(crate) struct Quiet {
+    limit: Duration,
+    since: Instant,
+    requests: u64,
+}
+
+impl Quiet {
+    pub(crate) fn new(seconds: f64) -> Self {
+        Self { limit: Duration::from_secs_f64(seconds), since: Instant::now(), requests: 0 }
+    }
+
+    pub(crate) fn tick(&self) -> Duration {
+        (self.limit / 5).clamp(Duration::from_millis(200), Duration::from_secs(15))
+    }
+
+    /// It did something.
+    pub(crate) fn seen(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// How it ends where it has been quiet for too long, or has its requests turned away.
+    pub(crate) fn end(&mut self, traffic: &Traffic, limits: &Limits) -> Option<Finish> {
+        if traffic.requests > self.requests || traffic.in_flight > 0 {
+            self.seen();
+        }
+        self.requests = traffic.requests;
+        if traffic.refused >= u64::from(limits.errors_in_a_row) {
+            let times = plural(traffic.refused, "request");
+            let why = format!("it had {times} to the model in a row turned away");
+            return Some(ended(ExitCause::Loop, why));
+        }
+        let idle = self.since.elapsed() >= self.limit;
+        idle.then(|| {
+            let why = format!("it asked nothing for {} s", self.limit.as_secs_f64());
+            ended(ExitCause::Idle, why)
+        })
+    }
+}
