@@ -224,6 +224,7 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
             output_tokens: 1_200,
             ..Spent::default()
         },
+        tool_calls: None,
         malformed_calls: 0,
         wall_seconds: 61.5,
         waited_seconds: 0.0,

@@ -98,7 +98,7 @@ pub struct ArmFile {
     #[schemars(length(min = 1), example = &"tools/my-model")]
     pub name: String,
     /// `tools`, `bash`, `gold`, `noop` or `replay` (`docs/scaffolds.md`), a command-line agent such as `codex`, or
-    /// the file of a manifest (`docs/external.md`), or `process` for a program of your own (`docs/host.md`).
+    /// the file of a manifest (`docs/external.md`), or `process`, `acp` or `mcp` for a program of your own (`docs/host.md`).
     #[schemars(length(min = 1), example = &"tools")]
     pub scaffold: String,
     /// The scaffold's own options.

@@ -171,12 +171,7 @@ impl Try<'_> {
             (Arc::clone(recorder), steps),
             (Arc::clone(&meter), gateway.clone()),
             self.rejected,
-            Client {
-                server: network.server(),
-                own,
-                ending,
-                dir: self.dir.clone(),
-            },
+            Client { server: network.server(), own, ending, dir: self.dir.clone() },
         );
         // Time is watched here as well as before each request: a command that runs past a limit is
         // cut, by dropping it.
@@ -245,6 +240,7 @@ impl Try<'_> {
             ending,
             try_number: self.number,
             spent: session.spent(),
+            tool_calls: Some(recorder.tool_calls().await),
             malformed_calls: session.malformed(),
             wall_seconds: begun.elapsed().as_secs_f64(),
             waited_seconds: waited.as_secs_f64(),

@@ -77,8 +77,11 @@ impl SandboxNetwork {
 
     /// Serves a listener until its sandbox is gone or this closes. Connections live in the task's set, so that its end
     /// is theirs.
-    fn serve<F>(&mut self, mut listener: Listener, one: impl Fn(SandboxStream) -> F + Send + 'static)
-    where
+    fn serve<F>(
+        &mut self,
+        mut listener: Listener,
+        one: impl Fn(SandboxStream) -> F + Send + 'static,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
         self.serving.push(Serving(tokio::spawn(async move {

@@ -35,6 +35,7 @@ struct State {
     tree: Arc<Tree>,
     /// Of `tree`.
     digest: String,
+    tool_calls: u64,
     /// What tools showed since the last request: the call and the hash of the text.
     shown: Vec<(String, String)>,
 }
@@ -46,7 +47,7 @@ impl Recorder {
         on_wait: Box<dyn Fn(Wait) + Send + Sync>,
     ) -> Arc<Self> {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
-        let state = State { journal, tree, digest, shown };
+        let state = State { journal, tree, digest, tool_calls: 0, shown };
         Arc::new(Self { blobs, on_wait, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
@@ -65,6 +66,7 @@ impl Recorder {
         );
         let mut state = self.state.lock().await;
         match &mut event {
+            Event::ToolCalled { .. } => state.tool_calls += 1,
             Event::ToolReturned { call_id, shown, .. } => {
                 let shown = Blobs::hash(shown.as_bytes());
                 state.shown.push((call_id.clone(), shown));
@@ -86,6 +88,11 @@ impl Recorder {
             false => journal.append(step, event),
         };
         appended.map(drop).map_err(record_fault)
+    }
+
+    /// Calls of tools, whoever ran them.
+    pub(crate) async fn tool_calls(&self) -> u64 {
+        self.state.lock().await.tool_calls
     }
 
     /// The steps that the meter of the trial has settled.

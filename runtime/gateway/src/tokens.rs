@@ -7,6 +7,8 @@ use crate::codec::{Part, Request};
 
 /// Tokens that the chat form puts around each message and ahead of the answer, as OpenAI counts.
 const AROUND_MESSAGE: u64 = 4;
+/// The vendors count by size; a picture of a screen is about so many.
+const AN_IMAGE: u64 = 1600;
 const AHEAD_OF_ANSWER: u64 = 3;
 
 /// Loads the tables, some 0.2 s of CPU time, off the async threads. Later counts are quick.
@@ -59,6 +61,7 @@ pub(crate) fn count_request(request: &Request) -> u64 {
         Part::Reasoning(thought) => count(&thought.text),
         Part::Call(call) => count(&call.name) + count(&call.arguments) + AROUND_MESSAGE,
         Part::Result { id, content, .. } => count(id) + count(content),
+        Part::Image(_) => AN_IMAGE,
         Part::Media(_) => 0,
     };
     let turns = request.turns.iter();

@@ -272,6 +272,7 @@ mod tests {
             ending: Ending::Submitted,
             try_number: 1,
             spent: Spent::default(),
+            tool_calls: None,
             malformed_calls: 0,
             wall_seconds: 1.5,
             waited_seconds: 0.0,

@@ -39,6 +39,7 @@ fn outcome(seconds: f64) -> Outcome {
         ending: Ending::Submitted,
         try_number: 1,
         spent: Spent::default(),
+        tool_calls: None,
         malformed_calls: 0,
         wall_seconds: seconds,
         waited_seconds: 0.0,

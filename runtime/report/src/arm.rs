@@ -94,6 +94,12 @@ pub struct ArmReport {
     pub side: Side,
     #[serde(default)]
     pub grace: Grace,
+    /// Absent where a trial's record does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<ToolCalls>,
+    /// Of all trials in the means together; absent where they have no step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_step: Option<PerStep>,
     /// Tool calls whose arguments could not be read, all trials together.
     pub malformed_calls: u64,
     /// Trials with an answer that was larger than what was held for its request: limits on tokens
@@ -122,6 +128,24 @@ pub struct Bounds {
 pub struct Steps {
     pub mean: f64,
     pub max: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ToolCalls {
+    pub total: u64,
+    pub mean: f64,
+    pub max: u64,
+}
+
+/// What one step comes to: sums, divided by the steps.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PerStep {
+    /// Tokens.
+    pub input: f64,
+    pub output: f64,
+    /// Absent where a trial's record does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -286,6 +310,12 @@ impl ArmReport {
                 output: total(|spent| spent.grace_output_tokens),
                 cost_usd: micro(grace_cost),
             },
+            tool_calls: tool_calls(&ended).map(|calls| ToolCalls {
+                total: calls.iter().sum(),
+                mean: mean(&|outcome| outcome.tool_calls.unwrap_or(0) as f64),
+                max: calls.iter().copied().max().unwrap_or(0),
+            }),
+            per_step: per_step(&measured),
             malformed_calls: ended.iter().map(|outcome| outcome.malformed_calls).sum(),
             outgrown: ended.iter().filter(|outcome| outcome.spent.outgrown).count() as u64,
             integrity,
@@ -294,4 +324,21 @@ impl ArmReport {
             reasons: reasons(trials),
         }
     }
+}
+
+/// Of each trial; absent where one of them is not counted, and where there is none.
+fn tool_calls(outcomes: &[&Outcome]) -> Option<Vec<u64>> {
+    let all: Option<Vec<u64>> = outcomes.iter().map(|outcome| outcome.tool_calls).collect();
+    all.filter(|all| !all.is_empty())
+}
+
+fn per_step(measured: &[&Outcome]) -> Option<PerStep> {
+    let sum = |of: fn(&Spent) -> u64| measured.iter().map(|one| of(&one.spent)).sum::<u64>();
+    let steps = sum(|spent| spent.steps);
+    let each = |total: u64| round(total as f64 / steps as f64);
+    (steps > 0).then(|| PerStep {
+        input: each(sum(|spent| spent.input_tokens)),
+        output: each(sum(|spent| spent.output_tokens)),
+        tool_calls: tool_calls(measured).map(|calls| each(calls.iter().sum())),
+    })
 }

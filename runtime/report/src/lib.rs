@@ -19,7 +19,10 @@ mod table;
 mod task;
 mod text;
 
-pub use arm::{ArmReport, Bounds, Count, Grace, IntegrityCounts, Seconds, Side, Steps, Tokens};
+pub use arm::{
+    ArmReport, Bounds, Count, Grace, IntegrityCounts, PerStep, Seconds, Side, Steps, Tokens,
+    ToolCalls,
+};
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
 pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Pair, PairWhy, compare,

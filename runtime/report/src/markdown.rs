@@ -13,8 +13,8 @@ const ALL_METRICS: usize = 3;
 /// mention or markup.
 pub fn markdown(report: &Report, comparison: Option<&Comparison>) -> String {
     let mut out = String::from(
-        "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | paid |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | tool calls | paid |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for arm in &report.arms {
         out.push_str(&row(arm));
@@ -57,9 +57,10 @@ fn row(arm: &ArmReport) -> String {
         true => format!("${:.4}", arm.paid.cost_usd),
         false => "?".to_owned(),
     };
+    let calls = arm.tool_calls.map_or_else(|| "-".into(), |calls| format!("{:.1}", calls.mean));
     let about = if arm.usage_estimated { "about " } else { "" };
     format!(
-        "| {} | {}/{} {} | {} | {} | {} | {} | {about}{} / {} | {:.1} | {paid} |\n",
+        "| {} | {}/{} {} | {} | {} | {} | {} | {about}{} / {} | {:.1} | {calls} | {paid} |\n",
         code(&arm.name),
         arm.resolved,
         arm.trials,

@@ -44,6 +44,7 @@ pub fn text(report: &Report, shown: Groups) -> String {
     }
     out.push_str(&results(report));
     out.push_str(&usage(report));
+    out.push_str(&per_step(report));
     out.push_str(MEANINGS);
     out.push('\n');
     out.push_str(&tasks(report));
@@ -99,6 +100,31 @@ fn usage(report: &Report) -> String {
             format!("{about}{}", short(arm.tokens.output.mean)),
             if paid.cost_known { format!("{about}${:.4}", paid.cost_usd) } else { "?".into() },
             format!("{:.1} s", arm.wall_seconds.mean),
+        ]
+    });
+    table(&headers, rows, |column| column > 0)
+}
+
+/// What a step of each arm comes to: how agents differ that do the same work.
+fn per_step(report: &Report) -> String {
+    if report.arms.iter().all(|arm| arm.per_step.is_none()) {
+        return String::new();
+    }
+    let headers = ["arm", "a step:\ntokens in", "\nout", "\ntool calls", "a trial:\ntool calls"];
+    let known =
+        |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
+    let rows = report.arms.iter().map(|arm| {
+        let about = if arm.usage_estimated { "~" } else { "" };
+        let tokens = |value: Option<f64>| {
+            value.map_or_else(|| "-".into(), |value| format!("{about}{}", short(value)))
+        };
+        let step = arm.per_step;
+        vec![
+            arm.name.clone(),
+            tokens(step.map(|step| step.input)),
+            tokens(step.map(|step| step.output)),
+            known(step.and_then(|step| step.tool_calls)),
+            known(arm.tool_calls.map(|calls| calls.mean)),
         ]
     });
     table(&headers, rows, |column| column > 0)

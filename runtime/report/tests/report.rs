@@ -42,6 +42,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
                 grace_cost_usd: steps as f64 * 0.01,
                 ..Spent::default()
             },
+            tool_calls: Some(15),
             malformed_calls: 1,
             wall_seconds: 2.5,
             waited_seconds: if steps > 0 { 1.5 } else { 0.0 },
@@ -134,6 +135,8 @@ fn the_stable_part_is_as_the_design_says() {
             "tool_seconds": {"total": 1.5, "mean": 0.5, "max": 0.5},
             "side": {"requests": 6, "input": 600, "output": 30},
             "grace": {"answers": 3, "input": 90, "output": 60, "cost_usd": 0.3},
+            "tool_calls": {"total": 45, "mean": 15.0, "max": 15},
+            "per_step": {"input": 1000.0, "output": 10.0, "tool_calls": 1.5},
             "malformed_calls": 3, "outgrown": 0,
             "integrity": {"clean": 2, "unverified": 0, "suspect": 0, "contaminated": 0},
             "outcomes": {"submitted": 1, "budget_steps": 1, "infrastructure_fault_model": 1},

@@ -126,6 +126,9 @@ pub struct Outcome {
     pub try_number: u32,
     /// What the try that counts has spent.
     pub spent: Spent,
+    /// Tool calls in the record; absent in records of versions that did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u64>,
     /// Tool calls whose arguments could not be read.
     pub malformed_calls: u64,
     /// Seconds.
@@ -152,6 +155,7 @@ impl Outcome {
             ending,
             try_number,
             spent: Spent::default(),
+            tool_calls: None,
             malformed_calls: 0,
             wall_seconds: 0.0,
             waited_seconds: 0.0,

@@ -16,8 +16,8 @@ pub use backend::{Backend, Base, LayerSpec, Mount, Prepared, Sandbox, SandboxReq
 pub use command::{Captured, Command, Completed, ending_of};
 pub use enforcement::{Enforcement, hint_of};
 pub use handle::{
-    BlobSink, Exhausted, Incoming, Listener, Running, Said, SandboxError, SandboxHandle, SandboxStream,
-    SnapshotError, Witness,
+    BlobSink, Exhausted, Incoming, Listener, Running, Said, SandboxError, SandboxHandle,
+    SandboxStream, SnapshotError, Witness,
 };
 pub use kept::Kept;
 pub use machine::Machine;

@@ -21,9 +21,16 @@ pub(crate) fn exited(exited: &Exited, last: Option<&Answer>, errors: &[u8]) -> F
         Some(last) if last.content.trim().is_empty() && last.tool_calls.is_empty() => {
             return ended(ExitCause::EmptyTurn, "it ended at an empty answer".into());
         }
-        Some(_) => (ExitCause::Finished, "it ended by itself without `finish`".to_owned()),
+        Some(_) => (ExitCause::Finished, "it ended by itself without a submission".to_owned()),
     };
     ended(cause, with_words(why, errors))
+}
+
+/// The same of a program that has no way to say that it is done but to end: a final text is its submission.
+pub(crate) fn handed_in(end: Finish, exited: &Exited, last: Option<&Answer>) -> Finish {
+    let text =
+        last.is_some_and(|last| !last.content.trim().is_empty() && last.tool_calls.is_empty());
+    if text && exited.code == Some(0) { Finish::Submitted } else { end }
 }
 
 pub(crate) fn ended(cause: ExitCause, why: String) -> Finish {

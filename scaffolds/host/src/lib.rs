@@ -5,6 +5,7 @@
 //! own       the sandbox that it runs in              agent     the program in it, talked to line by line
 //! rpc       one message of JSON-RPC                  actions   commands and files of the task's sandbox
 //! process   the scaffold `process`                   acp       the scaffold `acp`
+//! mcp       the scaffold `mcp`
 //! ```
 //!
 //! `docs/host.md` is the page of this crate.
@@ -15,6 +16,7 @@ mod agent;
 mod ending;
 mod limits;
 mod lines;
+mod mcp;
 mod own;
 mod process;
 mod program;
@@ -29,7 +31,7 @@ pub use settings::{COMMAND, PROGRAM};
 
 /// The names that configurations use, sorted.
 pub fn names() -> &'static [&'static str] {
-    &["acp", "process"]
+    &["acp", "mcp", "process"]
 }
 
 /// The scaffold of a name.
@@ -39,6 +41,7 @@ pub fn names() -> &'static [&'static str] {
 pub fn scaffold(name: &str, programs: Programs) -> Result<Option<Arc<dyn Scaffold>>, String> {
     Ok(Some(match name {
         "acp" => Arc::new(acp::Acp::new(programs)?),
+        "mcp" => Arc::new(mcp::Mcp::new(programs)?),
         "process" => Arc::new(process::Process::new(programs)?),
         _ => return Ok(None),
     }))

@@ -28,7 +28,7 @@ fn way(mode: &'static str, model: &'static str) -> Way {
 }
 
 /// A line without a quote, which solves the demo task.
-fn solution() -> String {
+pub(super) fn solution() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
@@ -49,7 +49,7 @@ fn script() -> Value {
 }
 
 /// The demo task's first row and the script, and the start of a configuration with the models of the arms.
-fn configuration(stage: &Stage, kind: &str, models: &[&str]) -> String {
+pub(super) fn configuration(stage: &Stage, kind: &str, models: &[&str]) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
@@ -87,14 +87,14 @@ fn run(stage: &Stage, kind: &str, agent: &str, ways: &[Way], status: i32) -> Pat
     out
 }
 
-struct Seen {
-    row: Value,
+pub(super) struct Seen {
+    pub(super) row: Value,
     events: Vec<Value>,
     folder: PathBuf,
 }
 
 impl Seen {
-    fn of(stage: &Stage, out: &Path, arm: &str) -> Self {
+    pub(super) fn of(stage: &Stage, out: &Path, arm: &str) -> Self {
         let report = stage.report(out);
         let arms = report["arms"].as_array().unwrap();
         let id = arms.iter().find(|one| one["name"] == arm).unwrap()["arm"].as_str().unwrap();
@@ -108,20 +108,20 @@ impl Seen {
         Self { row, events, folder: journal.parent().unwrap().to_owned() }
     }
 
-    fn of_kind(&self, kind: &str) -> Vec<&Value> {
+    pub(super) fn of_kind(&self, kind: &str) -> Vec<&Value> {
         self.events.iter().filter(|event| event["kind"] == kind).collect()
     }
 
-    fn answers(&self) -> usize {
+    pub(super) fn answers(&self) -> usize {
         self.of_kind("model_answered").len()
     }
 
-    fn logs(&self) -> Vec<&str> {
+    pub(super) fn logs(&self) -> Vec<&str> {
         let noted = self.of_kind("noted").into_iter();
         noted.filter_map(|event| event["note"]["agent_log"].as_str()).collect()
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(super) fn file(&self, name: &str) -> String {
         fs::read_to_string(self.folder.join(name)).unwrap_or_default()
     }
 }

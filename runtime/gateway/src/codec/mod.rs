@@ -14,6 +14,7 @@ mod format;
 #[cfg(test)]
 mod fuzz;
 mod gemini;
+mod image;
 mod loss;
 mod messages;
 pub(crate) mod neutral;
@@ -41,9 +42,11 @@ fn fresh_call() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-/// What the other side is told about an image, a file or sound.
+/// What the other side is told about a file, sound, or an image in a place where there can be none.
 fn media(kind: &str) -> String {
-    format!("content of type {kind:?} is not translated between APIs: send text")
+    format!(
+        "content of type {kind:?} is not translated between APIs: send text, or an image in a user's message"
+    )
 }
 
 pub(crate) use format::{

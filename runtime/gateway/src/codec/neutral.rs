@@ -4,6 +4,8 @@
 use proctor_types::{Answer, ToolCall, Usage};
 use serde_json::{Map, Value};
 
+use super::{Losses, image::Image};
+
 /// A request for one answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
@@ -48,8 +50,25 @@ pub enum Part {
         content: String,
         failed: bool,
     },
-    /// An image, a file or sound, by the name that its format gives it. No codec writes it.
+    /// In a user's turn; one that came in the result of a tool stands after it.
+    Image(Image),
+    /// A file or sound, by the name that its format gives it. No codec writes it.
     Media(String),
+}
+
+impl Part {
+    /// An image, or what stands where one would.
+    pub(super) fn image(image: Option<Image>, kind: &str) -> Self {
+        image.map_or_else(|| Self::Media(kind.to_owned()), Self::Image)
+    }
+
+    /// What the result of a tool holds beside text: it goes after it.
+    pub(super) fn beside(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
+        if parts.iter().any(|part| matches!(part, Self::Image(_))) {
+            losses.approximated("an image in a tool result");
+        }
+        parts.into_iter().filter(|part| matches!(part, Self::Image(_) | Self::Media(_)))
+    }
 }
 
 /// Thoughts of the model, as far as they are shown.

@@ -39,6 +39,7 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
             ending,
             try_number: 1,
             spent: Spent::default(),
+            tool_calls: None,
             malformed_calls: 0,
             wall_seconds: 1.0,
             waited_seconds: 0.0,

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Beyond the agent's own time to leave: what is left running is killed, and its last words are kept.
-const TIDY: Duration = Duration::from_secs(5);
+const TIDY: Duration = Duration::from_secs(2);
 
 /// A program of a user's that is driven as an editor would drive it.
 #[derive(Debug)]
@@ -81,8 +81,7 @@ impl Scaffold for Acp {
         // An agent looks whether its folder is there. What it does to the code it does through its client.
         let folder = place.run(Command::new(["mkdir", "-p", brief.workdir.as_str()])).await;
         folder.map_err(|error| error.fault("the agent's own sandbox"))?;
-        let command =
-            agent::command(&settings.command, &own::variables(&brief, &settings.own)?);
+        let command = agent::command(&settings.command, &own::variables(&brief, &settings.own)?);
         let starting = Agent::start(&place, command, self.limits);
         let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
         let sandbox = Arc::clone(session.handle());

@@ -433,7 +433,9 @@ impl Talk {
         // Agents put a whole line into `command` where they give no arguments.
         let mut command = match asked.args.is_empty() {
             true => Command::shell(&asked.command),
-            false => Command::new([&asked.command].into_iter().chain(&asked.args).map(String::as_str)),
+            false => {
+                Command::new([&asked.command].into_iter().chain(&asked.args).map(String::as_str))
+            }
         };
         command = command.time_limit(brief.command_limit);
         command = command.cwd(resolve(&brief, asked.cwd.as_deref().unwrap_or_default()));

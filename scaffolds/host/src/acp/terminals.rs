@@ -64,7 +64,8 @@ impl Terminals {
         let watching = watch(running, Arc::clone(&output), id.clone(), self.tell.clone());
         let running = tokio::spawn(watching).abort_handle();
         let begun = Instant::now();
-        let terminal = Terminal { call_id, begun, waiting: Vec::new(), exit: None, output, running };
+        let terminal =
+            Terminal { call_id, begun, waiting: Vec::new(), exit: None, output, running };
         self.open.insert(id.clone(), terminal);
         id
     }
@@ -194,7 +195,8 @@ mod tests {
 
     #[test]
     fn a_command_out_of_time_was_killed() {
-        let exit = |code, signal, timed_out| Exited { code, signal, timed_out, ..Exited::default() };
+        let exit =
+            |code, signal, timed_out| Exited { code, signal, timed_out, ..Exited::default() };
         assert_eq!(status(&exit(Some(3), None, false)), json!({"exitCode": 3, "signal": null}));
         assert_eq!(status(&exit(None, Some(9), false)), json!({"exitCode": null, "signal": "9"}));
         let late = status(&exit(Some(0), None, true));

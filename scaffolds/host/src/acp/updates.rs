@@ -49,7 +49,11 @@ impl Updates {
     }
 
     /// A permission that was asked for, and what was answered.
-    pub(super) fn permission(&mut self, title: &Value, chosen: &Value) -> Option<Map<String, Value>> {
+    pub(super) fn permission(
+        &mut self,
+        title: &Value,
+        chosen: &Value,
+    ) -> Option<Map<String, Value>> {
         self.note(json!({ "permission": title, "chosen": chosen }))
     }
 
@@ -82,9 +86,7 @@ mod tests {
     fn pieces_become_one_text_and_a_flood_is_bounded() {
         let limits = Limits::get().unwrap();
         let mut updates = Updates::new(limits);
-        let piece = |kind: &str, text: &str| {
-            json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
-        };
+        let piece = |kind: &str, text: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}});
         assert!(updates.take(&piece("agent_thought_chunk", "I ")).is_empty());
         assert!(updates.take(&piece("agent_thought_chunk", "think")).is_empty());
         let notes = updates.take(&piece("agent_message_chunk", "Done."));

@@ -3,6 +3,7 @@ use serde_json::{Map, Value};
 
 use crate::codec::{
     Losses,
+    image::Image,
     neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
     tool::functions,
 };
@@ -84,11 +85,10 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
             let id = id.ok_or_else(|| format!("{place}.tool_call_id: missing"))?.to_owned();
             let mut texts = Vec::new();
             content(&message["content"], &place, &mut texts, losses)?;
-            let media = texts.iter().find(|part| matches!(part, Part::Media(_))).cloned();
             let content = plain(&texts);
             let result = Part::Result { id, content, failed: false };
             parts.push(result);
-            parts.extend(media);
+            parts.extend(Part::beside(texts, losses));
             return Ok(Turn { role: Role::User, parts });
         }
         other => return Err(format!("{place}.role: {other:?} is not a role")),
@@ -170,6 +170,10 @@ fn content(
                     "text" | "refusal" => {
                         let text = part["text"].as_str().or(part["refusal"].as_str());
                         Part::Text(text.unwrap_or_default().to_owned())
+                    }
+                    "image_url" => {
+                        let url = part["image_url"]["url"].as_str();
+                        Part::image(url.and_then(Image::of_url), "image_url")
                     }
                     other => Part::Media(other.to_owned()),
                 });

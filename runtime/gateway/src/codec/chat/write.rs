@@ -63,9 +63,17 @@ pub(crate) fn write_request(
 /// all of them come before the text, as endpoints want an answer to each call first.
 fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
     let (mut text, mut thought, mut calls) = (Vec::new(), String::new(), Vec::new());
+    let mut shown = Vec::new();
     for part in &turn.parts {
         match part {
-            Part::Text(piece) => text.push(piece.as_str()),
+            Part::Text(piece) => {
+                text.push(piece.as_str());
+                shown.push(json!({"type": "text", "text": piece}));
+            }
+            Part::Image(image) if turn.role == Role::User => {
+                shown.push(json!({"type": "image_url", "image_url": {"url": image.url()}}));
+            }
+            Part::Image(_) => return Err(super::super::media("image_url")),
             Part::Reasoning(reasoning) => {
                 thought.push_str(&reasoning.text);
                 if reasoning.signature.is_some() {
@@ -79,7 +87,10 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
                 }
                 let content = if *failed { format!("Error: {content}") } else { content.clone() };
                 let message = json!({"role": "tool", "tool_call_id": id, "content": content});
-                messages.push(message);
+                // Directly after the call, and results of the same answer: images of theirs come later.
+                let before = |message: &Value| message["role"] != "user";
+                let at = messages.iter().rposition(before).map_or(messages.len(), |at| at + 1);
+                messages.insert(at, message);
             }
             Part::Media(kind) => return Err(super::super::media(kind)),
         }
@@ -87,6 +98,10 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
     let content = text.join("\n\n");
     match turn.role {
         Role::System => messages.push(json!({"role": "system", "content": content})),
+        // A list of parts only where there has to be one: not every endpoint takes it.
+        Role::User if shown.len() > text.len() => {
+            messages.push(json!({"role": "user", "content": shown}));
+        }
         Role::User if text.is_empty() && !turn.parts.is_empty() => {}
         Role::User => messages.push(json!({"role": "user", "content": content})),
         Role::Assistant => {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use super::schema::to_json_schema;
 use crate::codec::{
     Losses,
+    image::Image,
     neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
 };
 
@@ -117,6 +118,10 @@ impl Parts {
                 } else {
                     Part::Text(text)
                 });
+            } else if let Some(data) = part.get("inlineData").or_else(|| part.get("inline_data")) {
+                let kind = data.get("mimeType").or_else(|| data.get("mime_type"));
+                let image = Image::of_data(kind.unwrap_or(&Value::Null), &data["data"]);
+                out.push(Part::image(image, "inlineData"));
             } else if let Some(kind) = part.as_object().and_then(|part| part.keys().next()) {
                 out.push(Part::Media(kind.clone()));
             }

@@ -2,6 +2,7 @@ use serde_json::{Map, Value, json};
 
 use crate::codec::{
     Losses,
+    image::Image,
     neutral::{Choice, Part, Request, Role, Shape, Turn},
 };
 
@@ -125,6 +126,13 @@ impl Parts {
                     response.insert(key.into(), content.as_str().into());
                     let result = json!({"id": id, "name": name, "response": response});
                     parts.push(json!({ "functionResponse": result }));
+                }
+                Part::Image(Image::Data { media_type, data }) => {
+                    parts.push(json!({"inlineData": {"mimeType": media_type, "data": data}}));
+                }
+                Part::Image(Image::Url(_)) => {
+                    let what = "an image by its address is not translated to Gemini: send its data";
+                    return Err(what.to_owned());
                 }
                 Part::Media(kind) => return Err(crate::codec::media(kind)),
             }

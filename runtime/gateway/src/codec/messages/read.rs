@@ -3,6 +3,7 @@ use serde_json::{Map, Value};
 
 use crate::codec::{
     Losses,
+    image::Image,
     neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
     tool::functions,
 };
@@ -105,15 +106,15 @@ fn blocks(
             "tool_result" => {
                 let mut inner = Vec::new();
                 blocks(&block["content"], &format!("{place}.content[{at}]"), &mut inner, losses)?;
-                let media = inner.iter().find(|part| matches!(part, Part::Media(_))).cloned();
                 parts.push(Part::Result {
                     id: text("tool_use_id"),
                     content: crate::codec::chat::plain(&inner),
                     failed: block["is_error"] == true,
                 });
-                parts.extend(media);
+                parts.extend(Part::beside(inner, losses));
             }
-            kind @ ("image" | "document" | "container_upload") => {
+            "image" => parts.push(Part::image(Image::of_source(&block["source"]), "image")),
+            kind @ ("document" | "container_upload") => {
                 parts.push(Part::Media(kind.to_owned()));
             }
             // Names of deferred tools and the provider's own doings: nothing to say elsewhere.

@@ -136,6 +136,10 @@ fn write_parts(turn: &Turn, blocks: &mut Vec<Value>, losses: &mut Losses) -> Res
                 }
                 blocks.push(block);
             }
+            Part::Image(image) if turn.role == Role::User => {
+                blocks.push(json!({"type": "image", "source": image.source()}));
+            }
+            Part::Image(_) => return Err(crate::codec::media("image")),
             Part::Media(kind) => return Err(crate::codec::media(kind)),
         }
     }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use crate::codec::{
     Losses,
     chat::plain,
+    image::Image,
     neutral::{Choice, Part, Reasoning, Request, Role, Shape, Tool, Turn},
     tool::functions,
 };
@@ -91,10 +92,9 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
         }
         "function_call_output" => {
             let output = content(&item["output"], &place)?;
-            let media = output.iter().find(|part| matches!(part, Part::Media(_))).cloned();
             let content = plain(&output);
             let mut parts = vec![Part::Result { id: text("call_id"), content, failed: false }];
-            parts.extend(media);
+            parts.extend(Part::beside(output, losses));
             Ok(Some(Turn { role: Role::User, parts }))
         }
         "reasoning" => {
@@ -130,6 +130,10 @@ fn content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
                 "input_text" | "output_text" | "text" | "refusal" => {
                     let text = part["text"].as_str().or(part["refusal"].as_str());
                     Part::Text(text.unwrap_or_default().to_owned())
+                }
+                "input_image" => {
+                    let url = part["image_url"].as_str();
+                    Part::image(url.and_then(Image::of_url), "input_image")
                 }
                 other => Part::Media(other.to_owned()),
             })

@@ -85,9 +85,15 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
             texts.push(json!({"type": kind, "text": text}));
             continue;
         }
+        if let (Part::Image(image), Role::User) = (part, turn.role) {
+            let url = image.url();
+            texts.push(json!({"type": "input_image", "image_url": url, "detail": "auto"}));
+            continue;
+        }
         flush(&mut texts, input);
         match part {
             Part::Text(_) => {}
+            Part::Image(_) => return Err(crate::codec::media("input_image")),
             Part::Reasoning(thought) => match &thought.signature {
                 Some(signature) => {
                     let summary = match thought.text.as_str() {

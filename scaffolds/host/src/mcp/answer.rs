@@ -1,0 +1,139 @@
+//! What the server answers to one message. The four methods of a server that has tools and nothing else.
+//!
+//! The crate `rmcp` would do this too: by four crates more, and by features of chrono, rand and schemars that
+//! every other crate would then be built with; its newest version also brings a second sha2. For no stream, no session and
+//! no message of the server's own that is too much.
+
+use proctor_types::ToolSpec;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::rpc::{self, Error, Message, NO_METHOD, OVER};
+
+/// The versions of the protocol that it speaks, the newest first. They differ in what this server does not use.
+const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+
+/// One server, for every connection of one program.
+#[derive(Clone)]
+pub(super) struct Tools {
+    tools: Value,
+    calls: mpsc::Sender<Call>,
+}
+
+/// A tool that is to be called.
+pub(super) struct Call {
+    pub(super) name: String,
+    pub(super) arguments: Value,
+    /// What the model is shown. Dropped: the trial is over.
+    pub(super) shown: oneshot::Sender<String>,
+}
+
+#[derive(Deserialize)]
+struct CallParams {
+    name: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+}
+
+impl Tools {
+    /// `calls` is where somebody runs them, one after the other.
+    pub(super) fn new(specs: &[ToolSpec], calls: mpsc::Sender<Call>) -> Self {
+        let tool = |spec: &ToolSpec| {
+            json!({
+                "name": spec.name,
+                "description": spec.description,
+                "inputSchema": spec.parameters,
+            })
+        };
+        Self { tools: specs.iter().map(tool).collect(), calls }
+    }
+
+    /// The answer to a message, where it has one.
+    pub(super) async fn answer(&self, body: &[u8]) -> Option<Value> {
+        match Message::read(body) {
+            Ok(Message::Request { id, method, params }) => {
+                Some(rpc::reply(&id, self.request(&method, params).await))
+            }
+            Ok(Message::Notice { .. } | Message::Answer { .. }) => None,
+            Err(wrong) => Some(wrong),
+        }
+    }
+
+    async fn request(&self, method: &str, params: Value) -> Result<Value, Error> {
+        match method {
+            "initialize" => {
+                let asked = params["protocolVersion"].as_str();
+                let version = VERSIONS.iter().find(|version| asked == Some(version));
+                Ok(json!({
+                    "protocolVersion": version.unwrap_or(&VERSIONS[0]),
+                    "capabilities": { "tools": {} },
+                    "serverInfo": { "name": "proctor", "version": env!("CARGO_PKG_VERSION") },
+                }))
+            }
+            "ping" => Ok(json!({})),
+            "tools/list" => Ok(json!({ "tools": self.tools })),
+            "tools/call" => self.call(rpc::params(params)?).await,
+            _ => {
+                let shown: String = method.chars().take(80).collect();
+                Err(Error::new(NO_METHOD, format!("the server has no method `{shown}`")))
+            }
+        }
+    }
+
+    async fn call(&self, CallParams { name, arguments }: CallParams) -> Result<Value, Error> {
+        let (shown, told) = oneshot::channel();
+        let call = Call { name, arguments: Value::Object(arguments), shown };
+        let over = || Error::new(OVER, "the trial is over");
+        self.calls.send(call).await.map_err(|_| over())?;
+        let text = told.await.map_err(|_| over())?;
+        Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": false }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answer(tools: &Tools, message: Value) -> Value {
+        tools.answer(message.to_string().as_bytes()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_call_is_run_by_whoever_has_the_sandbox_until_the_trial_is_over() {
+        let (calls, mut asked) = mpsc::channel(1);
+        let spec = ToolSpec {
+            name: "shell".into(),
+            description: "Runs.".into(),
+            parameters: json!({"type": "object"}),
+        };
+        let tools = Tools::new(&[spec], calls);
+        let ask = |id: u32, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let listed = answer(&tools, ask(1, "tools/list", json!({}))).await;
+        assert_eq!(listed["result"]["tools"][0]["inputSchema"], json!({"type": "object"}));
+        let call = ask(2, "tools/call", json!({"name": "shell", "arguments": {"command": "ls"}}));
+        let run = async {
+            let call = asked.recv().await.unwrap();
+            assert_eq!((call.name.as_str(), &call.arguments["command"]), ("shell", &json!("ls")));
+            call.shown.send("a b".into()).unwrap();
+        };
+        let (answered, ()) = tokio::join!(answer(&tools, call.clone()), run);
+        assert_eq!(answered["result"]["content"][0]["text"], "a b", "{answered}");
+        drop(asked);
+        assert_eq!(answer(&tools, call).await["error"]["code"], OVER);
+    }
+
+    #[tokio::test]
+    async fn versions_are_agreed_on_and_notices_have_no_answer() {
+        let tools = Tools::new(&[], mpsc::channel(1).0);
+        for (asked, said) in [("2025-06-18", "2025-06-18"), ("1999-01-01", VERSIONS[0])] {
+            let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
+                               "params": {"protocolVersion": asked}});
+            assert_eq!(answer(&tools, hello).await["result"]["protocolVersion"], said);
+        }
+        let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert!(tools.answer(notice.to_string().as_bytes()).await.is_none());
+        let unknown = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/list"});
+        assert_eq!(answer(&tools, unknown).await["error"]["code"], NO_METHOD);
+    }
+}

@@ -1,0 +1,78 @@
+//! The server over HTTP, as the transport "streamable HTTP" has it: a message is a POST, and its answer is JSON. Nothing is
+//! streamed, since the server has nothing to say by itself.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use proctor_sandbox_api::{Listener, SandboxStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::answer::Tools;
+
+/// The path of its address.
+pub(super) const PATH: &str = "/mcp";
+
+/// A server that serves. Dropping it ends it with its connections.
+pub(super) struct Serving(JoinHandle<()>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Serves a listener until the sandbox is gone. A message may have `most` bytes.
+pub(super) fn serve(mut listener: Listener, tools: Tools, most: usize) -> Serving {
+    Serving(tokio::spawn(async move {
+        // Connections live in this task's set, so that its end is theirs.
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let Ok(incoming) = accepted else { return };
+                    connections.spawn(connection(incoming.into_stream(), tools.clone(), most));
+                }
+                Some(_) = connections.join_next() => {}
+            }
+        }
+    }))
+}
+
+async fn connection(stream: SandboxStream, tools: Tools, most: usize) {
+    let service = service_fn(move |request| {
+        let tools = tools.clone();
+        async move { Ok::<_, Infallible>(respond(&tools, request, most).await) }
+    });
+    // A client that goes away in the middle is not an error of ours.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn respond(tools: &Tools, request: Request<Incoming>, most: usize) -> Response<Full<Bytes>> {
+    if request.uri().path() != PATH {
+        return empty(StatusCode::NOT_FOUND);
+    }
+    if request.method() != Method::POST {
+        // No stream of the server's own messages, and no session to end.
+        return empty(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let Ok(body) = Limited::new(request.into_body(), most).collect().await else {
+        return empty(StatusCode::PAYLOAD_TOO_LARGE);
+    };
+    let Some(answer) = tools.answer(&body.to_bytes()).await else {
+        return empty(StatusCode::ACCEPTED);
+    };
+    let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}

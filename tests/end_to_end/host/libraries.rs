@@ -1,0 +1,154 @@
+//! The scaffolds `acp` and `mcp`, by the examples of the documentation: agents on the official Python libraries.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use serde_json::Value;
+
+use super::process::{Seen, configuration};
+use crate::stage::{Stage, docker, not_run, root};
+
+const PACKAGES: [&str; 3] = ["agent-client-protocol==0.12.1", "mcp==2.3.0", "openai>=2,<3"];
+
+/// A folder with the libraries, which is filled once and kept beside other clients.
+fn library() -> &'static Result<PathBuf, String> {
+    static LIBRARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let given = std::env::var_os("PROCTOR_CLIENTS_DIR").map(PathBuf::from);
+        let clients = given.unwrap_or_else(|| std::env::temp_dir().join("proctor-clients"));
+        let place = clients.join("host-1");
+        if place.is_dir() {
+            return Ok(place);
+        }
+        fs::create_dir_all(&clients).map_err(|error| error.to_string())?;
+        // Filled under another name first: a run that was cut leaves nothing that looks whole.
+        let making = tempfile::tempdir_in(&clients).map_err(|error| error.to_string())?;
+        let run = |command: &mut Command| match command.output() {
+            Ok(done) if done.status.success() => Ok(()),
+            Ok(done) => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        // By the interpreter that the agent's sandbox has.
+        let (venv, lib) = (making.path().join("venv"), making.path().join("lib"));
+        run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv))?;
+        let mut pip = Command::new(venv.join("bin/pip"));
+        run(pip.args(["install", "-q", "--target"]).arg(&lib).args(PACKAGES))?;
+        // Somebody else may have laid the same one.
+        if let Err(error) = fs::rename(&lib, &place)
+            && !place.is_dir()
+        {
+            return Err(error.to_string());
+        }
+        Ok(place)
+    })
+}
+
+fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-r").args([from, to]).status();
+    assert!(done.unwrap().success(), "cp {} {}", from.display(), to.display());
+}
+
+/// Both examples on one back end: they solve the task, and end at a limit. `None`: not run.
+fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Stage, PathBuf)> {
+    let library = match library() {
+        Ok(library) => library,
+        Err(why) => {
+            not_run(test, "CLIENTS", why);
+            return None;
+        }
+    };
+    let stage = Stage::new();
+    fs::create_dir(stage.path("mine")).unwrap();
+    for file in ["acp_agent.py", "mcp_agent.py"] {
+        copy(&root().join("scaffolds/host/examples").join(file), &stage.path("mine"));
+    }
+    copy(library, &stage.path("mine/lib"));
+    let mut text = configuration(&stage, kind, &["solves", "submits", "empty", "goes-on"]);
+    for (name, scaffold, model, budget) in arms {
+        text += &format!(
+            "[[arms]]\nname = \"{name}\"\nscaffold = \"{scaffold}\"\nmodel = \"{model}\"\n\
+             budget = {{ {budget} }}\n[arms.settings]\nprogram = \"mine\"\nidle_seconds = 60\n\
+             command = [\"/usr/bin/python3\", \"/agent/{scaffold}_agent.py\"]\n"
+        );
+    }
+    let config = stage.file("run.toml", &text);
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    Some((stage, out))
+}
+
+fn solve(test: &str, kind: &str) {
+    let arms = [
+        ("acp", "acp", "solves", "steps = 20"),
+        ("mcp", "mcp", "solves", "steps = 20"),
+        ("by submit", "mcp", "submits", "steps = 20"),
+    ];
+    let Some((stage, out)) = run(test, kind, &arms) else { return };
+    for (arm, steps) in [("acp", 3), ("mcp", 3), ("by submit", 2)] {
+        let seen = Seen::of(&stage, &out, arm);
+        assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);
+        assert_eq!(seen.row["resolved"], true, "{arm}: {:#}", seen.row);
+        assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
+        // What was done in the task's sandbox is in the record once, with what came of it.
+        let (called, returned) = (seen.of_kind("tool_called"), seen.of_kind("tool_returned"));
+        assert_eq!((called.len(), returned.len()), (2, 2), "{arm}: {called:#?}");
+        assert_eq!(returned[0]["exit_status"], 0, "{arm}: {returned:#?}");
+        // Each step has its tree, and every request passed the gateway.
+        assert!(seen.of_kind("snapshot_taken").len() as u64 > steps, "{arm}");
+        assert_eq!(seen.of_kind("request_served").len() as u64, steps, "{arm}");
+    }
+    let acp = Seen::of(&stage, &out, "acp");
+    let shown = |key: &str| {
+        let noted = acp.of_kind("noted").into_iter();
+        let found = noted.map(|event| event["note"]["agent_showed"][key].clone());
+        found.filter(|one| !one.is_null()).collect::<Vec<Value>>()
+    };
+    assert_eq!(shown("permission").len(), 2, "each command was asked for");
+    assert_eq!(shown("toolCallId").len(), 2);
+    assert_eq!(shown("message").last().unwrap(), "Done.");
+}
+
+#[test]
+fn an_acp_agent_and_an_mcp_client_solve_the_task() {
+    solve("an_acp_agent_and_an_mcp_client_solve_the_task", "native");
+}
+
+#[test]
+fn docker_an_acp_agent_and_an_mcp_client_solve_the_task() {
+    let test = "docker_an_acp_agent_and_an_mcp_client_solve_the_task";
+    if docker(test) {
+        solve(test, "docker");
+    }
+}
+
+/// A limit is as many answers, whoever asks; the agent is gone soon, and its work so far is graded.
+#[test]
+fn a_limit_ends_an_acp_agent_and_an_mcp_client() {
+    let arms = [
+        ("acp", "acp", "goes-on", "steps = 3"),
+        ("mcp", "mcp", "goes-on", "steps = 3"),
+        ("acp empty", "acp", "empty", "steps = 3"),
+    ];
+    let test = "a_limit_ends_an_acp_agent_and_an_mcp_client";
+    let Some((stage, out)) = run(test, "native", &arms) else { return };
+    for arm in ["acp", "mcp"] {
+        let seen = Seen::of(&stage, &out, arm);
+        assert_eq!(seen.row["outcome"], "budget_steps", "{arm}: {:#}", seen.row);
+        assert_eq!(seen.answers(), 3, "{arm}");
+        // The commands of step 3 ran, and none after the refusal.
+        assert_eq!(seen.file("patch.diff").matches("+one").count(), 3, "{arm}");
+        let at = |event: &Value| event["t_mono"].as_f64().unwrap();
+        let refused = seen.of_kind("request_served");
+        let refused = refused.iter().find(|one| one["status"] == 402).unwrap();
+        let took = at(seen.of_kind("patch_collected")[0]) - at(refused);
+        assert!(took < 5.0, "{arm} took {took} s to end");
+    }
+    assert!(Seen::of(&stage, &out, "acp").file("scaffold/stderr.log").contains("cancelled"));
+    let empty = Seen::of(&stage, &out, "acp empty");
+    assert_eq!(empty.row["outcome"], "scaffold_exited", "{:#}", empty.row);
+    assert!(empty.file("outcome.json").contains("empty_turn"), "{}", empty.file("outcome.json"));
+}
