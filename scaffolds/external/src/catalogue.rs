@@ -17,6 +17,7 @@ macro_rules! manifests {
 manifests!(
     "claude-code",
     "codex",
+    "continue",
     "gemini-cli",
     "mini-swe-agent",
     "opencode",

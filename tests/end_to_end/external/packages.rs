@@ -1,6 +1,6 @@
 //! Real agents from their packages, with scripted models: the arms of `configs/scaffold-comparison.toml`.
 //!
-//! Two of them by default, whose bundles are one program each. All seven:
+//! Two of them by default, whose bundles are one program each. All eight:
 //! `PROCTOR_AGENTS=all cargo test -p proctor --test end_to_end external::packages`.
 
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, docker, events, find, root};
 
+const COMPARISON: &str = "scaffold-comparison.toml";
 /// Both are quick to fetch and start, and speak wire formats that are not the model's.
 const IN_CI: [&str; 2] = ["claude-code", "codex"];
 
@@ -19,9 +20,13 @@ pub fn all() -> bool {
 
 /// The comparison with the arms that are asked for, its tasks' path made absolute, and the script of its models.
 pub fn comparison(kind: &str) -> (toml::Table, toml::Table) {
+    shipped(COMPARISON, kind)
+}
+
+fn shipped(name: &str, kind: &str) -> (toml::Table, toml::Table) {
     let folder = root().join("configs");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
-    let mut config: toml::Table = read("scaffold-comparison.toml").parse().unwrap();
+    let mut config: toml::Table = read(name).parse().unwrap();
     let arms = config["arms"].as_array_mut().unwrap();
     arms.retain(|arm| all() || IN_CI.contains(&arm["scaffold"].as_str().unwrap()));
     assert!(arms.len() >= IN_CI.len(), "{arms:?}");
@@ -31,13 +36,16 @@ pub fn comparison(kind: &str) -> (toml::Table, toml::Table) {
     (config, read("scripts/scaffold-comparison.toml").parse().unwrap())
 }
 
-/// The comparison with these arms, its paths made absolute.
-fn config(stage: &Stage, kind: &str) -> (String, Vec<String>) {
-    let (mut config, _) = comparison(kind);
+/// A configuration with these arms, its paths made absolute.
+fn config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<String>) {
+    let (mut config, _) = shipped(name, kind);
     let arms = config["arms"].as_array().unwrap();
-    let names: Vec<_> = arms.iter().map(|arm| arm["name"].as_str().unwrap().to_owned()).collect();
+    let of = |key: &str| -> Vec<String> {
+        arms.iter().map(|arm| arm[key].as_str().unwrap().to_owned()).collect()
+    };
+    let (names, asked) = (of("name"), of("model"));
     let models = config["models"].as_table_mut().unwrap();
-    models.retain(|name, _| names.iter().any(|arm| *name == format!("{arm}-script")));
+    models.retain(|name, _| asked.contains(name));
     for (_, model) in models {
         let script = root().join("configs/scripts/scaffold-comparison.toml");
         model["base_url"] = format!("script:{}", script.display()).into();
@@ -46,8 +54,8 @@ fn config(stage: &Stage, kind: &str) -> (String, Vec<String>) {
     (file.display().to_string(), names)
 }
 
-fn run(stage: &Stage, kind: &str, sets: &[&str]) -> Vec<(Value, PathBuf)> {
-    let (config, names) = config(stage, kind);
+fn run(stage: &Stage, name: &str, kind: &str, sets: &[&str]) -> Vec<(Value, PathBuf)> {
+    let (config, names) = config(stage, name, kind);
     let out = stage.path("run");
     let mut args = vec!["run", &config, "--out", out.to_str().unwrap()];
     sets.iter().for_each(|set| args.extend(["--set", set]));
@@ -70,9 +78,9 @@ pub fn rows(stage: &Stage, out: &Path, names: &[String]) -> Vec<(Value, PathBuf)
 }
 
 /// Each solves the task with its own tool, and its record reads like a built-in loop's.
-fn solve(kind: &str) {
+fn solve(name: &str, kind: &str) {
     let stage = Stage::new();
-    for (row, journal) in run(&stage, kind, &[]) {
+    for (row, journal) in run(&stage, name, kind, &[]) {
         let shown = journal.display();
         assert_eq!(row["outcome"], "submitted", "{shown}: {row:#}");
         assert_eq!(row["resolved"], true, "{shown}: {row:#}");
@@ -92,7 +100,7 @@ fn solve(kind: &str) {
 #[test]
 fn a_limit_ends_a_real_agent_at_once() {
     let stage = Stage::new();
-    for (row, journal) in run(&stage, "native", &["budget.steps=3"]) {
+    for (row, journal) in run(&stage, COMPARISON, "native", &["budget.steps=3"]) {
         let shown = journal.display();
         assert_eq!(row["outcome"], "budget_steps", "{shown}: {row:#}");
         // The script edits at its second step.
@@ -109,12 +117,18 @@ fn a_limit_ends_a_real_agent_at_once() {
 
 #[test]
 fn real_agents_solve_a_task() {
-    solve("native");
+    solve(COMPARISON, "native");
+}
+
+/// The cross table: each agent on endpoints of the four wire formats, by the gateway's translation.
+#[test]
+fn real_agents_solve_a_task_on_every_format() {
+    solve("scaffold-formats.toml", "native");
 }
 
 #[test]
 fn docker_real_agents_solve_a_task() {
     if docker("docker_real_agents_solve_a_task") {
-        solve("docker");
+        solve(COMPARISON, "docker");
     }
 }

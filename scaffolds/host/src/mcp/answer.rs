@@ -64,7 +64,7 @@ impl Tools {
         match method {
             "initialize" => {
                 let asked = params["protocolVersion"].as_str();
-                let version = VERSIONS.iter().find(|version| asked == Some(version));
+                let version = VERSIONS.iter().find(|version| asked == Some(**version));
                 Ok(json!({
                     "protocolVersion": version.unwrap_or(&VERSIONS[0]),
                     "capabilities": { "tools": {} },
