@@ -36,12 +36,15 @@ pub(super) fn solution() -> String {
 fn script() -> Value {
     let call =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
+    let bash = |line: &str| json!({"tool_calls": [{"name": "bash", "arguments": {"command": line}}]});
+    let done = bash("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT");
     let submit = json!({"tool_calls": [{"name": "submit", "arguments": {}}]});
     let conversation = |model: &str, turns: Value, again: bool| json!({"model": model, "turn": turns, "repeat_last": again});
     let fault = json!({"kind": "status", "status": 401, "times": 0});
     json!({"conversation": [
         conversation("solves", json!([call("ls numerals"), call(&solution()), {"content": "Done."}]), false),
         conversation("submits", json!([call(&solution()), submit]), false),
+        conversation("mini", json!([bash("ls numerals"), bash(&solution()), done]), false),
         conversation("empty", json!([{"content": ""}]), false),
         conversation("goes-on", json!([call("echo one >> steps.txt")]), true),
         conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),
