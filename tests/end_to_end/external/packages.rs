@@ -45,7 +45,7 @@ fn config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<String>) {
     };
     let (names, asked) = (of("name"), of("model"));
     let models = config["models"].as_table_mut().unwrap();
-    models.retain(|name, _| asked.contains(name));
+    models.retain(|name, _| asked.iter().any(|one| one == name));
     for (_, model) in models {
         let script = root().join("configs/scripts/scaffold-comparison.toml");
         model["base_url"] = format!("script:{}", script.display()).into();

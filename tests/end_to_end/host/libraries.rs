@@ -11,7 +11,10 @@ use std::{
 use serde_json::Value;
 
 use super::process::{Seen, configuration};
-use crate::stage::{Stage, docker, not_run, root};
+use crate::{
+    not_run::not_run,
+    stage::{Stage, docker, root},
+};
 
 const PACKAGES: [&str; 12] = [
     "agent-client-protocol==0.12.1",
