@@ -170,7 +170,6 @@ fn a_limit_ends_an_acp_agent_and_an_mcp_client() {
         let took = at(seen.of_kind("patch_collected")[0]) - at(refused);
         assert!(took < 5.0, "{arm} took {took} s to end");
     }
-    assert!(Seen::of(&stage, &out, "acp").file("scaffold/stderr.log").contains("cancelled"));
     let empty = Seen::of(&stage, &out, "acp empty");
     assert_eq!(empty.row["outcome"], "scaffold_exited", "{:#}", empty.row);
     assert!(empty.file("outcome.json").contains("empty_turn"), "{}", empty.file("outcome.json"));

@@ -36,7 +36,8 @@ pub(super) fn solution() -> String {
 fn script() -> Value {
     let call =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
-    let bash = |line: &str| json!({"tool_calls": [{"name": "bash", "arguments": {"command": line}}]});
+    let bash =
+        |line: &str| json!({"tool_calls": [{"name": "bash", "arguments": {"command": line}}]});
     let done = bash("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT");
     let submit = json!({"tool_calls": [{"name": "submit", "arguments": {}}]});
     let conversation = |model: &str, turns: Value, again: bool| json!({"model": model, "turn": turns, "repeat_last": again});

@@ -60,7 +60,8 @@ impl Updates {
     /// The note of the text that was coming.
     pub(super) fn end(&mut self) -> Option<Map<String, Value>> {
         let (name, text) = self.open.take()?;
-        self.note(json!({ name: text }))
+        // Agents send a piece without a text ahead of a call.
+        if text.is_empty() { None } else { self.note(json!({ name: text })) }
     }
 
     fn note(&mut self, what: Value) -> Option<Map<String, Value>> {

@@ -127,7 +127,8 @@ impl Scaffold for Mcp {
         drop(asked);
         let (done, end) = match seen {
             Seen::Exited(done) => (Some(done), None),
-            Seen::Submitted => (self.leave(running).await, Some(Finish::Submitted)),
+            // At once: it would go on to ask the model.
+            Seen::Submitted => (None, Some(Finish::Submitted)),
             Seen::Ending => {
                 let why = "the trial was over".to_owned();
                 (self.leave(running).await, Some(ended(ExitCause::Finished, why)))
@@ -138,6 +139,7 @@ impl Scaffold for Mcp {
         let done = match (done, &end) {
             (Some(Err(error)), None) => return own::broken(&place, error).await,
             (Some(Ok(done)), _) => done,
+            // It was killed, and what it printed with it.
             _ => Completed::default(),
         };
         for (name, stream) in [("stdout.log", &done.stdout), ("stderr.log", &done.stderr)] {
