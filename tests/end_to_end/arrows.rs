@@ -112,6 +112,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "proctor-scaffold-api",
             "proctor-setup",
             "proctor-grade",
+            "proctor-official",
             "proctor-forensics",
         ],
     ),
@@ -120,6 +121,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "proctor-types",
             "proctor-gateway",
+            "proctor-tokens",
             "proctor-egress",
             "proctor-core",
             "proctor-scaffold-api",

@@ -38,6 +38,7 @@ mod resume;
 mod scripted;
 mod settings;
 mod shipped_configs;
+mod single_shot;
 mod site;
 mod soak;
 mod stage;

@@ -24,7 +24,12 @@ macro_rules! files {
 
 const FILES: &[(&str, &str)] = &files![
     "demo.toml",
+    "feabench-cells.toml",
     "feabench-lite.toml",
+    "feabench-probe.toml",
+    "feabench-table2.toml",
+    "feabench-table3.toml",
+    "feabench-table4.toml",
     "featurebench-fast.toml",
     "featurebench-full.toml",
     "featurebench-lite.toml",

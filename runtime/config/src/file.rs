@@ -97,7 +97,7 @@ pub struct ArmFile {
     /// For people; no factor.
     #[schemars(length(min = 1), example = &"tools/my-model")]
     pub name: String,
-    /// `tools`, `bash`, `gold`, `noop` or `replay` (`docs/scaffolds.md`), a command-line agent such as `codex`, or
+    /// `tools`, `bash`, `single-shot`, `gold`, `noop` or `replay` (`docs/scaffolds.md`), a command-line agent such as `codex`, or
     /// the file of a manifest (`docs/external.md`), or `process`, `acp` or `mcp` for a program of your own (`docs/host.md`).
     #[schemars(length(min = 1), example = &"tools")]
     pub scaffold: String,

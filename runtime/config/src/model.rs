@@ -56,6 +56,7 @@ fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
         key_env: endpoint.key_env,
         context_window: prices.find(model).and_then(|listed| listed.context_window),
         price: None,
+        tokenizer: None,
         temperature: None,
         top_p: None,
         max_output_tokens: None,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proctor_gateway::{PriceTable, check_settings};
-use proctor_types::{Budget, ModelSpec};
+use proctor_types::{Budget, ModelSpec, sha256_hex};
 
 use crate::{
     UserError,
@@ -32,6 +32,20 @@ pub fn check(
             check_unpriced(name, &arm.budget, &index.to_string(), written)?;
         }
     }
+    Ok(())
+}
+
+/// Reads the model's tokenizer: its content is a factor, and a file that cannot be used is told before the first trial.
+pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
+    let Some(file) = &mut model.tokenizer else { return Ok(()) };
+    let shown = file.path.display().to_string();
+    let hint = "name the model's `tokenizer.json`, from the configuration's or the current folder";
+    let bytes = std::fs::read(&file.path)
+        .map_err(|error| (format!("cannot read {shown}: {error}"), hint.to_owned()))?;
+    proctor_tokens::Tokenizer::read(&bytes).map_err(|why| {
+        (format!("{shown}: {why}"), "without the key counts are by o200k_base".into())
+    })?;
+    file.sha256 = sha256_hex(&bytes);
     Ok(())
 }
 

@@ -48,6 +48,9 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
     }
     for (name, model) in &mut file.models {
         places.script(&["models", name, "base_url"], &mut model.base_url);
+        if let Some(file) = &mut model.tokenizer {
+            file.path = places.find(&["models", name, "tokenizer"], &file.path);
+        }
     }
     for (name, table) in &mut file.endpoints {
         places.script(&["endpoints", name, "base_url"], &mut table.base_url);

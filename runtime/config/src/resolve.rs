@@ -91,10 +91,17 @@ pub fn resolve(
                 return Err(written.error(&own("model"), what).hint("remove the key"));
             }
             (None, false) => None,
-            (Some(name), true) => Some(
-                model_named(&file.models, name)
-                    .map_err(|(what, hint)| written.error(&own("model"), what).hint(hint))?,
-            ),
+            (Some(name), true) => {
+                let mut model = model_named(&file.models, name)
+                    .map_err(|(what, hint)| written.error(&own("model"), what).hint(hint))?;
+                let sampling = found.sampling();
+                model.temperature = model.temperature.or(sampling.temperature);
+                model.top_p = model.top_p.or(sampling.top_p);
+                models::read_tokenizer(&mut model).map_err(|(what, hint)| {
+                    written.error(&["models", name.as_str(), "tokenizer"], what).hint(hint)
+                })?;
+                Some(model)
+            }
         };
         if arm.scaffold == "replay" {
             match &arm.replay {

@@ -23,6 +23,7 @@ use crate::{
     fault_policy::ScopeKind,
     grading::with_named,
     halts::Place,
+    material::material_of,
     network::SandboxNetwork,
     own_sandbox::OwnPlace,
     recorder::{Recorder, Wait, record_fault},
@@ -305,6 +306,8 @@ impl Try<'_> {
             (self.arm.budget.disclosure == Disclosure::Announced).then(|| self.arm.budget.clone());
         // Only the scaffold that is the gold itself is handed the gold.
         let gold = if self.arm.scaffold == "gold" { Some(gold_of(self.task)?) } else { None };
+        let single = self.arm.scaffold == "single-shot";
+        let material = if single { Some(material_of(self.task)?) } else { None };
         Ok(Brief {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
@@ -319,6 +322,8 @@ impl Try<'_> {
             gold,
             replay: self.replay(),
             model_endpoint: network.model(),
+            material,
+            tokenizer: self.arm.model.as_ref().and_then(|model| model.tokenizer.clone()),
             settings: self.arm.settings.as_object().cloned().unwrap_or_default(),
         })
     }

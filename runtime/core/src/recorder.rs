@@ -13,6 +13,8 @@ use proctor_types::{Cause, Event, Fault, Layer, Message};
 use serde_json::json;
 use tokio::sync::Mutex;
 
+use crate::start_tree::RecordedTree;
+
 /// What a recorder hears of a request's waits before a go.
 pub(crate) enum Wait {
     /// It goes on.
@@ -166,6 +168,13 @@ impl Recorder {
         let ms = begun.elapsed().as_secs_f64() * 1e3;
         self.append(Event::SnapshotTaken { snapshot, changed, removed, bytes, ms }).await?;
         Ok(tree)
+    }
+
+    /// The tree of the last snapshot.
+    pub(crate) async fn start_tree(&self) -> RecordedTree {
+        let state = self.state.lock().await;
+        let (tree, digest) = (Arc::clone(&state.tree), state.digest.clone());
+        RecordedTree { digest, tree, blobs: self.blobs.clone() }
     }
 
     /// The tree of the last snapshot.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use proctor_gateway::{AskError, GatewayServer, Meter, TrialGateway};
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{Brief, Session, Stop, ToolDone, Traffic};
+use proctor_scaffold_api::{Brief, Session, StartTree, Stop, ToolDone, Traffic};
 use proctor_setup::ApplyError;
 use proctor_types::{
     Answer, Ask, BudgetKind, BudgetScope, Cause, Disclosure, Event, Fault, Layer, Message, Spent,
@@ -246,6 +246,18 @@ impl Session for TrialSession {
                     .hint("check `gold` and `mask` with `proctor tasks validate`"),
             )),
         }
+    }
+
+    async fn try_patch(&mut self, patch: &[u8]) -> Result<Result<(), String>, Stop> {
+        match proctor_setup::apply_patch(&self.handle, &self.workdir, patch).await {
+            Ok(_) => Ok(Ok(())),
+            Err(ApplyError::Patch(error)) => Ok(Err(error.to_string())),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),
+        }
+    }
+
+    async fn start_tree(&mut self) -> Result<Arc<dyn StartTree>, Stop> {
+        Ok(Arc::new(self.recorder.start_tree().await))
     }
 
     fn count_tokens(&self, messages: &[Message]) -> u64 {

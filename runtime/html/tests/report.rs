@@ -90,6 +90,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
         }),
         patch_bytes: Some(10),
         damage: vec![tricky("damage")],
+        single: None,
         facts: TaskFacts {
             repo: Some(tricky(&format!("repo-{}", task % 2))),
             level: Some(1 + task as u32 % 2),

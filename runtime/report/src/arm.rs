@@ -6,7 +6,7 @@ use proctor_types::{ArmId, Integrity, Outcome, Reason, Spent, TokenClasses, Verd
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EarlierReport, GroupReport, Intervals, Paid, TrialResult, VarianceReport,
+    EarlierReport, GroupReport, Intervals, Paid, SingleShotReport, TrialResult, VarianceReport,
     build::round,
     groups::groups,
     limits::limit_of,
@@ -66,6 +66,9 @@ pub struct ArmReport {
     /// By `level`, `repo`, `category`, `functions_added` and `attempt`, where they tell trials apart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, BTreeMap<String, GroupReport>>,
+    /// Of an arm of one answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub single_shot: Option<SingleShotReport>,
     pub infrastructure_faults: u64,
     /// Trials that have not ended.
     pub unfinished: u64,
@@ -274,6 +277,7 @@ impl ArmReport {
             pass_hat_k: pass_hat_k(trials),
             variance: variance(trials),
             groups: groups(trials),
+            single_shot: SingleShotReport::of(trials),
             infrastructure_faults: ended.iter().filter(|one| one.ending.is_fault()).count() as u64,
             unfinished: (trials.len() - ended.len()) as u64,
             steps: Steps {

@@ -3,7 +3,7 @@
 use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED, TaskId, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::{ArmReport, TaskFacts, TaskReport};
+use crate::{ArmReport, SingleShot, TaskFacts, TaskReport};
 
 pub const REPORT_SCHEMA: u32 = 1;
 
@@ -25,6 +25,8 @@ pub struct TrialResult {
     pub patch_bytes: Option<u64>,
     /// Files that are not what was recorded, as sentences that name the place and what can be done.
     pub damage: Vec<String>,
+    /// Of a trial of one answer.
+    pub single: Option<SingleShot>,
     pub facts: TaskFacts,
 }
 

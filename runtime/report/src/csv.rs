@@ -10,14 +10,22 @@ use crate::Report;
 const COLUMNS: &str = "task,arm,arm_name,attempt,outcome,resolved,passed_rate,score_valid,reason,limit,integrity,\
                        steps,cost_usd,paid_usd,wall_seconds,waited_seconds,fault\n";
 
+/// Those of trials of one answer, behind the others.
+const SINGLE: &str = "applied,whole,shown_precision,shown_recall,shown_recall_all\n";
+
 /// One row a trial, in the order of the plan. What is not known is empty.
 pub fn csv(report: &Report) -> String {
-    let mut out = COLUMNS.to_owned();
+    // Columns of one answer only where there is one: other sheets stay what they were.
+    let single = report.tasks.iter().any(|trial| trial.single_shot.is_some());
+    let mut out = match single {
+        true => format!("{},{SINGLE}", COLUMNS.trim_end()),
+        false => COLUMNS.to_owned(),
+    };
     for trial in &report.tasks {
         let name = report.arms.iter().find(|arm| arm.arm == trial.arm);
         let name = name.map_or("", |arm| arm.name.as_str());
         // Writing to a text cannot fail.
-        let _ = writeln!(
+        let _ = write!(
             out,
             "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             field(trial.task.as_str()),
@@ -38,6 +46,21 @@ pub fn csv(report: &Report) -> String {
             value(trial.waited_seconds),
             field(trial.fault.as_deref().unwrap_or_default()),
         );
+        if single {
+            let shot = trial.single_shot.as_ref();
+            let answer = shot.and_then(|shot| shot.answer.as_ref());
+            let quality = shot.and_then(|shot| shot.context.quality);
+            let _ = write!(
+                out,
+                ",{},{},{},{},{}",
+                value(answer.map(|answer| answer.applied)),
+                value(answer.map(|answer| answer.whole)),
+                value(quality.map(|quality| quality.precision)),
+                value(quality.map(|quality| quality.recall)),
+                value(quality.map(|quality| quality.recall_all)),
+            );
+        }
+        out.push('\n');
     }
     out
 }

@@ -14,6 +14,7 @@ mod lines;
 mod markdown;
 mod notes;
 mod paid;
+mod single;
 mod spread;
 mod table;
 mod task;
@@ -37,6 +38,9 @@ pub use lines::wrapped;
 pub use markdown::markdown;
 pub use notes::findings;
 pub use paid::{EarlierReport, Paid};
+pub use single::{
+    EditStatus, ProbeScore, Quality, ShownFiles, SingleAnswer, SingleShot, SingleShotReport,
+};
 pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval};
 pub use task::TaskReport;
 pub use text::{Groups, percent, short, text};

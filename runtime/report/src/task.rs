@@ -7,7 +7,7 @@ use proctor_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{EarlierReport, Paid, TrialResult, build::round, limits::limit_of};
+use crate::{EarlierReport, Paid, SingleShot, TrialResult, build::round, limits::limit_of};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
@@ -57,6 +57,9 @@ pub struct TaskReport {
     /// Files of the trial that are not what was recorded, each with what can be done about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
+    /// Of a trial of one answer: what was shown, and what came of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub single_shot: Option<SingleShot>,
     /// Of `scaffold_exited`: `crashed`, `idle`, `approval`, `empty_turn`, `loop` or `finished`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<ExitCause>,
@@ -90,6 +93,7 @@ impl TaskReport {
             waited_seconds: outcome.map(|outcome| round(outcome.waited_seconds)),
             outgrown: outcome.is_some_and(|outcome| outcome.spent.outgrown),
             damage: trial.damage.clone(),
+            single_shot: trial.single.clone(),
             cause: outcome.and_then(|outcome| match &outcome.ending {
                 Ending::ScaffoldExited { cause, .. } => Some(*cause),
                 _ => None,

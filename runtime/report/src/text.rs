@@ -11,6 +11,7 @@ use crate::{
     ArmReport, GroupReport, Report, TaskReport,
     lines::wrapped,
     notes::notes,
+    single,
     table::{self, table},
 };
 
@@ -48,6 +49,7 @@ pub fn text(report: &Report, shown: Groups) -> String {
     out.push_str(MEANINGS);
     out.push('\n');
     out.push_str(&tasks(report));
+    out.push_str(&single::tables(report));
     out.push_str(&groups(report, shown));
     let mut below = String::new();
     notes(report, &mut below);

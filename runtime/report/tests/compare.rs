@@ -37,6 +37,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
         }),
         patch_bytes: Some(1),
         damage: vec![],
+        single: None,
         facts: TaskFacts { revision: Some("r1".into()), ..TaskFacts::default() },
     }
 }

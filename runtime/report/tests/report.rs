@@ -67,6 +67,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
         }),
         patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),
         damage: vec![],
+        single: None,
         facts: TaskFacts::default(),
     }
 }

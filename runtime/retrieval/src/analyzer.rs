@@ -29,33 +29,32 @@ const STOP_WORDS: [&str; 33] = [
 /// ```
 pub fn terms(text: &str) -> Vec<String> {
     let mut out = Vec::new();
-    each_term(text, |term| out.push(term.to_owned()));
+    each_word(text, |word| out.extend(term(word)));
     out
 }
 
-/// Calls `take` with each term.
-pub(crate) fn each_term(text: &str, mut take: impl FnMut(&str)) {
+/// Calls `take` with each word, as it is written.
+pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
     for word in text.unicode_words() {
         if word.len() <= LONGEST || word.chars().count() <= LONGEST {
-            term(word, &mut take);
+            take(word);
             continue;
         }
         let chars: Vec<char> = word.chars().collect();
         for chunk in chars.chunks(LONGEST) {
-            term(&chunk.iter().collect::<String>(), &mut take);
+            take(&chunk.iter().collect::<String>());
         }
     }
 }
 
-fn term(word: &str, take: &mut impl FnMut(&str)) {
+/// The term of a word; none for a stop word.
+pub(crate) fn term(word: &str) -> Option<String> {
     let word = ["'s", "'S", "\u{2019}s", "\u{2019}S", "\u{ff07}s", "\u{ff07}S"]
         .iter()
         .find_map(|end| word.strip_suffix(end))
         .unwrap_or(word);
     let lower = word.to_lowercase();
-    if STOP_WORDS.binary_search(&lower.as_str()).is_err() {
-        take(&stem(&lower));
-    }
+    STOP_WORDS.binary_search(&lower.as_str()).is_err().then(|| stem(&lower))
 }
 
 #[cfg(test)]

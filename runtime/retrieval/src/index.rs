@@ -1,8 +1,8 @@
-use std::{borrow::Cow, cmp::Ordering};
+use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
 
-use crate::analyzer::each_term;
+use crate::analyzer::{each_word, term};
 
 /// How fast more of a term stops to count: Pyserini's default.
 pub const K1: f64 = 0.9;
@@ -16,6 +16,8 @@ pub struct Index {
     /// Terms of each document.
     lengths: Vec<u32>,
     terms: FxHashMap<String, u32>,
+    /// Words as they were written, and their terms; none for a stop word.
+    words: FxHashMap<String, Option<u32>>,
     /// By term: documents and how often each has it, in the order of documents.
     postings: Vec<Vec<(u32, u32)>>,
     total: u64,
@@ -35,19 +37,24 @@ impl Index {
     pub fn add(&mut self, name: impl Into<String>, text: &str) {
         let document = self.names.len() as u32;
         let mut length = 0;
-        let (terms, postings) = (&mut self.terms, &mut self.postings);
-        each_term(text, |term| {
-            length += 1;
-            // Looked up before it is owned: nearly every term is known.
-            let id = match terms.get(term) {
+        let (words, terms, postings) = (&mut self.words, &mut self.terms, &mut self.postings);
+        each_word(text, |word| {
+            // Looked up as it is written: nearly every word was met before, and stems are dear.
+            let id = match words.get(word) {
                 Some(id) => *id,
                 None => {
-                    let id = postings.len() as u32;
-                    terms.insert(term.to_owned(), id);
-                    postings.push(Vec::new());
+                    let id = term(word).map(|term| {
+                        *terms.entry(term).or_insert_with(|| {
+                            postings.push(Vec::new());
+                            postings.len() as u32 - 1
+                        })
+                    });
+                    words.insert(word.to_owned(), id);
                     id
                 }
             };
+            let Some(id) = id else { return };
+            length += 1;
             let places = &mut postings[id as usize];
             match places.last_mut() {
                 Some((last, count)) if *last == document => *count += 1,
@@ -79,12 +86,12 @@ impl Index {
     /// This is Lucene's variant (Robertson and Zaragoza 2009 without the factor k1 + 1, as in Kamphuis et al. 2020), with
     /// exact lengths: Lucene itself keeps each in one byte.
     pub fn search(&self, query: &str, most: usize) -> Vec<Hit<'_>> {
-        let mut counts: FxHashMap<Cow<'_, str>, u32> = FxHashMap::default();
-        each_term(query, |term| *counts.entry(Cow::Owned(term.to_owned())).or_default() += 1);
-        let mut wanted: Vec<(u32, u32)> = counts
-            .iter()
-            .filter_map(|(term, count)| Some((*self.terms.get(term.as_ref())?, *count)))
-            .collect();
+        let mut counts: FxHashMap<u32, u32> = FxHashMap::default();
+        each_word(query, |word| {
+            let known = term(word).and_then(|term| self.terms.get(&term));
+            known.into_iter().for_each(|id| *counts.entry(*id).or_default() += 1);
+        });
+        let mut wanted: Vec<(u32, u32)> = counts.into_iter().collect();
         // Sums of floats depend on their order.
         wanted.sort_unstable();
         let all = self.names.len() as f64;

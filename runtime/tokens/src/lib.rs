@@ -9,6 +9,10 @@
 
 #![warn(missing_docs)]
 
+mod tokenizer;
+
+pub use tokenizer::Tokenizer;
+
 use std::{io::Read, sync::LazyLock};
 
 use flate2::read::DeflateDecoder;

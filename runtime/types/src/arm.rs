@@ -58,6 +58,9 @@ impl Arm {
             model.remove("base_url");
             model.remove("key_env");
             model.remove("price");
+            if let Some(file) = model.get_mut("tokenizer").and_then(Value::as_object_mut) {
+                file.remove("path");
+            }
         }
         let mut network = serde_json::to_value(&self.network).unwrap_or_default();
         if let Some(network) = network.as_object_mut() {

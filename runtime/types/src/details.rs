@@ -116,6 +116,12 @@ pub struct Details {
     /// Classes that the gold adds (FEA-Bench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub classes_added: Kept<u64>,
+    /// What the gold adds, by name: the benchmark tells it to the model (FEA-Bench).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub new_components: Kept<Vec<NewComponent>>,
+    /// What was said of the request elsewhere, such as in issues (FEA-Bench).
+    #[serde(skip_serializing_if = "Kept::is_absent")]
+    pub discussion: Kept<String>,
     /// Where FEA-Bench's loader found the patches: `row`, `pull_request` or `commit`.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub problem_source: Kept<String>,
@@ -144,6 +150,22 @@ impl From<BTreeMap<String, Value>> for Details {
         // No value is refused, so reading cannot fail.
         serde_json::from_value(map.into_iter().collect()).unwrap_or_default()
     }
+}
+
+/// A function or class that a gold patch adds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NewComponent {
+    /// Relative to the repository.
+    pub file: String,
+    /// `function` or `class`.
+    pub kind: String,
+    /// Dotted.
+    pub name: String,
+    /// On one line.
+    pub signature: String,
+    /// Its docstring; may be empty.
+    #[serde(default)]
+    pub doc: String,
 }
 
 /// A detail: absent, of the type that Proctor reads, or as the row has it.

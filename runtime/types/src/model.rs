@@ -34,6 +34,10 @@ pub struct ModelSpec {
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 128_000)]
     pub context_window: Option<u64>,
+    /// The model's own tokenizer, a `tokenizer.json` of byte pairs: local counts are by it. Its content is a factor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<std::path::PathBuf>", example = &"tokenizer.json")]
+    pub tokenizer: Option<TokenizerFile>,
     /// In the place of the price in `configs/models.toml`. No factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -65,6 +69,41 @@ pub struct ModelSpec {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(example = serde_json::json!({ "top_k": 20 }))]
     pub extra_body: Map<String, Value>,
+}
+
+/// A tokenizer's file: a path as it is written, from the plan on with its digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "TokenizerWritten", into = "TokenizerWritten")]
+pub struct TokenizerFile {
+    /// Where it lies. No factor.
+    pub path: std::path::PathBuf,
+    /// Of the content, hex; empty until it was read.
+    pub sha256: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum TokenizerWritten {
+    Path(std::path::PathBuf),
+    Read { path: std::path::PathBuf, sha256: String },
+}
+
+impl From<TokenizerWritten> for TokenizerFile {
+    fn from(written: TokenizerWritten) -> Self {
+        match written {
+            TokenizerWritten::Path(path) => Self { path, sha256: String::new() },
+            TokenizerWritten::Read { path, sha256 } => Self { path, sha256 },
+        }
+    }
+}
+
+impl From<TokenizerFile> for TokenizerWritten {
+    fn from(TokenizerFile { path, sha256 }: TokenizerFile) -> Self {
+        match sha256.is_empty() {
+            true => Self::Path(path),
+            false => Self::Read { path, sha256 },
+        }
+    }
 }
 
 /// The wire formats of models. Each is one vendor's first, and spoken by many.

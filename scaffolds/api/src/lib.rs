@@ -43,12 +43,14 @@
 #![warn(missing_docs)]
 
 mod limits;
+mod material;
 mod overlay;
 mod scaffold;
 mod session;
 
 pub use limits::Limits;
+pub use material::{Gold, GoldFile, Material, StartTree};
 pub use overlay::{Overlay, WrongPrompts};
 pub use proctor_types::Traffic;
-pub use scaffold::{Finish, OwnSandbox, Scaffold, WrongSetting};
+pub use scaffold::{Finish, OwnSandbox, Sampling, Scaffold, WrongSetting};
 pub use session::{Brief, ModelEndpoint, Session, Stop, ToolDone};

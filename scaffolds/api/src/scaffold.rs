@@ -52,6 +52,15 @@ pub struct WrongSetting {
     pub hint: String,
 }
 
+/// What a scaffold samples with where the model's own settings do not say it. Absent: the endpoint decides.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sampling {
+    /// As in `[models]`.
+    pub temperature: Option<f64>,
+    /// As in `[models]`.
+    pub top_p: Option<f64>,
+}
+
 /// The loop. Stateless between trials: everything of a trial lives in its session.
 #[async_trait]
 pub trait Scaffold: Send + Sync {
@@ -91,6 +100,11 @@ pub trait Scaffold: Send + Sync {
     /// Whether its requests offer tools by function calling, which some models do not take.
     fn needs_tools(&self) -> bool {
         false
+    }
+
+    /// What is laid under the model's own settings: from there on a factor like them.
+    fn sampling(&self) -> Sampling {
+        Sampling::default()
     }
 
     /// For a scaffold whose client runs in a sandbox and speaks to the model over HTTP: the rules by

@@ -2,8 +2,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::SandboxHandle;
-use proctor_types::{Answer, Ask, Budget, BudgetKind, BudgetScope, Fault, Message, Traffic};
+use proctor_types::{
+    Answer, Ask, Budget, BudgetKind, BudgetScope, Fault, Layer, Message, TokenizerFile, Traffic,
+};
 use serde_json::{Map, Value};
+
+use crate::{Material, StartTree};
 
 /// What the scaffold may know of its task. No hidden test, no gold, no mask.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +36,10 @@ pub struct Brief {
     pub replay: Option<PathBuf>,
     /// Where a client in its sandbox finds the model, for a scaffold that asked for it.
     pub model_endpoint: Option<ModelEndpoint>,
+    /// For `single-shot` only: what the benchmark tells of the task besides its statement.
+    pub material: Option<Material>,
+    /// The file that counts the model's tokens, where the arm names one.
+    pub tokenizer: Option<TokenizerFile>,
     /// The arm's settings, as [`Scaffold::settings`](crate::Scaffold::settings) gave them.
     pub settings: Map<String, Value>,
 }
@@ -131,6 +139,17 @@ pub trait Session: Send {
     /// Lays a patch over the work directory from the host, by the same code that grading uses: for
     /// `gold`. A patch that does not apply is a setup fault.
     async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop>;
+
+    /// Lays a patch as [`Session::apply_patch`] does. One that does not apply changes nothing, and why is a result: the patch
+    /// is a model's.
+    async fn try_patch(&mut self, _patch: &[u8]) -> Result<Result<(), String>, Stop> {
+        Err(Fault::new(Layer::Setup, "this session lays no patches").into())
+    }
+
+    /// The work directory as the trial began, from the record: no file of it is asked of the sandbox.
+    async fn start_tree(&mut self) -> Result<Arc<dyn StartTree>, Stop> {
+        Err(Fault::new(Layer::Setup, "this session keeps no tree").into())
+    }
 
     /// Ends a step of a scaffold that asks no model (`replay`): takes its snapshot.
     async fn end_step(&mut self) -> Result<(), Stop>;

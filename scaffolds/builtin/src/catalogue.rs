@@ -3,11 +3,11 @@ use std::sync::Arc;
 use proctor_scaffold_api::{Overlay, Scaffold};
 use serde_json::Value;
 
-use crate::{Bash, Gold, Noop, PromptError, Prompts, Replay, Tools};
+use crate::{Bash, Gold, Noop, PromptError, Prompts, Replay, SingleShot, Tools};
 
 /// The names that configurations use, sorted.
 pub fn names() -> &'static [&'static str] {
-    &["bash", "gold", "noop", "replay", "tools"]
+    &["bash", "gold", "noop", "replay", "single-shot", "tools"]
 }
 
 /// A scaffold with the prompts it was built with; `None` where no scaffold has this name.
@@ -26,6 +26,7 @@ pub fn builtin(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
 pub fn recorded(name: &str, factors: &Value) -> Result<Option<Arc<dyn Scaffold>>, PromptError> {
     let over = match name {
         "bash" => Prompts::recorded(Overlay::default(), "bash", factors)?,
+        "single-shot" => Prompts::recorded(Overlay::default(), "single-shot", factors)?,
         "tools" => Prompts::recorded(Overlay::default(), "tools", factors)?,
         "replay" => {
             let tools = Prompts::recorded(Overlay::default(), "tools", &factors["tools"])?;
@@ -45,6 +46,7 @@ fn builtin_with(
         "gold" => Arc::new(Gold),
         "noop" => Arc::new(Noop),
         "replay" => Arc::new(Replay::load(prompts)?),
+        "single-shot" => Arc::new(SingleShot::load(prompts)?),
         "tools" => Arc::new(Tools::load(prompts)?),
         _ => return Ok(None),
     }))

@@ -4,6 +4,7 @@
 //! tools   ask -> tool calls -> observe -> repeat          (function calling)
 //! bash    ask -> one fenced command -> observe -> repeat  (models without tool calls)
 //! gold    apply the gold patch        noop   submit at once
+//! single-shot   ask once -> edits or a patch -> the work directory
 //! replay  run a recorded trajectory's actions again
 //! ```
 //!
@@ -19,6 +20,7 @@ mod noop;
 mod prompts;
 mod replay;
 mod schema;
+mod single_shot;
 mod talk;
 mod tools;
 mod toolset;
@@ -29,5 +31,6 @@ pub use gold::Gold;
 pub use noop::Noop;
 pub use prompts::{PromptError, Prompts};
 pub use replay::Replay;
+pub use single_shot::SingleShot;
 pub use tools::{Called, Tools, specs};
 pub use toolset::{OpenTools, ToolSet};

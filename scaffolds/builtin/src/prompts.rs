@@ -150,6 +150,16 @@ fn sample(name: &str) -> Value {
             "statement": "s", "workdir": "/w", "command_seconds": 1,
             "limits": Limits::sample(),
         }),
+        "natural" | "patch" => json!({
+            "request": "r", "discussion": "d", "detailed": true, "changes": "c", "definitions": "d",
+            "readmes": "r", "files": "f",
+        }),
+        "probe" => json!({ "request": "r", "repo": "o/n" }),
+        "definitions" => json!({
+            "detailed": true,
+            "files": [{ "file": "f", "components": [{ "name": "n", "signature": "s", "doc": "d" }] }],
+        }),
+        "file" => json!({ "path": "p", "text": "t" }),
         "nudge" => json!({ "length": true }),
         "format" => json!({ "length": true, "problem": "p" }),
         "shell_result" => json!({

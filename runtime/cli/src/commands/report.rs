@@ -12,8 +12,13 @@ use std::{
 
 use proctor_core::earlier_tries;
 use proctor_html::{ReportPage, RunPage};
+<<<<<<< HEAD
 use proctor_record::{Checked, RunDir};
 use proctor_report::{Comparison, Groups, Report, TaskFacts, TrialResult};
+=======
+use proctor_record::{Checked, RecordError, RunDir};
+use proctor_report::{Comparison, Groups, Report, SingleShot, TaskFacts, TrialResult};
+>>>>>>> f0ae4aa (Add the scaffold single-shot: one answer, FEA-Bench's prompts, BM25, a probe; its numbers in the report)
 use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
@@ -26,6 +31,8 @@ use crate::{
 
 /// Files are damaged that no verdict depends on.
 const DAMAGED: u8 = 1;
+/// The file of the scaffold of that name.
+const SINGLE_SHOT: &str = "scaffold/single-shot.json";
 
 /// Reports what there is: an incomplete run is no error of whoever asks how far it is, and its report
 /// says so in the first line. With `verify` everything that was recorded is read, and damage is an error.
@@ -280,6 +287,14 @@ fn result_of(
         verdict: checked.verdict,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
+        single: single_of(run, id),
         facts: TaskFacts { revision: Some(task.digest.clone()), ..TaskFacts::of(&task.task) },
     }
+}
+
+/// What a trial of one answer keeps beside its trajectory. Of one that cannot be read nothing is reported: no verdict
+/// depends on it.
+fn single_of(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
+    let bytes = fs::read(run.trial_path(id).path().join(SINGLE_SHOT)).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }

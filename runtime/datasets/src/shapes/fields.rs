@@ -81,6 +81,12 @@ impl<'a> Fields<'a> {
         self.row.get(name).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
     }
 
+    /// A text by the first of the field's names that has one; it stays where it is.
+    pub(crate) fn peek(&self, field: &str) -> Option<String> {
+        let names = self.shape.fields.get(field)?;
+        names.iter().find_map(|name| Some(self.row.get(name)?.as_str()?.to_owned()))
+    }
+
     /// Sets a field by the row's own name.
     pub(crate) fn put(&mut self, name: &str, value: String) {
         self.row.insert(name.to_owned(), Value::String(value));

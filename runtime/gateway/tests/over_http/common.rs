@@ -221,6 +221,7 @@ pub fn model(base_url: &str) -> ModelSpec {
         top_p: None,
         max_output_tokens: None,
         reasoning_effort: None,
+        tokenizer: None,
         seed: None,
         extra_body: Default::default(),
     }

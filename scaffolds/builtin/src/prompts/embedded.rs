@@ -32,11 +32,21 @@ const BASH: &[(&str, &str)] = folder!("bash":
     "cut.md.j2",
 );
 
+const SINGLE_SHOT: &[(&str, &str)] = folder!("single-shot":
+    "manifest.toml",
+    "natural.md.j2",
+    "patch.md.j2",
+    "probe.md.j2",
+    "definitions.md.j2",
+    "file.md.j2",
+);
+
 /// File names and texts of one scaffold; empty for a scaffold without prompts.
 pub(super) fn files(folder: &str) -> &'static [(&'static str, &'static str)] {
     match folder {
         "tools" => TOOLS,
         "bash" => BASH,
+        "single-shot" => SINGLE_SHOT,
         _ => &[],
     }
 }
@@ -49,7 +59,7 @@ mod tests {
 
     #[test]
     fn every_file_of_the_folder_is_carried() {
-        for folder in ["tools", "bash"] {
+        for folder in ["tools", "bash", "single-shot"] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../prompts").join(folder);
             let there: BTreeSet<String> = std::fs::read_dir(path)
                 .unwrap()

@@ -4,21 +4,11 @@ use std::collections::BTreeSet;
 
 use ruff_python_ast::{Expr, Stmt};
 use ruff_text_size::Ranged;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::bad::Complaint;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Component {
-    pub file: String,
-    /// `function` or `class`.
-    pub kind: String,
-    /// Dotted.
-    pub name: String,
-    pub signature: String,
-    pub doc: String,
-}
+pub(super) use proctor_types::NewComponent as Component;
 
 /// As rows have them: an object by file, or a list of `{file, components}`. They are data: the
 /// benchmark's own derivation misses some, and a row's prompt was made of what it found.

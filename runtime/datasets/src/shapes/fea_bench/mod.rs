@@ -68,6 +68,10 @@ pub(super) fn complete(
     if !components.is_empty() {
         details.functions_added = count("function");
         details.classes_added = count("class");
+        details.new_components = components.into();
+    }
+    if let Some(discussion) = fields.peek("hints").filter(|text| !text.trim().is_empty()) {
+        details.discussion = discussion.into();
     }
     details.problem_source = source.to_owned().into();
     Ok(clone)

@@ -81,6 +81,8 @@ impl Scripted {
             gold: None,
             replay: None,
             model_endpoint: None,
+            material: None,
+            tokenizer: None,
             settings: Map::new(),
         };
         Self { brief, handle, answers: answers.into(), did: Vec::new(), folder, agent }

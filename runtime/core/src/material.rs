@@ -1,0 +1,133 @@
+//! What a benchmark tells of a task besides its statement, for scaffolds that make their own prompt.
+
+use proctor_official::OfficialPolicy;
+use proctor_patch::{Body, FilePatch, Patch, Side, gold_of};
+use proctor_scaffold_api::{Gold, GoldFile, Material};
+use proctor_types::{Fault, Layer, Task};
+
+/// FEA-Bench's request within its statement, without the definitions.
+const REQUEST: [&str; 2] = ["<request>", "</request>"];
+
+/// The material of a task. Of the gold it has paths and signatures, and no line of a file.
+///
+/// # Errors
+/// The mask cannot be reversed.
+pub(crate) fn material_of(task: &Task) -> Result<Material, Fault> {
+    let gold = gold_of(task).map_err(|error| {
+        Fault::new(Layer::Setup, format!("the gold cannot be read: {error}"))
+            .context(&task.id)
+            .hint("run `proctor tasks validate`")
+    })?;
+    let details = task.details();
+    let text = |kept: Option<&proctor_types::Kept<String>>| {
+        kept.and_then(|kept| kept.text()).unwrap_or_default().to_owned()
+    };
+    let components = details.and_then(|details| details.new_components.get().cloned());
+    // A policy that does not load is told where it grades.
+    let policy = OfficialPolicy::of(task).ok().flatten();
+    Ok(Material {
+        repo: task.repo.clone(),
+        request: request(&task.statement),
+        discussion: text(details.map(|details| &details.discussion)),
+        description_changes: text(details.map(|details| &details.non_py_patch)),
+        components: components.unwrap_or_default(),
+        apply: policy.map(|policy| policy.run.apply.clone()).unwrap_or_default(),
+        gold: gold.map(|gold| gold_facts(&Patch::read(&gold))).unwrap_or_default(),
+    })
+}
+
+fn request(statement: &str) -> String {
+    let [open, close] = REQUEST;
+    let found = statement.find(open).zip(statement.rfind(close)).filter(|(from, to)| from < to);
+    match found {
+        Some((from, to)) => statement[from..to + close.len()].to_owned(),
+        None => format!("{open}\n{}\n{close}", statement.trim()),
+    }
+}
+
+fn gold_facts(patch: &Patch) -> Gold {
+    let mut gold = Gold::default();
+    for file in &patch.files {
+        let path = file.name().to_string();
+        if path.ends_with(".py") {
+            gold.defined.extend(added(file).into_iter().map(|line| (path.clone(), line)));
+        }
+        gold.files.push(GoldFile { path, created: file.old.is_none() });
+    }
+    gold.files.sort();
+    gold
+}
+
+/// The signatures in the lines that a patch adds, each on one line. A definition that it also takes away is only moved or
+/// changed.
+fn added(file: &FilePatch) -> Vec<String> {
+    let Body::Text(hunks) = &file.body else { return Vec::new() };
+    let side = |wanted: Side| {
+        let mut out: Vec<String> = Vec::new();
+        for hunk in hunks {
+            let lines: Vec<String> = hunk
+                .lines
+                .iter()
+                .filter(|line| line.side == wanted)
+                .map(|line| String::from_utf8_lossy(&line.bytes).trim().to_owned())
+                .collect();
+            out.extend((0..lines.len()).filter_map(|at| signature(&lines[at..])));
+        }
+        out
+    };
+    let gone = side(Side::Old);
+    let name = |signature: &str| signature.split(['(', ':']).next().map(str::to_owned);
+    let kept: Vec<_> = gone.iter().map(|signature| name(signature)).collect();
+    side(Side::New).into_iter().filter(|signature| !kept.contains(&name(signature))).collect()
+}
+
+/// The signature that begins in the first of these lines, up to its colon.
+fn signature(lines: &[String]) -> Option<String> {
+    let first = lines.first()?;
+    if !["def ", "async def ", "class "].iter().any(|word| first.starts_with(word)) {
+        return None;
+    }
+    let (mut out, mut depth) = (String::new(), 0_i32);
+    for line in lines.iter().take(40) {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        for c in line.chars() {
+            match c {
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth -= 1,
+                '#' if depth > 0 => break,
+                _ => {}
+            }
+            out.push(c);
+            if c == ':' && depth <= 0 {
+                return Some(out);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_of_a_statement_has_no_definitions() {
+        let fea = "This is\n<request>\nT\n</request>\n<definitions>\nx\n</definitions>";
+        assert_eq!(request(fea), "<request>\nT\n</request>");
+        assert_eq!(request(" Do it.\n"), "<request>\nDo it.\n</request>");
+    }
+
+    #[test]
+    fn the_gold_is_told_by_names() {
+        let patch = "diff --git a/p/a.py b/p/a.py\n--- a/p/a.py\n+++ b/p/a.py\n@@ -1,2 +1,7 @@\n x = 1\n-def old(a):\n\
+            +def old(a, b):\n+async def f(\n+    a,  # one\n+    b: dict = {},\n+) -> int:\n+    return secret\n\
+            diff --git a/p/new.md b/p/new.md\nnew file mode 100644\n--- /dev/null\n+++ b/p/new.md\n@@ -0,0 +1 @@\n+text\n";
+        let gold = gold_facts(&Patch::read(patch.as_bytes()));
+        let said: Vec<_> = gold.defined.iter().map(|(_, signature)| signature.as_str()).collect();
+        assert_eq!(said, ["async def f( a,   b: dict = {}, ) -> int:"]);
+        assert_eq!(gold.files.iter().map(|file| file.created).collect::<Vec<_>>(), [false, true]);
+        assert!(!format!("{gold:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,57 @@
+//! The work directory as a trial began, out of its own record.
+
+use std::sync::Arc;
+
+use proctor_record::{Blobs, Tree};
+use proctor_sandbox_api::wire::{EntryKind, RawPath};
+use proctor_scaffold_api::StartTree;
+use proctor_types::Fault;
+
+use crate::recorder::record_fault;
+
+/// A tree with the contents that were kept of it.
+pub(crate) struct RecordedTree {
+    pub(crate) digest: String,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) blobs: Blobs,
+}
+
+impl StartTree for RecordedTree {
+    fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    fn files(&self) -> Vec<(String, u64)> {
+        let files = self.tree.entries.values().filter(|entry| entry.kind == EntryKind::File);
+        files
+            .filter_map(|entry| {
+                let path = std::str::from_utf8(entry.path.as_bytes()).ok()?;
+                Some((path.to_owned(), entry.size))
+            })
+            .collect()
+    }
+
+    fn mode(&self, path: &str) -> Option<u32> {
+        let entry = self.tree.entries.get(&RawPath::from(path))?;
+        match entry.kind {
+            EntryKind::File if entry.mode & 0o100 != 0 => Some(proctor_patch::MODE_EXECUTABLE),
+            EntryKind::File => Some(proctor_patch::MODE_FILE),
+            EntryKind::Link => Some(proctor_patch::MODE_LINK),
+            EntryKind::Dir | EntryKind::Other => None,
+        }
+    }
+
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, Fault> {
+        let entry = self.tree.entries.get(&RawPath::from(path));
+        let Some(entry) = entry else { return Ok(None) };
+        if let Some(target) = &entry.link {
+            return Ok(Some(target.as_bytes().to_vec()));
+        }
+        match &entry.hash {
+            Some(hash) if entry.kind == EntryKind::File => {
+                self.blobs.get(hash).map(Some).map_err(record_fault)
+            }
+            _ => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Trials of one answer: what was shown, what of the answer applied, what a probe knew (docs/single-shot.md).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ArmReport, Report, TrialResult, build::round, table::table, text::percent};
+
+/// Of one trial, as its `single-shot.json` has it. What a report does not read of it is passed over.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SingleShot {
+    pub prompt_tokens: u64,
+    pub context: ShownFiles,
+    pub answer: Option<SingleAnswer>,
+}
+
+/// The files of the prompt.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShownFiles {
+    pub files: Vec<String>,
+    pub quality: Option<Quality>,
+}
+
+/// Python files that were shown, against those of the gold.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    pub precision: f64,
+    pub recall: f64,
+    pub recall_all: bool,
+}
+
+/// What came of the answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SingleAnswer {
+    pub finish_reason: Option<String>,
+    pub edits: Vec<EditStatus>,
+    /// Something was applied, and all of it was.
+    pub applied: bool,
+    pub whole: bool,
+    pub probe: Option<ProbeScore>,
+}
+
+/// One edit of a natural answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EditStatus {
+    pub file: String,
+    pub status: String,
+}
+
+/// What a model named that it was not told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProbeScore {
+    pub gold: u64,
+    pub names: u64,
+    pub signatures: u64,
+}
+
+/// Of one arm.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SingleShotReport {
+    /// Trials in which an answer came.
+    pub answers: u64,
+    /// Answers that were applied to the last edit, and its share of the trials of the plan.
+    pub whole: u64,
+    pub whole_rate: f64,
+    /// Means over the trials whose gold has Python files; null where no files were shown.
+    pub precision: Option<f64>,
+    pub recall: Option<f64>,
+    /// The share of them in which every file of the gold was shown.
+    pub recall_all: Option<f64>,
+    /// Natural edits by what became of them.
+    pub edits: BTreeMap<String, u64>,
+    /// Sums over the trials of a probe; null where there is none.
+    pub probe: Option<ProbeScore>,
+}
+
+impl SingleShotReport {
+    /// `None`: no trial is of one answer.
+    pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
+        let all: Vec<&SingleShot> =
+            trials.iter().filter_map(|trial| trial.single.as_ref()).collect();
+        if all.is_empty() {
+            return None;
+        }
+        let answers: Vec<&SingleAnswer> =
+            all.iter().filter_map(|one| one.answer.as_ref()).collect();
+        let whole = answers.iter().filter(|answer| answer.whole).count() as u64;
+        let quality: Vec<Quality> = all.iter().filter_map(|one| one.context.quality).collect();
+        let mean = |of: fn(&Quality) -> f64| {
+            let sum: f64 = quality.iter().map(of).sum();
+            (!quality.is_empty()).then(|| round(sum / quality.len() as f64))
+        };
+        let mut edits = BTreeMap::new();
+        for edit in answers.iter().flat_map(|answer| &answer.edits) {
+            *edits.entry(edit.status.clone()).or_default() += 1;
+        }
+        let probes = answers.iter().filter_map(|answer| answer.probe);
+        Some(Self {
+            answers: answers.len() as u64,
+            whole,
+            whole_rate: round(whole as f64 / trials.len().max(1) as f64),
+            precision: mean(|quality| quality.precision),
+            recall: mean(|quality| quality.recall),
+            recall_all: mean(|quality| f64::from(u8::from(quality.recall_all))),
+            edits,
+            probe: probes.reduce(|a, b| ProbeScore {
+                gold: a.gold + b.gold,
+                names: a.names + b.names,
+                signatures: a.signatures + b.signatures,
+            }),
+        })
+    }
+}
+
+/// FEA-Bench's tables: %Apply and %Resolved, and the files that were shown. Empty where no arm is of one answer.
+pub(crate) fn tables(report: &Report) -> String {
+    let arms: Vec<(&ArmReport, &SingleShotReport)> =
+        report.arms.iter().filter_map(|arm| Some((arm, arm.single_shot.as_ref()?))).collect();
+    if arms.is_empty() {
+        return String::new();
+    }
+    let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent);
+    let headers =
+        ["one answer", "%Apply", "whole", "%Resolved", "precision", "recall", "recall\nall"];
+    let rows = arms.iter().map(|(arm, single)| {
+        vec![
+            arm.name.clone(),
+            percent(arm.applied_rate),
+            percent(single.whole_rate),
+            percent(arm.resolved_rate),
+            share(single.precision),
+            share(single.recall),
+            share(single.recall_all),
+        ]
+    });
+    let mut out = format!("\n{}", table(&headers, rows, |column| column > 0));
+    let probes: Vec<_> =
+        arms.iter().filter_map(|(arm, single)| Some((arm, single.probe?))).collect();
+    if !probes.is_empty() {
+        let headers = [
+            "told the request alone",
+            "definitions\nof the gold",
+            "named in\nthe file",
+            "signature",
+        ];
+        let rows = probes.iter().map(|(arm, probe)| {
+            vec![
+                arm.name.clone(),
+                probe.gold.to_string(),
+                probe.names.to_string(),
+                probe.signatures.to_string(),
+            ]
+        });
+        out.push('\n');
+        out.push_str(&table(&headers, rows, |column| column > 0));
+    }
+    out
+}

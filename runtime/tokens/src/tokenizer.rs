@@ -1,0 +1,217 @@
+//! A model's own tokenizer, from its `tokenizer.json`.
+//!
+//! Byte pairs over bytes, which the open models have that are asked today (Qwen, Llama 3, DeepSeek, Mistral's newer ones). The
+//! pieces are cut by the file's own patterns, and `tiktoken-rs` merges them by the file's own merges. Special tokens are plain
+//! text, and normalisation is left out: neither changes the count of code.
+//!
+//! Not the crate `tokenizers`: it brings 16 crates (rayon, serde helpers, Unicode tables) for kinds that no such model has.
+
+use std::fmt;
+
+use fancy_regex::Regex;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use serde_json::Value;
+use tiktoken_rs::{CoreBPE, Rank};
+
+/// GPT-2's, which `ByteLevel` stands for where it says no other.
+const BYTE_LEVEL: &str =
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
+/// Counts a model's tokens.
+pub struct Tokenizer {
+    cuts: Vec<Regex>,
+    merges: CoreBPE,
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokenizer").field("cuts", &self.cuts.len()).finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    pre_tokenizer: Value,
+    model: Model,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    merges: Vec<Merge>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Merge {
+    Text(String),
+    Pair(String, String),
+}
+
+impl Tokenizer {
+    /// Reads the content of a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let file: File = serde_json::from_slice(bytes)
+            .map_err(|error| format!("is no tokenizer.json: {error}"))?;
+        let kind = file.model.kind.as_deref().unwrap_or("BPE");
+        if kind != "BPE" || file.model.merges.is_empty() {
+            return Err(format!(
+                "its model is {kind}; only byte pairs (BPE with merges) can be counted"
+            ));
+        }
+        let mut patterns = Vec::new();
+        let byte_level = cuts(&file.pre_tokenizer, &mut patterns)?;
+        if !byte_level {
+            return Err("it does not work on bytes (no pre_tokenizer `ByteLevel`)".into());
+        }
+        let cuts = patterns
+            .iter()
+            .map(|pattern| {
+                Regex::new(pattern).map_err(|error| format!("its pattern {pattern:?}: {error}"))
+            })
+            .collect::<Result<_, _>>()?;
+        let bytes_of = characters();
+        let mut ranks: FxHashMap<Vec<u8>, Rank> =
+            (0..=255).map(|byte| (vec![byte], Rank::from(byte))).collect();
+        for merge in &file.model.merges {
+            let (a, b) = match merge {
+                Merge::Pair(a, b) => (a.as_str(), b.as_str()),
+                Merge::Text(text) => {
+                    text.split_once(' ').ok_or_else(|| format!("its merge {text:?} is no pair"))?
+                }
+            };
+            let token: Option<Vec<u8>> =
+                a.chars().chain(b.chars()).map(|c| bytes_of.get(&c).copied()).collect();
+            let token = token.ok_or_else(|| format!("its merge {a:?} {b:?} is not of bytes"))?;
+            let next = ranks.len() as Rank;
+            ranks.entry(token).or_insert(next);
+        }
+        let merges =
+            CoreBPE::new(ranks, Default::default(), "(?s).+").map_err(|error| error.to_string())?;
+        Ok(Self { cuts, merges })
+    }
+
+    /// Tokens of a text.
+    pub fn count(&self, text: &str) -> usize {
+        self.pieces(text, &self.cuts)
+    }
+
+    fn pieces(&self, text: &str, cuts: &[Regex]) -> usize {
+        let Some((cut, rest)) = cuts.split_first() else {
+            return if text.is_empty() { 0 } else { self.merges.count_ordinary(text) };
+        };
+        let (mut count, mut done) = (0, 0);
+        // A pattern that gives up on a text leaves the rest of it as one piece.
+        for found in cut.find_iter(text).map_while(Result::ok) {
+            count += self.pieces(&text[done..found.start()], rest);
+            count += self.pieces(found.as_str(), rest);
+            done = found.end();
+        }
+        count + self.pieces(&text[done..], rest)
+    }
+}
+
+/// Adds the patterns of a pre-tokenizer; whether its pieces are bytes.
+fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
+    match one["type"].as_str() {
+        Some("Sequence") => {
+            let mut bytes = false;
+            for part in one["pretokenizers"].as_array().into_iter().flatten() {
+                bytes |= cuts(part, out)?;
+            }
+            Ok(bytes)
+        }
+        Some("ByteLevel") => {
+            if one["use_regex"].as_bool() != Some(false) {
+                out.push(BYTE_LEVEL.into());
+            }
+            Ok(true)
+        }
+        Some("Split") => {
+            let (behavior, inverted) = (one["behavior"].as_str(), one["invert"].as_bool());
+            let pattern = one["pattern"]["Regex"].as_str();
+            match (behavior, inverted, pattern) {
+                // Taken away and inverted is what matches, each by itself: the same pieces where all matches.
+                (Some("Isolated"), _, Some(pattern))
+                | (Some("Removed"), Some(true), Some(pattern)) => {
+                    out.push(pattern.into());
+                    Ok(false)
+                }
+                _ => Err(format!(
+                    "its pre_tokenizer `Split` with the behavior {behavior:?} cannot be counted"
+                )),
+            }
+        }
+        Some("Digits") => {
+            let one_by_one = one["individual_digits"].as_bool() == Some(true);
+            out.push(if one_by_one { r"\p{N}" } else { r"\p{N}+" }.into());
+            Ok(false)
+        }
+        Some(other) => Err(format!("its pre_tokenizer `{other}` cannot be counted")),
+        None => Ok(false),
+    }
+}
+
+/// The byte that each character of a vocabulary stands for: GPT-2 writes bytes that are no visible character as others.
+fn characters() -> FxHashMap<char, u8> {
+    let visible = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    let mut next = 256;
+    (0..=255_u8)
+        .filter_map(|byte| {
+            let code = match visible(byte) {
+                true => u32::from(byte),
+                false => {
+                    next += 1;
+                    next - 1
+                }
+            };
+            Some((char::from_u32(code)?, byte))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(pre: Value, merges: Value) -> Result<Tokenizer, String> {
+        let file =
+            json!({"pre_tokenizer": pre, "model": {"type": "BPE", "vocab": {}, "merges": merges}});
+        Tokenizer::read(file.to_string().as_bytes())
+    }
+
+    #[test]
+    fn pieces_are_cut_and_merged_as_the_file_says() {
+        let level = json!({"type": "ByteLevel", "use_regex": true});
+        let one = read(level, json!(["a b", ["ab", "c"], "Ġ ab"])).unwrap();
+        assert_eq!(
+            [one.count(""), one.count("abc"), one.count("abc ab"), one.count("abcab")],
+            [0, 1, 2, 2]
+        );
+        assert_eq!(one.count("é"), 2, "two bytes");
+        let split = json!({"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": false},
+            {"type": "ByteLevel", "use_regex": false}]});
+        let one = read(split, json!([["1", "2"], ["12", "3"], ["123", "4"]])).unwrap();
+        assert_eq!(one.count("1234 123"), 4);
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_refused_by_name() {
+        assert!(
+            read(json!({"type": "Metaspace"}), json!(["a b"])).unwrap_err().contains("Metaspace")
+        );
+        assert!(read(json!(null), json!(["a b"])).unwrap_err().contains("bytes"));
+        assert!(read(json!({"type": "ByteLevel"}), json!([])).unwrap_err().contains("merges"));
+        assert!(Tokenizer::read(b"{}").unwrap_err().contains("tokenizer.json"));
+    }
+}

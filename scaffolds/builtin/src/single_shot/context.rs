@@ -1,0 +1,294 @@
+//! Which files the model is shown.
+//!
+//! ```text
+//! readmes + files with new components + files to be made   always
+//! oracle: every other file of the gold     bm25: the best hits, each tried once, in the order of the ranking
+//! ```
+//!
+//! As in FEA-Bench, the room is counted with the natural, detailed prompt and with line numbers, whatever the arm's own
+//! form: the same files serve all forms. A file that does not fit is left out and the next one is tried.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use proctor_retrieval::{Index, is_test};
+use proctor_scaffold_api::{Material, StartTree, Stop};
+
+use super::{
+    evidence::{ContextRecord, Quality, Retrieved},
+    prompt::numbered_block,
+    settings::{Retrieval, Settings},
+};
+use crate::prompts::Prompts;
+
+/// Trees whose index is kept in memory: trials of one task come close together.
+const KEPT: usize = 4;
+
+/// Indexes by the digest of their tree.
+#[derive(Debug, Default)]
+pub(super) struct Indexes(Mutex<VecDeque<(String, Arc<Index>)>>);
+
+/// Files and what they hold; `None` for one that is to be made.
+pub(super) type Files = BTreeMap<String, Option<String>>;
+
+/// What is shown, and how it came about.
+#[derive(Debug, Default)]
+pub(super) struct Context {
+    pub(super) readmes: Files,
+    pub(super) files: Files,
+    pub(super) record: ContextRecord,
+}
+
+/// What choosing needs.
+pub(super) struct Choice<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) material: &'a Material,
+    pub(super) tree: &'a dyn StartTree,
+    pub(super) prompts: &'a Prompts,
+    pub(super) count: &'a (dyn Fn(&str) -> u64 + Sync),
+    pub(super) hits: usize,
+    pub(super) file_bytes: u64,
+}
+
+impl Choice<'_> {
+    /// The files that are shown always. The tokens of the prompt with them are asked for next.
+    pub(super) fn always(&self) -> Result<Context, Stop> {
+        let mut context = Context::default();
+        for (path, _) in self.tree.files() {
+            if !path.contains('/') && path.to_lowercase().starts_with("readme") {
+                context.readmes.insert(path.clone(), Some(self.text(&path)?.unwrap_or_default()));
+            }
+        }
+        let components = &self.material.components;
+        let mut paths: BTreeSet<&str> = components.iter().map(|one| one.file.as_str()).collect();
+        // A benchmark that tells no definition tells no file either.
+        if !components.is_empty() {
+            let made = self.material.gold.files.iter().filter(|file| file.created);
+            paths.extend(made.map(|file| file.path.as_str()));
+        }
+        for path in paths {
+            if self.is_shown(path) && !context.readmes.contains_key(path) {
+                context.files.insert(path.to_owned(), self.text(path)?);
+                context.record.always.push(path.to_owned());
+            }
+        }
+        context.record.readmes = context.readmes.keys().cloned().collect();
+        Ok(context)
+    }
+
+    /// Adds what is retrieved.
+    pub(super) fn fill(
+        &self,
+        context: &mut Context,
+        indexes: &Indexes,
+        base: u64,
+    ) -> Result<(), Stop> {
+        let wanted: Vec<(String, Option<f64>)> = match self.settings.retrieval {
+            Retrieval::None => Vec::new(),
+            Retrieval::Oracle => {
+                let files = self.material.gold.files.iter().filter(|file| !file.created);
+                files.map(|file| (file.path.clone(), None)).collect()
+            }
+            Retrieval::Bm25 => {
+                let index = indexes.of(self)?;
+                let request = self.material.request.trim_start_matches("<request>");
+                let request = request.trim_end_matches("</request>");
+                let hits = index.search(request, self.hits);
+                hits.iter().map(|hit| (hit.name.to_owned(), Some(hit.score))).collect()
+            }
+        };
+        let mut used = base;
+        for (path, score) in wanted {
+            let known = context.files.contains_key(&path) || context.readmes.contains_key(&path);
+            if known || !self.is_shown(&path) {
+                continue;
+            }
+            let Some(text) = self.text(&path)? else { continue };
+            let tokens = (self.count)(&numbered_block(self.prompts, &path, &text)?);
+            let shown = self.settings.context_tokens.is_none_or(|room| used + tokens < room);
+            if shown {
+                used += tokens;
+                context.files.insert(path.clone(), Some(text));
+            }
+            context.record.retrieved.push(Retrieved { path, score, tokens, shown });
+        }
+        context.record.base_tokens = base;
+        context.record.files = context.files.keys().cloned().collect();
+        context.record.quality = self.quality(context);
+        Ok(())
+    }
+
+    /// Tests are hidden, and a text file without a content would show nothing.
+    fn is_shown(&self, path: &str) -> bool {
+        let text = path.ends_with(".md") || path.ends_with(".rst");
+        !is_test(path) && !(text && self.tree.mode(path).is_none())
+    }
+
+    /// A file's text; `None` where there is no such file. Bytes that are no text are shown as such.
+    fn text(&self, path: &str) -> Result<Option<String>, Stop> {
+        let bytes = self.tree.read(path)?;
+        Ok(bytes
+            .filter(|bytes| bytes.len() as u64 <= self.file_bytes)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// Sets of Python files, as the paper has it.
+    fn quality(&self, context: &Context) -> Option<Quality> {
+        let python = |path: &&str| path.ends_with(".py") && !is_test(path);
+        let gold: BTreeSet<&str> =
+            self.material.gold.files.iter().map(|file| file.path.as_str()).filter(python).collect();
+        if gold.is_empty() {
+            return None;
+        }
+        let shown: BTreeSet<&str> =
+            context.files.keys().map(String::as_str).filter(python).collect();
+        let both = shown.intersection(&gold).count() as f64;
+        Some(Quality {
+            precision: if shown.is_empty() { 0.0 } else { both / shown.len() as f64 },
+            recall: both / gold.len() as f64,
+            recall_all: gold.is_subset(&shown),
+        })
+    }
+}
+
+impl Indexes {
+    fn of(&self, choice: &Choice<'_>) -> Result<Arc<Index>, Stop> {
+        let digest = choice.tree.digest();
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, index)) = kept().iter().find(|(known, _)| known == digest) {
+            return Ok(Arc::clone(index));
+        }
+        let mut index = Index::default();
+        let files = choice.tree.files();
+        // FEA-Bench ranks Python files. A repository without any is ranked by all its texts.
+        let python = files.iter().any(|(path, _)| path.ends_with(".py"));
+        for (path, size) in files {
+            if size > choice.file_bytes || is_test(&path) || (python && !path.ends_with(".py")) {
+                continue;
+            }
+            let Some(bytes) = choice.tree.read(&path)? else { continue };
+            if let Ok(text) = std::str::from_utf8(&bytes) {
+                index.add(path.as_str(), &format!("{path}\n{text}"));
+            }
+        }
+        let index = Arc::new(index);
+        let mut kept = kept();
+        kept.truncate(KEPT - 1);
+        kept.push_front((digest.to_owned(), Arc::clone(&index)));
+        Ok(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_answers::Matching;
+    use proctor_scaffold_api::{Gold, GoldFile};
+    use proctor_types::{Fault, NewComponent};
+
+    use super::*;
+    use crate::single_shot::settings::{Format, Hints};
+
+    struct Made(BTreeMap<&'static str, &'static str>);
+
+    impl StartTree for Made {
+        fn digest(&self) -> &str {
+            "made"
+        }
+
+        fn files(&self) -> Vec<(String, u64)> {
+            self.0.iter().map(|(path, text)| ((*path).to_owned(), text.len() as u64)).collect()
+        }
+
+        fn mode(&self, path: &str) -> Option<u32> {
+            self.0.contains_key(path).then_some(0o100_644)
+        }
+
+        fn read(&self, path: &str) -> Result<Option<Vec<u8>>, Fault> {
+            Ok(self.0.get(path).map(|text| text.as_bytes().to_vec()))
+        }
+    }
+
+    const TREE: [(&str, &str); 7] = [
+        ("README.rst", "readme"),
+        ("p/a.py", "a"),
+        ("p/big.py", "parser parser parser parser and many words that fill the room up to its end"),
+        ("p/checkpointing.py", "parser"),
+        ("p/nothing.py", "x"),
+        ("p/tests/test_a.py", "parser"),
+        ("docs/readme.md", "parser"),
+    ];
+
+    /// Counts characters; room for what is given above the base.
+    fn chosen(retrieval: Retrieval, room: Option<u64>) -> ContextRecord {
+        let settings = Settings {
+            hints: Hints::Detailed,
+            retrieval,
+            context_tokens: room,
+            format: Format::Natural,
+            matching: Matching::Exact,
+        };
+        let component = |file: &str| NewComponent {
+            file: file.into(),
+            kind: "function".into(),
+            name: "f".into(),
+            signature: "def f():".into(),
+            doc: String::new(),
+        };
+        let file = |path: &str, created| GoldFile { path: path.into(), created };
+        let material = Material {
+            request: "<request>the parser</request>".into(),
+            components: vec![component("p/a.py")],
+            gold: Gold {
+                files: vec![
+                    file("p/a.py", false),
+                    file("p/checkpointing.py", false),
+                    file("p/new.py", true),
+                    file("p/tests/test_a.py", false),
+                ],
+                defined: Vec::new(),
+            },
+            ..Material::default()
+        };
+        let prompts = Prompts::load("single-shot", None).unwrap();
+        let choice = Choice {
+            settings: &settings,
+            material: &material,
+            tree: &Made(BTreeMap::from(TREE)),
+            prompts: &prompts,
+            count: &|text| text.len() as u64,
+            hits: 20,
+            file_bytes: 1 << 20,
+        };
+        let mut context = choice.always().unwrap();
+        let indexes = Indexes::default();
+        choice.fill(&mut context, &indexes, 100).unwrap();
+        assert_eq!(indexes.0.lock().unwrap().len(), usize::from(retrieval == Retrieval::Bm25));
+        context.record
+    }
+
+    #[test]
+    fn what_must_be_shown_is_and_a_file_too_large_is_passed_over() {
+        let none = chosen(Retrieval::None, None);
+        assert_eq!(none.readmes, ["README.rst"]);
+        assert_eq!(none.files, ["p/a.py", "p/new.py"]);
+        let oracle = chosen(Retrieval::Oracle, None);
+        assert_eq!(oracle.files, ["p/a.py", "p/checkpointing.py", "p/new.py"]);
+        assert_eq!(
+            oracle.quality.unwrap(),
+            Quality { precision: 1.0, recall: 1.0, recall_all: true }
+        );
+        let small = chosen(Retrieval::Bm25, Some(180));
+        let shown: Vec<_> =
+            small.retrieved.iter().map(|one| (one.path.as_str(), one.shown)).collect();
+        assert_eq!(shown, [("p/big.py", false), ("p/checkpointing.py", true)]);
+        let large = chosen(Retrieval::Bm25, Some(1000));
+        assert_eq!(large.files.len(), 4);
+        assert_eq!(
+            large.quality.unwrap(),
+            Quality { precision: 0.75, recall: 1.0, recall_all: true }
+        );
+        assert!(!none.quality.unwrap().recall_all);
+    }
+}

@@ -1,0 +1,171 @@
+//! Lays an answer over the work directory.
+
+use std::{cell::RefCell, sync::Arc};
+
+use proctor_answers::{Applied, apply, natural, patch_in};
+use proctor_patch::{FilePatch, Patch};
+use proctor_sandbox_api::{Command, SandboxError, SandboxHandle, wire::RawPath};
+use proctor_scaffold_api::{Brief, Material, Session, StartTree, Stop};
+use proctor_types::Fault;
+
+use super::{
+    evidence::{AnswerRecord, Tried},
+    settings::Settings,
+};
+
+/// Where a command finds the patch, outside the work directory.
+const PATCH_FILE: &str = "/tmp/answer.diff";
+
+/// Reads the edits of a natural answer and lays what can be applied.
+pub(super) async fn lay_natural(
+    session: &mut dyn Session,
+    settings: &Settings,
+    tree: &dyn StartTree,
+    text: &str,
+    record: &mut AnswerRecord,
+) -> Result<(), Stop> {
+    let read = natural::read(text);
+    let (applied, patch) = made_of(&read.edits, settings, tree)?;
+    record.edits = applied.edits;
+    record.problems = read.problems;
+    if patch.is_empty() {
+        return Ok(());
+    }
+    match session.try_patch(&patch).await? {
+        Ok(()) => {
+            record.applied = true;
+            record.whole = record.problems.is_empty()
+                && record.edits.iter().all(|edit| edit.status == proctor_answers::Status::Applied);
+        }
+        Err(why) => record.applied_by.push(Tried { command: "write the files".into(), why }),
+    }
+    Ok(())
+}
+
+/// What edits come to, and the same as a patch.
+fn made_of(
+    edits: &[natural::Edit],
+    settings: &Settings,
+    tree: &dyn StartTree,
+) -> Result<(Applied, Vec<u8>), Fault> {
+    let broken = RefCell::new(None);
+    let current = |path: &str| {
+        let mode = tree.mode(path)?;
+        let bytes = tree.read(path).unwrap_or_else(|fault| {
+            broken.replace(Some(fault));
+            None
+        });
+        bytes.map(|bytes| (mode, bytes))
+    };
+    let applied = apply(edits, settings.matching, &current);
+    let mut patch = Vec::new();
+    for (path, after) in &applied.files {
+        FilePatch::between(&path.as_str().into(), current(path), after.clone()).write(&mut patch);
+    }
+    match broken.take() {
+        Some(fault) => Err(fault),
+        None => Ok((applied, patch)),
+    }
+}
+
+/// Applies the patch of an answer as the benchmark's harness does: its commands in order, until one succeeds. The first of
+/// them is `git apply`, which Proctor's own reader does on the host.
+pub(super) async fn lay_patch(
+    session: &mut dyn Session,
+    material: &Material,
+    tree: &dyn StartTree,
+    text: &str,
+    record: &mut AnswerRecord,
+) -> Result<(), Stop> {
+    let Some(patch) = patch_in(text) else { return Ok(()) };
+    let first = "git apply (Proctor's own)".to_owned();
+    let why = match session.try_patch(patch.as_bytes()).await? {
+        Ok(()) => String::new(),
+        Err(why) => why,
+    };
+    record.applied = why.is_empty();
+    record.applied_by.push(Tried { command: first, why });
+    let (handle, brief) = (Arc::clone(session.handle()), session.brief().clone());
+    for command in material.apply.iter().skip(1) {
+        if record.applied {
+            break;
+        }
+        let why = in_sandbox(&handle, &brief, command, patch.as_bytes()).await?;
+        record.applied = why.is_empty();
+        record.applied_by.push(Tried { command: command.clone(), why });
+    }
+    record.whole = record.applied;
+    if record.applied_by.len() > 1 {
+        clean(&handle, &brief, tree, &Patch::read(patch.as_bytes()), record.applied).await?;
+    }
+    Ok(())
+}
+
+/// Why a command did not apply the patch; empty where it did.
+async fn in_sandbox(
+    handle: &SandboxHandle,
+    brief: &Brief,
+    command: &str,
+    patch: &[u8],
+) -> Result<String, Stop> {
+    let file = RawPath::from(PATCH_FILE);
+    let broken =
+        |error: SandboxError| Stop::Fault(error.fault("applying the answer"));
+    handle.write(&file, patch, Some(0o644)).await.map_err(broken)?;
+    let mut line = Command::shell(&format!("{command} {PATCH_FILE} 2>&1"))
+        .cwd(brief.workdir.as_str())
+        .time_limit(brief.command_limit);
+    for (key, value) in &brief.env {
+        line = line.env(key, value.as_str());
+    }
+    let done = handle.run(line).await.map_err(broken)?;
+    handle.remove(&file).await.map_err(broken)?;
+    if done.success() {
+        return Ok(String::new());
+    }
+    let said = done.stdout.text();
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
+    Ok(last.chars().take(300).collect())
+}
+
+/// Takes away what the commands leave beside the files, and what a command that failed has changed.
+async fn clean(
+    handle: &SandboxHandle,
+    brief: &Brief,
+    tree: &dyn StartTree,
+    patch: &Patch,
+    applied: bool,
+) -> Result<(), Stop> {
+    let root = RawPath::from(brief.workdir.as_str());
+    let full =
+        |path: &str| RawPath::from(format!("{}/{path}", brief.workdir.trim_end_matches('/')));
+    for name in patch.names() {
+        if proctor_patch::check_path(&name).is_err() {
+            continue;
+        }
+        let name = name.to_string();
+        let mut paths = vec![format!("{name}.rej"), format!("{name}.orig")];
+        if !applied {
+            paths.push(name);
+        }
+        for path in paths {
+            let before = match tree.mode(&path) {
+                Some(mode) => tree.read(&path)?.map(|bytes| (mode, bytes)),
+                None => None,
+            };
+            // That a path is refused is the patch's fault: nothing can have been laid there.
+            let done = match before {
+                Some((mode, bytes)) => {
+                    handle.write_beneath(&root, &full(&path), &bytes, Some(mode & 0o777)).await
+                }
+                None => handle.remove_beneath(&root, &full(&path)).await,
+            };
+            if let Err(error) = done
+                && error.refusal().is_none()
+            {
+                return Err(error.fault("cleaning up after the answer").into());
+            }
+        }
+    }
+    Ok(())
+}

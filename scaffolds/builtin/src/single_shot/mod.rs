@@ -1,0 +1,248 @@
+//! `single-shot`: the request and some files of the repository, one answer.
+//!
+//! ```text
+//! material + tree at the start -> context -> prompt -> one answer -> edits or a patch -> the work directory
+//! ```
+//!
+//! FEA-Bench's own setting (docs/single-shot.md). Which files the gold touches is known on the host for `oracle` and for
+//! scores; no content of it is in the prompt, but for what the benchmark itself tells.
+
+mod context;
+mod evidence;
+mod lay;
+mod probe;
+mod prompt;
+mod settings;
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use proctor_scaffold_api::{
+    Finish, Material, Overlay, Sampling, Scaffold, Session, Stop, WrongPrompts, WrongSetting,
+};
+use proctor_tokens::Tokenizer;
+use proctor_types::{Ask, Cause, ExitCause, Fault, Layer, TokenizerFile, sha256_hex};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::{PromptError, prompts::Prompts, talk::was_cut};
+use context::{Choice, Context, Indexes};
+use evidence::{AnswerRecord, Evidence};
+use settings::{Format, Hints, Settings};
+
+/// Raised when the reading of answers or the choice of files changes: a factor of the arm.
+const REVISION: u32 = 1;
+/// The folder of its prompts, and its name.
+const NAME: &str = "single-shot";
+
+/// `prompts/single-shot/manifest.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    temperature: f64,
+    top_p: f64,
+    hits: usize,
+    context_tokens: u64,
+    file_bytes: u64,
+}
+
+/// The scaffold of one answer.
+#[derive(Debug)]
+pub struct SingleShot {
+    prompts: Prompts,
+    manifest: Manifest,
+    /// What trials share: neither is state of a trial, both are named by content.
+    indexes: Indexes,
+    tokenizers: Mutex<BTreeMap<String, Arc<Tokenizer>>>,
+}
+
+impl SingleShot {
+    /// # Errors
+    /// See [`Prompts::load`].
+    pub fn load(prompts: Option<&Overlay>) -> Result<Self, PromptError> {
+        let prompts = Prompts::load(NAME, prompts)?;
+        let manifest = prompts.settings()?;
+        Ok(Self { prompts, manifest, indexes: Indexes::default(), tokenizers: Mutex::default() })
+    }
+
+    /// Counts by the model's own tokenizer where the arm names one, and how it is called.
+    fn counter(
+        &self,
+        file: Option<&TokenizerFile>,
+    ) -> Result<(Option<Arc<Tokenizer>>, String), Stop> {
+        let Some(file) = file else { return Ok((None, "o200k_base".into())) };
+        let mut known = self.tokenizers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tokenizer) = known.get(&file.sha256) {
+            return Ok((Some(Arc::clone(tokenizer)), file.sha256.clone()));
+        }
+        let shown = file.path.display();
+        let fault = |what: String| {
+            Fault::new(Layer::Setup, what)
+                .cause(Cause::Invalid)
+                .hint("put the tokenizer back that the run was planned with, or start a new run")
+        };
+        let bytes = std::fs::read(&file.path)
+            .map_err(|error| fault(format!("cannot read {shown}: {error}")))?;
+        if sha256_hex(&bytes) != file.sha256 {
+            return Err(fault(format!("{shown} was changed since the run was planned")).into());
+        }
+        let tokenizer = Tokenizer::read(&bytes).map_err(|why| fault(format!("{shown}: {why}")))?;
+        let tokenizer = Arc::new(tokenizer);
+        known.insert(file.sha256.clone(), Arc::clone(&tokenizer));
+        Ok((Some(tokenizer), file.sha256.clone()))
+    }
+
+    /// The files and the prompt.
+    async fn prompt(
+        &self,
+        session: &mut dyn Session,
+        settings: &Settings,
+        material: &Material,
+        count: &(dyn Fn(&str) -> u64 + Sync),
+    ) -> Result<(Context, String), Stop> {
+        if settings.format == Format::Probe {
+            let repo = material.repo.as_deref().unwrap_or("that it is for");
+            let with = json!({ "request": material.request, "repo": repo });
+            return Ok((Context::default(), self.prompts.render("probe", with)?));
+        }
+        let tree = session.start_tree().await?;
+        let choice = Choice {
+            settings,
+            material,
+            tree: tree.as_ref(),
+            prompts: &self.prompts,
+            count,
+            hits: self.manifest.hits,
+            file_bytes: self.manifest.file_bytes,
+        };
+        let mut context = choice.always()?;
+        let natural = (Format::Natural, Hints::Detailed);
+        let base = count(&prompt::text(&self.prompts, material, &context, natural)?);
+        choice.fill(&mut context, &self.indexes, base)?;
+        let form = (settings.format, settings.hints);
+        let text = prompt::text(&self.prompts, material, &context, form)?;
+        Ok((context, text))
+    }
+}
+
+#[async_trait]
+impl Scaffold for SingleShot {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn factors(&self) -> Value {
+        let mut factors = self.prompts.factors();
+        factors["revision"] = REVISION.into();
+        factors
+    }
+
+    fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
+        settings::resolve(given, self.manifest.context_tokens)
+    }
+
+    fn prompted(&self, folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
+        let over = Prompts::overlay(folder, &[NAME])?;
+        Ok(Arc::new(Self::load(Some(&over))?))
+    }
+
+    fn needs_model(&self) -> bool {
+        true
+    }
+
+    fn sampling(&self) -> Sampling {
+        let Manifest { temperature, top_p, .. } = self.manifest;
+        Sampling { temperature: Some(temperature), top_p: Some(top_p) }
+    }
+
+    async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
+        let settings: Settings = serde_json::from_value(session.brief().settings.clone().into())
+            .map_err(|error| Fault::new(Layer::Setup, format!("the arm's settings: {error}")))?;
+        let material = session.brief().material.clone().unwrap_or_default();
+        let (own, tokenizer) = self.counter(session.brief().tokenizer.as_ref())?;
+        let count = |text: &str| match &own {
+            Some(own) => own.count(text) as u64,
+            None => proctor_tokens::count(text) as u64,
+        };
+        let (context, text) = self.prompt(session, &settings, &material, &count).await?;
+        let mut evidence = Evidence {
+            schema_version: 1,
+            settings: &settings,
+            tokenizer,
+            prompt_tokens: count(&text),
+            context: context.record,
+            answer: None,
+        };
+        keep(session, &evidence).await?;
+        if let Some(window) = session.brief().context_window
+            && evidence.prompt_tokens >= window
+        {
+            let tokens = evidence.prompt_tokens;
+            return Ok(Finish::exited(format!(
+                "the prompt of {tokens} tokens does not fit the context window of {window}"
+            )));
+        }
+        let ask = Ask { messages: prompt::messages(&text), tools: Vec::new() };
+        let answer = session.ask(ask).await?;
+        if answer.refused {
+            return Err(Stop::Refused(answer.content));
+        }
+        let mut record =
+            AnswerRecord { finish_reason: answer.finish_reason.clone(), ..Default::default() };
+        let said = &answer.content;
+        match settings.format {
+            Format::Probe => record.probe = Some(probe::score(said, &material.gold)),
+            Format::Natural => {
+                let tree = session.start_tree().await?;
+                lay::lay_natural(session, &settings, tree.as_ref(), said, &mut record).await?;
+            }
+            Format::Patch => {
+                let tree = session.start_tree().await?;
+                lay::lay_patch(session, &material, tree.as_ref(), said, &mut record).await?;
+            }
+        }
+        let finish = finish(&record, was_cut(&answer));
+        evidence.answer = Some(record);
+        keep(session, &evidence).await?;
+        Ok(finish)
+    }
+}
+
+/// How the trial ended by itself.
+fn finish(record: &AnswerRecord, cut: bool) -> Finish {
+    let exited = |cause, why: &str| Finish::Exited { cause, why: why.to_owned() };
+    if record.probe.is_some() {
+        return exited(ExitCause::Finished, "a probe changes nothing");
+    }
+    match (record.applied, cut) {
+        (true, false) => Finish::Submitted,
+        (true, true) => exited(
+            ExitCause::Finished,
+            "the answer was cut at the output limit; what came before was applied",
+        ),
+        (false, true) => exited(ExitCause::EmptyTurn, "the answer was cut at the output limit"),
+        (false, false) => match (record.applied_by.last(), record.edits.len()) {
+            (Some(tried), _) => {
+                exited(ExitCause::Finished, &format!("the answer does not apply: {}", tried.why))
+            }
+            (None, 0) => exited(ExitCause::EmptyTurn, "the answer holds no edit"),
+            (None, edits) => {
+                exited(ExitCause::Finished, &format!("none of {edits} edits could be applied"))
+            }
+        },
+    }
+}
+
+/// Records what is known so far, for readers of the journal and beside it.
+async fn keep(session: &mut dyn Session, evidence: &Evidence<'_>) -> Result<(), Stop> {
+    let value = serde_json::to_value(evidence)
+        .map_err(|error| Fault::new(Layer::Record, format!("what was shown: {error}")))?;
+    let text = serde_json::to_vec_pretty(&value)
+        .map_err(|error| Fault::new(Layer::Record, format!("what was shown: {error}")))?;
+    session.keep(evidence::FILE, &text).await?;
+    session.note(Map::from_iter([("single_shot".to_owned(), value)])).await
+}

@@ -1,0 +1,50 @@
+//! Scores the contamination probe: what a model names that it was not told.
+
+use std::collections::BTreeSet;
+
+use proctor_answers::{name_of, named};
+use proctor_scaffold_api::Gold;
+
+use super::evidence::ProbeRecord;
+
+/// The answer against the gold's definitions. Each definition counts once, however often it is named.
+pub(super) fn score(answer: &str, gold: &Gold) -> ProbeRecord {
+    let said = named(answer);
+    let files = |all: Vec<&str>| all.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+    let said_files = files(said.iter().map(|one| one.file.as_str()).collect());
+    let gold_files = files(gold.defined.iter().map(|(file, _)| file.as_str()).collect());
+    let count = |fits: &dyn Fn(&str, &str) -> bool| {
+        gold.defined.iter().filter(|(file, signature)| fits(file, signature)).count()
+    };
+    ProbeRecord {
+        named: said.len(),
+        gold: gold.defined.len(),
+        files: gold_files.intersection(&said_files).count(),
+        names: count(&|file, signature| {
+            said.iter().any(|one| {
+                one.file == file && one.name().is_some() && one.name() == name_of(signature)
+            })
+        }),
+        signatures: count(&|file, signature| said.iter().any(|one| one.is(file, signature))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_names_and_signatures_count_apart() {
+        let defined = [("a.py", "def f(x, y=1):"), ("a.py", "def g():"), ("b.py", "class C:")];
+        let defined =
+            defined.map(|(file, signature)| (file.to_owned(), signature.to_owned())).to_vec();
+        let gold = Gold { defined, ..Gold::default() };
+        let answer = "FILE: a.py\nSIGNATURE: def f(x, y = 1)\nFILE: a.py\nSIGNATURE: def g(z):\nFILE: c.py\nSIGNATURE: class C:";
+        let scored = score(answer, &gold);
+        assert_eq!(scored, ProbeRecord { named: 3, gold: 3, files: 1, names: 2, signatures: 1 });
+        assert_eq!(
+            score("I do not know.", &gold),
+            ProbeRecord { gold: 3, ..ProbeRecord::default() }
+        );
+    }
+}

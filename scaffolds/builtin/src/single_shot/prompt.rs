@@ -1,0 +1,157 @@
+//! The prompt, section by section as FEA-Bench's.
+
+use proctor_scaffold_api::{Material, Stop};
+use proctor_types::{Message, NewComponent};
+use serde_json::json;
+
+use super::{
+    context::{Context, Files},
+    settings::{Format, Hints},
+};
+use crate::prompts::Prompts;
+
+/// A file between its markers, with a number before each line.
+pub(super) fn numbered_block(prompts: &Prompts, path: &str, text: &str) -> Result<String, Stop> {
+    block(prompts, path, Some(text), true)
+}
+
+fn block(prompts: &Prompts, path: &str, text: Option<&str>, numbers: bool) -> Result<String, Stop> {
+    let text = text.unwrap_or_default();
+    let text = match numbers && !text.is_empty() {
+        true => {
+            let lines = text.split('\n').enumerate();
+            lines.map(|(at, line)| format!("{} {line}", at + 1)).collect::<Vec<_>>().join("\n")
+        }
+        false => text.to_owned(),
+    };
+    Ok(prompts.render("file", json!({ "path": path, "text": text }))? + "\n\n")
+}
+
+fn blocks(prompts: &Prompts, files: &Files, numbers: bool) -> Result<String, Stop> {
+    files.iter().map(|(path, text)| block(prompts, path, text.as_deref(), numbers)).collect()
+}
+
+/// The whole text in a form.
+pub(super) fn text(
+    prompts: &Prompts,
+    material: &Material,
+    context: &Context,
+    (format, hints): (Format, Hints),
+) -> Result<String, Stop> {
+    let detailed = hints == Hints::Detailed;
+    let (name, numbers) = match format {
+        Format::Patch => ("patch", true),
+        _ => ("natural", false),
+    };
+    let with = json!({
+        "request": material.request,
+        "discussion": material.discussion,
+        "detailed": detailed,
+        "changes": material.description_changes.trim(),
+        "definitions": definitions(prompts, &material.components, detailed)?,
+        "readmes": blocks(prompts, &context.readmes, numbers)?,
+        "files": blocks(prompts, &context.files, numbers)?,
+    });
+    prompts.render(name, with)
+}
+
+fn definitions(
+    prompts: &Prompts,
+    components: &[NewComponent],
+    detailed: bool,
+) -> Result<String, Stop> {
+    if components.is_empty() {
+        return Ok(String::new());
+    }
+    let mut files: Vec<(&str, Vec<&NewComponent>)> = Vec::new();
+    for component in components {
+        match files.iter_mut().find(|(file, _)| *file == component.file) {
+            Some((_, list)) => list.push(component),
+            None => files.push((&component.file, vec![component])),
+        }
+    }
+    let files: Vec<_> =
+        files.iter().map(|(file, list)| json!({ "file": file, "components": list })).collect();
+    prompts.render("definitions", json!({ "files": files, "detailed": detailed }))
+}
+
+/// As FEA-Bench sends it: the first line as the system's message, the rest as the user's.
+pub(super) fn messages(text: &str) -> Vec<Message> {
+    let (system, user) = text.split_once('\n').unwrap_or(("", text));
+    vec![
+        Message::System { content: system.to_owned() },
+        Message::User { content: format!("{user}\n\n") },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by FEA-Bench's own functions (`collect/make_instructions.py` at cb5f4ac) from the same parts.
+    const EXPECTED: [(Format, Hints, &str); 4] = [
+        (
+            Format::Natural,
+            Hints::Detailed,
+            include_str!("../../tests/single_shot/natural-detailed.txt"),
+        ),
+        (Format::Natural, Hints::Brief, include_str!("../../tests/single_shot/natural-brief.txt")),
+        (
+            Format::Patch,
+            Hints::Detailed,
+            include_str!("../../tests/single_shot/patch-detailed.txt"),
+        ),
+        (Format::Patch, Hints::Brief, include_str!("../../tests/single_shot/patch-brief.txt")),
+    ];
+
+    fn component(file: &str, name: &str, signature: &str, doc: &str) -> NewComponent {
+        NewComponent {
+            file: file.into(),
+            kind: "function".into(),
+            name: name.into(),
+            signature: signature.into(),
+            doc: doc.into(),
+        }
+    }
+
+    #[test]
+    fn prompts_are_the_references_to_the_letter() {
+        let prompts = Prompts::load("single-shot", None).unwrap();
+        let material = Material {
+            request: "<request>\nAdd f\nIt adds f.\n----------\n</request>".into(),
+            discussion:
+                "Here is the discussion in the issues of the pull request.\n<issues>\nT\n</issues>"
+                    .into(),
+            description_changes:
+                "diff --git a/d.md b/d.md\n--- a/d.md\n+++ b/d.md\n@@ -1 +1,2 @@\n x\n+y\n".into(),
+            components: vec![
+                component("p/a.py", "f", "def f(x):", "Does f.\n\nMore."),
+                component("p/a.py", "C.g", "def g(self):", ""),
+                component("p/new.py", "h", "def h():", ""),
+            ],
+            ..Material::default()
+        };
+        let mut context = Context::default();
+        context.readmes.insert("README.md".into(), Some("# p\n\ntext\n".into()));
+        for (path, text) in
+            [("p/new.py", None), ("p/a.py", Some("x = 1\n\ny = 2\n")), ("p/empty.py", Some(""))]
+        {
+            context.files.insert(path.into(), text.map(str::to_owned));
+        }
+        for (format, hints, expected) in EXPECTED {
+            let text = text(&prompts, &material, &context, (format, hints)).unwrap();
+            assert_eq!(text, expected, "{format:?} {hints:?}");
+        }
+    }
+
+    #[test]
+    fn a_statement_without_definitions_names_none() {
+        let prompts = Prompts::load("single-shot", None).unwrap();
+        let material =
+            Material { request: "<request>\nDo it.\n</request>".into(), ..Material::default() };
+        let form = (Format::Natural, Hints::Detailed);
+        let text = text(&prompts, &material, &Context::default(), form).unwrap();
+        assert!(!text.contains("definitions>"), "{text}");
+        assert!(text.contains("\nPlease solve the feature request. You do not need"), "{text}");
+    }
+}

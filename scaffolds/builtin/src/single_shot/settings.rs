@@ -1,0 +1,159 @@
+//! `[arms.settings]` of `single-shot`, each key a factor.
+
+use proctor_answers::Matching;
+use proctor_scaffold_api::WrongSetting;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What the answer is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Format {
+    Natural,
+    Patch,
+    Probe,
+}
+
+/// How much of the definitions is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Hints {
+    Detailed,
+    Brief,
+}
+
+/// Which files are shown besides those that always are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Retrieval {
+    Oracle,
+    Bm25,
+    None,
+}
+
+/// The settings, whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Settings {
+    pub(super) hints: Hints,
+    pub(super) retrieval: Retrieval,
+    /// Absent: whatever is to be shown is shown.
+    pub(super) context_tokens: Option<u64>,
+    pub(super) format: Format,
+    pub(super) matching: Matching,
+}
+
+/// Keys and the words that may stand there.
+const WORDS: [(&str, &[&str]); 4] = [
+    ("hints", &["detailed", "brief"]),
+    ("retrieval", &["oracle", "bm25", "none"]),
+    ("format", &["natural", "patch", "probe"]),
+    ("matching", &["exact", "reference"]),
+];
+const TOKENS: &str = "context_tokens";
+const MOST_TOKENS: u64 = 1_000_000_000;
+
+/// The settings with their defaults, or what is wrong with a key.
+pub(super) fn resolve(
+    given: &Map<String, Value>,
+    bm25_tokens: u64,
+) -> Result<Map<String, Value>, WrongSetting> {
+    let wrong =
+        |key: &str, what: String, hint: String| WrongSetting { key: key.to_owned(), what, hint };
+    for (key, value) in given {
+        if key == TOKENS {
+            if !value.as_u64().is_some_and(|tokens| (1..=MOST_TOKENS).contains(&tokens)) {
+                let what = format!("is not a whole number from 1 to {MOST_TOKENS}");
+                return Err(wrong(key, what, "in tokens, such as 27000".into()));
+            }
+            continue;
+        }
+        let Some((_, words)) = WORDS.iter().find(|(known, _)| known == key) else {
+            let known: Vec<&str> = WORDS.iter().map(|(key, _)| *key).chain([TOKENS]).collect();
+            let near = known.iter().min_by_key(|known| strsim::levenshtein(known, key));
+            let hint = match near.filter(|near| strsim::levenshtein(near, key) <= near.len() / 2) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known: {}", known.join(", ")),
+            };
+            return Err(wrong(key, "the scaffold `single-shot` has no such setting".into(), hint));
+        };
+        if !value.as_str().is_some_and(|word| words.contains(&word)) {
+            let near = value
+                .as_str()
+                .and_then(|word| words.iter().find(|known| strsim::levenshtein(known, word) <= 2));
+            let hint = match near {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => "docs/single-shot.md says what each means".into(),
+            };
+            return Err(wrong(key, format!("is none of {}", words.join(", ")), hint));
+        }
+    }
+    let mut settings = Map::new();
+    for (key, words) in WORDS {
+        settings.insert(key.into(), given.get(key).cloned().unwrap_or_else(|| words[0].into()));
+    }
+    // A probe shows no file, and what has no effect must not tell two arms apart.
+    if settings["format"] == "probe" {
+        for (key, plain) in [("retrieval", "none"), ("hints", "brief"), ("matching", "exact")] {
+            if given.get(key).is_some_and(|value| value != plain) {
+                let what = "has no effect: a probe is the request alone".to_owned();
+                return Err(wrong(key, what, "take the key away".into()));
+            }
+            settings.insert(key.into(), plain.into());
+        }
+    }
+    if settings["format"] == "patch" && given.contains_key("matching") {
+        let what = "has no effect: a patch is applied as the benchmark applies it".to_owned();
+        return Err(wrong("matching", what, "take the key away".into()));
+    }
+    let tokens = match (given.get(TOKENS), settings["retrieval"].as_str()) {
+        (Some(_), Some("none")) => {
+            let what = "has no effect: nothing is retrieved".to_owned();
+            return Err(wrong(TOKENS, what, "take the key away".into()));
+        }
+        (Some(tokens), _) => tokens.clone(),
+        (None, Some("bm25")) => bm25_tokens.into(),
+        (None, _) => Value::Null,
+    };
+    settings.insert(TOKENS.into(), tokens);
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(given: Value) -> Result<Map<String, Value>, WrongSetting> {
+        resolve(given.as_object().unwrap(), 27_000)
+    }
+
+    #[test]
+    fn defaults_are_the_papers_first_cell() {
+        let settings = of(json!({})).unwrap();
+        assert_eq!(
+            Value::from(settings),
+            json!({"hints": "detailed", "retrieval": "oracle", "format": "natural", "matching": "exact", "context_tokens": null})
+        );
+        assert_eq!(of(json!({"retrieval": "bm25"})).unwrap()["context_tokens"], 27_000);
+        assert_eq!(of(json!({"format": "probe"})).unwrap()["retrieval"], "none");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_what_is_near() {
+        for (given, key, says) in [
+            (json!({"hint": "brief"}), "hint", "did you mean `hints`?"),
+            (json!({"zzz": 1}), "zzz", "known: hints"),
+            (json!({"retrieval": "bm52"}), "retrieval", "did you mean \"bm25\"?"),
+            (json!({"format": 3}), "format", "docs/single-shot.md"),
+            (json!({"context_tokens": 0}), "context_tokens", "27000"),
+            (json!({"retrieval": "none", "context_tokens": 9}), "context_tokens", "away"),
+            (json!({"format": "probe", "retrieval": "oracle"}), "retrieval", "away"),
+            (json!({"format": "patch", "matching": "exact"}), "matching", "away"),
+        ] {
+            let wrong = of(given.clone()).unwrap_err();
+            assert_eq!(wrong.key, key, "{given}");
+            assert!(wrong.hint.contains(says), "{given}: {}", wrong.hint);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The scaffold of one answer: a model that answers with the gold, in every cell of FEA-Bench, on a repository made here.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use proctor_answers::natural;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, arm, events, find};
+
+/// Stands in the gold and in no hint.
+const SECRET: &str = "only_in_the_gold_7731";
+
+/// Path, before, after. What the reference's own code drops or corrupts is among them: an edit that only appends, an empty
+/// file, a last line without a line feed, carriage returns, a path that sounds like a test.
+const FILES: [(&str, Option<&str>, Option<&str>); 7] = [
+    ("README.md", Some("# kit\n\nWays to count words.\n"), Some("# kit\n\nWays to count words.\n")),
+    ("kit/__init__.py", Some(""), Some("from kit.count import count, most\n")),
+    (
+        "kit/count.py",
+        Some("def count(text):\n    return len(text.split())\n"),
+        Some(
+            "def count(text):\n    return len(text.split())\n\n\ndef most(text):\n    \"\"\"The word that comes most.\"\"\"\n    only_in_the_gold_7731 = text.split()\n    return max(only_in_the_gold_7731, key=only_in_the_gold_7731.count)\n",
+        ),
+    ),
+    ("kit/checkpoint.py", Some("STATE = 1\nEND = 2"), Some("STATE = 5\nEND = 2")),
+    ("kit/dos.py", Some("A = 1\r\nB = 2\r\n"), Some("A = 1\r\nB = 3\r\n")),
+    (
+        "kit/least.py",
+        None,
+        Some("def least(text):\n    return min(text.split(), key=text.split().count)\n"),
+    ),
+    (
+        "tests/test_kit.py",
+        Some("from kit.count import count\n\n\ndef test_count():\n    assert count('a b') == 2\n"),
+        Some(
+            "from kit import count, most\nfrom kit.checkpoint import STATE\nfrom kit.dos import B\nfrom kit.least import least\n\n\ndef test_count():\n    assert count('a b') == 2\n\n\ndef test_most():\n    assert most('a b a') == 'a' and least('a b a') == 'b'\n    assert (STATE, B) == (5, 3)\n",
+        ),
+    ),
+];
+
+fn git(folder: &Path, args: &[&str]) -> String {
+    let output = Command::new("git")
+        .args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "-c",
+            "commit.gpgsign=false",
+            "-c",
+            "core.autocrlf=false",
+        ])
+        .args(args)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// The repository with a squashed pull request; its base commit.
+fn repository(folder: &Path) -> String {
+    fs::create_dir_all(folder).unwrap();
+    git(folder, &["init", "-q", "-b", "main", "."]);
+    let commit =
+        |message: &str, side: &dyn Fn(&(&str, Option<&str>, Option<&str>)) -> Option<String>| {
+            for file in &FILES {
+                if let Some(text) = side(file) {
+                    let path = folder.join(file.0);
+                    fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    fs::write(path, text).unwrap();
+                }
+            }
+            git(folder, &["add", "-A"]);
+            git(folder, &["commit", "-q", "-m", message]);
+        };
+    for number in 0..30 {
+        let path = folder.join(format!("kit/other_{number}.py"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("VALUE_{number} = 'filler about nothing'\n")).unwrap();
+    }
+    let own = |text: Option<&str>| text.map(str::to_owned);
+    commit("kit", &|file| own(file.1));
+    let base = git(folder, &["rev-parse", "HEAD"]);
+    let message = "Count the most frequent word (#7)\n\nThe count module should tell which word comes most, a checkpoint state and dos.";
+    commit(message, &|file| own(file.2));
+    base
+}
+
+/// The gold as a natural answer.
+fn natural_gold() -> String {
+    let side = |text: Option<&str>| text.map(|text| (0o100_644, text.as_bytes().to_vec()));
+    let code = FILES.iter().filter(|file| !file.0.starts_with("tests/"));
+    let sides: BTreeMap<String, _> = code
+        .map(|(path, before, after)| ((*path).to_owned(), (side(*before), side(*after))))
+        .collect();
+    format!("I add it.\n```\n{}```\n", natural::write(&sides).unwrap())
+}
+
+/// What the model says to each form of the prompt.
+fn script(natural: &str, patch: &str) -> String {
+    let rule = |last: &str, content: &str| json!({"last": last, "answer": {"content": content}});
+    let probe = "FILE: kit/count.py\nSIGNATURE: def most(text):\n";
+    json!({
+        "rule": [
+            rule("generating a single patch file", patch),
+            rule("series of edits in the format", natural),
+            rule("FILE: path/from", probe),
+        ],
+        "default": {"content": "Yes."}
+    })
+    .to_string()
+}
+
+/// The tasks of the repository, as an argument, and the gold as a patch.
+fn tasks(stage: &Stage) -> (String, String) {
+    let base = repository(&stage.path("clones/acme__kit"));
+    let row = json!({
+        "instance_id": "acme__kit-7", "pull_number": 7, "repo": "acme/kit", "version": null, "base_commit": base,
+        "environment_setup_commit": base, "FAIL_TO_PASS": ["tests/test_kit.py::test_most"],
+        "PASS_TO_PASS": ["tests/test_kit.py::test_count"]
+    });
+    let file = stage.file("rows.jsonl", &format!("{row}\n"));
+    let setup = "python3 -m venv /venv\n/venv/bin/pip install -q pytest==8.4.2\n";
+    let setup = stage.file("setup.sh", setup);
+    let repos = stage.path("clones");
+    let tasks =
+        format!("{}#repos={}&base=host&setup={}", file.display(), repos.display(), setup.display());
+    let shown =
+        stage.run(["tasks", "show", "acme__kit-7", "--tasks", &tasks, "--json", "--gold"], 0);
+    let task: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    (tasks, task["gold"].as_str().unwrap().to_owned())
+}
+
+fn run(stage: &Stage, arms: &str, tasks: &str, script: &str) -> Value {
+    let script = stage.file("script.json", script);
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"native\"\n{arms}\n\
+             [models.m]\nbase_url = \"script:{}\"\nname = \"m\"\ncontext_window = 100000\n",
+            script.display()
+        ),
+    );
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    stage.report(&out)
+}
+
+#[test]
+fn the_gold_resolves_in_every_cell_of_fea_bench() {
+    let stage = Stage::new();
+    let (tasks, gold) = tasks(&stage);
+    assert!(gold.contains(SECRET));
+    let arms = "[[arms]]\nname = \"shot\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
+                [matrix]\n\"settings.hints\" = [\"detailed\", \"brief\"]\n\
+                \"settings.retrieval\" = [\"oracle\", \"bm25\"]\n\"settings.format\" = [\"natural\", \"patch\"]\n\
+                [[matrix.include]]\nname = \"probe\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
+                \"settings.format\" = \"probe\"\n";
+    let report =
+        run(&stage, arms, &tasks, &script(&natural_gold(), &format!("<patch>\n{gold}</patch>")));
+    let cells: Vec<&Value> =
+        report["arms"].as_array().unwrap().iter().filter(|arm| arm["name"] != "probe").collect();
+    assert_eq!(cells.len(), 8, "{report:#}");
+    for cell in cells {
+        let (name, single) = (&cell["name"], &cell["single_shot"]);
+        assert_eq!(
+            (&cell["applied_rate"], &cell["resolved_rate"]),
+            (&json!(1.0), &json!(1.0)),
+            "{name}: {report:#}"
+        );
+        assert_eq!(single["whole_rate"], 1.0, "{name}: {single:#}");
+        if name.as_str().unwrap().contains("oracle") {
+            assert_eq!(
+                (&single["recall"], &single["recall_all"]),
+                (&json!(1.0), &json!(1.0)),
+                "{name}"
+            );
+        }
+    }
+    let probe = arm(&report, "probe");
+    assert_eq!(probe["resolved"], 0);
+    assert_eq!(probe["single_shot"]["probe"], json!({"gold": 2, "names": 1, "signatures": 1}));
+    // No content of the gold was shown, and what was sampled with is recorded.
+    let run = stage.path("run");
+    for journal in find(&run.join("trials"), "trajectory.jsonl") {
+        for asked in events(&journal, "model_asked") {
+            assert!(!asked.to_string().contains(SECRET), "{}", journal.display());
+        }
+    }
+    let plan: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
+    for arm in plan["arms"].as_array().unwrap() {
+        assert_eq!(
+            (&arm["model"]["temperature"], &arm["model"]["top_p"]),
+            (&json!(0.2), &json!(0.95))
+        );
+    }
+    let text = stage.run(["report", run.to_str().unwrap()], 0);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("%Apply") && text.contains("told the request alone"), "{text}");
+}
+
+#[test]
+fn an_answer_that_cannot_count_says_why() {
+    let stage = Stage::new();
+    let (tasks, gold) = tasks(&stage);
+    let wrong = gold.replace("def count(text):", "def counts(text):");
+    let arms = "[[arms]]\nname = \"natural\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
+                [[arms]]\nname = \"patch\"\nscaffold = \"single-shot\"\nmodel = \"m\"\nsettings = { format = \"patch\" }\n";
+    let report = run(&stage, arms, &tasks, &script("I would add a function.", &wrong));
+    for (name, why) in [("natural", "the answer holds no edit"), ("patch", "does not apply")] {
+        let (arm, task) =
+            (arm(&report, name), |task: &&Value| task["arm"] == arm(&report, name)["arm"]);
+        assert_eq!((&arm["applied"], &arm["resolved"]), (&json!(0), &json!(0)), "{report:#}");
+        let trial = report["tasks"].as_array().unwrap().iter().find(task).unwrap();
+        assert_eq!(trial["outcome"], "scaffold_exited", "{trial:#}");
+        assert!(trial["why"].as_str().unwrap().contains(why), "{trial:#}");
+    }
+    // Nothing of a patch that failed is left behind.
+    for patch in find(&stage.path("run"), "patch.diff") {
+        assert_eq!(fs::read_to_string(&patch).unwrap(), "", "{}", patch.display());
+    }
+    let config = fs::read_to_string(stage.path("run.toml")).unwrap();
+    let mistaken = stage.file("mistaken.toml", &config.replace("format = ", "formt = "));
+    let output = stage.run(["run", mistaken.to_str().unwrap(), "--dry-run"], 2);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("settings.formt") && said.contains("did you mean `format`?"), "{said}");
+}
