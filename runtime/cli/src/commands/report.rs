@@ -12,13 +12,8 @@ use std::{
 
 use proctor_core::earlier_tries;
 use proctor_html::{ReportPage, RunPage};
-<<<<<<< HEAD
 use proctor_record::{Checked, RunDir};
-use proctor_report::{Comparison, Groups, Report, TaskFacts, TrialResult};
-=======
-use proctor_record::{Checked, RecordError, RunDir};
 use proctor_report::{Comparison, Groups, Report, SingleShot, TaskFacts, TrialResult};
->>>>>>> f0ae4aa (Add the scaffold single-shot: one answer, FEA-Bench's prompts, BM25, a probe; its numbers in the report)
 use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, TrialId, plural};
 
 use crate::{

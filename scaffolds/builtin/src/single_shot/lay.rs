@@ -109,8 +109,7 @@ async fn in_sandbox(
     patch: &[u8],
 ) -> Result<String, Stop> {
     let file = RawPath::from(PATCH_FILE);
-    let broken =
-        |error: SandboxError| Stop::Fault(error.fault("applying the answer"));
+    let broken = |error: SandboxError| Stop::Fault(error.fault("applying the answer"));
     handle.write(&file, patch, Some(0o644)).await.map_err(broken)?;
     let mut line = Command::shell(&format!("{command} {PATCH_FILE} 2>&1"))
         .cwd(brief.workdir.as_str())
