@@ -282,7 +282,7 @@ fn result_of(
         verdict: checked.verdict,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
-        single: single_of(run, id),
+        single: if arm.scaffold == "single-shot" { single_of(run, id) } else { None },
         facts: TaskFacts { revision: Some(task.digest.clone()), ..TaskFacts::of(&task.task) },
     }
 }
