@@ -12,7 +12,8 @@ const SECRET: &str = "only_in_the_gold_7731";
 
 /// Path, before, after. What the reference's own code drops or corrupts is among them: an edit that only appends, an empty
 /// file, a last line without a line feed, carriage returns, a path that sounds like a test.
-const FILES: [(&str, Option<&str>, Option<&str>); 7] = [
+const FILES: [(&str, Option<&str>, Option<&str>); 8] = [
+    ("pytest.ini", Some("[pytest]\npythonpath = .\n"), Some("[pytest]\npythonpath = .\n")),
     ("README.md", Some("# kit\n\nWays to count words.\n"), Some("# kit\n\nWays to count words.\n")),
     ("kit/__init__.py", Some(""), Some("from kit.count import count, most\n")),
     (
