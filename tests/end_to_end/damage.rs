@@ -327,6 +327,19 @@ fn a_lost_blob_is_found_where_it_is_read() {
     let (output, said) = runs.ran(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(&hash[2..]), "{said}");
+    // A pack's size stands in the journal: a report notices without reading, and says what a reading does.
+    for left in [0, 20] {
+        let run = runs.copy();
+        let pack = file(&run, "gold", "blobs.pack");
+        let bytes = fs::read(&pack).unwrap();
+        fs::write(&pack, &bytes[..left]).unwrap();
+        let plain = runs.report(&run);
+        let (output, _) = runs.ran(&["report", "RUN", "--verify", "--format", "json"], &run);
+        let verified: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(plain["tasks"], verified["tasks"], "{left} bytes");
+        assert!(plain["tasks"][0]["damage"].to_string().contains("blobs.pack"), "{plain:#}");
+        assert_ne!(output.status.code(), Some(0));
+    }
     // Damage that no score depends on is told, too.
     let run = runs.copy();
     flip(&file(&run, "gold", "grade/log.txt"));

@@ -1,6 +1,6 @@
 //! One row: from JSON to a task, with complaints that name the field.
 
-use proctor_types::{TASK_SCHEMA, Task};
+use proctor_types::{TASK_SCHEMA, Task, plain_words};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -69,6 +69,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Complaint> {
         if let Some(key) = quoted(&message, "missing field `") {
             return Complaint::at(parent_joined(&path, key), "is missing");
         }
+        let message = plain_words(&message);
         if path == "." { Complaint::whole(message) } else { Complaint::at(path, message) }
     })
 }

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
+use serde_json::error::Category;
+
 use super::{RawRow, RowLocation};
 use crate::bad::Complaint;
 
@@ -29,7 +31,9 @@ pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
     if std::str::from_utf8(text).is_err() {
         return Complaint::whole("is not UTF-8");
     }
-    let what = error.to_string();
-    let what = what.split(" at line ").next().unwrap_or(&what);
-    Complaint::whole(format!("not JSON: {what}, at column {}", error.column()))
+    let column = error.column();
+    Complaint::whole(match error.classify() {
+        Category::Eof => format!("not JSON: it ends too early, at column {column}"),
+        _ => format!("not JSON from column {column} on"),
+    })
 }
