@@ -211,7 +211,9 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
         );
     }
     let patch = format!("diff --git a/x b/x\n{number}\n").into_bytes();
-    let hash = run.blobs_of(&dir).put(&patch).expect("a blob");
+    let blobs = run.blobs_of(&dir);
+    let hash = blobs.put(&patch).expect("a blob");
+    let packed = blobs.packed();
     append(STEPS, Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash });
     dir.write_patch(&patch).expect("a patch");
     let outcome = Outcome {
@@ -232,7 +234,7 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
         left_out: vec![],
         not_enforced: vec![],
     };
-    append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() });
+    append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed });
     dir.write_outcome(&outcome).expect("an outcome");
     let passed = (number % TESTS) as usize;
     let (passed, failed) =
