@@ -60,10 +60,14 @@ fn cut_at_any_byte_everything_before_the_torn_line_is_kept_and_it_goes_on() {
     let events = read_journal(&path).unwrap().events;
     for cut in 0..=whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
-        let complete = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
+        // A line that lacks only its newline is whole.
+        let unended = whole.get(cut) == Some(&b'\n');
+        let ended = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
+        let complete = ended + usize::from(unended);
         let reading = read_journal(&path).unwrap();
         assert_eq!(reading.events, events[..complete], "cut at {cut}");
-        assert_eq!(reading.torn, cut > 0 && whole[cut - 1] != b'\n', "cut at {cut}");
+        let torn = cut > 0 && whole[cut - 1] != b'\n' && !unended;
+        assert_eq!((reading.torn, reading.unended), (torn, unended), "cut at {cut}");
         assert!(reading.bad_lines.is_empty(), "cut at {cut}");
         let mut journal = Journal::open(&path).unwrap();
         assert_eq!(journal.append(1, note("more")).unwrap(), complete as u64 + 1);
