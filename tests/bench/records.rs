@@ -156,6 +156,7 @@ fn write(path: &Path, attempts: u32) {
 
 fn arm(number: u32) -> Arm {
     let arm = Arm {
+        forked_from: None,
         id: ArmId::new(""),
         name: format!("arm {number}"),
         scaffold: "gold".into(),
@@ -200,6 +201,7 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
         append(
             step,
             Event::ToolReturned {
+                edited: None,
                 call_id: format!("call_{step}"),
                 name: "shell".into(),
                 shown: output.clone(),

@@ -34,6 +34,8 @@ pub enum Command {
         #[arg(long, value_enum)]
         select: Select,
     },
+    /// Goes on from a step of a trial with another model, scaffold, budget or hint, as a new arm in a new run.
+    Fork(ForkArgs),
     /// Grades patches that exist already: a run's anew, or predictions made elsewhere.
     Grade(GradeArgs),
     /// Lists, shows or validates tasks.
@@ -41,6 +43,11 @@ pub enum Command {
         #[command(subcommand)]
         action: TasksAction,
     },
+    /// Opens a shell in a sandbox that stands as a task begins, or as a trial was at its end or after a step. Reads
+    /// commands from standard input where that is no terminal; the exit status is the shell's.
+    #[command(override_usage = "proctor shell <TASK> --tasks <DATASET>...\n       \
+                                proctor shell <RUN> --trial <TASK/ARM/ATTEMPT> [--step <K> | --graded]")]
+    Shell(ShellArgs),
     /// Prints the results of runs.
     Report {
         /// Run directories.
@@ -163,6 +170,47 @@ pub struct RunArgs {
     /// Prints the plan and its arms; runs nothing.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ForkArgs {
+    /// The run directory.
+    pub run: PathBuf,
+    /// The trial, as `proctor show RUN` names it.
+    #[arg(long, value_name = "TASK/ARM/ATTEMPT")]
+    pub trial: String,
+    /// The step after which it goes on. The tools of that step have run.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    pub step: u64,
+    /// What is other than in the trial's arm: `model=NAME`, `scaffold=bash`, `budget.steps=100`, or any key of the
+    /// configuration; `hint=TEXT` is told to the model.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// The run directory, new or empty.
+    #[arg(long)]
+    pub out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ShellArgs {
+    /// A task's id, with --tasks; or a run directory, with --trial.
+    #[arg(value_name = "TASK|RUN")]
+    pub of: String,
+    /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
+    #[arg(long, num_args = 1.., value_name = "DATASET")]
+    pub tasks: Vec<String>,
+    /// Where a task's sandbox runs; a trial's runs where the trial did.
+    #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "trial")]
+    pub sandbox: Kind,
+    /// A trial of the run, as `proctor show RUN` names it.
+    #[arg(long, value_name = "TASK/ARM/ATTEMPT")]
+    pub trial: Option<String>,
+    /// As it was after this step. Default: as it was at its end.
+    #[arg(long, value_name = "K", requires = "trial", value_parser = clap::value_parser!(u64).range(1..))]
+    pub step: Option<u64>,
+    /// As grading saw it: patch and tests in place, once they have run.
+    #[arg(long, requires = "trial", conflicts_with = "step")]
+    pub graded: bool,
 }
 
 /// Which trials are repeated.

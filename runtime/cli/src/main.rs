@@ -59,6 +59,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Run(args) => commands::run(args).await,
         Command::Resume { run, set } => commands::resume(&run, &set, assemble::Grading::Once).await,
+        Command::Fork(args) => commands::fork(args).await,
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
@@ -67,6 +68,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
             commands::report(&runs, format, out.as_deref(), groups, verify)
         }
         Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
+        Command::Shell(args) => commands::shell(args).await,
         Command::Show(args) => commands::look(&args),
         Command::View { runs, port } => commands::view(&runs, port).await,
         Command::Curve(args) => commands::curve(args).await,

@@ -45,6 +45,12 @@ fn told(event: Progress, done: &mut BTreeSet<TrialId>, trials: usize) -> String 
         }
         Progress::Damaged { trial, what, then } => format!("{trial}: {what}; {then}"),
         Progress::Started { trial, arm } => format!("{}: started", name(&trial, &arm)),
+        Progress::Resumed { trial, arm, step } => {
+            format!("{}: goes on after step {step}", name(&trial, &arm))
+        }
+        Progress::NotResumed { trial, arm, why } => {
+            format!("{}: cannot go on where it was, and begins anew: {why}", name(&trial, &arm))
+        }
         Progress::GradingRecorded { trial, arm } => {
             format!("{}: grading the recorded patch", name(&trial, &arm))
         }

@@ -152,6 +152,7 @@ pub fn resolve(
             return Err(written.error(&own("scaffold"), what).hint(hint));
         }
         let resolved = Arm {
+            forked_from: None,
             id: ArmId::new(""),
             name: arm.name.clone(),
             scaffold,

@@ -5,26 +5,49 @@ use tokio::sync::watch;
 
 /// Told once, heard by every trial.
 #[derive(Debug)]
-pub struct Cancel(watch::Sender<bool>);
+pub struct Cancel(watch::Sender<Wish>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Wish {
+    GoOn,
+    WindDown,
+    Now,
+}
 
 impl Default for Cancel {
     fn default() -> Self {
-        Self(watch::Sender::new(false))
+        Self(watch::Sender::new(Wish::GoOn))
     }
 }
 
 impl Cancel {
+    /// Nothing more begins: no trial, no try, and no step of a trial that can go on later. What is in flight ends.
+    pub fn wind_down(&self) {
+        self.0.send_if_modified(|wish| {
+            let sooner = *wish < Wish::WindDown;
+            *wish = (*wish).max(Wish::WindDown);
+            sooner
+        });
+    }
+
+    /// Whether nothing more is to begin.
+    pub fn winds_down(&self) -> bool {
+        *self.0.borrow() >= Wish::WindDown
+    }
+
+    /// Everything ends now.
     pub fn tell(&self) {
-        self.0.send_replace(true);
+        self.0.send_replace(Wish::Now);
     }
 
+    /// Whether everything ends now.
     pub fn is_told(&self) -> bool {
-        *self.0.borrow()
+        *self.0.borrow() == Wish::Now
     }
 
-    /// Returns once the run is cancelled. It cannot fail, because this object holds the sender.
+    /// Returns once everything ends. It cannot fail, because this object holds the sender.
     pub async fn told(&self) {
-        let _ = self.0.subscribe().wait_for(|told| *told).await;
+        let _ = self.0.subscribe().wait_for(|wish| *wish == Wish::Now).await;
     }
 
     /// What a trial ends its try with. It is not recorded: the trial has not ended.

@@ -28,7 +28,7 @@ pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec
     for (index, (id, planned, arm)) in others.into_iter().chain(faulted) {
         // Before the task is made: tasks that ask for a place by themselves come in any order.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
-        if context.cancel.is_told() {
+        if context.cancel.winds_down() {
             break;
         }
         let context = Arc::clone(&context);

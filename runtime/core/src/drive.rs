@@ -9,11 +9,11 @@ use futures_util::FutureExt;
 use proctor_gateway::Meter;
 use proctor_record::{Journal, PatchPolicy, Tree, TrialDir, between};
 use proctor_sandbox_api::{Exhausted, Prepared, Sandbox, SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{Brief, Finish, Stop};
+use proctor_scaffold_api::{Brief, Finish, ForkBrief, Stop};
 use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{
-    Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, Layer, Outcome, Task,
-    TrialId,
+    Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin, Layer,
+    Outcome, SandboxSpec, Task, TrialId,
 };
 use serde_json::{Map, json};
 use tokio::{sync::watch, time::timeout};
@@ -24,8 +24,10 @@ use crate::{
     grading::with_named,
     halts::Place,
     material::material_of,
+    interrupted::goes_on,
     network::SandboxNetwork,
     own_sandbox::OwnPlace,
+    past::Past,
     recorder::{Recorder, Wait, record_fault},
     session::{Client, TrialSession},
     steps::Steps,
@@ -46,6 +48,8 @@ pub(crate) struct Try<'a> {
     pub(crate) leak_check: &'a LayerFindings,
     /// Where the scaffold's loop is a program of a user's: what its sandbox is opened from.
     pub(crate) own: Option<&'a OwnPlace>,
+    /// The try was interrupted, or begins as a fork, and goes on.
+    pub(crate) past: Option<&'a Past>,
 }
 
 impl Try<'_> {
@@ -53,10 +57,17 @@ impl Try<'_> {
     /// that came before or instead of one; the journal then holds what led to it.
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
-        let journal = Journal::create(self.dir.trajectory(), self.number).map_err(record_fault)?;
+        let path = self.dir.trajectory();
+        let journal = match self.past {
+            None => Journal::create(path, self.number),
+            Some(_) => Journal::open(path),
+        };
+        let journal = journal.map_err(record_fault)?;
         let blobs = self.context.run.blobs_of(self.dir);
         let recorder = Recorder::new(journal, blobs, self.on_wait());
-        recorder.append(Event::trial_started(self.id)).await?;
+        if self.past.is_none() {
+            recorder.append(Event::trial_started(self.id)).await?;
+        }
         let Ready { sandbox, hidden } = self.open().await?;
         let mut own = None;
         let driven = tokio::select! {
@@ -78,6 +89,19 @@ impl Try<'_> {
         ended
     }
 
+    /// Makes the files those of the past, and returns the tree that the agent began with.
+    async fn restore(
+        &self,
+        past: &Past,
+        handle: &SandboxHandle,
+        workdir: &RawPath,
+        recorder: &Recorder,
+    ) -> Result<Arc<Tree>, Fault> {
+        let base = Tree::load(recorder.blobs(), &past.base).map_err(record_fault)?;
+        recorder.restore(handle, workdir, &past.tree, self.task.user.as_deref()).await?;
+        Ok(Arc::new(base))
+    }
+
     async fn conclude(&self, recorder: &Recorder, outcome: Outcome) -> Result<Outcome, Fault> {
         let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
         recorder.append(ended).await?;
@@ -91,7 +115,7 @@ impl Try<'_> {
             environment: self.environment,
             task: self.task,
             findings: self.leak_check,
-            limits: &self.limits(),
+            limits: &limits_of(self.arm, self.task),
             mounts: &self.context.scaffold(self.arm)?.mounts(),
             label: self.id.to_string(),
         };
@@ -101,17 +125,6 @@ impl Try<'_> {
         let place = Place { back_end: self.arm.sandbox.kind, task: &task, trial: &name };
         self.context.halts.well(&place, ScopeKind::BackEnd);
         Ok(ready)
-    }
-
-    /// The arm's limits; a task that needs more memory or CPUs than the arm gives gets them.
-    fn limits(&self) -> proctor_types::SandboxSpec {
-        let mut limits = self.arm.sandbox.clone();
-        if let Some(resources) = &self.task.resources {
-            limits.cpus = resources.cpus.map_or(limits.cpus, |cpus| cpus.max(limits.cpus));
-            limits.memory_mb =
-                resources.memory_mb.map_or(limits.memory_mb, |mb| mb.max(limits.memory_mb));
-        }
-        limits
     }
 
     async fn drive(
@@ -127,29 +140,51 @@ impl Try<'_> {
         let leaks =
             prepare_for_driving(handle, self.task, self.leak_check, hidden, on_finding).await?;
         let note = Map::from_iter([("checked for leaks".to_owned(), json!(leaks))]);
-        recorder.append(Event::Noted { note }).await?;
         let workdir = RawPath::from(self.task.workdir.as_str());
-        let base = recorder.snapshot(handle, &workdir, true).await?;
+        let base = match self.past {
+            None => {
+                recorder.append(Event::Noted { note }).await?;
+                recorder.snapshot(handle, &workdir, true).await?
+            }
+            // What the agent made of its sandbox is not searched: nothing of it was there before the agent.
+            Some(past) => self.restore(past, handle, &workdir, recorder).await?,
+        };
         if let Some(place) = self.own {
             *own = Some(place.open(self.context, self.arm, &self.id.to_string()).await?);
         }
         let not_enforced = sandbox.enforcement().not_enforced.clone();
-        recorder
-            .append(Event::SetupFinished {
-                backend: self.context.backend(self.arm.sandbox.kind)?.name().into(),
-                start_ms: begun.elapsed().as_secs_f64() * 1e3,
-                base_snapshot: base.digest(),
-                not_enforced: not_enforced.clone(),
-                environment: Some(self.environment.record()),
-            })
-            .await?;
+        match self.past {
+            None => {
+                recorder
+                    .append(Event::SetupFinished {
+                        backend: self.context.backend(self.arm.sandbox.kind)?.name().into(),
+                        start_ms: begun.elapsed().as_secs_f64() * 1e3,
+                        base_snapshot: base.digest(),
+                        not_enforced: not_enforced.clone(),
+                        environment: Some(self.environment.record()),
+                    })
+                    .await?;
+            }
+            Some(past) => {
+                let (snapshot, whole_steps) = (past.tree.clone(), past.whole_steps);
+                let stands_to = past.stands_to;
+                let resumed = Event::TrialResumed { snapshot, whole_steps, stands_to };
+                recorder.append_at(past.used.spent.steps, resumed).await?;
+            }
+        }
 
         // The agent's clock starts here: what setup took is not its doing.
         let shared = self.context.shared.of_arm(&self.arm.id);
-        let meter = Arc::new(Meter::new(self.arm.budget.clone()).sharing(shared));
+        let mut meter = Meter::new(self.arm.budget.clone()).sharing(shared);
+        if let Some(past) = self.past {
+            meter = meter.after(&past.used);
+        }
+        let meter = Arc::new(meter);
         recorder.count_by(Arc::clone(&meter));
         let place = (Arc::clone(handle), workdir);
-        let steps = Steps::new(Arc::clone(recorder), place, Arc::clone(&meter), self.on_step());
+        let kept = self.past.map_or(0, |past| past.whole_steps);
+        let steps =
+            Steps::new(Arc::clone(recorder), place, Arc::clone(&meter), self.on_step(), kept);
         let gateway = match &self.arm.model {
             None => None,
             Some(model) => {
@@ -172,8 +207,17 @@ impl Try<'_> {
             (Arc::clone(recorder), steps),
             (Arc::clone(&meter), gateway.clone()),
             self.rejected,
-            Client { server: network.server(), own, ending, dir: self.dir.clone() },
+            Client {
+                server: network.server(),
+                own,
+                ending,
+                dir: self.dir.clone(),
+                stops: goes_on(scaffold.as_ref())?.then(|| Arc::clone(self.context)),
+            },
         );
+        if let Some(past) = self.past {
+            session = session.after(past);
+        }
         // Time is watched here as well as before each request: a command that runs past a limit is
         // cut, by dropping it.
         let stopped = async {
@@ -243,7 +287,8 @@ impl Try<'_> {
             spent: session.spent(),
             tool_calls: Some(recorder.tool_calls().await),
             malformed_calls: session.malformed(),
-            wall_seconds: begun.elapsed().as_secs_f64(),
+            wall_seconds: self.past.map_or(0.0, |past| past.seconds)
+                + begun.elapsed().as_secs_f64(),
             waited_seconds: waited.as_secs_f64(),
             tool_seconds: in_tools.as_secs_f64(),
             left_out,
@@ -325,7 +370,18 @@ impl Try<'_> {
             material,
             tokenizer: self.arm.model.as_ref().and_then(|model| model.tokenizer.clone()),
             settings: self.arm.settings.as_object().cloned().unwrap_or_default(),
+            fork: self.arm.forked_from.as_ref().map(|origin| self.fork(origin)),
         })
+    }
+
+    /// What a fork's conversation begins with.
+    fn fork(&self, origin: &ForkOrigin) -> ForkBrief {
+        let along = self.past.filter(|_| origin.conversation);
+        let after = if origin.conversation { origin.step } else { 0 };
+        ForkBrief {
+            opening: along.and_then(|past| past.opening.clone()),
+            hint: origin.hint.clone().map(|hint| (after, hint)),
+        }
     }
 
     /// For `replay`: the trajectory that the arm names.
@@ -356,6 +412,17 @@ impl Try<'_> {
             .await?;
         Ok(patch.left_out.iter().map(|left| format!("{}: {}", left.path, left.why)).collect())
     }
+}
+
+/// The arm's limits; a task that needs more memory or CPUs than the arm gives gets them.
+pub(crate) fn limits_of(arm: &Arm, task: &Task) -> SandboxSpec {
+    let mut limits = arm.sandbox.clone();
+    if let Some(resources) = &task.resources {
+        limits.cpus = resources.cpus.map_or(limits.cpus, |cpus| cpus.max(limits.cpus));
+        limits.memory_mb =
+            resources.memory_mb.map_or(limits.memory_mb, |mb| mb.max(limits.memory_mb));
+    }
+    limits
 }
 
 /// The gold of a task, which the scaffold `gold` plays.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use proctor_forensics::{Ended, Examiner, examine, reason};
 use proctor_grade::Graded;
 use proctor_record::{Remedy, TrialDir, read_journal};
-use proctor_types::{Fault, Layer, Task};
+use proctor_types::{Fault, Layer, Task, standing};
 
 use crate::{RunContext, recorder::record_fault};
 
@@ -34,7 +34,7 @@ pub(crate) async fn add_forensics(
             let fault = Fault::new(Layer::Record, lost.to_string());
             return Err(fault.hint(Remedy::Copy.hint()).lasting());
         }
-        let events = reading.events;
+        let events = standing(reading.events);
         let names = proctor_grade::test_names()?;
         let look =
             Examiner { task: &task, names, events: &events, blobs: Some(&blobs), patch: &patch };

@@ -3,7 +3,7 @@
 use proctor_record::{
     Blobs, PatchPolicy, RecordError, Remedy, RunDir, Tree, between, read_journal,
 };
-use proctor_types::{Event, Fault, Layer, TrialId};
+use proctor_types::{Event, Fault, Layer, TrialId, standing};
 
 use crate::recorder::record_fault;
 
@@ -57,9 +57,12 @@ impl Prefixes {
             return Err(damaged(lost.to_string()));
         }
         let (mut steps, mut base, mut tree): (Vec<Step>, _, _) = (Vec::new(), None, String::new());
-        let (mut begun, mut tokens, mut cost) = (0.0, 0, 0.0);
-        for envelope in &reading.events {
+        let (mut begun, mut tokens, mut cost, mut last) = (0.0, 0, 0.0, 0.0);
+        for envelope in &standing(reading.events) {
             match &envelope.event {
+                Event::TrialForked { snapshot, .. } => tree.clone_from(snapshot),
+                // The clock of the agent stood still meanwhile.
+                Event::TrialResumed { .. } => begun += envelope.t_mono - last,
                 Event::SetupFinished { base_snapshot, .. } => {
                     base = Some(base_snapshot.clone());
                     tree.clone_from(base_snapshot);
@@ -71,6 +74,7 @@ impl Prefixes {
                 }
                 _ => {}
             }
+            last = envelope.t_mono;
             // A step begins with its answer; one of a scaffold without a model with whatever it is counted by.
             while (steps.len() as u64) < envelope.step {
                 let seconds = envelope.t_mono - begun;

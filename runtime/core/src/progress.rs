@@ -14,6 +14,18 @@ pub enum Progress {
         trial: TrialId,
         arm: String,
     },
+    /// It was interrupted, or begins as a fork, and goes on after this step.
+    Resumed {
+        trial: TrialId,
+        arm: String,
+        step: u64,
+    },
+    /// It was interrupted, and begins anew.
+    NotResumed {
+        trial: TrialId,
+        arm: String,
+        why: String,
+    },
     /// The trial ended earlier, and what it submitted is graded now.
     GradingRecorded {
         trial: TrialId,

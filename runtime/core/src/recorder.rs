@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use crate::start_tree::RecordedTree;
+use crate::restore::restore;
 
 /// What a recorder hears of a request's waits before a go.
 pub(crate) enum Wait {
@@ -168,6 +169,22 @@ impl Recorder {
         let ms = begun.elapsed().as_secs_f64() * 1e3;
         self.append(Event::SnapshotTaken { snapshot, changed, removed, bytes, ms }).await?;
         Ok(tree)
+    }
+
+    /// Makes the work directory what a recorded tree says. What follows is recorded as changes of that tree.
+    pub(crate) async fn restore(
+        &self,
+        handle: &SandboxHandle,
+        workdir: &RawPath,
+        digest: &str,
+        owner: Option<&str>,
+    ) -> Result<(), Fault> {
+        let tree = Tree::load(&self.blobs, digest).map_err(record_fault)?;
+        restore(handle, workdir, &self.blobs, &tree, owner).await?;
+        let mut state = self.state.lock().await;
+        state.tree = Arc::new(tree);
+        digest.clone_into(&mut state.digest);
+        Ok(())
     }
 
     /// The tree of the last snapshot.

@@ -1,21 +1,24 @@
 //! The session: one trial as its scaffold sees it. Budgets, recording and snapshots happen here.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_gateway::{AskError, GatewayServer, Meter, TrialGateway};
 use proctor_record::{Tree, TrialDir};
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::{Brief, Session, StartTree, Stop, ToolDone, Traffic};
+use proctor_scaffold_api::{Brief, Edited, Session, StartTree, Stop, ToolDone, Traffic};
 use proctor_setup::ApplyError;
 use proctor_types::{
-    Answer, Ask, BudgetKind, BudgetScope, Cause, Disclosure, Event, Fault, Layer, Message, Spent,
+    Answer, Ask, BudgetKind, BudgetScope, Cause, Disclosure, EditRecord, Event, Fault, Layer,
+    Message, Spent,
 };
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use crate::{
+    Cancel, RunContext,
     notices::{self, TimeLeft},
+    past::{Past, PastStep},
     recorder::{Recorder, record_fault},
     steps::Steps,
 };
@@ -35,6 +38,12 @@ pub(crate) struct TrialSession {
     /// An earlier try was rejected in the middle.
     rejected: bool,
     client: Client,
+    /// Recorded answers that the scaffold has not been given again.
+    past: VecDeque<PastStep>,
+    /// Of the answer that it was given last: what came of its calls.
+    recalled: VecDeque<ToolDone>,
+    /// The answer after the limit is in the record.
+    last_words: bool,
 }
 
 /// What a session needs for the client of a scaffold that runs in a sandbox.
@@ -47,6 +56,8 @@ pub(crate) struct Client {
     pub(crate) ending: watch::Receiver<bool>,
     /// Where its files are kept.
     pub(crate) dir: TrialDir,
+    /// For a trial that can go on later: where it hears that it is to stop after a step.
+    pub(crate) stops: Option<Arc<RunContext>>,
 }
 
 impl TrialSession {
@@ -71,7 +82,23 @@ impl TrialSession {
             told: false,
             rejected,
             client,
+            past: VecDeque::new(),
+            recalled: VecDeque::new(),
+            last_words: false,
         }
+    }
+
+    /// The trial goes on from its record.
+    pub(crate) fn after(mut self, past: &Past) -> Self {
+        self.past = past.steps.clone();
+        self.malformed = past.malformed;
+        (self.told, self.last_words) = (past.limit_told, past.last_words);
+        self
+    }
+
+    /// What a content is kept by, where an undo may need it again.
+    fn kept(&self, content: Option<&Vec<u8>>) -> Result<Option<String>, Fault> {
+        content.map(|bytes| self.recorder.blob(bytes)).transpose()
     }
 
     /// Takes the last snapshot, whatever ended the loop, and returns the final tree. `frozen`: the tree of
@@ -104,7 +131,8 @@ impl TrialSession {
     /// A limit of the trial is reached before `ask`: the arm's last words, where it has some. An
     /// answer that does not come is noted and changes nothing, for the trial is over already.
     async fn out_of_budget(&mut self, gateway: &TrialGateway, ask: Ask, kind: BudgetKind) -> Stop {
-        let grace = !self.meter.budget().ending.is_hard() && !kind.is_time();
+        let hard = self.meter.budget().ending.is_hard();
+        let grace = !hard && !kind.is_time() && !self.last_words;
         let said = match self.limit_reached(BudgetScope::Trial, kind).await {
             Ok(()) if grace => self.last_words(gateway, ask, kind).await,
             told => told,
@@ -155,7 +183,15 @@ impl Session for TrialSession {
     }
 
     async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop> {
+        if let Some(PastStep { answer, calls }) = self.past.pop_front() {
+            self.recalled = calls;
+            return delivered(answer);
+        }
         self.steps.end().await?;
+        if self.client.stops.as_ref().is_some_and(|context| context.cancel.winds_down()) {
+            // Whole in the record up to here: `resume` goes on with the next request.
+            return Err(Cancel::fault().into());
+        }
         let Some(gateway) = self.gateway.clone() else {
             return Err(Stop::Refused("this arm names no model".into()));
         };
@@ -171,11 +207,21 @@ impl Session for TrialSession {
             }
             Err(error) => return Err(stop(error, &gateway, self.rejected)),
         };
-        if answer.refused {
-            let said = answer.extra.get("refusal").and_then(Value::as_str);
-            return Err(Stop::Refused(head(said.unwrap_or(&answer.content)).to_owned()));
+        delivered(answer)
+    }
+
+    async fn recalled(&mut self, call_id: &str, name: &str) -> Result<Option<ToolDone>, Stop> {
+        match self.recalled.pop_front() {
+            Some(done) if done.call_id == call_id && done.name == name => Ok(Some(done)),
+            None => Ok(None),
+            Some(done) => {
+                let what = format!(
+                    "the record has the call `{}` of `{}` where the scaffold makes `{call_id}` of `{name}`",
+                    done.call_id, done.name
+                );
+                Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).into())
+            }
         }
-        Ok(answer)
     }
 
     async fn tool_called(
@@ -197,6 +243,14 @@ impl Session for TrialSession {
             Some(bytes) => Some(self.recorder.blob(bytes)?),
             None => None,
         };
+        let edited = match &done.edited {
+            None => None,
+            Some(Edited { path, before, after }) => Some(EditRecord {
+                path: path.clone(),
+                before: self.kept(before.as_ref())?,
+                after: self.kept(after.as_ref())?,
+            }),
+        };
         let event = Event::ToolReturned {
             call_id: done.call_id,
             name: done.name,
@@ -205,6 +259,7 @@ impl Session for TrialSession {
             exit_status: done.exit_status,
             seconds: done.duration.as_secs_f64(),
             malformed: done.malformed,
+            edited,
         };
         Ok(self.recorder.append(event).await?)
     }
@@ -263,6 +318,15 @@ impl Session for TrialSession {
     fn count_tokens(&self, messages: &[Message]) -> u64 {
         proctor_gateway::tokens::count_messages(messages)
     }
+}
+
+/// An answer as the scaffold is given it. One that declines to answer ends the trial.
+fn delivered(answer: Answer) -> Result<Answer, Stop> {
+    if answer.refused {
+        let said = answer.extra.get("refusal").and_then(Value::as_str);
+        return Err(Stop::Refused(head(said.unwrap_or(&answer.content)).to_owned()));
+    }
+    Ok(answer)
 }
 
 /// What a refused request means for the trial. `rejected`: an earlier try met that in the middle, too.

@@ -21,6 +21,8 @@ pub(crate) fn spent_in(journal: &Path) -> Result<Spent, Fault> {
     }
     for envelope in read_journal(journal).map_err(record_fault)?.events {
         match envelope.event {
+            // What the other trial had spent was paid in its own run.
+            Event::TrialForked { .. } => spent = Spent::default(),
             // Steps are counted by the answers below; tokens and cost by every go that was billed.
             Event::ModelAttempted { usage: Some(usage), cost_usd, .. } => {
                 spent.add(RequestClass::Main, &usage, cost_usd, false);

@@ -25,13 +25,15 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
+    /// `kept`: the last step whose tree is in the record already.
     pub(crate) fn new(
         recorder: Arc<Recorder>,
         (handle, workdir): (Arc<SandboxHandle>, RawPath),
         meter: Arc<Meter>,
         stepped: Box<dyn Fn(u64) + Send + Sync>,
+        kept: u64,
     ) -> Arc<Self> {
-        Arc::new(Self { recorder, handle, workdir, meter, stepped, kept: Mutex::new(0) })
+        Arc::new(Self { recorder, handle, workdir, meter, stepped, kept: Mutex::new(kept) })
     }
 
     /// Keeps the tree of the last step, unless it is kept.

@@ -8,8 +8,9 @@ use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, V
 
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
-    forensics::add_forensics, grading::grade_trial, halts::Place, own_sandbox::OwnPlace,
-    recorder::record_fault, spending::spent_in,
+    forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Place,
+    interrupted::goes_on, own_sandbox::OwnPlace, past::Past, recorder::record_fault,
+    spending::spent_in,
 };
 
 /// What a trial came to.
@@ -123,10 +124,19 @@ async fn drive_with_tries(
 ) -> Result<Outcome, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let (mut done, mut rejected) = (0, false);
+    let mut interrupted = past(context, id, arm, dir)?;
     loop {
-        let number = begin_try(dir)?;
+        let mut past = interrupted.take();
+        let number = match &past {
+            Some(past) => past.try_number,
+            None => begin_try(dir)?,
+        };
+        if past.is_none() && arm.forked_from.is_some() {
+            past = Some(forked_again(context, dir, number)?);
+        }
         done += 1;
-        let tried = attempt(context, id, planned, arm, dir, number, rejected).await;
+        let tried = attempt(context, id, planned, arm, dir, (number, past.as_ref()), rejected);
+        let tried = tried.await;
         let fault = match tried {
             Ok(outcome) => {
                 context.halts.well(place, ScopeKind::Run);
@@ -137,7 +147,9 @@ async fn drive_with_tries(
         if let Some(outcome) = recorded_outcome(context, id, dir, number)? {
             return Ok(outcome);
         }
-        if context.cancel.is_told() {
+        if context.cancel.is_told()
+            || (context.cancel.winds_down() && fault.cause == Cause::Cancelled)
+        {
             return Err(fault);
         }
         if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
@@ -147,7 +159,11 @@ async fn drive_with_tries(
         if context.cancel.is_told() {
             return Err(fault);
         }
-        let again = context.faults.again(&fault, done);
+        // A record that does not hold what it should costs the steps, not the trial.
+        let unrestored = past.is_some()
+            && arm.forked_from.is_none()
+            && (fault.layer, fault.cause) == (Layer::Record, Cause::Invalid);
+        let again = unrestored || context.faults.again(&fault, done);
         if !again {
             context.met(place, &fault);
         }
@@ -168,7 +184,7 @@ async fn drive_with_tries(
         // A record that cannot be written ends the trial; the fault that came first was told.
         noted?;
         context.pause(context.faults.wait(done)).await;
-        if context.cancel.is_told() {
+        if context.cancel.winds_down() {
             return Err(fault);
         }
     }
@@ -194,6 +210,43 @@ fn recorded_outcome(
     }
 }
 
+/// The try that was interrupted, where the policy lets it go on and its record can. Told either way.
+fn past(
+    context: &RunContext,
+    id: &TrialId,
+    arm: &Arm,
+    dir: &TrialDir,
+) -> Result<Option<Past>, Fault> {
+    let journal = dir.trajectory();
+    let goes_on = goes_on(context.scaffold(arm)?.as_ref())?;
+    // The files of a fork are there for every scaffold.
+    if !journal.exists() || !(goes_on || arm.forked_from.is_some()) {
+        return Ok(None);
+    }
+    let blobs = context.run.blobs_of(dir);
+    let read = Past::read(&journal, &blobs).unwrap_or_else(|error| Err(error.to_string()));
+    let (trial, name) = (id.clone(), arm.name.clone());
+    match read {
+        Ok(past) if goes_on || past.steps.is_empty() => {
+            let step = past.whole_steps;
+            context.tell(Progress::Resumed { trial, arm: name, step });
+            Ok(Some(past))
+        }
+        Ok(_) => Ok(None),
+        Err(why) => {
+            context.tell(Progress::NotResumed { trial, arm: name, why });
+            Ok(None)
+        }
+    }
+}
+
+/// A further try of a fork begins where the first one did.
+fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<Past, Fault> {
+    begin_again(dir, number)?;
+    let read = Past::read(&dir.trajectory(), &context.run.blobs_of(dir)).map_err(record_fault)?;
+    read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
+}
+
 /// What an earlier try left (of this call or of one that was killed) becomes evidence.
 fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
     let number = dir.next_try().map_err(record_fault)?;
@@ -214,7 +267,7 @@ async fn attempt(
     planned: &PlannedTask,
     arm: &Arm,
     dir: &TrialDir,
-    number: u32,
+    (number, past): (u32, Option<&Past>),
     rejected: bool,
 ) -> Result<Outcome, Fault> {
     let backend = context.backend(arm.sandbox.kind)?;
@@ -237,6 +290,7 @@ async fn attempt(
         environment: &environment,
         leak_check: &leak_check,
         own: own.as_ref(),
+        past,
         rejected,
     }
     .run()
@@ -341,7 +395,11 @@ fn without_verdict(context: &RunContext, id: &TrialId, arm: &Arm, fault: Fault) 
 }
 
 /// The patch that the trial's journal names. No other is ever graded in its place, not even none.
-fn recorded_patch(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Vec<u8>, Fault> {
+pub(crate) fn recorded_patch(
+    context: &RunContext,
+    id: &TrialId,
+    dir: &TrialDir,
+) -> Result<Vec<u8>, Fault> {
     let lost = |why: String| {
         Fault::new(Layer::Record, format!("{}: {why}", dir.patch().display()))
             .hint(Remedy::Copy.hint())

@@ -13,6 +13,8 @@ use tokio::{sync::Notify, time::Instant};
 #[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
+    /// Before that.
+    earlier: Duration,
     state: Mutex<State>,
     tools_changed: Notify,
 }
@@ -47,8 +49,13 @@ impl State {
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        let (state, tools_changed) = (Mutex::default(), Notify::new());
-        Self { started: Instant::now(), state, tools_changed }
+        Self::after(Duration::ZERO, Duration::ZERO, Duration::ZERO)
+    }
+
+    /// The clock of a trial that was interrupted.
+    pub(crate) fn after(earlier: Duration, waited: Duration, in_tools: Duration) -> Self {
+        let state = Mutex::new(State { waited, in_tools, ..State::default() });
+        Self { started: Instant::now(), earlier, state, tools_changed: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -56,7 +63,7 @@ impl Clock {
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+        self.earlier + self.started.elapsed()
     }
 
     /// Time that was no work, a wait that goes on included.

@@ -48,7 +48,7 @@ mod words;
 pub use admission::{Admission, Reserve};
 pub use error::AskError;
 pub use gateway::Gateway;
-pub use meter::{Meter, SharedMeter};
+pub use meter::{Meter, SharedMeter, Used};
 pub use prices::{Listed, PriceTable};
 pub use proctor_types::{RequestRule, RequestRules};
 pub use rates::{EndpointRates, RatePolicy};

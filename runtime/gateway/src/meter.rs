@@ -58,6 +58,19 @@ impl SharedMeter {
     }
 }
 
+/// What a trial had used when it was interrupted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Used {
+    /// Counts, tokens and cost.
+    pub spent: Spent,
+    /// Of the wall clock, since the agent's start.
+    pub elapsed: Duration,
+    /// Of that, in waits for the endpoint and for shared limits.
+    pub waited: Duration,
+    /// The sum of the time in tools.
+    pub in_tools: Duration,
+}
+
 /// What a request asks of the meter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
@@ -72,6 +85,14 @@ impl Meter {
     pub fn new(budget: Budget) -> Self {
         let own = Arc::new(Scope::new(BudgetScope::Trial, budget.clone(), Spent::default()));
         Self { budget, clock: Clock::start(), own, shared: Vec::new() }
+    }
+
+    /// The trial goes on: what it had used counts as if it had not been interrupted.
+    #[must_use]
+    pub fn after(mut self, used: &Used) -> Self {
+        self.own.restart(used.spent);
+        self.clock = Clock::after(used.elapsed, used.waited, used.in_tools);
+        self
     }
 
     /// The trial also keeps limits that it shares.

@@ -10,7 +10,7 @@ use std::{
 use proctor_types::{EVENT_VERSION, Envelope, Event};
 
 use crate::{
-    RecordError,
+    RecordError, disk,
     error::FROM_A_COPY,
     reading::{self, with_sum},
 };
@@ -83,6 +83,26 @@ impl Journal {
         let (try_number, seq, offset) =
             last.map_or((1, 0, 0.0), |last| (last.try_number, last.seq, last.t_mono));
         Ok(Self::over(file, path, try_number, seq + 1, length, offset))
+    }
+
+    /// Begins the journal of a try with events that happened elsewhere: they keep their times and steps, and are
+    /// numbered anew.
+    pub fn begin_with(
+        path: impl Into<PathBuf>,
+        try_number: u32,
+        events: impl IntoIterator<Item = Envelope>,
+    ) -> Result<(), RecordError> {
+        let path = path.into();
+        let mut lines = String::new();
+        for (envelope, seq) in events.into_iter().zip(1..) {
+            let envelope = Envelope { seq, try_number, ..envelope };
+            let line = serde_json::to_string(&envelope).map_err(|error| RecordError::Misuse {
+                path: path.clone(),
+                why: format!("event {seq} is not JSON: {error}"),
+            })?;
+            lines.push_str(&with_sum(&line));
+        }
+        disk::write_whole(&path, lines.as_bytes())
     }
 
     fn over(

@@ -60,6 +60,7 @@ impl Made {
         }))
         .unwrap();
         let arm = Arm {
+            forked_from: None,
             id: ArmId::new(""),
             name: "a".into(),
             scaffold: "noop".into(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{ArmId, Integrity, Outcome, Reason, Spent, TokenClasses, Verdict};
+use proctor_types::{ArmId, ForkOrigin, Integrity, Outcome, Reason, Spent, TokenClasses, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -21,6 +21,9 @@ use crate::{
 pub struct ArmReport {
     pub arm: ArmId,
     pub name: String,
+    /// Where its trials begin, if not at the task's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkOrigin>,
     /// Trials of the plan.
     pub trials: u64,
     /// Those with a verdict.
@@ -258,6 +261,7 @@ impl ArmReport {
         Self {
             arm: arm.clone(),
             name: trials.first().map(|trial| trial.arm_name.clone()).unwrap_or_default(),
+            forked_from: None,
             trials: trials.len() as u64,
             graded: verdicts.len() as u64,
             complete: missing == 0,

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    ArmId, Budget, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, StatementSpec, sha256_hex,
+    ArmId, Budget, ForkOrigin, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, StatementSpec,
+    sha256_hex,
 };
 
 /// Raised whenever the set of factors or their meaning changes, so that old and new arms stay apart.
@@ -40,6 +41,9 @@ pub struct Arm {
     /// The scaffold's own settings.
     #[serde(default)]
     pub settings: Value,
+    /// Where its trials begin, if not at the task's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkOrigin>,
 }
 
 impl Arm {
@@ -78,6 +82,14 @@ impl Arm {
             "prompts": self.prompts,
             "settings": self.settings,
         });
+        if let (Some(origin), Some(factors)) = (&self.forked_from, factors.as_object_mut()) {
+            let mut origin = json!(origin);
+            if let Some(origin) = origin.as_object_mut() {
+                origin.remove("run");
+                origin.remove("name");
+            }
+            factors.insert("forked_from".into(), origin);
+        }
         // An arm that was planned before there was such a factor keeps its id.
         if let (false, Some(factors)) = (self.statement.is_plain(), factors.as_object_mut()) {
             factors.insert("statement".into(), json!(self.statement));

@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::{Map, Value};
 
 use crate::{
-    Answer, Api, Ask, BudgetKind, BudgetScope, Fault, Loss, Outcome, RequestClass, TaskId, TrialId,
-    UrlRequest, Usage, Verdict,
+    Answer, Api, Ask, BudgetKind, BudgetScope, Fault, ForkOrigin, Loss, Outcome, RequestClass,
+    TaskId, TrialId, UrlRequest, Usage, Verdict,
 };
 
 /// The version of the envelope and of the closed set of kinds.
@@ -190,6 +190,30 @@ pub enum Event {
         seconds: f64,
         /// The arguments could not be read, so that nothing was run.
         malformed: bool,
+        /// The edit that it made, where it made one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edited: Option<EditRecord>,
+    },
+    /// An interrupted trial goes on: the files are those of `snapshot` again, and the conversation is that of the
+    /// steps so far. Time between the event before this one and this one is nobody's.
+    TrialResumed {
+        /// The hash of the manifest that was restored.
+        snapshot: String,
+        /// The last step whose tools need not run again.
+        whole_steps: u64,
+        /// Calls, outputs and snapshots of later events than this one (`seq`) do not stand: what they did is
+        /// undone, and the calls run again. What was paid stays paid.
+        stands_to: u64,
+    },
+    /// The trial begins as another one was after a step. Events before this one are that trial's.
+    TrialForked {
+        /// Which.
+        from: ForkOrigin,
+        /// The hash of the manifest that was restored.
+        snapshot: String,
+        /// What the other trial had spent by then. It counts towards this trial's limits where the conversation goes
+        /// along.
+        spent: crate::Spent,
     },
     /// The work directory after a step, in the record.
     SnapshotTaken {
@@ -282,7 +306,7 @@ pub enum Event {
 }
 
 /// The kinds of this version.
-const KINDS: [&str; 18] = [
+const KINDS: [&str; 20] = [
     "trial_started",
     "setup_finished",
     "model_asked",
@@ -291,6 +315,8 @@ const KINDS: [&str; 18] = [
     "request_served",
     "tool_called",
     "tool_returned",
+    "trial_resumed",
+    "trial_forked",
     "snapshot_taken",
     "grace_answered",
     "budget_reached",
@@ -333,6 +359,38 @@ impl<'de> Deserialize<'de> for Event {
         Self::deserialize(Value::Object(fields))
             .map_err(|error| D::Error::custom(format_args!("{kind}: {error}")))
     }
+}
+
+/// An edit of one file, by a tool that can undo it. Contents are hashes among the blobs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EditRecord {
+    /// The file, from the root of the sandbox.
+    pub path: String,
+    /// Absent: there was no file.
+    pub before: Option<String>,
+    /// Absent: the call undid the last edit of the file.
+    pub after: Option<String>,
+}
+
+/// The events of which nothing was undone by a later `trial_resumed`, and what was paid.
+pub fn standing(events: Vec<Envelope>) -> Vec<Envelope> {
+    let undone: Vec<(u64, u64)> = events
+        .iter()
+        .filter_map(|one| match &one.event {
+            Event::TrialResumed { stands_to, .. } => Some((*stands_to, one.seq)),
+            _ => None,
+        })
+        .collect();
+    let acts = |event: &Event| {
+        matches!(
+            event,
+            Event::ToolCalled { .. } | Event::ToolReturned { .. } | Event::SnapshotTaken { .. }
+        )
+    };
+    let stands = |one: &Envelope| {
+        !acts(&one.event) || !undone.iter().any(|(from, to)| one.seq > *from && one.seq < *to)
+    };
+    events.into_iter().filter(stands).collect()
 }
 
 /// A request in the record: messages that earlier requests of the trial held are not repeated.

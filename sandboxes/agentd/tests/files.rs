@@ -11,13 +11,14 @@ use std::{
 };
 
 use proctor_wire::{
-    EntryKind, Frame, Kind, RawPath, RefusalKind, Reply, Request, SearchRequest, WriteRequest,
-    channel,
+    EntryKind, FolderRequest, Frame, Kind, RawPath, RefusalKind, Reply, Request, SearchRequest,
+    WriteRequest, channel,
 };
 use support::{Agent, raw_path};
 
 fn write(path: impl AsRef<Path>) -> WriteRequest {
     WriteRequest {
+        owner: None,
         path: raw_path(path),
         mode: None,
         parents: true,
@@ -280,4 +281,26 @@ fn the_owner_of_a_file_is_kept() {
     assert_eq!(agent.ask_with(&Request::Write(write(&path)), b"new").reply, Ok(Reply::Done));
     let after = fs::metadata(&path).unwrap();
     assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
+}
+
+#[test]
+fn a_folder_is_made_or_given_its_mode_and_no_link_is_followed() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let outside = tempfile::tempdir().unwrap();
+    let root = raw_path(folder.path());
+    let mut ask = |name: &str, mode| {
+        let path = raw_path(folder.path().join(name));
+        let beneath = Some(root.clone());
+        agent.ask(&Request::Folder(FolderRequest { path, mode, beneath, owner: None })).reply
+    };
+    let mode =
+        |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(ask("a/b", 0o2710), Ok(Reply::Done));
+    assert_eq!(mode("a/b"), 0o2710, "whatever the umask says");
+    assert_eq!(ask("a/b", 0o500), Ok(Reply::Done));
+    assert_eq!(mode("a/b"), 0o500);
+    symlink(outside.path(), folder.path().join("link")).unwrap();
+    assert!(ask("link", 0o700).is_err());
+    assert!(ask("link/x", 0o700).is_err());
+    assert!(!outside.path().join("x").exists());
 }

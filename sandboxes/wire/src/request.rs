@@ -24,6 +24,9 @@ pub enum Request {
     },
     /// The bytes are sent on `STDIN`, ended by an end frame; the reply is [`Reply::Done`].
     Write(WriteRequest),
+    /// Makes a folder where there is none, and gives it its permission bits either way; the reply is
+    /// [`Reply::Done`].
+    Folder(FolderRequest),
     /// Entries of one folder, sorted.
     List {
         /// The folder.
@@ -100,6 +103,23 @@ pub struct WriteRequest {
     pub symlink: bool,
     /// Add the bytes to the end of the file instead of replacing it.
     pub append: bool,
+    /// Whose a file or link is that was not there before: as [`RunRequest::user`]. Absent: the sandbox's root's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+}
+
+/// One folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FolderRequest {
+    /// Where. Missing folders above it are made.
+    pub path: RawPath,
+    /// Permission bits.
+    pub mode: u32,
+    /// As [`WriteRequest::beneath`].
+    pub beneath: Option<RawPath>,
+    /// As [`WriteRequest::owner`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// A search through files.

@@ -53,4 +53,4 @@ pub use material::{Gold, GoldFile, Material, StartTree};
 pub use overlay::{Overlay, WrongPrompts};
 pub use proctor_types::Traffic;
 pub use scaffold::{Finish, OwnSandbox, Sampling, Scaffold, WrongSetting};
-pub use session::{Brief, ModelEndpoint, Session, Stop, ToolDone};
+pub use session::{Brief, Edited, ForkBrief, ModelEndpoint, Session, Stop, ToolDone};

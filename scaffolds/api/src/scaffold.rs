@@ -138,6 +138,12 @@ pub trait Scaffold: Send + Sync {
         None
     }
 
+    /// Whether a trial of it can go on from its record: its loop is on the host, and does the same again when it is
+    /// given the recorded answers and what [`Session::recalled`] says.
+    fn goes_on(&self) -> bool {
+        false
+    }
+
     /// Why it cannot act as this user of the sandbox (absent: the sandbox's own), with a hint.
     fn refuses_user(&self, _user: Option<&str>) -> Option<(String, String)> {
         None

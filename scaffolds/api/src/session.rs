@@ -42,6 +42,17 @@ pub struct Brief {
     pub tokenizer: Option<TokenizerFile>,
     /// The arm's settings, as [`Scaffold::settings`](crate::Scaffold::settings) gave them.
     pub settings: Map<String, Value>,
+    /// For a trial that began as a fork of another one.
+    pub fork: Option<ForkBrief>,
+}
+
+/// What the conversation of a forked trial has that its own prompts do not say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForkBrief {
+    /// The first messages of the other trial, where its conversation goes along.
+    pub opening: Option<Vec<Message>>,
+    /// After so many answers the model is told this.
+    pub hint: Option<(u64, String)>,
 }
 
 /// The model, as a client in the sandbox reaches it.
@@ -91,6 +102,19 @@ pub struct ToolDone {
     pub duration: Duration,
     /// The arguments could not be read; counted in the outcome.
     pub malformed: bool,
+    /// What it edited, for a tool that can undo it.
+    pub edited: Option<Edited>,
+}
+
+/// One edit of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// From the root of the sandbox.
+    pub path: String,
+    /// Its content before. Absent: there was no file.
+    pub before: Option<Vec<u8>>,
+    /// Its content after. Absent: the last edit of the file was undone.
+    pub after: Option<Vec<u8>>,
 }
 
 /// One trial, as its scaffold sees it.
@@ -111,6 +135,15 @@ pub trait Session: Send {
     /// Ends the step before (its snapshot is taken, its limits are checked), then asks the model.
     /// Each `Ok` is one step.
     async fn ask(&mut self, ask: Ask) -> Result<Answer, Stop>;
+
+    /// For a trial that goes on from its record: what came of this call, where that stands. Such a call is neither
+    /// run nor recorded again. To be asked before [`Session::tool_called`].
+    ///
+    /// # Errors
+    /// The record has another call in this place.
+    async fn recalled(&mut self, _call_id: &str, _name: &str) -> Result<Option<ToolDone>, Stop> {
+        Ok(None)
+    }
 
     /// To be called before the tool's effect begins, and recorded before it is relied on.
     async fn tool_called(

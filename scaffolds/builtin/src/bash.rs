@@ -68,6 +68,10 @@ impl Bash {
         call_id: &str,
         line: &str,
     ) -> Result<Called, Stop> {
+        if let Some(done) = session.recalled(call_id, BASH).await? {
+            let (shown, exit_status) = (done.shown, done.exit_status);
+            return Ok(Called { shown, exit_status, submitted: false });
+        }
         session.tool_called(call_id, BASH, json!({ "command": line })).await?;
         let place = Place::of(session);
         let start = Instant::now();
@@ -92,12 +96,16 @@ impl Bash {
                 exit_status: output.exit_status,
                 duration: start.elapsed(),
                 malformed: false,
+                edited: None,
             })
             .await?;
         Ok(called)
     }
 
     async fn submit(&self, session: &mut dyn Session, call_id: &str) -> Result<(), Stop> {
+        if session.recalled(call_id, SUBMIT).await?.is_some() {
+            return Ok(());
+        }
         session.tool_called(call_id, SUBMIT, json!({})).await?;
         let shown = self.prompts.render("submitted", ())?;
         let (call_id, name) = (call_id.to_owned(), SUBMIT.to_owned());
@@ -112,6 +120,9 @@ impl Bash {
         answer: &str,
         shown: &str,
     ) -> Result<(), Stop> {
+        if session.recalled(call_id, BASH).await?.is_some() {
+            return Ok(());
+        }
         session.tool_called(call_id, BASH, Value::from(answer)).await?;
         session
             .tool_returned(ToolDone {
@@ -143,6 +154,10 @@ impl Scaffold for Bash {
     }
 
     fn needs_model(&self) -> bool {
+        true
+    }
+
+    fn goes_on(&self) -> bool {
         true
     }
 

@@ -62,7 +62,8 @@ pub(crate) async fn run_line(
         }),
     )?;
     let exit_status = if exited.timed_out { None } else { exited.code };
-    Ok(Output { shown: shown.trim_end().to_owned(), full, exit_status, submitted: false })
+    let shown = shown.trim_end().to_owned();
+    Ok(Output { shown, full, exit_status, ..Output::default() })
 }
 
 /// What the model is shown of an output, and the whole of it where that is less.

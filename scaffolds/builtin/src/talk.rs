@@ -1,4 +1,4 @@
-use proctor_scaffold_api::{Brief, Session, Stop};
+use proctor_scaffold_api::{Brief, ForkBrief, Session, Stop};
 use proctor_types::{Answer, Ask, Message, ToolSpec};
 
 use crate::prompts::{Opening, Prompts};
@@ -12,6 +12,9 @@ pub(crate) struct Talk {
     counted: u64,
     /// How many messages `counted` covers.
     covered: usize,
+    /// Answers so far.
+    answers: u64,
+    fork: Option<ForkBrief>,
 }
 
 impl Talk {
@@ -22,17 +25,24 @@ impl Talk {
         tools: Vec<ToolSpec>,
     ) -> Result<Self, Stop> {
         let opening = Opening::of(brief);
-        let messages = vec![
-            Message::System { content: prompts.render("system", &opening)? },
-            Message::User { content: prompts.render("task", &opening)? },
-        ];
-        Ok(Self { messages, tools, counted: 0, covered: 0 })
+        let told = brief.fork.as_ref().and_then(|fork| fork.opening.clone());
+        let messages = match told {
+            Some(told) => told,
+            None => vec![
+                Message::System { content: prompts.render("system", &opening)? },
+                Message::User { content: prompts.render("task", &opening)? },
+            ],
+        };
+        let fork = brief.fork.clone();
+        Ok(Self { messages, tools, counted: 0, covered: 0, answers: 0, fork })
     }
 
     /// One step. A refusal that the session delivered as an answer ends the loop like any other.
     pub(crate) async fn ask(&mut self, session: &mut dyn Session) -> Result<Answer, Stop> {
+        self.hint();
         let ask = Ask { messages: self.messages.clone(), tools: self.tools.clone() };
         let answer = session.ask(ask).await?;
+        self.answers += 1;
         if answer.refused {
             return Err(Stop::Refused(answer.content));
         }
@@ -46,6 +56,18 @@ impl Talk {
         self.counted = answer.usage.input + answer.usage.output;
         self.covered = self.messages.len();
         Ok(answer)
+    }
+
+    /// Tells what a fork is told once it begins. Within the last message where that is the user's: some endpoints
+    /// refuse two messages of one role.
+    fn hint(&mut self) {
+        let hint = self.fork.as_ref().and_then(|fork| fork.hint.as_ref());
+        let Some((_, hint)) = hint.filter(|(after, _)| *after == self.answers) else { return };
+        let hint = hint.clone();
+        match self.messages.last_mut() {
+            Some(Message::User { content }) => *content = format!("{content}\n\n{hint}"),
+            _ => self.tell(hint),
+        }
     }
 
     pub(crate) fn tell(&mut self, content: String) {

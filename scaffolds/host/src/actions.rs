@@ -99,6 +99,7 @@ impl<'a> Recorded<'a> {
         exit_status: Option<i32>,
     ) -> Result<(), Stop> {
         let done = ToolDone {
+            edited: None,
             call_id: self.call_id.to_owned(),
             name: self.name.to_owned(),
             shown,

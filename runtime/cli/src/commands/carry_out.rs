@@ -37,8 +37,16 @@ const SHOWN: usize = 3;
 /// As a shell counts a program that an interrupt ended.
 pub const INTERRUPTED: u8 = 130;
 
-/// Comes with ^C, when something asks the process to end, and when its terminal goes away.
-async fn interrupted() {
+/// What asked the run to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interrupt {
+    /// ^C: somebody who can press it once more.
+    Key,
+    /// Something asks the process to end, or its terminal went away.
+    Ending,
+}
+
+async fn interrupted() -> Interrupt {
     let Ok(mut term) = signal(SignalKind::terminate()) else { return pending().await };
     let hangup = async {
         // What `nohup` started is to outlive its terminal: a handler would take that away.
@@ -48,9 +56,9 @@ async fn interrupted() {
         }
     };
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = term.recv() => {}
-        () = hangup => {}
+        _ = tokio::signal::ctrl_c() => Interrupt::Key,
+        _ = term.recv() => Interrupt::Ending,
+        () = hangup => Interrupt::Ending,
     }
 }
 
@@ -106,10 +114,21 @@ pub async fn carry_out(
     let mut run = pin!(dispatch(Arc::clone(&context), &plan, jobs));
     let ends = tokio::select! {
         ends = &mut run => ends,
-        () = interrupted() => {
-            eprintln!("\ninterrupted: closing the sandboxes; once more ends at once");
-            context.cancel.tell();
-            tokio::select! { _ = &mut run => {}, () = interrupted() => {} }
+        how = interrupted() => {
+            let mut done = false;
+            if how == Interrupt::Key {
+                eprintln!(
+                    "\ninterrupted: no trial starts any more; those under way end with their step, or their \
+                     grading; once more closes the sandboxes now"
+                );
+                context.cancel.wind_down();
+                done = tokio::select! { _ = &mut run => true, _ = interrupted() => false };
+            }
+            if !done {
+                eprintln!("\ninterrupted: closing the sandboxes; once more ends at once");
+                context.cancel.tell();
+                tokio::select! { _ = &mut run => {}, _ = interrupted() => {} }
+            }
             eprintln!("`proctor resume {}` continues from here", out.display());
             return Ok(ExitCode::from(INTERRUPTED));
         }

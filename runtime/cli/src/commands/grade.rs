@@ -118,6 +118,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
 /// What no grading could do with the tasks.
 fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(), UserError> {
     let arm = Arm {
+        forked_from: None,
         id: ArmId::new(""),
         name: file.to_owned(),
         scaffold: file.to_owned(),

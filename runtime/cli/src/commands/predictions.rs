@@ -69,6 +69,7 @@ impl Given {
         let include_failed = self.include_failed;
         let arm = |(name, attempts): (&String, &Attempts)| {
             Arm {
+                forked_from: None,
                 id: ArmId::new(""),
                 name: name.clone(),
                 scaffold: PREDICTIONS.to_owned(),

@@ -61,7 +61,11 @@ pub fn report(
     if arms.len() > 1 {
         tell_apart(&mut results, &arms);
     }
-    let report = with(proctor_report::build(results.clone()), remarks);
+    let mut report = with(proctor_report::build(results.clone()), remarks);
+    for run in runs {
+        name_origins(&mut report, run)?;
+    }
+    let report = report;
     let comparison = (arms.len() > 1).then(|| proctor_report::compare(&results, None));
     let shown = match format {
         ReportFormat::Text => proctor_report::text(&report, groups),
@@ -97,7 +101,20 @@ fn tell_damage(report: &Report) {
 
 /// The report of one run directory, read from disk.
 pub fn of_run(run: &Path) -> Result<Report, CommandError> {
-    Ok(with(proctor_report::build(results_of(run, false)?), remarks_of(run, false)?.0))
+    let mut report =
+        with(proctor_report::build(results_of(run, false)?), remarks_of(run, false)?.0);
+    name_origins(&mut report, run)?;
+    Ok(report)
+}
+
+/// Says of forked arms where they come from.
+fn name_origins(report: &mut Report, run: &Path) -> Result<(), CommandError> {
+    for arm in RunDir::view(run)?.read_run()?.arms {
+        if let Some(shown) = report.arms.iter_mut().find(|shown| shown.arm == arm.id) {
+            shown.forked_from = arm.forked_from;
+        }
+    }
+    Ok(())
 }
 
 fn with(report: Report, remarks: BTreeSet<String>) -> Report {
@@ -144,6 +161,17 @@ fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), Comm
         ));
     }
     for arm in &record.arms {
+        if let Some(origin) = &arm.forked_from {
+            let what = match (origin.conversation, &origin.files_alone_because) {
+                (true, _) => {
+                    "files and conversation; the other trial's steps, tokens and cost count in its figures"
+                }
+                (false, Some(why)) => &format!("the files alone: {why}"),
+                (false, None) => "the files alone",
+            };
+            let (name, place, run) = (&arm.name, origin.place(), &origin.run);
+            remarks.insert(format!("{name} began as {place}, in {run} ({what})."));
+        }
         if let Some(model) = &arm.model
             && model.base_url.starts_with(SCRIPT)
         {

@@ -205,12 +205,18 @@ fn config_of(asked: &Validation) -> ConfigFile {
         };
         arms.push(ArmFile { name: REDUCED.into(), ..config::plain_arm("gold", &half) });
     }
+    let file = plain_config(asked.dataset.tasks.clone(), &sandbox, arms);
+    ConfigFile { attempts: asked.repeat, jobs: asked.jobs, ..file }
+}
+
+/// A configuration of arms that are only scaffolds.
+pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile>) -> ConfigFile {
     ConfigFile {
-        tasks: asked.dataset.tasks.clone(),
-        attempts: asked.repeat,
-        jobs: asked.jobs,
+        tasks,
+        attempts: 1,
+        jobs: 1,
         arms,
-        sandbox,
+        sandbox: sandbox.clone(),
         network: NetworkPolicy::default(),
         leak_check: LeakCheckSpec::default(),
         statement: StatementSpec::default(),

@@ -59,6 +59,49 @@ pub fn matching<'a>(
     Ok(found)
 }
 
+/// The trial of `TASK/ARM/ATTEMPT`. Tasks and arms may have slashes in their names; the arm may be given by its name or
+/// by the first digits of its id, and both be left out where the run has one.
+///
+/// # Errors
+/// There is no such trial; the hint names those there are.
+pub fn named<'a>(record: &'a RunRecord, trial: &str) -> Result<Found<'a>, UserError> {
+    let (rest, attempt) = match trial.rsplit_once('/') {
+        Some((rest, number)) => match number.parse() {
+            Ok(attempt) => (rest, attempt),
+            Err(_) => (trial, 1),
+        },
+        None => (trial, 1),
+    };
+    let mut found = Vec::new();
+    for task in &record.tasks {
+        for arm in &record.arms {
+            let after = rest.strip_prefix(task.task.id.as_str());
+            let of_arm = |name: &str| {
+                name == arm.name || (name.len() >= 6 && arm.id.as_str().starts_with(name))
+            };
+            let is_it = match after.map(|after| after.strip_prefix('/').unwrap_or(after)) {
+                Some("") => record.arms.len() == 1,
+                Some(name) => of_arm(name),
+                None => false,
+            };
+            if is_it && (1..=record.attempts).contains(&attempt) {
+                found.push(Found { task, arm, attempt });
+            }
+        }
+    }
+    match found.as_slice() {
+        [only] => Ok(*only),
+        _ => {
+            let first = record.tasks.first().zip(record.arms.first());
+            let like = first.map_or_else(String::new, |(task, arm)| {
+                format!(", such as `{}/{}/1`", task.task.id, arm.name)
+            });
+            Err(UserError::new(format!("--trial {trial}: the run has no such trial"))
+                .hint(format!("write TASK/ARM/ATTEMPT{like}; `proctor show RUN` lists them")))
+        }
+    }
+}
+
 /// What is called so, or else the one whose name or id begins so, or else the one that has it in its name.
 fn one<'a, T>(
     all: &'a [T],

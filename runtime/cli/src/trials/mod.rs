@@ -6,7 +6,7 @@ mod pages;
 mod read;
 mod steps;
 
-pub use find::{Found, matching};
+pub use find::{Found, matching, named};
 pub use pages::Pages;
 pub use read::{gold_of, patch_of, trial};
 pub use steps::{rows, step};

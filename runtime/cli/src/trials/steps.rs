@@ -24,6 +24,11 @@ pub fn rows(journal: &Path) -> Result<(Vec<StepRow>, Vec<String>), RecordError> 
         };
         let row = row_of(&mut rows, &event, last);
         if let Some(row) = row {
+            if let Event::TrialResumed { whole_steps, .. } = event.event
+                && whole_steps < row.number
+            {
+                undone(row);
+            }
             add(row, &event);
             row.seconds = (event.t_mono - row.at).max(row.seconds);
         }
@@ -39,6 +44,11 @@ fn row_of<'a>(rows: &'a mut Vec<StepRow>, event: &Envelope, at: f64) -> Option<&
         rows.push(StepRow { number, at, ..StepRow::default() });
     }
     rows.get_mut((event.step as usize).checked_sub(1)?)
+}
+
+/// Takes back what came of a step's calls: they run again.
+fn undone(row: &mut StepRow) {
+    (row.tool_seconds, row.failed) = (0.0, false);
 }
 
 fn add(row: &mut StepRow, event: &Envelope) {
@@ -138,6 +148,14 @@ pub fn step(
             *tree = Some(snapshot.clone());
         }
         if line.step == number {
+            if let Event::TrialResumed { whole_steps, .. } = event.event
+                && whole_steps < number
+            {
+                step.notes.push("the runtime was interrupted in it: its calls ran again".into());
+                step.calls.iter_mut().for_each(|call| call.shown = None);
+                rows.iter_mut().for_each(undone);
+                continue;
+            }
             if let Some(row) = row_of(&mut rows, &event, last) {
                 add(row, &event);
                 row.seconds = (event.t_mono - row.at).max(row.seconds);

@@ -115,6 +115,7 @@ impl Returned {
         let arguments = parsed.unwrap_or_else(|_| arguments.into());
         let called = Event::ToolCalled { call_id: id.clone(), name: name.clone(), arguments };
         let returned = Event::ToolReturned {
+            edited: None,
             call_id: id,
             name,
             shown,

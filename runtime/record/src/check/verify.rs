@@ -217,6 +217,7 @@ fn snapshot_of(event: &Event) -> Option<&str> {
     match event {
         Event::SnapshotTaken { snapshot, .. } => Some(snapshot),
         Event::SetupFinished { base_snapshot, .. } => Some(base_snapshot),
+        Event::TrialForked { snapshot, .. } => Some(snapshot),
         _ => None,
     }
 }
@@ -232,7 +233,11 @@ fn named_by(event: &Event) -> Vec<(&str, &'static str)> {
             let back = back.iter().map(|hash| (hash.as_str(), response));
             std::iter::once((sent.as_str(), request)).chain(back).collect()
         }
-        Event::ToolReturned { full: Some(full), .. } => vec![(full, "an output")],
+        Event::ToolReturned { full, edited, .. } => {
+            let full = full.iter().map(|full| (full.as_str(), "an output"));
+            let edited = edited.iter().flat_map(|edit| edit.before.iter().chain(&edit.after));
+            full.chain(edited.map(|hash| (hash.as_str(), "an edited file"))).collect()
+        }
         Event::PatchCollected { hash, .. } => vec![(hash, "the patch")],
         _ => Vec::new(),
     }

@@ -172,6 +172,7 @@ impl Server {
                 files::read(self, stream, &path, offset, limit)
             }
             Request::Write(request) => files::write(self, stream, &request),
+            Request::Folder(request) => files::folder(&request),
             Request::List { path } => entries::list(&path),
             Request::Stat { path } => entries::stat(&path),
             Request::Remove { path, beneath } => remove::remove(stream, &path, beneath.as_ref()),

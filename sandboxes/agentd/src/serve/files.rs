@@ -5,11 +5,13 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use proctor_wire::{EntryKind, RawPath, Refusal, RefusalKind, Reply, WriteRequest, channel};
+use proctor_wire::{
+    EntryKind, FolderRequest, RawPath, Refusal, RefusalKind, Reply, WriteRequest, channel,
+};
 use rustix::{
     fs::{
-        AtFlags, CWD, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, openat, renameat,
-        statat, symlinkat, unlinkat,
+        AtFlags, CWD, Gid, Mode, OFlags, Stat, Uid, chownat, fchmod, fchown, fstat, mkdirat,
+        openat, renameat, statat, symlinkat, unlinkat,
     },
     io::Errno,
 };
@@ -20,6 +22,7 @@ use super::{
     entries,
     refusal::{from_errno, refuse},
     stream::{PIECE, Stream},
+    users,
 };
 
 /// The longest target of a link, in bytes.
@@ -144,6 +147,10 @@ fn replace(
     let file = file.map_err(refused)?;
     let mode = request.mode.or(existing.map(entries::mode)).unwrap_or(0o644);
     let done = receive(server, stream, &file, &request.path).and_then(|()| {
+        let owner = existing.is_none().then_some(request.owner.as_deref()).flatten();
+        if let Some((user, group)) = owner_of(owner)? {
+            fchown(&file, Some(user), Some(group)).map_err(refused)?;
+        }
         if let Some(stat) = existing {
             // Kept where the agent may; the content counts more than the owner.
             let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
@@ -170,9 +177,40 @@ fn write_link(
         }
     }
     let temporary = temporary();
+    let owner = owner_of(request.owner.as_deref())?;
     symlinkat(&target[..], &place.folder, &temporary[..]).map_err(refused)?;
+    if let Some((user, group)) = owner {
+        let (folder, name) = (&place.folder, &temporary[..]);
+        // A link's owner decides about nothing but who may remove it.
+        let _ = chownat(folder, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
+    }
     let done = renameat(&place.folder, &temporary[..], &place.folder, &place.name[..]);
     finish(place, &temporary, done.map_err(refused))
+}
+
+/// Who is meant by an owner that a request names.
+fn owner_of(owner: Option<&str>) -> Result<Option<(Uid, Gid)>, Refusal> {
+    let found = owner.map(users::find).transpose()?;
+    Ok(found.map(|found| (Uid::from_raw(found.user), Gid::from_raw(found.group))))
+}
+
+/// A link at the path is never followed: it is no folder.
+pub fn folder(request: &FolderRequest) -> Result<Reply, Refusal> {
+    let refused = |error| from_errno(error, &request.path);
+    let owner = owner_of(request.owner.as_deref())?;
+    let place = locate(&request.path, request.beneath.as_ref(), true)?;
+    let made = match mkdirat(&place.folder, &place.name[..], Mode::from_raw_mode(0o700)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(refused(error)),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = openat(&place.folder, &place.name[..], flags, Mode::empty()).map_err(refused)?;
+    if let Some((user, group)) = owner.filter(|_| made) {
+        fchown(&folder, Some(user), Some(group)).map_err(refused)?;
+    }
+    fchmod(&folder, Mode::from_raw_mode(request.mode)).map_err(refused)?;
+    Ok(Reply::Done)
 }
 
 fn finish(place: &Beneath, temporary: &[u8], done: Result<(), Refusal>) -> Result<Reply, Refusal> {

@@ -4,7 +4,7 @@ use super::{
     SandboxError, SandboxHandle,
     call::{Call, Event, Input},
 };
-use crate::wire::{RawPath, Reply, Request, WriteRequest, channel};
+use crate::wire::{FolderRequest, RawPath, Reply, Request, WriteRequest, channel};
 
 impl SandboxHandle {
     /// The whole file; refused as too large past `limit` bytes.
@@ -75,6 +75,34 @@ impl SandboxHandle {
         self.put(link, target.as_bytes()).await
     }
 
+    /// [`SandboxHandle::write_beneath`] and [`SandboxHandle::symlink_beneath`] in one, for whoever says whose a new
+    /// entry is: `mode` is that of a file, and absent for a link.
+    pub async fn put_beneath(
+        &self,
+        root: &RawPath,
+        path: &RawPath,
+        bytes: &[u8],
+        mode: Option<u32>,
+        owner: Option<&str>,
+    ) -> Result<(), SandboxError> {
+        let owner = owner.map(str::to_owned);
+        let symlink = mode.is_none();
+        self.put(WriteRequest { symlink, owner, ..request(path, mode, Some(root)) }, bytes).await
+    }
+
+    /// Makes a folder where there is none, and sets its permission bits either way.
+    pub async fn folder_beneath(
+        &self,
+        root: &RawPath,
+        path: &RawPath,
+        mode: u32,
+        owner: Option<&str>,
+    ) -> Result<(), SandboxError> {
+        let (path, beneath) = (path.clone(), Some(root.clone()));
+        let owner = owner.map(str::to_owned);
+        self.done(Request::Folder(FolderRequest { path, mode, beneath, owner })).await
+    }
+
     async fn put(&self, request: WriteRequest, bytes: &[u8]) -> Result<(), SandboxError> {
         let mut call = Call::open(&self.link, &Request::Write(request))?;
         let mut input = Input::all(bytes);
@@ -116,5 +144,6 @@ fn request(path: &RawPath, mode: Option<u32>, beneath: Option<&RawPath>) -> Writ
         beneath: beneath.cloned(),
         symlink: false,
         append: false,
+        owner: None,
     }
 }

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use proctor_scaffold_api::Stop;
-use proctor_types::{Envelope, Event, Fault, Layer, ToolCall};
+use proctor_types::{Envelope, Event, Fault, Layer, ToolCall, standing};
 use serde_json::Value;
 
 /// What of a trajectory is run again, in order.
@@ -77,7 +77,8 @@ impl Recording {
             }
         }
         let last = events.iter().map(|envelope| envelope.try_number).max()?;
-        for envelope in events.into_iter().filter(|envelope| envelope.try_number == last) {
+        events.retain(|envelope| envelope.try_number == last);
+        for envelope in standing(events) {
             recording.add(envelope.event);
         }
         Some(recording)

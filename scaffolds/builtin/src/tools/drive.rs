@@ -90,6 +90,10 @@ impl Scaffold for Tools {
         true
     }
 
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     /// Ask, act, observe, repeat.
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let mut talk = Talk::open(&self.prompts, session.brief(), specs(&self.prompts))?;

@@ -5,6 +5,7 @@ use proctor_sandbox_api::{
     SandboxError,
     wire::{DirEntry, EntryKind, RawPath, RefusalKind},
 };
+use proctor_scaffold_api::Edited as EditedFile;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -50,6 +51,16 @@ impl Edit {
 impl Tool for Edit {
     fn name(&self) -> &'static str {
         EDIT
+    }
+
+    fn recall(&mut self, edited: &EditedFile) {
+        let path = RawPath::from(edited.path.as_str());
+        match edited.after.clone() {
+            Some(after) => {
+                self.history.push(path, Edited { before: edited.before.clone(), after });
+            }
+            None => self.history.forget_last(&path),
+        }
     }
 
     async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError> {
@@ -132,8 +143,8 @@ impl Edit {
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
         let done = if before.is_some() { "Replaced" } else { "Created" };
         let said = format!("{done} {path} ({lines} lines).");
-        self.write(place, path, before, bytes).await?;
-        Ok(Output::say(said))
+        let edited = Some(self.write(place, path, before, bytes).await?);
+        Ok(Output { edited, ..Output::say(said) })
     }
 
     async fn replace(
@@ -159,8 +170,8 @@ impl Edit {
         after.extend(new.bytes());
         after.extend(&before[at + old.len()..]);
         let said = format!("Edited {path}:\n{}", excerpt(&after, at, new.len()));
-        self.write(place, path, Some(before), after).await?;
-        Ok(Output::say(said.trim_end()))
+        let edited = Some(self.write(place, path, Some(before), after).await?);
+        Ok(Output { edited, ..Output::say(said.trim_end()) })
     }
 
     async fn insert(
@@ -194,8 +205,8 @@ impl Edit {
         let size = after.len() - at;
         after.extend(lines.flatten());
         let said = format!("Edited {path}:\n{}", excerpt(&after, at, size));
-        self.write(place, path, Some(before), after).await?;
-        Ok(Output::say(said.trim_end()))
+        let edited = Some(self.write(place, path, Some(before), after).await?);
+        Ok(Output { edited, ..Output::say(said.trim_end()) })
     }
 
     async fn undo(&mut self, place: &Place, path: &Target) -> Result<Output, ToolError> {
@@ -223,8 +234,9 @@ impl Edit {
                 format!("Undid the last edit of {path}: the file is gone again.")
             }
         };
+        let edited = edited(&path.path, last.before.clone(), None);
         self.history.forget_last(&path.path);
-        Ok(Output::say(said))
+        Ok(Output { edited: Some(edited), ..Output::say(said) })
     }
 
     async fn read(&self, place: &Place, path: &Target) -> Result<Vec<u8>, ToolError> {
@@ -252,11 +264,18 @@ impl Edit {
         path: Target,
         before: Option<Vec<u8>>,
         after: Vec<u8>,
-    ) -> Result<(), ToolError> {
+    ) -> Result<EditedFile, ToolError> {
         place.handle.write(&path.path, &after, None).await?;
+        let edited = edited(&path.path, before.clone(), Some(after.clone()));
         self.history.push(path.path, Edited { before, after });
-        Ok(())
+        Ok(edited)
     }
+}
+
+/// For the record. A path came as text of the model's, so that it is text.
+fn edited(path: &RawPath, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> EditedFile {
+    let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
+    EditedFile { path, before, after }
 }
 
 async fn stat(place: &Place, path: &Target) -> Result<DirEntry, ToolError> {

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
-use proctor_scaffold_api::Session;
+use proctor_scaffold_api::{Edited, Session};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -16,6 +16,9 @@ pub(crate) trait Tool: Send + Sync {
 
     /// Acts. The arguments are JSON of any shape; what does not fit is [`ToolError::Malformed`].
     async fn call(&mut self, place: &Place, arguments: Value) -> Result<Output, ToolError>;
+
+    /// Remembers an edit of before the trial was interrupted.
+    fn recall(&mut self, _edited: &Edited) {}
 }
 
 /// Where tools act.
@@ -63,6 +66,7 @@ pub(crate) struct Output {
     pub(crate) exit_status: Option<i32>,
     /// The work is handed in.
     pub(crate) submitted: bool,
+    pub(crate) edited: Option<Edited>,
 }
 
 impl Output {

@@ -10,6 +10,7 @@ use super::{
     edit::{Edit, EditSettings},
     search::{Search, SearchSettings},
     shell::Shell,
+    specs::SUBMIT,
     submit::Submit,
 };
 use crate::{command::ShellSettings, prompts::Prompts};
@@ -58,6 +59,13 @@ impl Toolbox {
         session: &mut dyn Session,
         call: &ToolCall,
     ) -> Result<Called, Stop> {
+        if let Some(done) = session.recalled(&call.id, &call.name).await? {
+            if let Some(edited) = &done.edited {
+                self.tools.iter_mut().for_each(|tool| tool.recall(edited));
+            }
+            let submitted = done.name == SUBMIT && !done.malformed;
+            return Ok(Called { shown: done.shown, exit_status: done.exit_status, submitted });
+        }
         let read = read(call);
         let recorded = read.clone().unwrap_or_else(|_| Value::from(call.arguments.as_str()));
         session.tool_called(&call.id, &call.name, recorded).await?;
@@ -85,6 +93,7 @@ impl Toolbox {
             exit_status: output.exit_status,
             duration: start.elapsed(),
             malformed,
+            edited: output.edited,
         };
         session.tool_returned(done).await?;
         Ok(called)
@@ -97,6 +106,9 @@ impl Toolbox {
         call: &ToolCall,
         shown: String,
     ) -> Result<(), Stop> {
+        if session.recalled(&call.id, &call.name).await?.is_some() {
+            return Ok(());
+        }
         let recorded = read(call).unwrap_or_else(|_| Value::from(call.arguments.as_str()));
         session.tool_called(&call.id, &call.name, recorded).await?;
         let (call_id, name) = (call.id.clone(), call.name.clone());

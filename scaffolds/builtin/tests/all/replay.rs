@@ -22,6 +22,7 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
                 arguments: arguments.clone(),
             }),
             Did::Returned(done) => events.push(Event::ToolReturned {
+                edited: None,
                 call_id: done.call_id.clone(),
                 name: done.name.clone(),
                 shown: done.shown.clone(),

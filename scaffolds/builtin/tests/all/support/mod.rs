@@ -84,6 +84,7 @@ impl Scripted {
             material: None,
             tokenizer: None,
             settings: Map::new(),
+            fork: None,
         };
         Self { brief, handle, answers: answers.into(), did: Vec::new(), folder, agent }
     }

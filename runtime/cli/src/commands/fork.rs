@@ -1,0 +1,156 @@
+//! `proctor fork RUN --trial TASK/ARM/ATTEMPT --step K`: goes on from a step of a trial with another arm.
+
+use std::{process::ExitCode, sync::Arc};
+
+use proctor_core::{ForkPoint, Plan};
+use proctor_record::RunDir;
+use proctor_types::{Arm, Disclosure, ForkOrigin};
+
+use crate::{
+    args::ForkArgs,
+    assemble::{self, Grading},
+    checks,
+    commands::{carry_out::carry_out, resume::plan_of, run},
+    config::{self, ConfigFile, Extent, RunConfig, Written},
+    error::{CommandError, UserError},
+    home, open_files, scaffolds,
+    trials::{Found, named},
+};
+
+/// Keys of `--set` that are the arm's.
+const OF_THE_ARM: [&str; 9] = [
+    "name",
+    "scaffold",
+    "settings",
+    "model",
+    "sandbox",
+    "network",
+    "leak_check",
+    "budget",
+    "prompts",
+];
+
+pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
+    let parent = RunDir::view(&args.run).map_err(CommandError::of_run)?;
+    let record = parent.read_run()?;
+    let found = named(&record, &args.trial)?;
+    let point = ForkPoint::of(&parent, &found.id(), args.step)?.map_err(|why| {
+        UserError::new(format!("--step {}: {}: {why}", args.step, found.name()))
+            .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
+    })?;
+    let (resolved, hint) = other_arm(&record.config, &found, &args)?;
+    let Some(arm) = resolved.arms.first() else {
+        return Err(UserError::new("no arm is left to run").into());
+    };
+    let alone = files_alone_because(&found, arm, &point)?;
+    if let Some(why) = &alone {
+        eprintln!("note: the files alone go along, and a new conversation begins: {why}");
+    }
+    let told = |arm: &Arm| arm.budget.disclosure == Disclosure::Announced;
+    if alone.is_none() && told(found.arm) && arm.budget != found.arm.budget {
+        eprintln!("note: the conversation announces the limits of the trial that it comes from");
+    }
+    let origin = ForkOrigin {
+        run: args.run.canonicalize().unwrap_or_else(|_| args.run.clone()).display().to_string(),
+        task: found.task.task.id.clone(),
+        arm: found.arm.id.clone(),
+        name: found.arm.name.clone(),
+        attempt: found.attempt,
+        step: args.step,
+        tree: point.tree().to_owned(),
+        conversation: alone.is_none(),
+        files_alone_because: alone,
+        hint,
+    };
+    let arm = Arm { forked_from: Some(origin.clone()), ..arm.clone() }.identified();
+    let one = proctor_types::RunRecord {
+        arms: vec![arm.clone()],
+        tasks: vec![found.task.clone()],
+        attempts: 1,
+        ..record.clone()
+    };
+    let plan: Plan = plan_of(&one);
+    checks::plan(&one.arms, &plan.tasks, "use --set sandbox.kind=docker", &|_, _, error| error)?;
+    assemble::check_models(&one.arms, &|_, error| error)?;
+    open_files::check(1, 1, one.arms.iter())?;
+    scaffolds::build(&resolved.file).await?;
+    let cache = home::cache()?;
+    let backends = assemble::backends(&one.arms, &cache).await?;
+    let file = ConfigFile { attempts: 1, jobs: 1, ..resolved.file };
+    let (child, flakes) = run::start(&args.out, &file, one.arms, &plan.tasks, None)?;
+    let Some((id, ..)) = plan.trials().into_iter().next() else { return Ok(ExitCode::SUCCESS) };
+    point.begin(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
+    let plan = Plan { arms: vec![Arc::new(arm)], ..plan };
+    carry_out(child, plan, 1, backends, &cache, Grading::Once, flakes).await
+}
+
+/// The parent's arm with what `--set` changes, and the hint.
+fn other_arm(
+    config: &serde_json::Value,
+    found: &Found<'_>,
+    args: &ForkArgs,
+) -> Result<(RunConfig, Option<String>), CommandError> {
+    let unreadable = |error: &dyn std::fmt::Display| {
+        UserError::new(format!("{}: its configuration cannot be read: {error}", args.run.display()))
+    };
+    let mut file: ConfigFile =
+        serde_json::from_value(config.clone()).map_err(|error| unreadable(&error))?;
+    file.arms.retain(|arm| arm.name == found.arm.name);
+    let mut table = toml::Table::try_from(&file).map_err(|error| unreadable(&error))?;
+    let name = format!("arms.0.name=\"{}/step-{}\"", found.arm.name, args.step);
+    config::set(&mut table, &name)?;
+    let mut hint = None;
+    for set in &args.set {
+        let key = set.split(['=', '.']).next().unwrap_or_default();
+        match set.strip_prefix("hint=") {
+            Some(text) => hint = Some(text.to_owned()),
+            None if OF_THE_ARM.contains(&key) => {
+                config::set(&mut table, &format!("arms.0.{set}"))?;
+                // A run has one such limit, for all arms.
+                if set.starts_with("budget.run.") {
+                    config::set(&mut table, set)?;
+                }
+            }
+            None => drop(config::set(&mut table, set)?),
+        }
+    }
+    config::walk(&table, Extent::Whole).map_err(|problem| {
+        UserError::new(format!("--set: {}", problem.wrong.what)).hint(problem.wrong.hint)
+    })?;
+    let file: ConfigFile = table.try_into().map_err(|error: toml::de::Error| {
+        UserError::new(format!("--set: {}", error.message()))
+            .hint("keys are those of a run's configuration, and `hint`")
+    })?;
+    Ok((config::resolve(file, &Written::default(), &assemble::known())?, hint))
+}
+
+fn is_same_model(one: &Arm, other: &Arm) -> bool {
+    let of = |arm: &Arm| arm.model.as_ref().map(|model| (model.name.clone(), model.api));
+    of(one) == of(other)
+}
+
+/// Why the conversation cannot go along, if so.
+fn files_alone_because(
+    found: &Found<'_>,
+    arm: &Arm,
+    point: &ForkPoint,
+) -> Result<Option<String>, CommandError> {
+    let goes_on =
+        |name: &str| scaffolds::named(name).ok().flatten().is_some_and(|one| one.goes_on());
+    let (before, after) = (found.arm, arm);
+    let same = |key: &str| before.prompts.get(key) == after.prompts.get(key);
+    let why = if before.scaffold != after.scaffold {
+        format!("`{}` and `{}` have other tools", before.scaffold, after.scaffold)
+    } else if !goes_on(&after.scaffold) {
+        format!("the loop of `{}` cannot be given a conversation", after.scaffold)
+    } else if !same("tools") || !same("revision") {
+        "its tools are described otherwise".to_owned()
+    } else if point.has_hint() {
+        "the conversation holds the hint of an earlier fork".to_owned()
+    } else if point.submitted {
+        "the step handed the work in, which ends a conversation".to_owned()
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(why))
+}

@@ -1,0 +1,232 @@
+//! `proctor shell`: a shell in a sandbox that stands as a task begins, or as a trial was.
+
+use std::{
+    collections::BTreeSet,
+    io::{IsTerminal as _, Read as _, Write},
+    path::Path,
+    process::{Command as Program, ExitCode, Stdio},
+    sync::Arc,
+};
+
+use proctor_core::{Moment, Plan, PlannedTask, RunContext, open_at};
+use proctor_record::RunDir;
+use proctor_sandbox_api::{Command, Said, Sandbox, wire::RawPath};
+use proctor_types::{Arm, SandboxKind, SandboxSpec, TrialId};
+use tokio::sync::mpsc;
+
+use crate::{
+    args::ShellArgs,
+    assemble::{self, Flakes, Grading},
+    commands::{carry_out::INTERRUPTED, resume::plan_of, run, validate::plain_config},
+    config,
+    error::{CommandError, UserError},
+    home, progress, scaffolds, tasks,
+    trials::named,
+};
+
+/// Where input that is no terminal waits for the shell, which removes it before it reads the first command.
+const INPUT: &str = "/tmp/.proctor-shell-input";
+
+/// With a terminal of its own where the sandbox has the program for it, so that lines can be edited and ^C is a signal.
+const ON_A_TERMINAL: &str = "shell=$(command -v bash || echo /bin/sh); \
+    if script -qec true /dev/null >/dev/null 2>&1; then \
+    exec script -qec \"stty $1 2>/dev/null; exec $shell\" /dev/null; fi; exec $shell -i";
+
+pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
+    let moment = match (args.graded, args.step, args.trial.is_some()) {
+        (true, ..) => Moment::Graded,
+        (_, Some(step), _) => Moment::After(step),
+        (_, None, true) => Moment::End,
+        (_, None, false) => Moment::Begin,
+    };
+    let temporary = tempfile::Builder::new().prefix("proctor-shell-").tempdir()?;
+    let cache = home::cache()?;
+    let (run, only) = match &args.trial {
+        Some(trial) => of_trial(&args, trial)?,
+        None => of_task(&args, temporary.path(), &cache).await?,
+    };
+    let record = run.read_run()?;
+    let mut plan: Plan = plan_of(&record);
+    let found = plan.trials().into_iter().find(|(id, ..)| *id == only);
+    let Some((id, planned, arm)) = found else {
+        return Err(UserError::new("the plan has no such trial").into());
+    };
+    plan.arms = vec![Arc::clone(&arm)];
+    let backends = assemble::backends(&[arm.as_ref().clone()], &cache).await?;
+    let (tell, told) = mpsc::unbounded_channel();
+    let watcher = tokio::spawn(progress::watch(told, BTreeSet::new(), 1));
+    let parts = ((Grading::Once, Flakes::default()), scaffolds::with_bundles(&record).await?);
+    let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
+    let status = within(&context, &id, &planned, &arm, moment).await;
+    drop(context);
+    watcher.await?;
+    status
+}
+
+fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandError> {
+    if !args.tasks.is_empty() {
+        return Err(UserError::new("--tasks does not go with --trial")
+            .hint("the run has its tasks: leave --tasks away")
+            .into());
+    }
+    let run = RunDir::view(&args.of).map_err(CommandError::of_run)?;
+    let id = named(&run.read_run()?, trial)?.id();
+    Ok((run, id))
+}
+
+/// A run of one trial that is never begun.
+async fn of_task(
+    args: &ShellArgs,
+    folder: &Path,
+    cache: &Path,
+) -> Result<(RunDir, TrialId), CommandError> {
+    if args.tasks.is_empty() {
+        let what = format!("{}: neither a task with --tasks nor a run with --trial", args.of);
+        let hint = "write proctor shell TASK --tasks DATASET, or proctor shell RUN --trial TASK/ARM/ATTEMPT";
+        return Err(UserError::new(what).hint(hint).into());
+    }
+    let kind: SandboxKind = args.sandbox.into();
+    let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
+    let arm = config::plain_arm("noop", &sandbox);
+    let file = plain_config(args.tasks.clone(), &sandbox, vec![arm]);
+    let resolved = config::resolve(file, &config::Written::default(), &assemble::known())?;
+    let mut loaded = tasks::whole(&args.tasks, cache).await?;
+    loaded.tasks.retain(|task| task.id.as_str() == args.of);
+    loaded.recipes.retain(|located| located.recipe.id.as_str() == args.of);
+    if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
+        return Err(UserError::new(format!("no task is called `{}`", args.of))
+            .hint("`proctor tasks list --tasks DATASET` lists them")
+            .into());
+    }
+    let backend = assemble::backend(kind, cache).await?;
+    let planned = tasks::built(loaded, cache, &backend).await?;
+    let (run, _) = run::start(folder, &resolved.file, resolved.arms.clone(), &planned, None)?;
+    let (Some(task), Some(arm)) = (planned.first(), resolved.arms.first()) else {
+        return Err(UserError::new("nothing to open").into());
+    };
+    let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt: 1 };
+    Ok((run, id))
+}
+
+async fn within(
+    context: &RunContext,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    moment: Moment,
+) -> Result<ExitCode, CommandError> {
+    let mut sandbox = open_at(context, id, planned, arm, moment).await?;
+    let interactive = std::io::stdin().is_terminal();
+    if interactive {
+        eprintln!(
+            "in a sandbox of {} on {}, without a network; `exit` closes it, and nothing of it is kept",
+            planned.task.id, arm.sandbox.kind
+        );
+    }
+    let talked = tokio::select! {
+        talked = talk(sandbox.as_ref(), planned, interactive) => talked,
+        _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
+    };
+    sandbox.close().await?;
+    talked
+}
+
+async fn talk(
+    sandbox: &dyn Sandbox,
+    planned: &PlannedTask,
+    interactive: bool,
+) -> Result<ExitCode, CommandError> {
+    let (handle, task) = (sandbox.handle(), planned.task.as_ref());
+    let terminal = if interactive { Terminal::raw() } else { None };
+    let mut command = match &terminal {
+        Some(terminal) => Command::new(["/bin/sh", "-c", ON_A_TERMINAL, "sh", &terminal.size]),
+        None => {
+            let mut input = Vec::new();
+            std::io::stdin().read_to_end(&mut input)?;
+            let wrote = handle.write(&RawPath::from(INPUT), &input, Some(0o644)).await;
+            wrote.map_err(|error| error.fault("handing the input over"))?;
+            let line = format!(
+                "exec 0<{INPUT}; rm -f {INPUT}; command -v bash >/dev/null && exec bash; exec /bin/sh"
+            );
+            Command::new(["/bin/sh".to_owned(), "-c".to_owned(), line])
+        }
+    };
+    command = command.cwd(task.workdir.as_str());
+    for (key, value) in &task.env {
+        command = command.env(key, value.as_str());
+    }
+    if let (Some(_), Ok(term)) = (&terminal, std::env::var("TERM")) {
+        command = command.env("TERM", term);
+    }
+    command.user.clone_from(&task.user);
+    let mut running = handle.start(command).map_err(|error| error.fault("starting a shell"))?;
+    let mut typed = terminal.as_ref().map(|_| keys());
+    let exited = loop {
+        let said = match &mut typed {
+            None => running.next().await,
+            Some(keys) => tokio::select! {
+                said = running.next() => said,
+                Some(bytes) = keys.recv() => {
+                    running.say(&bytes);
+                    continue;
+                }
+            },
+        };
+        match said.map_err(|error| error.fault("the shell"))? {
+            Said::Output(bytes) => print(&mut std::io::stdout(), &bytes)?,
+            Said::Error(bytes) => print(&mut std::io::stderr(), &bytes)?,
+            Said::Exited(exited) => break exited,
+        }
+    };
+    let signalled = exited.signal.map_or(1, |signal| 128 + signal);
+    let status = exited.code.unwrap_or(signalled);
+    Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
+}
+
+fn print(to: &mut dyn Write, bytes: &[u8]) -> std::io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+/// What is typed. A thread of its own: a read of a terminal cannot be given up.
+fn keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
+    let (send, keys) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = std::io::stdin().read(&mut buffer) {
+            if send.send(buffer[..read].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    keys
+}
+
+/// The user's terminal, which hands every key on while this lives.
+struct Terminal {
+    saved: String,
+    /// As `stty` of the sandbox is told.
+    size: String,
+}
+
+impl Terminal {
+    fn raw() -> Option<Self> {
+        let saved = stty(&["-g"])?;
+        let size = stty(&["size"])?;
+        let (rows, columns) = size.split_once(' ')?;
+        stty(&["raw", "-echo"])?;
+        Some(Self { saved, size: format!("rows {rows} cols {columns}") })
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        stty(&[&self.saved]);
+    }
+}
+
+fn stty(args: &[&str]) -> Option<String> {
+    let output = Program::new("stty").args(args).stdin(Stdio::inherit()).output().ok()?;
+    let said = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| said.trim().to_owned())
+}

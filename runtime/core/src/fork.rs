@@ -1,0 +1,221 @@
+//! A trial as it was after a step, put at the beginning of a trial of another run. There `resume` goes on with it: a fork
+//! is a trial that was interrupted after step K, of another arm.
+
+use std::collections::BTreeSet;
+
+use proctor_record::{Blobs, Journal, RecordError, Remedy, RunDir, Tree, TrialDir, read_journal};
+use proctor_types::{
+    Arm, Cause, EVENT_VERSION, Envelope, Event, Fault, ForkOrigin, Layer, Spent, TrialId, standing,
+};
+
+use crate::{
+    past::{cannot_be_restored, spent_after},
+    recorder::record_fault,
+};
+
+/// What a trial was after one of its steps.
+#[derive(Debug)]
+pub struct ForkPoint {
+    /// Up to the snapshot of the step.
+    events: Vec<Envelope>,
+    base: String,
+    tree: String,
+    /// The work was handed in with this step.
+    pub submitted: bool,
+    step: u64,
+    blobs: Blobs,
+    pack: std::path::PathBuf,
+}
+
+impl ForkPoint {
+    /// Reads a trial up to a step. The inner error is the user's: why there is no such point.
+    ///
+    /// # Errors
+    /// A journal that cannot be read whole.
+    pub fn of(run: &RunDir, id: &TrialId, step: u64) -> Result<Result<Self, String>, Fault> {
+        let dir = run.trial_path(id);
+        if !dir.trajectory().exists() {
+            return Ok(Err("it has not begun".into()));
+        }
+        let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+        if let Some(lost) = reading.lost() {
+            let fault = Fault::new(Layer::Record, lost.to_string());
+            return Err(fault.hint(Remedy::Copy.hint()).lasting());
+        }
+        let (mut events, mut base, mut tree, mut steps) = (Vec::new(), None, None, 0);
+        for envelope in standing(reading.events) {
+            match &envelope.event {
+                Event::SetupFinished { base_snapshot, .. } => base = Some(base_snapshot.clone()),
+                Event::ModelAnswered { .. } => steps += 1,
+                Event::SnapshotTaken { snapshot, .. }
+                    if steps == step && base.is_some() && tree.is_none() =>
+                {
+                    tree = Some(snapshot.clone());
+                    events.push(envelope);
+                    continue;
+                }
+                _ => {}
+            }
+            if tree.is_none() {
+                events.push(envelope);
+            }
+        }
+        let (Some(base), Some(tree)) = (base, tree) else {
+            return Ok(Err(match steps {
+                0 => "it has no steps".to_owned(),
+                _ if step > steps => format!("its last step is {steps}"),
+                _ => format!("step {step} is not whole in the record"),
+            }));
+        };
+        let blobs = run.blobs_of(&dir);
+        if let Some(why) = cannot_be_restored(&blobs, &base, &tree).map_err(record_fault)? {
+            return Ok(Err(why));
+        }
+        let handed_in = |one: &Envelope| {
+            matches!(&one.event, Event::ToolReturned { name, malformed: false, .. } if name == "submit")
+                && one.step == step
+        };
+        let submitted = events.iter().any(handed_in);
+        Ok(Ok(Self { events, base, tree, submitted, step, blobs, pack: dir.pack() }))
+    }
+
+    /// The hash of the tree's manifest.
+    pub fn tree(&self) -> &str {
+        &self.tree
+    }
+
+    /// Whether the model was told something that no prompt of the arm says.
+    pub fn has_hint(&self) -> bool {
+        let hinted = |one: &Envelope| matches!(&one.event, Event::TrialForked { from, .. } if from.hint.is_some());
+        self.events.iter().any(hinted)
+    }
+
+    fn spent(&self) -> Spent {
+        spent_after(&self.events)
+    }
+
+    /// Writes the beginning of a trial of another run: what was recorded, as far as it goes along, and all contents that
+    /// it names. `same_model`: else the fields of a vendor's own are left out of the answers, which another endpoint
+    /// would not take.
+    ///
+    /// # Errors
+    /// The record has lost something, or the disk refuses.
+    pub fn begin(
+        &self,
+        run: &RunDir,
+        id: &TrialId,
+        arm: &Arm,
+        origin: &ForkOrigin,
+        same_model: bool,
+    ) -> Result<(), Fault> {
+        let dir = run.trial(id).map_err(record_fault)?;
+        if self.pack.exists() {
+            std::fs::copy(&self.pack, dir.pack()).map_err(|error| {
+                Fault::new(Layer::Record, format!("{}: {error}", dir.pack().display()))
+            })?;
+        }
+        let events = self.going_along(id, arm, origin, same_model);
+        self.copy_blobs(&run.blobs_of(&dir), &events).map_err(record_fault)?;
+        Journal::begin_with(dir.trajectory(), 1, events).map_err(record_fault)
+    }
+
+    fn going_along(
+        &self,
+        id: &TrialId,
+        arm: &Arm,
+        origin: &ForkOrigin,
+        same_model: bool,
+    ) -> Vec<Envelope> {
+        let around = |envelope: Option<&Envelope>, step: u64, event: Event| Envelope {
+            v: EVENT_VERSION,
+            seq: 0,
+            try_number: 1,
+            step,
+            t_mono: envelope.map_or(0.0, |one| one.t_mono),
+            t_wall: envelope.map_or(0.0, |one| one.t_wall),
+            event,
+        };
+        let mut along = vec![around(self.events.first(), 0, Event::trial_started(id))];
+        for envelope in &self.events {
+            let mut envelope = envelope.clone();
+            match &mut envelope.event {
+                Event::TrialStarted { .. } | Event::TrialForked { .. } => continue,
+                Event::SetupFinished { backend, environment, .. } => {
+                    *backend = arm.sandbox.kind.to_string();
+                    *environment = None;
+                }
+                // Events are numbered anew, and what did not stand is left out already.
+                Event::TrialResumed { stands_to, .. } => *stands_to = u64::MAX,
+                Event::ModelAnswered { answer } if !same_model => answer.extra.clear(),
+                _ => {}
+            }
+            let setup = matches!(envelope.event, Event::SetupFinished { .. });
+            along.push(envelope);
+            if setup && !origin.conversation {
+                break;
+            }
+        }
+        let (from, snapshot) = (origin.clone(), self.tree.clone());
+        let forked = Event::TrialForked { from, snapshot, spent: self.spent() };
+        let step = if origin.conversation { self.step } else { 0 };
+        along.push(around(along.last(), step, forked));
+        along
+    }
+
+    fn copy_blobs(&self, to: &Blobs, events: &[Envelope]) -> Result<(), RecordError> {
+        let mut named: BTreeSet<String> = BTreeSet::new();
+        let mut trees = BTreeSet::from([self.base.clone(), self.tree.clone()]);
+        for envelope in events {
+            match &envelope.event {
+                Event::SnapshotTaken { snapshot, .. } => drop(trees.insert(snapshot.clone())),
+                Event::ModelAttempted { request, body, .. } => {
+                    named.extend(request.iter().chain(body).cloned());
+                }
+                Event::ToolReturned { full, edited, .. } => {
+                    named.extend(full.clone());
+                    named.extend(edited.iter().flat_map(|edit| edit.before.clone()));
+                    named.extend(edited.iter().flat_map(|edit| edit.after.clone()));
+                }
+                _ => {}
+            }
+        }
+        for tree in &trees {
+            let content = Tree::load(&self.blobs, tree)?;
+            named.extend(content.entries.into_values().filter_map(|entry| match entry.kind {
+                proctor_sandbox_api::wire::EntryKind::File => entry.hash,
+                _ => None,
+            }));
+            // One that is kept as changes is in the pack.
+            if let Ok(bytes) = self.blobs.get(tree)
+                && !to.has(tree)
+            {
+                to.put_shared(&bytes)?;
+            }
+        }
+        for hash in named.iter().filter(|hash| !to.has(hash)) {
+            to.put_shared(&self.blobs.get(hash)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Begins another try of a forked trial where the fork began: with what the try before it, whose evidence was put aside,
+/// began with.
+pub(crate) fn begin_again(dir: &TrialDir, number: u32) -> Result<(), Fault> {
+    let before = TrialDir::at(dir.tries().join(number.saturating_sub(1).to_string()));
+    let mut events = Vec::new();
+    for envelope in read_journal(before.trajectory()).map_err(record_fault)?.events {
+        let forked = matches!(envelope.event, Event::TrialForked { .. });
+        events.push(envelope);
+        if forked {
+            if before.pack().exists() {
+                std::fs::copy(before.pack(), dir.pack()).map_err(|error| {
+                    Fault::new(Layer::Record, format!("{}: {error}", dir.pack().display()))
+                })?;
+            }
+            return Journal::begin_with(dir.trajectory(), number, events).map_err(record_fault);
+        }
+    }
+    let what = format!("{}: it does not say where the fork began", before.trajectory().display());
+    Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).hint("fork the trial once more"))
+}

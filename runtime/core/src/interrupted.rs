@@ -1,0 +1,61 @@
+//! What `resume` does with an interrupted trial: `configs/interrupted.toml`.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use proctor_scaffold_api::Scaffold;
+use proctor_types::{Cause, Fault, Layer};
+use serde::Deserialize;
+
+const SHIPPED: &str = include_str!("../../../configs/interrupted.toml");
+
+/// One of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Interrupted {
+    Continue,
+    Restart,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    default: Interrupted,
+    scaffolds: BTreeMap<String, Interrupted>,
+}
+
+impl Interrupted {
+    fn of(scaffold: &str) -> Result<Self, Fault> {
+        static TABLE: LazyLock<Result<Table, String>> =
+            LazyLock::new(|| toml::from_str(SHIPPED).map_err(|error| error.to_string()));
+        let table = TABLE.as_ref().map_err(|error| {
+            Fault::new(Layer::Setup, format!("configs/interrupted.toml: {error}"))
+                .cause(Cause::Invalid)
+        })?;
+        Ok(table.scaffolds.get(scaffold).copied().unwrap_or(table.default))
+    }
+}
+
+/// Whether an interrupted trial of the scaffold goes on where it was.
+///
+/// # Errors
+/// The shipped table cannot be read.
+pub(crate) fn goes_on(scaffold: &dyn Scaffold) -> Result<bool, Fault> {
+    Ok(scaffold.goes_on() && Interrupted::of(scaffold.name())? == Interrupted::Continue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_of_the_host_go_on_and_others_begin_anew() {
+        for (scaffold, then) in [
+            ("tools", Interrupted::Continue),
+            ("bash", Interrupted::Continue),
+            ("claude-code", Interrupted::Restart),
+            ("replay", Interrupted::Restart),
+        ] {
+            assert_eq!(Interrupted::of(scaffold).unwrap(), then, "{scaffold}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A sandbox that stands as a trial was at some moment, for a person to look into.
+
+use proctor_record::{Tree, TrialDir};
+use proctor_sandbox_api::{Sandbox, wire::RawPath};
+use proctor_setup::{Preparation, Purpose, Ready, prepare_for_driving};
+use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
+
+use crate::{
+    ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext, drive::limits_of, halts::Place,
+    recorder::record_fault, restore::restore, trial::recorded_patch,
+};
+
+/// Which moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Before the agent's first answer.
+    Begin,
+    /// After the tools of a step.
+    After(u64),
+    /// When the trial ended, or was interrupted.
+    End,
+    /// When its tests had run.
+    Graded,
+}
+
+/// Opens the sandbox. It has the limits of the trial's, and no way out.
+///
+/// # Errors
+/// What a trial would meet; a step that is not there; a record that lost something.
+pub async fn open_at(
+    context: &RunContext,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    moment: Moment,
+) -> Result<Box<dyn Sandbox>, Fault> {
+    let (name, task) = (id.to_string(), planned.task.as_ref());
+    let named = task.id.to_string();
+    let place = Place { back_end: arm.sandbox.kind, task: &named, trial: &name };
+    let backend = context.backend(arm.sandbox.kind)?.as_ref();
+    let environment = context.environment(planned, &place).await?;
+    let found = context.leak_checks.get(backend, &environment, task, &arm.sandbox, &context.faults);
+    let findings = found.await?;
+    let dir = context.run.trial_path(id);
+    if moment == Moment::Graded {
+        let patch = recorded_patch(context, id, &dir)?;
+        let grading = GradingSandbox {
+            backend,
+            environment: &environment,
+            findings: &findings,
+            limits: &arm.sandbox,
+            purpose: format!("a look at {id}"),
+            cancel: &context.cancel,
+            capacity: &context.capacity,
+        };
+        let frozen = context.frozen.get(&grading, task).await?;
+        let options = proctor_grade::GradeOptions { frozen, ..context.grading.clone() };
+        return grading.left_open(task, &patch, &options).await;
+    }
+    let tree = match moment {
+        Moment::After(step) => Some(tree_after(context, id, step)?),
+        Moment::End => Some(Prefixes::of(&context.run, id)?.end().to_owned()),
+        Moment::Begin | Moment::Graded => None,
+    };
+    let preparation = Preparation {
+        backend,
+        environment: &environment,
+        task,
+        findings: &findings,
+        limits: &limits_of(arm, task),
+        mounts: &context.scaffold(arm)?.mounts(),
+        label: format!("a look at {id}"),
+    };
+    let on_finding = arm.leak_check.on_finding;
+    let Ready { mut sandbox, hidden } = preparation.open(Purpose::Driving(on_finding)).await?;
+    let ready = async {
+        let handle = sandbox.handle();
+        prepare_for_driving(handle, task, &findings, &hidden, on_finding).await?;
+        match &tree {
+            None => Ok(()),
+            Some(tree) => made(context, &dir, handle, planned, tree).await,
+        }
+    };
+    match ready.await {
+        Ok(()) => Ok(sandbox),
+        Err(fault) => {
+            // The fault that came first is the one to be told.
+            let _ = sandbox.close().await;
+            Err(fault)
+        }
+    }
+}
+
+fn tree_after(context: &RunContext, id: &TrialId, step: u64) -> Result<String, Fault> {
+    let point = ForkPoint::of(&context.run, id, step)?.map_err(|why| {
+        Fault::new(Layer::Record, format!("step {step}: {why}"))
+            .cause(Cause::Invalid)
+            .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
+    })?;
+    Ok(point.tree().to_owned())
+}
+
+async fn made(
+    context: &RunContext,
+    dir: &TrialDir,
+    handle: &proctor_sandbox_api::SandboxHandle,
+    planned: &PlannedTask,
+    tree: &str,
+) -> Result<(), Fault> {
+    let blobs = context.run.blobs_of(dir);
+    let tree = Tree::load(&blobs, tree).map_err(record_fault)?;
+    let workdir = RawPath::from(planned.task.workdir.as_str());
+    restore(handle, &workdir, &blobs, &tree, planned.task.user.as_deref()).await
+}

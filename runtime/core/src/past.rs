@@ -1,0 +1,274 @@
+//! What the journal of an interrupted try says: the answers, what came of their calls, the tree, and what was used.
+
+use std::{collections::VecDeque, time::Duration};
+
+use proctor_gateway::Used;
+use proctor_record::{Blobs, RecordError, Tree, read_journal};
+use proctor_sandbox_api::wire::EntryKind;
+use proctor_scaffold_api::{Edited, ToolDone};
+use proctor_types::{
+    Answer, EditRecord, Envelope, Event, Message, RequestClass, Spent, Usage, standing,
+};
+
+/// A try that can go on from its last whole step.
+#[derive(Debug, Clone)]
+pub(crate) struct Past {
+    pub(crate) try_number: u32,
+    /// The tree that the agent began with.
+    pub(crate) base: String,
+    /// The tree to go on with.
+    pub(crate) tree: String,
+    /// Every recorded answer. The calls of the last one are absent where they have to run again.
+    pub(crate) steps: VecDeque<PastStep>,
+    pub(crate) whole_steps: u64,
+    /// The number of the last event that nothing is undone of.
+    pub(crate) stands_to: u64,
+    pub(crate) used: Used,
+    pub(crate) malformed: u64,
+    /// The limit that ended the trial is in the record.
+    pub(crate) limit_told: bool,
+    /// And so is the answer after it.
+    pub(crate) last_words: bool,
+    /// The first messages, where they are known without a notice of what is left.
+    pub(crate) opening: Option<Vec<Message>>,
+    /// The seconds of the try's clock at its last event.
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct PastStep {
+    pub(crate) answer: Answer,
+    pub(crate) calls: VecDeque<ToolDone>,
+}
+
+/// The journal event by event.
+#[derive(Default)]
+struct Reader {
+    base: Option<String>,
+    tree: String,
+    steps: Vec<(Answer, Vec<Returned>)>,
+    whole_steps: usize,
+    stands_to: u64,
+    spent: Spent,
+    /// Sends whose answer has not come yet.
+    sends: Vec<(Usage, Option<f64>)>,
+    waited: f64,
+    limit_told: bool,
+    last_words: bool,
+    asks: usize,
+    opening: Vec<Message>,
+    /// When the agent's clock began.
+    begun: f64,
+    /// Seconds of the journal's clock in which no agent ran.
+    idle: f64,
+    last: f64,
+}
+
+/// What the main conversation had spent at the end of some events.
+pub(crate) fn spent_after(events: &[Envelope]) -> Spent {
+    let mut reader = Reader::default();
+    for event in events {
+        // An ending changes nothing of what was spent.
+        let _ = reader.take(event.clone());
+    }
+    reader.settle();
+    reader.spent
+}
+
+struct Returned {
+    done: ToolDone,
+    edited: Option<EditRecord>,
+}
+
+impl Past {
+    /// Reads the latest try of a trial. `Err`: why it cannot go on, in a few words.
+    pub(crate) fn read(
+        journal: &std::path::Path,
+        blobs: &Blobs,
+    ) -> Result<Result<Self, String>, RecordError> {
+        let reading = read_journal(journal)?;
+        if let Some(lost) = reading.lost() {
+            return Ok(Err(lost.to_string()));
+        }
+        let Some(first) = reading.events.first() else {
+            return Ok(Err("nothing of it was recorded".into()));
+        };
+        let try_number = first.try_number;
+        let mut reader = Reader::default();
+        for envelope in standing(reading.events) {
+            if let Err(why) = reader.take(envelope) {
+                return Ok(Err(why));
+            }
+        }
+        reader.whole(try_number, blobs)
+    }
+}
+
+impl Reader {
+    fn take(&mut self, envelope: Envelope) -> Result<(), String> {
+        let Envelope { seq, t_mono, event, .. } = envelope;
+        match event {
+            Event::TryFailed { .. } => return Err("a fault ended it".into()),
+            Event::TrialEnded { .. } => return Err("it has ended".into()),
+            Event::SetupFinished { base_snapshot, .. } => {
+                self.tree.clone_from(&base_snapshot);
+                self.base = Some(base_snapshot);
+                (self.begun, self.stands_to) = (t_mono, seq);
+            }
+            Event::ModelAsked { ask } => {
+                self.asks += 1;
+                if self.asks == 1 {
+                    self.opening = ask.new.messages;
+                } else if self.asks == 2 {
+                    // A notice of what is left stands in no later request: the second one has the first messages
+                    // without it.
+                    let new = ask.new.messages.into_iter();
+                    let count = self.opening.len();
+                    self.opening.truncate(ask.kept);
+                    self.opening.extend(new.take(count - self.opening.len()));
+                }
+            }
+            Event::ModelAttempted { usage, cost_usd, wait_seconds, queued_seconds, .. } => {
+                self.waited += wait_seconds + queued_seconds;
+                self.sends.extend(usage.map(|usage| (usage, cost_usd)));
+            }
+            Event::ModelAnswered { answer } => {
+                self.settle();
+                self.spent.steps += 1;
+                self.steps.push((answer, Vec::new()));
+            }
+            Event::GraceAnswered { .. } => {
+                for (usage, cost) in std::mem::take(&mut self.sends) {
+                    self.spent.add_grace(&usage, cost, false);
+                }
+                self.spent.grace_answers += 1;
+                self.last_words = true;
+            }
+            Event::ToolReturned {
+                call_id,
+                name,
+                shown,
+                exit_status,
+                seconds,
+                malformed,
+                edited,
+                ..
+            } => {
+                let duration = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+                let done = ToolDone {
+                    call_id,
+                    name,
+                    shown,
+                    exit_status,
+                    duration,
+                    malformed,
+                    ..ToolDone::default()
+                };
+                if let Some((_, calls)) = self.steps.last_mut() {
+                    calls.push(Returned { done, edited });
+                }
+            }
+            Event::SnapshotTaken { snapshot, .. } if self.base.is_some() => {
+                self.tree = snapshot;
+                (self.whole_steps, self.stands_to) = (self.steps.len(), seq);
+            }
+            Event::TrialForked { snapshot, .. } => {
+                self.tree = snapshot;
+                (self.whole_steps, self.stands_to) = (self.steps.len(), seq);
+            }
+            Event::TrialResumed { .. } => {
+                self.idle += t_mono - self.last;
+                self.stands_to = seq;
+            }
+            Event::BudgetReached { .. } => self.limit_told = true,
+            _ => {}
+        }
+        self.last = t_mono;
+        Ok(())
+    }
+
+    /// Sends of the main conversation are paid.
+    fn settle(&mut self) {
+        for (usage, cost) in std::mem::take(&mut self.sends) {
+            self.spent.add(RequestClass::Main, &usage, cost, false);
+        }
+    }
+
+    fn whole(
+        mut self,
+        try_number: u32,
+        blobs: &Blobs,
+    ) -> Result<Result<Past, String>, RecordError> {
+        self.settle();
+        let Some(base) = self.base else {
+            return Ok(Err("its agent had not begun".into()));
+        };
+        if let Some(why) = cannot_be_restored(blobs, &base, &self.tree)? {
+            return Ok(Err(why));
+        }
+        let (mut malformed, mut in_tools) = (0, Duration::ZERO);
+        let mut steps = VecDeque::new();
+        for (index, (answer, returned)) in self.steps.into_iter().enumerate() {
+            let mut calls = VecDeque::new();
+            // What ran after the tree was kept is not in it: it runs again.
+            for Returned { mut done, edited } in
+                returned.into_iter().filter(|_| index < self.whole_steps)
+            {
+                malformed += u64::from(done.malformed);
+                in_tools += done.duration;
+                let content = |hash: Option<String>| hash.map(|hash| blobs.get(&hash)).transpose();
+                done.edited = match edited {
+                    None => None,
+                    Some(EditRecord { path, before, after }) => {
+                        Some(Edited { path, before: content(before)?, after: content(after)? })
+                    }
+                };
+                calls.push_back(done);
+            }
+            steps.push_back(PastStep { answer, calls });
+        }
+        let elapsed = (self.last - self.begun - self.idle).max(0.0);
+        let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let used = Used {
+            spent: self.spent,
+            elapsed: seconds(elapsed),
+            waited: seconds(self.waited),
+            in_tools,
+        };
+        Ok(Ok(Past {
+            try_number,
+            base,
+            tree: self.tree,
+            steps,
+            whole_steps: self.whole_steps as u64,
+            stands_to: self.stands_to,
+            used,
+            malformed,
+            limit_told: self.limit_told,
+            last_words: self.last_words,
+            opening: (!self.opening.is_empty()).then_some(self.opening),
+            seconds: self.last,
+        }))
+    }
+}
+
+/// Why the record does not hold all that makes `tree` of `base`, if so.
+pub(crate) fn cannot_be_restored(
+    blobs: &Blobs,
+    base: &str,
+    tree: &str,
+) -> Result<Option<String>, RecordError> {
+    let (base, tree) = (Tree::load(blobs, base)?, Tree::load(blobs, tree)?);
+    if let Some(path) = tree.unwalked.first() {
+        return Ok(Some(format!("{path} was not recorded: too large or too deep")));
+    }
+    let lacking = base.diff(&tree).filter_map(|one| one.end).find(|entry| match entry.kind {
+        EntryKind::File => entry.hash.is_none(),
+        EntryKind::Other => true,
+        EntryKind::Dir | EntryKind::Link => false,
+    });
+    Ok(lacking.map(|entry| match entry.kind {
+        EntryKind::File => format!("{} was too large for the record", entry.path),
+        _ => format!("{} is a pipe, a socket or a device", entry.path),
+    }))
+}

@@ -1,0 +1,189 @@
+//! `proctor fork` and `proctor shell`: a trial as it was after a step, byte for byte.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::{
+    stage::{docker, events},
+    survival::{Bench, journal},
+};
+
+/// Everything of the work directory that a snapshot holds: kinds, modes, targets, contents.
+const LISTING: &str = "find . -mindepth 1 -printf '%P %y %m %l\\n' | sort; find . -type f | sort | xargs -d '\\n' sha256sum";
+
+const MADE: &str = "mkdir -p empty made && chmod 750 empty && printf 'a\\0b' > made/data && chmod 600 made/data && ln -s data made/link && echo '*.log' > .gitignore && echo kept > run.log && rm numerals/tally.py";
+
+fn script() -> String {
+    let shell = |command: &str| {
+        let command = Value::from(command);
+        format!(
+            "[[conversation.turn.tool_calls]]\nname = \"shell\"\narguments = {{ command = {command} }}\n"
+        )
+    };
+    let turn = "[[conversation.turn]]\n";
+    format!(
+        "[[rule]]\nlast = \"Look again\"\nanswer = {{ tool_calls = [{{ name = \"shell\", arguments = {{ command = {listing} }} }}] }}\n\
+         [[rule]]\nmodel = \"other\"\nturn = 0\nanswer = {{ content = {block} }}\n\
+         [[rule]]\nmodel = \"other\"\nturn = 1\nanswer = {{ content = \"```bash\\nproctor-submit\\n```\" }}\n\
+         [[conversation]]\n{turn}{}{turn}{}{turn}{}{turn}{}\
+         {turn}[[conversation.turn.tool_calls]]\nname = \"submit\"\narguments = {{}}\n",
+        shell("echo first > first.txt"),
+        shell(MADE),
+        shell(LISTING),
+        shell("rm -r made empty; echo late > late.txt"),
+        listing = Value::from(LISTING),
+        block = Value::from(format!("```bash\n{LISTING}\n```")),
+    )
+}
+
+/// What the first call of a step that prints something with a sum showed.
+fn listed(journal: &Path) -> String {
+    let shown = events(journal, "tool_returned");
+    let texts = shown.iter().map(|one| one["shown"].as_str().unwrap().to_owned());
+    texts.filter(|text| text.contains("run.log")).next_back().unwrap()
+}
+
+fn forked(bench: &Bench, parent: &Path, name: &str, sets: &[&str]) -> (PathBuf, String) {
+    let out = bench.stage.path(name);
+    let mut args = vec![
+        "fork",
+        parent.to_str().unwrap(),
+        "--trial",
+        "demo__roman-1/asks/1",
+        "--step",
+        "2",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    let output = bench.stage.run(args, 0);
+    (out.clone(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn shell(bench: &Bench, args: &[&str], input: &str) -> Output {
+    let mut command = bench.stage.proctor([&["shell"], args].concat());
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn a_fork_begins_as_the_trial_was(kind: &'static str) {
+    let bench = Bench::new(&script(), "0", kind);
+    let (child, parent) = bench.start("tools");
+    bench.done(child);
+    let of_parent = journal(&parent).unwrap();
+    let tree = events(&of_parent, "snapshot_taken")
+        .into_iter()
+        .find(|one| one["step"] == 2)
+        .unwrap()["snapshot"]
+        .clone();
+    let wanted = listed(&of_parent);
+    assert!(wanted.contains("empty d 750") && wanted.contains("made/link l 777 data"), "{wanted}");
+
+    // The conversation goes along: no answer of the parent is asked for again, and the hint is told once.
+    let asked = bench.fake.requests().len();
+    let hint = "hint=Look again at all files.";
+    let (child, said) = forked(&bench, &parent, "child", &[hint, "budget.steps=4"]);
+    let of_child = journal(&child).unwrap();
+    assert!(said.contains("goes on after step 2"), "{said}");
+    assert_eq!(bench.fake.requests().len() - asked, 2, "steps 3 and 4: K steps are counted");
+    assert_eq!(listed(&of_child), wanted, "the tree is not that of the step");
+    let origin = &events(&of_child, "trial_forked")[0];
+    assert_eq!((&origin["from"]["step"], &origin["snapshot"]), (&2.into(), &tree));
+    assert_eq!(origin["from"]["conversation"], true);
+    let last = bench.fake.requests().pop().unwrap();
+    let messages = last.body["messages"].as_array().unwrap();
+    let hints = messages.iter().filter(|one| one["content"] == "Look again at all files.");
+    assert_eq!(hints.count(), 1, "{messages:#?}");
+    let report = bench.stage.report(&child);
+    assert_eq!(report["arms"][0]["forked_from"]["step"], 2);
+    assert_eq!(report["arms"][0]["outcomes"]["budget_steps"], 1);
+    assert_eq!(report["arms"][0]["steps"]["max"], 4);
+    assert_ne!(report["arms"][0]["arm"], bench.stage.report(&parent)["arms"][0]["arm"]);
+    bench.stage.run(["report", child.to_str().unwrap(), "--verify"], 0);
+
+    // Another scaffold has the files alone, and the record says so.
+    let url = format!("models.other.base_url={}", bench.fake.base_url());
+    let sets = ["scaffold=bash", "model=other", &url, "models.other.name=other"];
+    let (alone, said) = forked(&bench, &parent, "alone", &sets);
+    assert!(said.contains("the files alone"), "{said}");
+    let of_alone = journal(&alone).unwrap();
+    assert_eq!(listed(&of_alone), wanted);
+    let origin = &events(&of_alone, "trial_forked")[0]["from"];
+    assert_eq!(origin["conversation"], false);
+    assert!(origin["files_alone_because"].as_str().unwrap().contains("other tools"), "{origin}");
+    assert_eq!(bench.stage.report(&alone)["arms"][0]["steps"]["max"], 2);
+
+    // And so does a person.
+    let run = parent.to_str().unwrap();
+    let trial = ["--trial", "demo__roman-1/asks/1"];
+    let seen = shell(&bench, &[&[run], &trial[..], &["--step", "2"]].concat(), LISTING);
+    assert_eq!(text(&seen.stdout).trim_end(), wanted, "{}", text(&seen.stderr));
+    let end = shell(&bench, &[&[run], &trial[..]].concat(), "pwd; cat late.txt; ls made; exit 7\n");
+    assert_eq!(text(&end.stdout), "/testbed\nlate\n", "{}", text(&end.stderr));
+    assert_eq!(end.status.code(), Some(7));
+}
+
+#[test]
+fn a_fork_is_the_step_byte_for_byte() {
+    a_fork_begins_as_the_trial_was("native");
+}
+
+#[test]
+fn docker_a_fork_is_the_step_byte_for_byte() {
+    if docker("docker_a_fork_is_the_step_byte_for_byte") {
+        a_fork_begins_as_the_trial_was("docker");
+    }
+}
+
+#[test]
+fn a_shell_opens_on_a_task_and_on_what_grading_saw() {
+    let bench = Bench::new(&script(), "0", "native");
+    let task = ["demo__roman-1", "--tasks", "configs/tasks/demo.jsonl"];
+    let seen = shell(&bench, &task, "pwd; cat >/dev/null; echo shown\necho not shown\n");
+    assert!(seen.status.success(), "{}", text(&seen.stderr));
+    // `cat` takes the rest of the input, as it does in any shell.
+    assert_eq!(text(&seen.stdout), "/testbed\nshown\n");
+    let hidden = shell(&bench, &task, "test ! -e tests/test_roman.py\n");
+    assert_eq!(hidden.status.code(), Some(0), "what the task hides is absent");
+
+    let (child, out) = bench.start("tools");
+    bench.done(child);
+    let graded = [out.to_str().unwrap(), "--trial", "demo__roman-1/asks/1", "--graded"];
+    let seen = shell(&bench, &graded, "test -e tests/test_roman.py && cat late.txt\n");
+    assert_eq!(text(&seen.stdout), "late\n", "{}", text(&seen.stderr));
+}
+
+#[test]
+fn what_cannot_be_forked_is_named() {
+    let bench = Bench::new(&script(), "0", "native");
+    let (child, out) = bench.start("tools");
+    bench.done(child);
+    let run = out.to_str().unwrap();
+    let to = bench.stage.path("x");
+    for (trial, step, said) in [
+        ("demo__roman-1/asks/1", "9", "its last step is 5"),
+        ("demo__roman-1/nobody/1", "1", "such as `demo__roman-1/asks/1`"),
+    ] {
+        let args = ["fork", run, "--trial", trial, "--step", step, "--out", to.to_str().unwrap()];
+        let output = bench.stage.run(args, 2);
+        let text = text(&output.stderr);
+        assert!(text.contains(said), "{text}");
+    }
+    let seen = shell(&bench, &[run], "pwd\n");
+    assert_eq!(seen.status.code(), Some(2));
+}

@@ -1,0 +1,271 @@
+//! A trial that is killed with its runtime goes on from its last recorded step: the same files, the same conversation,
+//! and no recorded answer asked for again.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use fake_llm::{FakeLlm, Script};
+use serde_json::Value;
+
+use crate::{
+    resume::wait_for,
+    stage::{Stage, docker, events, find},
+};
+
+/// Files of every kind, an edit that is undone after the kills, and a command that a kill cuts in the middle.
+const TOOLS: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "mkdir -p empty made/deep && chmod 750 empty && printf 'a\\0b' > made/data && chmod 600 made/data && ln -s ../made/data made/link && echo '*.log' > .gitignore && echo kept > run.log && rm tests/test_tally.py numerals/tally.py; echo done" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "edit"
+arguments = { command = "create", path = "made/edited.txt", file_text = "one\n" }
+[[conversation.turn.tool_calls]]
+name = "edit"
+arguments = { command = "replace", path = "made/edited.txt", old_str = "one", new_str = "two" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "echo first >> log.txt; echo gone > half.txt; sleep SLOW; rm half.txt; echo second >> log.txt" }
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "wc -l < log.txt >> log.txt" }
+[[conversation.turn]]
+delay_seconds = SLOW.0
+[[conversation.turn.tool_calls]]
+name = "edit"
+arguments = { command = "undo", path = "made/edited.txt" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "cat made/edited.txt >> log.txt; rm -r empty; mkdir empty; sleep SLOW" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+const BASH: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+content = "```bash\necho one > one.txt\n```"
+[[conversation.turn]]
+content = "no command at all"
+[[conversation.turn]]
+content = "```bash\necho a >> one.txt; sleep SLOW; echo b >> one.txt\n```"
+[[conversation.turn]]
+content = "```bash\nproctor-submit\n```"
+"#;
+
+pub struct Bench {
+    pub stage: Stage,
+    pub fake: FakeLlm,
+    kind: &'static str,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Bench {
+    pub fn new(script: &str, slow: &str, kind: &'static str) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let script: Script = toml::from_str(&script.replace("SLOW", slow)).unwrap();
+        let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+        Self { stage: Stage::new(), fake, kind, _runtime: runtime }
+    }
+
+    /// Starts a run of one trial.
+    pub fn start(&self, scaffold: &str) -> (Child, PathBuf) {
+        let out = self.stage.path("run");
+        let config = self.stage.file(
+            "run.toml",
+            &format!(
+                "tasks = [\"configs/tasks/demo.jsonl\"]\n[sandbox]\nkind = \"{}\"\n\
+                 [budget]\nsteps = 30\n\
+                 [[arms]]\nname = \"asks\"\nscaffold = \"{scaffold}\"\nmodel = \"fake\"\n\
+                 [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+                self.kind,
+                self.fake.base_url()
+            ),
+        );
+        let child = self.spawn(&["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+        (child, out)
+    }
+
+    pub fn resume(&self, out: &Path) -> Child {
+        self.spawn(&["resume", out.to_str().unwrap()])
+    }
+
+    fn spawn(&self, args: &[&str]) -> Child {
+        let log = fs::File::options().create(true).append(true).open(self.stage.path("log"));
+        let mut command = self.stage.proctor(args);
+        command.stdout(Stdio::null()).stderr(log.unwrap()).spawn().unwrap()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.stage.path("log")).unwrap()
+    }
+
+    pub fn done(&self, mut child: Child) {
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{}", self.log());
+    }
+
+    /// How often each answer was asked for, by the model's own log.
+    pub fn asked(&self) -> Vec<usize> {
+        let mut asked = Vec::new();
+        for seen in self.fake.requests() {
+            let messages = seen.body["messages"].as_array().unwrap();
+            let turn = messages.iter().filter(|one| one["role"] == "assistant").count();
+            asked.resize(asked.len().max(turn + 1), 0);
+            asked[turn] += 1;
+        }
+        asked
+    }
+}
+
+pub fn journal(out: &Path) -> Option<PathBuf> {
+    find(&out.join("trials"), "trajectory.jsonl").into_iter().next()
+}
+
+/// Whole lines of a kind. The last line may be in the middle of being written.
+fn count(out: &Path, kind: &str) -> usize {
+    let Some(text) = journal(out).and_then(|path| fs::read_to_string(path).ok()) else { return 0 };
+    text.lines().filter(|line| line.contains(&format!("\"kind\":\"{kind}\""))).count()
+}
+
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn last(journal: &Path, kind: &str) -> Value {
+    events(journal, kind).pop().unwrap()
+}
+
+/// The trial as it is when nobody disturbs it.
+fn undisturbed(script: &str, scaffold: &str, kind: &'static str) -> (Bench, PathBuf) {
+    let bench = Bench::new(script, "0", kind);
+    let (child, out) = bench.start(scaffold);
+    bench.done(child);
+    (bench, out)
+}
+
+fn same_end(bench: &Bench, out: &Path, plain: &Path) {
+    let (journal, other) = (journal(out).unwrap(), journal(plain).unwrap());
+    let patch = |journal: &Path| fs::read(journal.with_file_name("patch.diff")).unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&patch(&journal)),
+        String::from_utf8_lossy(&patch(&other)),
+        "{}",
+        bench.log()
+    );
+    // A snapshot's hash covers what no patch does: modes, empty folders, ignored files.
+    let tree = |journal: &Path| last(journal, "snapshot_taken")["snapshot"].clone();
+    assert_eq!(tree(&journal), tree(&other));
+    let answers = |journal: &Path| -> Vec<Value> {
+        events(journal, "model_answered").iter().map(|one| one["step"].clone()).collect()
+    };
+    assert_eq!(answers(&journal), answers(&other));
+    let (ended, plain_end) = (last(&journal, "trial_ended"), last(&other, "trial_ended"));
+    for spent in ["steps", "input_tokens", "output_tokens"] {
+        let of = |ended: &Value| ended["outcome"]["spent"][spent].clone();
+        assert_eq!(of(&ended), of(&plain_end), "{spent}");
+    }
+    assert_eq!(events(&journal, "trial_ended").len(), 1);
+    assert_eq!(events(&journal, "trial_started").len(), 1);
+    assert!(!journal.with_file_name("tries").exists(), "the same try");
+    let report = bench.stage.report(out);
+    assert_eq!(report["tasks"][0]["outcome"], "submitted");
+    assert_eq!(report["arms"][0]["complete"], true);
+    let shown = bench.stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
+    assert!(!String::from_utf8_lossy(&shown.stderr).contains("damage"));
+}
+
+fn killed_at_several_instants(kind: &'static str) {
+    let (_plain_bench, plain) = undisturbed(TOOLS, "tools", kind);
+    let bench = Bench::new(TOOLS, "4", kind);
+    let (child, out) = bench.start("tools");
+    // In the middle of a command that has done half of its work.
+    wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
+    kill(child);
+    // It runs again, from the files of before; then while an answer is in flight.
+    let child = bench.resume(&out);
+    wait_for("the slow answer", || (bench.fake.requests().len() == 4).then_some(()));
+    kill(child);
+    // In a command, right after the undo of an edit that an earlier process made.
+    let child = bench.resume(&out);
+    wait_for("the undo", || (count(&out, "model_answered") == 5).then_some(()));
+    kill(child);
+    bench.done(bench.resume(&out));
+    assert_eq!(bench.asked(), [1, 1, 1, 2, 1, 1], "only what was in flight is asked for twice");
+    let journal = journal(&out).unwrap();
+    assert_eq!(events(&journal, "trial_resumed").len(), 3);
+    let whole: Vec<Value> =
+        events(&journal, "trial_resumed").iter().map(|one| one["whole_steps"].clone()).collect();
+    assert_eq!(whole, [2, 3, 4], "{}", bench.log());
+    same_end(&bench, &out, &plain);
+}
+
+#[test]
+fn a_killed_trial_goes_on_from_its_last_step() {
+    killed_at_several_instants("native");
+}
+
+#[test]
+fn docker_a_killed_trial_goes_on_from_its_last_step() {
+    if docker("docker_a_killed_trial_goes_on_from_its_last_step") {
+        killed_at_several_instants("docker");
+    }
+}
+
+#[test]
+fn a_killed_trial_of_bash_goes_on_too() {
+    let (_plain_bench, plain) = undisturbed(BASH, "bash", "native");
+    let bench = Bench::new(BASH, "3", "native");
+    let (child, out) = bench.start("bash");
+    wait_for("the slow command", || (count(&out, "tool_called") == 3).then_some(()));
+    kill(child);
+    bench.done(bench.resume(&out));
+    assert_eq!(bench.asked(), [1, 1, 1, 1]);
+    same_end(&bench, &out, &plain);
+}
+
+/// A record that cannot carry the trial costs its steps, not its score.
+#[test]
+fn a_trial_whose_snapshots_are_lost_begins_anew() {
+    let bench = Bench::new(TOOLS, "3", "native");
+    let (child, out) = bench.start("tools");
+    wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
+    kill(child);
+    let pack = journal(&out).unwrap().with_file_name("blobs.pack");
+    fs::remove_file(pack).unwrap();
+    bench.done(bench.resume(&out));
+    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    assert_eq!(journals.len(), 2, "{}", bench.log());
+    assert!(bench.log().contains("begins anew"), "{}", bench.log());
+    assert_eq!(bench.stage.report(&out)["tasks"][0]["outcome"], "submitted");
+}
+
+/// ^C once: the step under way ends, and nothing is asked any more. ^C twice is another test's.
+#[test]
+fn an_interrupt_lets_the_step_end() {
+    let (_plain_bench, plain) = undisturbed(TOOLS, "tools", "native");
+    let bench = Bench::new(TOOLS, "2", "native");
+    let (child, out) = bench.start("tools");
+    wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let mut child = child;
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{}", bench.log());
+    assert_eq!(bench.asked(), [1, 1, 1]);
+    assert_eq!((count(&out, "tool_returned"), count(&out, "trial_ended")), (5, 0));
+    bench.done(bench.resume(&out));
+    assert_eq!(bench.asked(), [1; 6], "nothing was in flight");
+    let resumed = events(&journal(&out).unwrap(), "trial_resumed");
+    assert_eq!((resumed.len(), &resumed[0]["whole_steps"]), (1, &3.into()));
+    same_end(&bench, &out, &plain);
+}
