@@ -135,6 +135,15 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
     // One more arm.
     let lines = "attempts = 2\n[[arms]]\nname = \"tools\"\nscaffold = \"tools\"\nmodel = \"fake\"\nbudget = { steps = 2 }\n";
     let config = crossed.config("more.toml", lines);
+    let look = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let look = crossed.stage.run([&look[..], &one[..], &["--extend", "--dry-run"]].concat(), 0);
+    let plan = String::from_utf8_lossy(&look.stdout).into_owned();
+    assert!(
+        plan.contains("added: 1 arm, 0 tasks, 0 attempts\ntrial demo__roman-0/tools/1\n"),
+        "{plan}"
+    );
+    assert!(plan.contains("2 trials to carry out; 12 of 14 stay as they are"), "{plan}");
+    assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()), "a look changes nothing");
     let said = crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
     assert!(said.contains("added: 1 arm, 0 tasks, 0 attempts"), "{said}");
     assert_eq!(crossed.asked() - asked, 4, "two trials of two answers");

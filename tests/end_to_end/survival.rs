@@ -80,11 +80,16 @@ impl Bench {
 
     /// Starts a run of one trial.
     pub fn start(&self, scaffold: &str) -> (Child, PathBuf) {
+        self.begin(scaffold, "")
+    }
+
+    /// The same with some lines at the top of its configuration.
+    fn begin(&self, scaffold: &str, lines: &str) -> (Child, PathBuf) {
         let out = self.stage.path("run");
         let config = self.stage.file(
             "run.toml",
             &format!(
-                "tasks = [\"configs/tasks/demo.jsonl\"]\n[sandbox]\nkind = \"{}\"\n\
+                "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}[sandbox]\nkind = \"{}\"\n\
                  [budget]\nsteps = 30\n\
                  [[arms]]\nname = \"asks\"\nscaffold = \"{scaffold}\"\nmodel = \"fake\"\n\
                  [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
@@ -268,4 +273,28 @@ fn an_interrupt_lets_the_step_end() {
     let resumed = events(&journal(&out).unwrap(), "trial_resumed");
     assert_eq!((resumed.len(), &resumed[0]["whole_steps"]), (1, &3.into()));
     same_end(&bench, &out, &plain);
+}
+
+/// Two runtimes on one run: the second refuses, and with `--join` shares the trials.
+#[test]
+fn two_runtimes_share_the_trials_of_a_run() {
+    let script =
+        "[default]\ndelay_seconds = 1.0\ntool_calls = [{ name = \"submit\", arguments = {} }]\n";
+    let bench = Bench::new(script, "0", "native");
+    let (child, out) = bench.begin("tools", "attempts = 6\njobs = 1\n");
+    wait_for("the first request", || (!bench.fake.requests().is_empty()).then_some(()));
+    let refused = bench.stage.run(["resume", out.to_str().unwrap()], 2);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("--join") && said.contains(&child.id().to_string()), "{said}");
+    let joined = bench.stage.proctor(["resume", out.to_str().unwrap(), "--join"]).output().unwrap();
+    let said = String::from_utf8_lossy(&joined.stderr).into_owned();
+    assert_eq!(joined.status.code(), Some(0), "{said}");
+    bench.done(child);
+    assert!(said.contains("started") && said.contains("another runtime works on it"), "{said}");
+    assert_eq!(bench.fake.requests().len(), 6, "each trial is driven once");
+    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    assert_eq!(journals.len(), 6);
+    assert!(journals.iter().all(|journal| events(journal, "trial_ended").len() == 1));
+    assert_eq!(bench.stage.report(&out)["arms"][0]["graded"], 6);
+    assert_eq!(fs::read_dir(out.join("leases")).unwrap().count(), 0);
 }

@@ -25,6 +25,9 @@ pub enum Command {
         /// another endpoint (`models.NAME.base_url=...`, `key_env`, `price`).
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
+        /// Shares the trials with the runtimes that work on the run already. Each trial is one's.
+        #[arg(long, conflicts_with = "set")]
+        join: bool,
     },
     /// Repeats trials of a run. What was there is kept as the evidence of a try that does not count.
     Rerun {

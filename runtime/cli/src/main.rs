@@ -58,7 +58,10 @@ fn main() -> ExitCode {
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Run(args) => commands::run(args).await,
-        Command::Resume { run, set } => commands::resume(&run, &set, assemble::Grading::Once).await,
+        Command::Resume { run, join: true, .. } => commands::join(&run).await,
+        Command::Resume { run, set, .. } => {
+            commands::resume(&run, &set, assemble::Grading::Once).await
+        }
         Command::Fork(args) => commands::fork(args).await,
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,

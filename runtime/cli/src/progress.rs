@@ -48,6 +48,9 @@ fn told(event: Progress, done: &mut BTreeSet<TrialId>, trials: usize) -> String 
         Progress::Resumed { trial, arm, step } => {
             format!("{}: goes on after step {step}", name(&trial, &arm))
         }
+        Progress::Elsewhere { trial, arm } => {
+            format!("{}: another runtime works on it", name(&trial, &arm))
+        }
         Progress::NotResumed { trial, arm, why } => {
             format!("{}: cannot go on where it was, and begins anew: {why}", name(&trial, &arm))
         }

@@ -1,11 +1,18 @@
 //! Runs a plan: `jobs` trials at once, a task each.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use proctor_record::Lease;
 use proctor_types::{Fault, TrialId};
-use tokio::{sync::Semaphore, task::JoinSet};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+};
 
-use crate::{Plan, RunContext, TrialEnd, run_trial};
+use crate::{Plan, Progress, RunContext, TrialEnd, recorder::record_fault, run_trial};
+
+/// Between two looks at a trial that another runtime has.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// One trial of the plan and what it came to; `Err` where not even a fault could be recorded.
 pub struct Dispatched {
@@ -22,6 +29,7 @@ pub struct Dispatched {
 pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec<Dispatched> {
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
+    let mut ends = Vec::new();
     let trials = plan.chosen().into_iter().enumerate();
     let (faulted, others): (Vec<_>, Vec<_>) =
         trials.partition(|(_, (id, ..))| has_faulted(&context, id));
@@ -31,14 +39,33 @@ pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec
         if context.cancel.winds_down() {
             break;
         }
-        let context = Arc::clone(&context);
+        let lease = match context.run.lease(&id) {
+            Ok(lease) => lease,
+            Err(error) => {
+                ends.push((index, Dispatched { trial: id, end: Err(record_fault(error)) }));
+                continue;
+            }
+        };
+        let waits = lease.is_none();
+        let (context, permits) = (Arc::clone(&context), Arc::clone(&permits));
+        // One that another runtime has takes no place of those that this one can work on.
+        let permit = Some(permit).filter(|_| !waits);
         running.spawn(async move {
-            let _permit = permit;
-            let end = run_trial(&context, &id, &planned, &arm).await;
+            if waits {
+                let (trial, arm) = (id.clone(), arm.name.clone());
+                context.tell(Progress::Elsewhere { trial, arm });
+            }
+            let held = match (lease, permit) {
+                (Some(lease), Some(permit)) => Some((lease, permit)),
+                _ => taken_over(&context, &id, permits).await,
+            };
+            let end = match &held {
+                Some(_) => run_trial(&context, &id, &planned, &arm).await,
+                None => Ok(None),
+            };
             (index, Dispatched { trial: id, end })
         });
     }
-    let mut ends = Vec::new();
     while let Some(joined) = running.join_next().await {
         match joined {
             Ok(end) => ends.push(end),
@@ -48,6 +75,23 @@ pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec
     }
     ends.sort_by_key(|(index, _)| *index);
     ends.into_iter().map(|(_, end)| end).collect()
+}
+
+/// Waits for a trial that another runtime has. Mostly that one has finished it by then, and what it came to is read; where
+/// it died, the trial is taken over. `None`: nothing more is to begin.
+async fn taken_over(
+    context: &RunContext,
+    id: &TrialId,
+    permits: Arc<Semaphore>,
+) -> Option<(Lease, OwnedSemaphorePermit)> {
+    while !context.cancel.winds_down() {
+        if let Ok(Some(lease)) = context.run.lease(id) {
+            let permit = permits.acquire_owned().await.ok()?;
+            return Some((lease, permit));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    None
 }
 
 /// Whether its latest outcome is a fault. One that cannot be read is the trial's own to tell.

@@ -20,6 +20,11 @@ pub enum Progress {
         arm: String,
         step: u64,
     },
+    /// Another runtime works on it.
+    Elsewhere {
+        trial: TrialId,
+        arm: String,
+    },
     /// It was interrupted, and begins anew.
     NotResumed {
         trial: TrialId,

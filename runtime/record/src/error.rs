@@ -16,7 +16,7 @@ pub enum RecordError {
     #[error("{}: {what}: {}", path.display(), of_io(source))]
     Io { path: PathBuf, what: &'static str, source: io::Error },
     #[error(
-        "{}: another process ({holder}) holds this run; wait for it or stop it",
+        "{}: another process ({holder}) holds this run; wait for it or stop it, or share its trials with `resume --join`",
         path.display()
     )]
     Locked { path: PathBuf, holder: String },

@@ -62,6 +62,20 @@ impl RunDir {
         Ok(run)
     }
 
+    /// Opens a run to work on it beside whoever holds it: trials are shared by [`RunDir::lease`]. Where nobody holds it,
+    /// this does.
+    ///
+    /// # Errors
+    /// There is no run.
+    pub fn join(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
+        let mut run = Self::view(path)?;
+        run._lock = match hold(&run.root) {
+            Err(RecordError::Locked { .. }) => None,
+            held => Some(held?),
+        };
+        Ok(run)
+    }
+
     /// Opens a run for reading only, while another process may write to it.
     pub fn view(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();

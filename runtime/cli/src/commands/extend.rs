@@ -11,7 +11,7 @@ use proctor_types::{Arm, RunChange, RunRecord, RunTask, Selection, plural};
 use serde_json::{Map, Value};
 
 use crate::{
-    commands::run::now,
+    commands::{resume::plan_of, run::now},
     config::RunConfig,
     error::{CommandError, UserError},
 };
@@ -33,11 +33,27 @@ pub fn open(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError>
         return Err(UserError::new(what).hint(hint).into());
     }
     let run = RunDir::open(out).map_err(CommandError::of_run)?;
-    let (mut record, damage): (RunRecord, _) = run.verify_run()?;
+    let (record, damage): (RunRecord, _) = run.verify_run()?;
     if let Some(damage) = damage {
         run.restore_run()?;
         eprintln!("restored: {damage}");
     }
+    laid(run, record, resolved)
+}
+
+/// The same for a look: nothing is locked, and nothing will be written.
+pub fn look(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError> {
+    let run = RunDir::view(out).map_err(CommandError::of_run)?;
+    let record = run.read_run()?;
+    laid(run, record, resolved)
+}
+
+fn laid(
+    run: RunDir,
+    mut record: RunRecord,
+    resolved: &RunConfig,
+) -> Result<Extension, CommandError> {
+    let out = run.path();
     let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
     let grading = &resolved.file.grading;
     let written = record.config.get("grading").cloned().unwrap_or_default();
@@ -75,6 +91,20 @@ impl Extension {
             }
         }
         Ok(())
+    }
+
+    /// The trials that would be carried out, by name.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    pub fn missing(&self) -> Result<Vec<String>, CommandError> {
+        let mut missing = Vec::new();
+        for (id, _, arm) in plan_of(&self.record).trials() {
+            if self.run.check(&id)?.verdict.is_none() {
+                missing.push(format!("{}/{}/{}", id.task, arm.name, id.attempt));
+            }
+        }
+        Ok(missing)
     }
 
     /// What is added, in one line.

@@ -35,7 +35,7 @@ pub use grade::grade;
 pub use look::look;
 pub use report::{report, result_of_trial, results_of};
 pub use rerun::rerun;
-pub use resume::resume;
+pub use resume::{join, resume};
 pub use run::{now, run};
 pub use scaffold::scaffold;
 pub use schema::schema;

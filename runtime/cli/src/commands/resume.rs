@@ -30,7 +30,22 @@ pub async fn resume(
         resume_set::change(&mut record, sets)?;
         run.write_run(&record)?;
     }
-    let mut plan = plan_of(&record);
+    go_on(run, &record, grading).await
+}
+
+/// Works on a run beside other runtimes. Nothing of its plan is written.
+pub async fn join(path: &Path) -> Result<ExitCode, CommandError> {
+    let run = RunDir::join(path).map_err(CommandError::of_run)?;
+    let record = run.read_run()?;
+    go_on(run, &record, Grading::Once).await
+}
+
+async fn go_on(
+    run: RunDir,
+    record: &RunRecord,
+    grading: Grading,
+) -> Result<ExitCode, CommandError> {
+    let mut plan = plan_of(record);
     if grading == Grading::Anew {
         // What is graded anew is what was submitted. Driving the rest would ask models, which is `resume`'s.
         plan.only = Some(finished(&run, &plan));
@@ -38,7 +53,7 @@ pub async fn resume(
         assemble::check_models(&record.arms, &|_, error| error)?;
     }
     open_files::check(record.jobs, plan.trials().len(), record.arms.iter())?;
-    let flakes = Flakes::of(&record);
+    let flakes = Flakes::of(record);
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;
     carry_out(run, plan, record.jobs, backends, &cache, grading, flakes).await

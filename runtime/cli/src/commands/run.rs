@@ -45,6 +45,9 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         if loaded.recipes.is_empty() {
             statements(&resolved, &written, &planned)?;
         }
+        if let (true, Some(out)) = (args.extend, &args.out) {
+            return show_extension(out, &resolved, &planned);
+        }
         let named = loaded.tasks.iter().map(|task| task.id.to_string());
         let recipes = loaded.recipes.iter().map(|located| located.recipe.id.clone());
         show_plan(
@@ -269,6 +272,27 @@ fn run_task(planned: &PlannedTask) -> RunTask {
         base_dir: planned.base_dir.clone(),
         host_bound: planned.task.environment.base.as_deref() == Some("host"),
     }
+}
+
+/// What `--extend` would add and carry out.
+fn show_extension(
+    out: &Path,
+    resolved: &RunConfig,
+    tasks: &[PlannedTask],
+) -> Result<ExitCode, CommandError> {
+    let mut extension = extend::look(out, resolved)?;
+    extension.add_tasks(tasks.iter().map(run_task).collect())?;
+    let (missing, all) = (extension.missing()?, plan_of(&extension.record).trials().len());
+    print::result(&format!("{}\n", extension.told()))?;
+    for trial in &missing {
+        print::result(&format!("trial {trial}\n"))?;
+    }
+    let there = all - missing.len();
+    print::result(&format!(
+        "{} to carry out; {there} of {all} stay as they are\n",
+        plural(missing.len(), "trial")
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<()> {
