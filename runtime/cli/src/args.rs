@@ -170,6 +170,10 @@ pub struct RunArgs {
     /// Asks no model before the first trial. Otherwise each is asked once, apart from the trials.
     #[arg(long)]
     pub no_preflight: bool,
+    /// First runs gold and noop on N of the tasks (3), and starts no trial where gold does not resolve one, or noop does.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "3",
+          value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "dry_run")]
+    pub check_tasks: Option<u64>,
     /// Prints the plan and its arms; runs nothing.
     #[arg(long)]
     pub dry_run: bool,

@@ -9,7 +9,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{Plan, Progress, RunContext, TrialEnd, recorder::record_fault, run_trial};
+use crate::{Plan, Progress, RunContext, TrialEnd, run_trial};
 
 /// Between two looks at a trial that another runtime has.
 const LOOK: Duration = Duration::from_millis(500);
@@ -39,14 +39,9 @@ pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec
         if context.cancel.winds_down() {
             break;
         }
-        let lease = match context.run.lease(&id) {
-            Ok(lease) => lease,
-            Err(error) => {
-                ends.push((index, Dispatched { trial: id, end: Err(record_fault(error)) }));
-                continue;
-            }
-        };
-        let waits = lease.is_none();
+        // What keeps the file of a lease from being made, the trial meets too, and tells.
+        let lease = context.run.lease(&id);
+        let waits = matches!(lease, Ok(None));
         let (context, permits) = (Arc::clone(&context), Arc::clone(&permits));
         // One that another runtime has takes no place of those that this one can work on.
         let permit = Some(permit).filter(|_| !waits);
@@ -55,9 +50,9 @@ pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec
                 let (trial, arm) = (id.clone(), arm.name.clone());
                 context.tell(Progress::Elsewhere { trial, arm });
             }
-            let held = match (lease, permit) {
-                (Some(lease), Some(permit)) => Some((lease, permit)),
-                _ => taken_over(&context, &id, permits).await,
+            let held = match permit {
+                Some(permit) => Some((lease.ok().flatten(), permit)),
+                None => taken_over(&context, &id, permits).await,
             };
             let end = match &held {
                 Some(_) => run_trial(&context, &id, &planned, &arm).await,
@@ -83,11 +78,11 @@ async fn taken_over(
     context: &RunContext,
     id: &TrialId,
     permits: Arc<Semaphore>,
-) -> Option<(Lease, OwnedSemaphorePermit)> {
+) -> Option<(Option<Lease>, OwnedSemaphorePermit)> {
     while !context.cancel.winds_down() {
         if let Ok(Some(lease)) = context.run.lease(id) {
             let permit = permits.acquire_owned().await.ok()?;
-            return Some((lease, permit));
+            return Some((Some(lease), permit));
         }
         tokio::time::sleep(LOOK).await;
     }

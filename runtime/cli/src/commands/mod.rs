@@ -2,6 +2,7 @@
 
 mod carry_out;
 mod certificate;
+mod check_tasks;
 mod clean;
 mod compare;
 mod curve;

@@ -17,7 +17,9 @@ use crate::{
     args::RunArgs,
     assemble::{self, Flakes, Grading},
     checks,
-    commands::{carry_out::carry_out, certificate, extend, resume::plan_of},
+    commands::{
+        carry_out::carry_out, certificate, check_tasks::check_tasks, extend, resume::plan_of,
+    },
     config::{self, ConfigFile, RunConfig, Written},
     error::{CommandError, UserError},
     home, lent, open_files,
@@ -99,6 +101,9 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         check_bundles(&resolved, &written, &tasks)?;
     }
     statements(&resolved, &written, &tasks)?;
+    if let Some(count) = args.check_tasks {
+        check_tasks(&resolved.arms, &tasks, count).await?;
+    }
     if let Some(mut extension) = extension.take() {
         extension.add_tasks(tasks.iter().map(run_task).collect())?;
         assemble::check_models(&extension.record.arms, &|_, error| error)?;
@@ -265,7 +270,7 @@ pub fn start(
     Ok((run, Flakes::of(&record)))
 }
 
-fn run_task(planned: &PlannedTask) -> RunTask {
+pub fn run_task(planned: &PlannedTask) -> RunTask {
     RunTask {
         task: planned.task.as_ref().clone(),
         digest: planned.task.digest(),

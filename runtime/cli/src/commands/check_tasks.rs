@@ -1,0 +1,70 @@
+//! `run --check-tasks`: gold and noop on a sample of the tasks, before the first trial asks a model.
+
+use std::collections::BTreeSet;
+
+use proctor_core::PlannedTask;
+use proctor_types::{Arm, RunTask, plural};
+
+use crate::{
+    assemble,
+    commands::{
+        curve_check::{run_for_real, sample},
+        run,
+        validate::plain_config,
+    },
+    config,
+    error::{CommandError, UserError},
+};
+
+/// Runs both on so many tasks, the same ones each time, on the back end of the first arm. Tasks without a gold are left
+/// out.
+///
+/// # Errors
+/// A task of the sample that gold does not resolve, or that noop does: no trial of it could be believed.
+pub async fn check_tasks(
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    count: u64,
+) -> Result<(), CommandError> {
+    let Some(first) = arms.first() else { return Ok(()) };
+    let with_gold = tasks.iter().filter(|one| one.task.gold.is_some() || one.task.mask.is_some());
+    let with_gold: Vec<RunTask> = with_gold.map(run::run_task).collect();
+    let chosen = sample(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
+    if chosen.is_empty() {
+        eprintln!("checked no task: none of them has a gold");
+        return Ok(());
+    }
+    let ids: BTreeSet<_> = chosen.iter().map(|one| one.task.id.clone()).collect();
+    let planned: Vec<PlannedTask> =
+        tasks.iter().filter(|one| ids.contains(&one.task.id)).cloned().collect();
+    let folder = tempfile::Builder::new().prefix("proctor-check-tasks-").tempdir()?;
+    let arms = ["gold", "noop"].map(|name| config::plain_arm(name, &first.sandbox));
+    let names = ids.iter().map(ToString::to_string).collect();
+    let file = plain_config(names, &first.sandbox, arms.to_vec());
+    let resolved = config::resolve(file, &config::Written::default(), &assemble::known())?;
+    let out = folder.path().join("run");
+    let (made, _) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
+    let record = made.read_run()?;
+    drop(made);
+    let (results, _) = run_for_real(&out, &record).await?;
+    let mut wrong = Vec::new();
+    for result in &results {
+        let resolved = result.verdict.as_ref().map(|verdict| verdict.resolved);
+        let what = match (result.arm_name.as_str(), resolved) {
+            (_, None) => "has no verdict",
+            ("gold", Some(false)) => "does not resolve it",
+            ("noop", Some(true)) => "resolves it",
+            _ => continue,
+        };
+        wrong.push(format!("{}: {} {what}", result.task, result.arm_name));
+    }
+    if wrong.is_empty() {
+        let tasks = plural(ids.len(), "task");
+        eprintln!("checked {tasks}: gold resolves, noop does not");
+        return Ok(());
+    }
+    let what = format!("--check-tasks: {}", wrong.join("; "));
+    let hint =
+        "`proctor tasks validate` says more; leave such tasks out with --tasks, or repair them";
+    Err(UserError::new(what).hint(hint).into())
+}
