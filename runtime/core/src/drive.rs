@@ -98,7 +98,8 @@ impl Try<'_> {
         recorder: &Recorder,
     ) -> Result<Arc<Tree>, Fault> {
         let base = Tree::load(recorder.blobs(), &past.base).map_err(record_fault)?;
-        recorder.restore(handle, workdir, &past.tree, self.task.user.as_deref()).await?;
+        let stands = (past.tree.as_str(), past.tool_calls);
+        recorder.restore(handle, workdir, stands, self.task.user.as_deref()).await?;
         Ok(Arc::new(base))
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct Past {
     pub(crate) stands_to: u64,
     pub(crate) used: Used,
     pub(crate) malformed: u64,
+    /// Calls that stand.
+    pub(crate) tool_calls: u64,
     /// The limit that ended the trial is in the record.
     pub(crate) limit_told: bool,
     /// And so is the answer after it.
@@ -206,7 +208,7 @@ impl Reader {
         if let Some(why) = cannot_be_restored(blobs, &base, &self.tree)? {
             return Ok(Err(why));
         }
-        let (mut malformed, mut in_tools) = (0, Duration::ZERO);
+        let (mut malformed, mut tool_calls, mut in_tools) = (0, 0, Duration::ZERO);
         let mut steps = VecDeque::new();
         for (index, (answer, returned)) in self.steps.into_iter().enumerate() {
             let mut calls = VecDeque::new();
@@ -214,6 +216,7 @@ impl Reader {
             for Returned { mut done, edited } in
                 returned.into_iter().filter(|_| index < self.whole_steps)
             {
+                tool_calls += 1;
                 malformed += u64::from(done.malformed);
                 in_tools += done.duration;
                 let content = |hash: Option<String>| hash.map(|hash| blobs.get(&hash)).transpose();
@@ -244,6 +247,7 @@ impl Reader {
             stands_to: self.stands_to,
             used,
             malformed,
+            tool_calls,
             limit_told: self.limit_told,
             last_words: self.last_words,
             opening: (!self.opening.is_empty()).then_some(self.opening),

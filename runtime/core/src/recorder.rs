@@ -176,13 +176,13 @@ impl Recorder {
         &self,
         handle: &SandboxHandle,
         workdir: &RawPath,
-        digest: &str,
+        (digest, tool_calls): (&str, u64),
         owner: Option<&str>,
     ) -> Result<(), Fault> {
         let tree = Tree::load(&self.blobs, digest).map_err(record_fault)?;
         restore(handle, workdir, &self.blobs, &tree, owner).await?;
         let mut state = self.state.lock().await;
-        state.tree = Arc::new(tree);
+        (state.tree, state.tool_calls) = (Arc::new(tree), tool_calls);
         digest.clone_into(&mut state.digest);
         Ok(())
     }
