@@ -13,8 +13,8 @@ use proctor_types::{Cause, Event, Fault, Layer, Message};
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use crate::start_tree::RecordedTree;
 use crate::restore::restore;
+use crate::start_tree::RecordedTree;
 
 /// What a recorder hears of a request's waits before a go.
 pub(crate) enum Wait {
