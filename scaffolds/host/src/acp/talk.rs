@@ -66,9 +66,11 @@ pub(super) struct Talk {
     wrong_lines: u32,
     /// Requests in a row that were answered with an error.
     errors: u32,
-    /// Since the last answer of the model, of which there were `answered`.
+    /// Since its last request to the model.
     requests: u32,
+    /// Requests to the model so far.
     model_requests: u64,
+    /// Of all of the trial: they name calls in the record.
     calls: u64,
 }
 

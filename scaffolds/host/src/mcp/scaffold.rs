@@ -48,7 +48,7 @@ type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxErr
 
 /// Why watching ended.
 enum Seen {
-    Exited(Result<Completed, SandboxError>),
+    Exited(Box<Result<Completed, SandboxError>>),
     Submitted,
     Ending,
     Quiet(Finish),
@@ -126,7 +126,7 @@ impl Scaffold for Mcp {
         // What it calls from here on is told that the trial is over.
         drop(asked);
         let (done, end) = match seen {
-            Seen::Exited(done) => (Some(done), None),
+            Seen::Exited(done) => (Some(*done), None),
             // At once: it would go on to ask the model.
             Seen::Submitted => (None, Some(Finish::Submitted)),
             Seen::Ending => {
@@ -167,7 +167,7 @@ impl Mcp {
         let mut requests = 0;
         loop {
             let call = tokio::select! {
-                done = running.as_mut() => return Ok(Seen::Exited(done)),
+                done = running.as_mut() => return Ok(Seen::Exited(Box::new(done))),
                 () = session.ending() => return Ok(Seen::Ending),
                 Some(call) = asked.recv() => call,
                 () = sleep(quiet.tick()) => match quiet.end(&session.traffic(), self.limits) {
@@ -190,7 +190,7 @@ impl Mcp {
             let called = tokio::select! {
                 called = tools.call(session, &call) => called?,
                 // One that is gone waits for nothing: what it began is cut.
-                done = running.as_mut() => return Ok(Seen::Exited(done)),
+                done = running.as_mut() => return Ok(Seen::Exited(Box::new(done))),
             };
             quiet.seen();
             // A client that did not wait for it is no error.
