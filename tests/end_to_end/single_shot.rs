@@ -10,9 +10,12 @@ use crate::stage::{Stage, arm, events, find};
 /// Stands in the gold and in no hint.
 const SECRET: &str = "only_in_the_gold_7731";
 
+/// A file: its path, and its text before and after; `None` where it is not there.
+type Changed = (&'static str, Option<&'static str>, Option<&'static str>);
+
 /// Path, before, after. What the reference's own code drops or corrupts is among them: an edit that only appends, an empty
 /// file, a last line without a line feed, carriage returns, a path that sounds like a test.
-const FILES: [(&str, Option<&str>, Option<&str>); 8] = [
+const FILES: [Changed; 8] = [
     ("pytest.ini", Some("[pytest]\npythonpath = .\n"), Some("[pytest]\npythonpath = .\n")),
     ("README.md", Some("# kit\n\nWays to count words.\n"), Some("# kit\n\nWays to count words.\n")),
     ("kit/__init__.py", Some(""), Some("from kit.count import count, most\n")),
@@ -64,18 +67,17 @@ fn git(folder: &Path, args: &[&str]) -> String {
 fn repository(folder: &Path) -> String {
     fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main", "."]);
-    let commit =
-        |message: &str, side: &dyn Fn(&(&str, Option<&str>, Option<&str>)) -> Option<String>| {
-            for file in &FILES {
-                if let Some(text) = side(file) {
-                    let path = folder.join(file.0);
-                    fs::create_dir_all(path.parent().unwrap()).unwrap();
-                    fs::write(path, text).unwrap();
-                }
+    let commit = |message: &str, side: &dyn Fn(&Changed) -> Option<String>| {
+        for file in &FILES {
+            if let Some(text) = side(file) {
+                let path = folder.join(file.0);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
             }
-            git(folder, &["add", "-A"]);
-            git(folder, &["commit", "-q", "-m", message]);
-        };
+        }
+        git(folder, &["add", "-A"]);
+        git(folder, &["commit", "-q", "-m", message]);
+    };
     for number in 0..30 {
         let path = folder.join(format!("kit/other_{number}.py"));
         fs::create_dir_all(path.parent().unwrap()).unwrap();

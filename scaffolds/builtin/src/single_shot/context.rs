@@ -123,7 +123,7 @@ impl Choice<'_> {
     /// Tests are hidden, and a text file without a content would show nothing.
     fn is_shown(&self, path: &str) -> bool {
         let text = path.ends_with(".md") || path.ends_with(".rst");
-        !is_test(path) && !(text && self.tree.mode(path).is_none())
+        !(is_test(path) || (text && self.tree.mode(path).is_none()))
     }
 
     /// A file's text; `None` where there is no such file. Bytes that are no text are shown as such.
