@@ -44,8 +44,8 @@ fn script() -> String {
 /// What the first call of a step that prints something with a sum showed.
 fn listed(journal: &Path) -> String {
     let shown = events(journal, "tool_returned");
-    let texts = shown.iter().map(|one| one["shown"].as_str().unwrap().to_owned());
-    texts.filter(|text| text.contains("run.log")).next_back().unwrap()
+    let mut texts = shown.iter().map(|one| one["shown"].as_str().unwrap().to_owned());
+    texts.rfind(|text| text.contains("run.log")).unwrap()
 }
 
 fn forked(bench: &Bench, parent: &Path, name: &str, sets: &[&str]) -> (PathBuf, String) {

@@ -436,7 +436,9 @@ fn a_pack_that_is_shorter_than_recorded_is_noticed_by_its_size() {
 /// What a discarded try was billed stands in its journal alone.
 #[test]
 fn a_discarded_try_that_is_gone_is_named() {
-    let harms: [(&str, fn(&Path)); 5] = [
+    /// What is done to a folder of tries.
+    type Harm = fn(&Path);
+    let harms: [(&str, Harm); 5] = [
         ("tries/2/trajectory.jsonl", |tries| fs::remove_dir_all(tries.join("2")).unwrap()),
         ("tries/1/trajectory.jsonl", |tries| {
             fs::remove_file(tries.join("1/trajectory.jsonl")).unwrap();
