@@ -352,7 +352,7 @@ impl Holder {
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(30);
         while self.sleepers() > 0 {
             assert!(Instant::now() < deadline, "the sandbox outlived its runtime");
             thread::sleep(Duration::from_millis(10));
