@@ -1,10 +1,10 @@
 //! `proctor fork RUN --trial TASK/ARM/ATTEMPT --step K`: goes on from a step of a trial with another arm.
 
-use std::{process::ExitCode, sync::Arc};
+use std::process::ExitCode;
 
-use proctor_core::{ForkPoint, Plan};
+use proctor_core::ForkPoint;
 use proctor_record::RunDir;
-use proctor_types::{Arm, Disclosure, ForkOrigin};
+use proctor_types::{Arm, Disclosure, ForkOrigin, RunRecord};
 
 use crate::{
     args::ForkArgs,
@@ -63,13 +63,13 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         hint,
     };
     let arm = Arm { forked_from: Some(origin.clone()), ..arm.clone() }.identified();
-    let one = proctor_types::RunRecord {
+    let one = RunRecord {
         arms: vec![arm.clone()],
         tasks: vec![found.task.clone()],
         attempts: 1,
         ..record.clone()
     };
-    let plan: Plan = plan_of(&one);
+    let plan = plan_of(&one);
     checks::plan(&one.arms, &plan.tasks, "use --set sandbox.kind=docker", &|_, _, error| error)?;
     assemble::check_models(&one.arms, &|_, error| error)?;
     open_files::check(1, 1, one.arms.iter())?;
@@ -80,7 +80,6 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     let (child, flakes) = run::start(&args.out, &file, one.arms, &plan.tasks, None)?;
     let Some((id, ..)) = plan.trials().into_iter().next() else { return Ok(ExitCode::SUCCESS) };
     point.begin(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
-    let plan = Plan { arms: vec![Arc::new(arm)], ..plan };
     carry_out(child, plan, 1, backends, &cache, Grading::Once, flakes).await
 }
 

@@ -11,7 +11,6 @@ use proctor_core::{Capacity, Plan, PlannedTask};
 use proctor_record::RunDir;
 use proctor_types::{
     Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, StatementSpec,
-    TrialId,
 };
 use serde_json::Value;
 
@@ -28,6 +27,7 @@ use crate::{
     config::{self, ConfigFile},
     error::{CommandError, UserError},
     home, open_files, tasks,
+    trials::planned,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
@@ -88,19 +88,14 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
         let record: RunRecord = run.read_run()?;
         // Everything is read, not only what a report trusts: what cannot be graded keeps its verdict.
         let mut verifier = run.verifier();
-        for attempt in 1..=record.attempts {
-            for (task, arm) in
-                record.tasks.iter().flat_map(|task| record.arms.iter().map(move |arm| (task, arm)))
-            {
-                let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-                let checked = verifier.check(&id);
-                if checked.verdict.is_some() {
-                    run.trial_path(&id)
-                        .withdraw_verdict("`proctor grade` was asked to grade anew")?;
-                } else if run.trial_path(&id).verdict().exists() {
-                    let lost = checked.damage.iter().filter(|one| one.withholds_the_verdict());
-                    kept.extend(lost.map(|one| format!("{id}: {one}; {}", one.remedy.hint())));
-                }
+        for found in planned(&record) {
+            let id = found.id();
+            let checked = verifier.check(&id);
+            if checked.verdict.is_some() {
+                run.trial_path(&id).withdraw_verdict("`proctor grade` was asked to grade anew")?;
+            } else if run.trial_path(&id).verdict().exists() {
+                let lost = checked.damage.iter().filter(|one| one.withholds_the_verdict());
+                kept.extend(lost.map(|one| format!("{id}: {one}; {}", one.remedy.hint())));
             }
         }
     }

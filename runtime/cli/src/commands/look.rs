@@ -25,7 +25,7 @@ pub fn look(args: &ShowArgs) -> Result<ExitCode, CommandError> {
     let found = matching(&record, task, arm, args.attempt)?;
     let shown = match (found.as_slice(), args.step) {
         ([one], None) if task.is_some() => {
-            let result = result_of_trial(&run, one.task, one.arm, one.attempt);
+            let result = result_of_trial(&run, one);
             trial_text(&trial(&run, "", *one, &result)?, &args.run)
         }
         ([one], Some(number)) => {

@@ -22,6 +22,7 @@ use crate::{
     config::SCRIPT,
     error::{CommandError, UserError},
     print::result,
+    trials::{Found, planned},
 };
 
 /// Files are damaged that no verdict depends on.
@@ -245,27 +246,16 @@ pub fn distinct<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
 pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, CommandError> {
     let run = RunDir::view(path).map_err(CommandError::of_run)?;
     let record: RunRecord = run.read_run()?;
-    let mut planned: Vec<(u32, &RunTask, &Arm)> = Vec::new();
-    for attempt in 1..=record.attempts {
-        for task in &record.tasks {
-            planned.extend(record.arms.iter().map(|arm| (attempt, task, arm)));
-        }
-    }
+    let planned = planned(&record);
     if verify {
         let mut verifier = run.verifier();
-        let read = planned.into_iter().map(|(attempt, task, arm)| {
-            let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-            let checked = verifier.check(&id);
-            result_of(&run, &id, arm, task, checked)
-        });
+        let read = planned.iter().map(|found| result_of(&run, found, verifier.check(&found.id())));
         return Ok(read.collect());
     }
     let share = planned.len().div_ceil(thread::available_parallelism().map_or(1, NonZero::get));
     let run = &run;
     thread::scope(|scope| {
-        let read = |(attempt, task, arm): &(u32, &RunTask, &Arm)| {
-            result_of_trial(run, task, arm, *attempt)
-        };
+        let read = |found| result_of_trial(run, found);
         let shares = planned.chunks(share.max(1));
         let readers: Vec<_> = shares
             .map(|share| scope.spawn(move || share.iter().map(read).collect::<Vec<_>>()))
@@ -279,23 +269,16 @@ pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, Command
 }
 
 /// One trial of a run's plan.
-pub fn result_of_trial(run: &RunDir, task: &RunTask, arm: &Arm, attempt: u32) -> TrialResult {
-    let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-    let checked = run.check(&id);
-    result_of(run, &id, arm, task, checked)
+pub fn result_of_trial(run: &RunDir, found: &Found<'_>) -> TrialResult {
+    result_of(run, found, run.check(&found.id()))
 }
 
 /// One trial. Whatever cannot be read of it is said of it, and keeps no other from being reported.
-fn result_of(
-    run: &RunDir,
-    id: &TrialId,
-    arm: &Arm,
-    task: &RunTask,
-    checked: Checked,
-) -> TrialResult {
+fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
+    let (id, task, arm) = (found.id(), found.task, found.arm);
     let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
     let mut damage: Vec<_> = told.collect();
-    let earlier = earlier_tries(&run.trial_path(id), checked.outcome.is_some());
+    let earlier = earlier_tries(&run.trial_path(&id), checked.outcome.is_some());
     let earlier = earlier.unwrap_or_else(|fault| {
         damage.push(fault.to_string());
         EarlierTries::default()
@@ -304,13 +287,13 @@ fn result_of(
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
         task: task.task.id.clone(),
-        attempt: id.attempt,
+        attempt: found.attempt,
         outcome: checked.outcome,
         earlier,
         verdict: checked.verdict,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
-        single: if arm.scaffold == "single-shot" { single_of(run, id) } else { None },
+        single: if arm.scaffold == "single-shot" { single_of(run, &id) } else { None },
         facts: TaskFacts { revision: Some(task.digest.clone()), ..TaskFacts::of(&task.task) },
     }
 }

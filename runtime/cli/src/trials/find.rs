@@ -24,6 +24,17 @@ impl Found<'_> {
     }
 }
 
+/// Every trial, in the order in which trials are carried out.
+pub fn planned(record: &RunRecord) -> Vec<Found<'_>> {
+    let mut all = Vec::new();
+    for attempt in 1..=record.attempts {
+        for task in &record.tasks {
+            all.extend(record.arms.iter().map(|arm| Found { task, arm, attempt }));
+        }
+    }
+    all
+}
+
 /// All trials of the names, in the order of the plan. What is not named is not asked for.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ mod pages;
 mod read;
 mod steps;
 
-pub use find::{Found, matching, named};
+pub use find::{Found, matching, named, planned};
 pub use pages::Pages;
 pub use read::{gold_of, patch_of, trial};
 pub use steps::{rows, step};

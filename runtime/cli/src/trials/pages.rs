@@ -73,7 +73,7 @@ impl Pages {
     fn trial(&self, place: [&str; 4], root: &str) -> Result<Option<String>, CommandError> {
         let Some((shown, found)) = self.find(place) else { return Ok(None) };
         let run = RunDir::view(&shown.path)?;
-        let result = result_of_trial(&run, found.task, found.arm, found.attempt);
+        let result = result_of_trial(&run, &found);
         let told = trial(&run, &shown.name, found, &result)?;
         let here = format!("{root}{}", address(place[0], &found));
         let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
