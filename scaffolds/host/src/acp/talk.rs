@@ -1,26 +1,20 @@
-//! The conversation: what Proctor asks of the agent, what the agent may ask of its client, and how it ends.
+//! The conversation: what Proctor asks of the agent, whom its requests go to, and how it ends.
 
 use std::collections::VecDeque;
 
-use proctor_sandbox_api::{Command, SandboxError, wire::Exited};
+use proctor_sandbox_api::{SandboxError, wire::Exited};
 use proctor_scaffold_api::{Finish, Session, Stop};
 use proctor_types::{Answer, ExitCause, plural};
-use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::{
-    files,
-    terminals::{Ended, Terminals, status},
-    updates::Updates,
-};
+use super::client::Client;
 use crate::{
-    actions::{Recorded, resolve},
     agent::{Agent, Heard},
     ending::{ended, with_words},
     limits::Limits,
     own::Quiet,
-    rpc::{self, Error, Message, NO_METHOD, OVER, PARAMS, REFUSED},
+    rpc::{self, Error, Message, OVER},
     settings::Settings,
 };
 
@@ -61,8 +55,7 @@ pub(super) struct Talk {
     /// By which the agent may be logged in.
     logins: Vec<String>,
     session_id: Value,
-    terminals: Terminals,
-    updates: Updates,
+    client: Client,
     wrong_lines: u32,
     /// Requests in a row that were answered with an error.
     errors: u32,
@@ -70,53 +63,7 @@ pub(super) struct Talk {
     requests: u32,
     /// Requests to the model so far.
     model_requests: u64,
-    /// Of all of the trial: they name calls in the record.
-    calls: u64,
 }
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Create {
-    command: String,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: Vec<Variable>,
-    #[serde(default)]
-    cwd: Option<String>,
-    #[serde(default)]
-    output_byte_limit: Option<usize>,
-}
-
-#[derive(Deserialize)]
-struct Variable {
-    name: String,
-    value: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OfTerminal {
-    terminal_id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Permission {
-    #[serde(default)]
-    tool_call: Value,
-    options: Vec<Choice>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Choice {
-    option_id: String,
-    kind: String,
-}
-
-/// The answer to a request of the agent's, or none yet.
-type Replied = Option<Result<Value, Error>>;
 
 impl Talk {
     pub(super) fn new(limits: &'static Limits, settings: &Settings, prompt: String) -> Self {
@@ -128,13 +75,11 @@ impl Talk {
             number: 0,
             logins: Vec::new(),
             session_id: Value::Null,
-            terminals: Terminals::new(),
-            updates: Updates::new(limits),
+            client: Client::new(limits),
             wrong_lines: 0,
             errors: 0,
             requests: 0,
             model_requests: 0,
-            calls: 0,
         }
     }
 
@@ -153,7 +98,7 @@ impl Talk {
         });
         self.ask(agent, Stage::Initialize, about);
         let end = self.listen(agent, session).await?;
-        if let Some(note) = self.updates.end() {
+        if let Some(note) = self.client.updates.end() {
             session.note(note).await?;
         }
         Ok(end)
@@ -175,14 +120,14 @@ impl Talk {
                     }
                     Heard::Exited(exit) => return Ok(gone(&exit, agent)),
                 },
-                done = self.terminals.next() => {
+                done = self.client.terminals.next() => {
                     self.quiet.seen();
-                    self.terminal_ended(agent, session, done).await?;
+                    self.client.terminal_ended(agent, session, done).await?;
                     continue;
                 }
                 () = session.ending() => return Ok(self.cancel(agent).await),
                 () = sleep(self.quiet.tick()) => {
-                    if self.terminals.busy() {
+                    if self.client.terminals.busy() {
                         self.quiet.seen();
                     }
                     match self.quiet.end(&session.traffic(), self.limits) {
@@ -198,7 +143,7 @@ impl Talk {
                     }
                 }
                 Ok(Message::Notice { method, params }) if method == "session/update" => {
-                    for note in self.updates.take(&params["update"]) {
+                    for note in self.client.updates.take(&params["update"]) {
                         session.note(note).await?;
                     }
                 }
@@ -331,7 +276,7 @@ impl Talk {
             self.requests = 0;
         }
         self.requests += 1;
-        let Some(reply) = self.request(agent, session, &id, method, params).await? else {
+        let Some(reply) = self.client.request(agent, session, &id, method, params).await? else {
             return Ok(None);
         };
         match &reply {
@@ -354,199 +299,9 @@ impl Talk {
         Ok(Some(ended(ExitCause::Loop, why)))
     }
 
-    async fn request(
-        &mut self,
-        agent: &mut Agent,
-        session: &mut dyn Session,
-        id: &Value,
-        method: &str,
-        params: Value,
-    ) -> Result<Replied, Stop> {
-        self.calls += 1;
-        let call_id = format!("request-{}", self.calls);
-        let reply = match method {
-            "fs/read_text_file" => match rpc::params(params) {
-                Ok(asked) => files::read(session, &call_id, asked, self.limits).await?,
-                Err(error) => Err(error),
-            },
-            "fs/write_text_file" => match rpc::params(params) {
-                Ok(asked) => files::write(session, &call_id, asked, self.limits).await?,
-                Err(error) => Err(error),
-            },
-            "session/request_permission" => match rpc::params(params) {
-                Ok(asked) => {
-                    let (outcome, note) = self.permission(&asked);
-                    if let Some(note) = note {
-                        session.note(note).await?;
-                    }
-                    Ok(outcome)
-                }
-                Err(error) => Err(error),
-            },
-            "terminal/create" => match rpc::params(params) {
-                Ok(asked) => self.create(session, call_id, asked).await?,
-                Err(error) => Err(error),
-            },
-            _ if method.starts_with("terminal/") => {
-                return self.terminal(agent, session, id, method, params).await;
-            }
-            _ => {
-                let shown: String = method.chars().take(80).collect();
-                Err(Error::new(NO_METHOD, format!("the client has no method `{shown}`")))
-            }
-        };
-        Ok(Some(reply))
-    }
-
-    /// Everything is allowed, once: the sandbox holds the agent, and nobody is there to ask.
-    fn permission(
-        &mut self,
-        asked: &Permission,
-    ) -> (Value, Option<serde_json::Map<String, Value>>) {
-        let of = |kind: &str| asked.options.iter().find(|option| option.kind == kind);
-        let chosen = of("allow_once").or_else(|| of("allow_always"));
-        let outcome = match chosen {
-            Some(option) => json!({ "outcome": "selected", "optionId": option.option_id }),
-            None => json!({ "outcome": "cancelled" }),
-        };
-        let chosen = chosen.map_or(Value::Null, |option| json!(option.option_id));
-        let note = self.updates.permission(&asked.tool_call["title"], &chosen);
-        (json!({ "outcome": outcome }), note)
-    }
-
-    async fn create(
-        &mut self,
-        session: &mut dyn Session,
-        call_id: String,
-        asked: Create,
-    ) -> Result<Result<Value, Error>, Stop> {
-        if self.terminals.len() >= self.limits.terminals {
-            let most = self.limits.terminals;
-            let what = format!("{most} terminals are open: release one first");
-            return Ok(Err(Error::new(REFUSED, what)));
-        }
-        let variables = asked.env.iter().flat_map(|one| [&one.name, &one.value]);
-        let mut words = asked.args.iter().chain([&asked.command]).chain(variables);
-        if asked.command.is_empty() || words.any(|word| word.contains('\0')) {
-            let what = "params: `command`: is empty, or something holds a NUL";
-            return Ok(Err(Error::new(PARAMS, what)));
-        }
-        let brief = session.brief().clone();
-        // Agents put a whole line into `command` where they give no arguments.
-        let mut command = match asked.args.is_empty() {
-            true => Command::shell(&asked.command),
-            false => {
-                Command::new([&asked.command].into_iter().chain(&asked.args).map(String::as_str))
-            }
-        };
-        command = command.time_limit(brief.command_limit);
-        command = command.cwd(resolve(&brief, asked.cwd.as_deref().unwrap_or_default()));
-        for (key, value) in &brief.env {
-            command = command.env(key, value.as_str());
-        }
-        for Variable { name, value } in &asked.env {
-            command = command.env(name, value.as_str());
-        }
-        command.user.clone_from(&brief.user);
-        let mut arguments = json!({ "command": asked.command });
-        if !asked.args.is_empty() {
-            arguments["args"] = json!(asked.args);
-        }
-        if let Some(cwd) = &asked.cwd {
-            arguments["cwd"] = json!(cwd);
-        }
-        let recorded = Recorded::begin(session, &call_id, TERMINAL, arguments).await?;
-        let running = match session.handle().start(command) {
-            Ok(running) => running,
-            Err(error) => return recorded.refused(session, error, REFUSED).await,
-        };
-        let most = asked.output_byte_limit.unwrap_or(usize::MAX).min(self.limits.output_bytes);
-        let id = self.terminals.add(running, call_id, most);
-        Ok(Ok(json!({ "terminalId": id })))
-    }
-
-    /// What is asked of an open terminal.
-    async fn terminal(
-        &mut self,
-        agent: &mut Agent,
-        session: &mut dyn Session,
-        request: &Value,
-        method: &str,
-        params: Value,
-    ) -> Result<Replied, Stop> {
-        let id = match terminal_id(params) {
-            Ok(id) => id,
-            Err(error) => return Ok(Some(Err(error))),
-        };
-        let Some(terminal) = self.terminals.get(&id) else {
-            let shown: String = id.chars().take(80).collect();
-            let what = format!("params: `terminalId`: no terminal {shown} is open");
-            return Ok(Some(Err(Error::new(PARAMS, what))));
-        };
-        Ok(Some(Ok(match method {
-            "terminal/output" => terminal.output(),
-            "terminal/wait_for_exit" => match &terminal.exit {
-                Some(exit) => status(exit),
-                None => {
-                    terminal.waiting.push(request.clone());
-                    return Ok(None);
-                }
-            },
-            "terminal/kill" | "terminal/release" => {
-                if terminal.kill() {
-                    self.close(agent, session, &id).await?;
-                }
-                if method == "terminal/release" {
-                    self.terminals.remove(&id);
-                }
-                json!({})
-            }
-            _ => {
-                let shown: String = method.chars().take(80).collect();
-                let what = format!("the client has no method `{shown}`");
-                return Ok(Some(Err(Error::new(NO_METHOD, what))));
-            }
-        })))
-    }
-
-    async fn terminal_ended(
-        &mut self,
-        agent: &mut Agent,
-        session: &mut dyn Session,
-        ended: Ended,
-    ) -> Result<(), Stop> {
-        // One that was killed meanwhile is closed.
-        let open = self.terminals.get(&ended.id).filter(|terminal| terminal.exit.is_none());
-        let Some(terminal) = open else { return Ok(()) };
-        terminal.exit = Some(match ended.how {
-            Ok(exit) => exit,
-            Err(error) if error.is_broken() => return Err(error.fault(TERMINAL).into()),
-            // As a shell says of what it could not start.
-            Err(_) => Exited { code: Some(127), ..Exited::default() },
-        });
-        self.close(agent, session, &ended.id).await
-    }
-
-    /// A command has ended: who waits for it is answered, and the record is completed.
-    async fn close(
-        &mut self,
-        agent: &mut Agent,
-        session: &mut dyn Session,
-        id: &str,
-    ) -> Result<(), Stop> {
-        let Some(terminal) = self.terminals.get(id) else { return Ok(()) };
-        let exit = terminal.exit.clone().unwrap_or_default();
-        for waiting in terminal.waiting.drain(..) {
-            agent.send(&rpc::reply(&waiting, Ok(status(&exit))));
-        }
-        let recorded = Recorded::since(&terminal.call_id, TERMINAL, terminal.begun);
-        let code = exit.code.filter(|_| !exit.timed_out);
-        recorded.end(session, terminal.text(), None, code).await
-    }
-
     /// The trial is over: the agent is told, and has its time to leave. Nothing that it asks meanwhile is done.
     async fn cancel(&mut self, agent: &mut Agent) -> Finish {
-        self.terminals.stop();
+        self.client.terminals.stop();
         let params = json!({ "sessionId": self.session_id });
         agent.send(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }));
         let mut left: VecDeque<Value> = VecDeque::new();
@@ -576,17 +331,6 @@ impl Talk {
         let _ = timeout(self.limits.leave(), leaving).await;
         ended(ExitCause::Finished, "the trial was over".into())
     }
-}
-
-/// What a command of the agent is called in the record.
-const TERMINAL: &str = "terminal/create";
-
-fn terminal_id(params: Value) -> Result<String, Error> {
-    parsed::<OfTerminal>(params).map(|asked| asked.terminal_id)
-}
-
-fn parsed<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
-    rpc::params(params)
 }
 
 /// The program ended before its turn did.
