@@ -46,8 +46,27 @@ impl FrozenTests {
         self.once(&self.frozen, &key, || handle.freeze(task)).await.map(Some)
     }
 
+    /// The evidence that gold's own run gave, where an earlier grading had to ask. A grading that is told
+    /// does not have to be made twice.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the record where the task cannot be written.
+    pub async fn known(
+        &self,
+        handle: &GradingSandbox<'_>,
+        task: &Task,
+    ) -> Result<Option<Expected>, Fault> {
+        let key = key("expected", handle, task)?;
+        match self.expected.known(&key).await {
+            Some(expected) => Ok(Some(expected)),
+            None => Ok(self.read(&key)),
+        }
+    }
+
     /// The evidence of a grading that gold's own run gives too. Gold is run once for a task, and only
-    /// where a grading has evidence that it could explain; a task without a gold is run as it stands.
+    /// where a grading has evidence that it could explain; a grading of gold is such a run. A task without
+    /// a gold is run as it stands.
     ///
     /// # Errors
     ///
@@ -56,7 +75,7 @@ impl FrozenTests {
         &self,
         handle: &GradingSandbox<'_>,
         task: &Task,
-        graded: &Graded,
+        (patch, graded): (&[u8], &Graded),
         options: &GradeOptions,
     ) -> Result<Option<Expected>, Fault> {
         let seen = expected_of_gold(graded)?;
@@ -66,6 +85,9 @@ impl FrozenTests {
         let key = key("expected", handle, task)?;
         let gold = gold_of(task).unwrap_or_default();
         let of_gold = || async {
+            if patch == gold.as_bytes() {
+                return Ok(seen.clone());
+            }
             let graded = handle.strict(task, gold.as_bytes(), options).await?;
             expected_of_gold(&graded)
         };

@@ -213,8 +213,9 @@ pub(crate) async fn grade_trial(
         capacity: &context.capacity,
     };
     options.frozen = context.frozen.get(&handle(), task).await?;
+    options.expected = context.frozen.known(&handle(), task).await?.unwrap_or_default();
     let mut graded = grade_patch(handle(), task, patch, &options).await?;
-    if let Some(expected) = expected(context, &handle(), task, &graded, &options).await? {
+    if let Some(expected) = expected(context, &handle(), task, (patch, &graded), &options).await? {
         options.expected = expected;
         graded = grade_patch(handle(), task, patch, &options).await?;
     }
@@ -248,7 +249,7 @@ async fn expected(
     context: &RunContext,
     handle: &GradingSandbox<'_>,
     task: &Task,
-    graded: &Graded,
+    (patch, graded): (&[u8], &Graded),
     options: &GradeOptions,
 ) -> Result<Option<Expected>, Fault> {
     if only_official(task) || expected_of_gold(graded)?.is_empty() {
@@ -258,7 +259,7 @@ async fn expected(
         share = handle.capacity.take(handle.limits) => share?,
         () = handle.cancel.told() => return Err(Cancel::fault()),
     };
-    context.frozen.expected(handle, task, graded, options).await
+    context.frozen.expected(handle, task, (patch, graded), options).await
 }
 
 /// Whether every test that failed is one of these, and one did.

@@ -39,13 +39,15 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         done
     }
 
-    /// Whether it is there.
+    /// What is there, or will be when the work under way is done.
+    pub(crate) async fn known(&self, key: &K) -> Option<V> {
+        let cell = self.0.lock().await.get(key).cloned()?;
+        let kept = cell.lock().await;
+        kept.as_ref().and_then(|kept| kept.as_ref().ok()).cloned()
+    }
+
     pub(crate) async fn has(&self, key: &K) -> bool {
-        let cell = self.0.lock().await.get(key).cloned();
-        match cell {
-            Some(cell) => cell.lock().await.as_ref().is_some_and(Result::is_ok),
-            None => false,
-        }
+        self.known(key).await.is_some()
     }
 
     /// Forgets the value of a key, because what it names was removed.
