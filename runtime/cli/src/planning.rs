@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use proctor_gateway::PriceTable;
 use proctor_record::RunDir;
 use proctor_statistics::{ALPHA, POWER, smallest_mean_difference};
-use proctor_types::{Arm, ArmId, Outcome, RunRecord, TrialId, plural};
+use proctor_types::{Arm, ArmId, Outcome, RunRecord, TrialId, from_toml, plural};
 use serde::Deserialize;
 
 use crate::error::UserError;
@@ -45,7 +45,7 @@ struct Taken {
 /// The lines below a plan. `runs` is the folder in which earlier runs lie.
 pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
-    let design: Design = toml::from_str(DESIGN)
+    let design: Design = from_toml(DESIGN)
         .map_err(|error| UserError::new(format!("configs/power.toml: {error}")))?;
     let mut lines = vec![cost(size, &prices), time(size)];
     lines.extend(earlier(size, runs));

@@ -20,7 +20,7 @@ use proctor_gateway::{AskError, ExchangeSink};
 use proctor_record::Blobs;
 use proctor_report::wrapped;
 use proctor_types::{
-    Ask, Budget, Event, Fault, Layer, Message, ModelSpec, Spent, ToolSpec, plural,
+    Ask, Budget, Event, Fault, Layer, Message, ModelSpec, Spent, ToolSpec, from_toml, plural,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -39,7 +39,7 @@ struct Table {
 
 /// Asks the models of the trials that wait. What is wrong is told on stderr.
 pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result<(), UserError> {
-    let table: Table = toml::from_str(TABLE)
+    let table: Table = from_toml(TABLE)
         .map_err(|error| UserError::new(format!("configs/preflight.toml: {error}")))?;
     let models = waiting(context, plan, table.least_trials);
     if models.is_empty() {

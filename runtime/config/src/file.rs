@@ -177,14 +177,18 @@ pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserE
     written.cross(crossed);
     walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
     inherit(&mut table);
-    let read: Result<ConfigFile, _> = serde_path_to_error::deserialize(toml::Value::Table(table));
-    // Every key was checked above, by the schema of the same types; what is left is a gap in that check.
-    let mut file = read.map_err(|error| {
-        let (key, why) = (error.path().to_string(), error.inner().message().to_owned());
-        UserError::new(one_line(&format!("{}: key `{key}`: {why}", path.display())))
-    })?;
+    let mut file = of_table(&table)
+        .map_err(|why| UserError::new(one_line(&format!("{}: {why}", path.display()))))?;
     paths::place(&mut file, path, &written);
     Ok((file, written))
+}
+
+/// A table whose keys were checked, by the schema of the same types: what is wrong with it is a gap in that
+/// check, and named by its key.
+pub fn of_table(table: &toml::Table) -> Result<ConfigFile, String> {
+    let value = serde_json::to_value(table).map_err(|error| error.to_string())?;
+    serde_path_to_error::deserialize(value)
+        .map_err(|error| format!("key `{}`: {}", error.path(), error.inner()))
 }
 
 /// Lays each arm's tables over the file's own.

@@ -23,7 +23,7 @@ mod written;
 
 pub use documentation::documentation;
 pub use error::UserError;
-pub use file::{ArmFile, ConfigFile, GradingFile, plain_arm, read};
+pub use file::{ArmFile, ConfigFile, GradingFile, of_table, plain_arm, read};
 pub use kind::near;
 pub use model::put_model;
 pub use paths::SCRIPT;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_gateway::PriceTable;
-use proctor_types::ModelSpec;
+use proctor_types::{ModelSpec, from_toml};
 use serde::Deserialize;
 use serde_json::Map;
 
@@ -34,8 +34,7 @@ pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
 
 fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
     let broken = |error: String| UserError::new(format!("configs/endpoints.toml: {error}"));
-    let mut endpoints: BTreeMap<String, Endpoint> =
-        toml::from_str(ENDPOINTS).map_err(|error| broken(error.to_string()))?;
+    let mut endpoints: BTreeMap<String, Endpoint> = from_toml(ENDPOINTS).map_err(broken)?;
     let known: Vec<_> = endpoints.keys().cloned().collect();
     let found = name
         .split_once('/')

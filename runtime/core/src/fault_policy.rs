@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{Cause, Fault, Layer, from_toml};
 use serde::Deserialize;
 
 const SHIPPED: &str = include_str!("../../../configs/faults.toml");
@@ -89,8 +89,7 @@ impl FaultPolicy {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let Table { tries, back_end, fault } =
-            toml::from_str(text).map_err(|error| error.to_string())?;
+        let Table { tries, back_end, fault } = from_toml(text)?;
         let times = [
             ("tries.first_wait_seconds", tries.first_wait_seconds),
             ("tries.longest_wait_seconds", tries.longest_wait_seconds),

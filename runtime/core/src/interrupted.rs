@@ -1,9 +1,9 @@
 //! What `resume` does with an interrupted trial: `configs/interrupted.toml`.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::collections::BTreeMap;
 
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{Cause, Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
 const SHIPPED: &str = include_str!("../../../configs/interrupted.toml");
@@ -25,12 +25,9 @@ struct Table {
 
 impl Interrupted {
     fn of(scaffold: &str) -> Result<Self, Fault> {
-        static TABLE: LazyLock<Result<Table, String>> =
-            LazyLock::new(|| toml::from_str(SHIPPED).map_err(|error| error.to_string()));
-        let table = TABLE.as_ref().map_err(|error| {
-            Fault::new(Layer::Setup, format!("configs/interrupted.toml: {error}"))
-                .cause(Cause::Invalid)
-        })?;
+        static TABLE: ShippedTable<Table> = ShippedTable::new("interrupted.toml", SHIPPED);
+        let table =
+            TABLE.get().map_err(|error| Fault::new(Layer::Setup, error).cause(Cause::Invalid))?;
         Ok(table.scaffolds.get(scaffold).copied().unwrap_or(table.default))
     }
 }

@@ -1,7 +1,8 @@
 //! `configs/egress.toml`, read once.
 
-use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
+use proctor_types::ShippedTable;
 use serde::Deserialize;
 
 const SHIPPED: &str = include_str!("../../../configs/egress.toml");
@@ -63,11 +64,10 @@ pub(crate) struct Client {
     pub(crate) other: BTreeMap<String, String>,
 }
 
-static READ: LazyLock<Result<Settings, String>> =
-    LazyLock::new(|| toml::from_str(SHIPPED).map_err(|error| error.to_string()));
+static READ: ShippedTable<Settings> = ShippedTable::new("egress.toml", SHIPPED);
 
 impl Settings {
     pub(crate) fn shipped() -> Result<&'static Self, String> {
-        READ.as_ref().map_err(|error| format!("configs/egress.toml: {error}"))
+        READ.get()
     }
 }

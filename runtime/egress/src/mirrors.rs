@@ -1,7 +1,6 @@
 //! `configs/mirrors.toml`, read once.
 
-use std::sync::LazyLock;
-
+use proctor_types::ShippedTable;
 use serde::Deserialize;
 
 const SHIPPED: &str = include_str!("../../../configs/mirrors.toml");
@@ -27,12 +26,11 @@ pub(crate) struct Files {
     pub(crate) suffixes: Vec<String>,
 }
 
-static READ: LazyLock<Result<Mirrors, String>> =
-    LazyLock::new(|| toml::from_str(SHIPPED).map_err(|error| error.to_string()));
+static READ: ShippedTable<Mirrors> = ShippedTable::new("mirrors.toml", SHIPPED);
 
 impl Mirrors {
     /// A shipped list that cannot be read is an error, never an empty list.
     pub(crate) fn shipped() -> Result<&'static Self, String> {
-        READ.as_ref().map_err(|error| format!("configs/mirrors.toml: {error}"))
+        READ.get()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use proctor_types::{Envelope, Event, Fault, Layer, Outcome, Reason, Verdict};
+use proctor_types::{Envelope, Event, Fault, Layer, Outcome, Reason, Verdict, from_toml};
 use regex::Regex;
 use serde::Deserialize;
 
@@ -139,7 +139,7 @@ struct Table {
 }
 
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
-    let written: Written = toml::from_str(TEXT).map_err(|error| error.to_string())?;
+    let written: Written = from_toml(TEXT)?;
     let compiled = |text: &str| Regex::new(text).map_err(|error| error.to_string());
     let runs = written.runs.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
     let imports = written.import_or_name_error.into_iter();

@@ -1,8 +1,8 @@
 //! The rules, as data: `configs/forensics.toml`, and as they are filled in for one task.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::collections::BTreeMap;
 
-use proctor_types::{Fault, Integrity, Layer};
+use proctor_types::{Fault, Integrity, Layer, ShippedTable};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
@@ -73,12 +73,11 @@ pub(crate) struct Limits {
     pub depth: usize,
 }
 
-static RULES: LazyLock<Result<RuleFile, String>> =
-    LazyLock::new(|| toml::from_str(TEXT).map_err(|error| error.to_string()));
+static RULES: ShippedTable<RuleFile> = ShippedTable::new("forensics.toml", TEXT);
 
 impl RuleFile {
     pub(crate) fn get() -> Result<&'static Self, Fault> {
-        RULES.as_ref().map_err(|error| fault(error))
+        RULES.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 }
 

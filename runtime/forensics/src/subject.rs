@@ -1,9 +1,11 @@
 //! What a task is about: the names under which its hidden solution could be fetched.
 
-use std::{collections::BTreeSet, sync::LazyLock};
+use std::collections::BTreeSet;
 
 use proctor_patch::Patch;
-use proctor_types::{Cause, Fault, Layer, Source, Task, TestNames, file_of, package_name};
+use proctor_types::{
+    Cause, Fault, Layer, ShippedTable, Source, Task, TestNames, file_of, package_name,
+};
 use proctor_wire::RawPath;
 use serde::Deserialize;
 
@@ -16,10 +18,8 @@ struct Hosts {
 }
 
 /// A list that cannot be read is an error: without it the rules would look for nothing.
-static HOSTS: LazyLock<Result<Hosts, String>> = LazyLock::new(|| {
-    let text = include_str!("../../../configs/mirrors.toml");
-    toml::from_str(text).map_err(|error| format!("configs/mirrors.toml: {error}"))
-});
+static HOSTS: ShippedTable<Hosts> =
+    ShippedTable::new("mirrors.toml", include_str!("../../../configs/mirrors.toml"));
 
 #[derive(Debug, Default)]
 pub(crate) struct Subject {
@@ -38,7 +38,7 @@ pub(crate) struct Subject {
 
 impl Subject {
     pub(crate) fn of(task: &Task, names: &TestNames) -> Result<Self, Fault> {
-        let hosts = HOSTS.as_ref().map_err(|why| Fault::new(Layer::Grade, why.as_str()))?;
+        let hosts = HOSTS.get().map_err(|why| Fault::new(Layer::Grade, why))?;
         let mut subject =
             Self { workdir: task.workdir.trim_end_matches('/').to_owned(), ..Self::default() };
         match task.repo.as_deref().map(|repo| repo.split_once('/').ok_or(repo)) {

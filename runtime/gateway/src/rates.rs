@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_types::{Fault, Layer, ModelSpec};
+use proctor_types::{Fault, Layer, ModelSpec, from_toml};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +82,7 @@ impl RatePolicy {
     /// Reads TOML. An error names the key.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: &str| Fault::new(Layer::Model, what);
-        let policy: Self = toml::from_str(text).map_err(|error| fault(error.message()))?;
+        let policy: Self = from_toml(text).map_err(|error| fault(&error))?;
         for seconds in [policy.window_seconds, policy.longest_pause_seconds] {
             if Duration::try_from_secs_f64(seconds).is_err() {
                 return Err(fault("window_seconds, longest_pause_seconds: not a time in seconds"));

@@ -1,8 +1,6 @@
 //! What a rejection is about: `configs/rejections.toml`.
 
-use std::sync::OnceLock;
-
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
 /// Words by their subject.
@@ -27,15 +25,9 @@ pub(crate) enum Subject {
 impl Subjects {
     /// The lists that Proctor ships. They are compiled in and checked by a test.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
-        static SHIPPED: OnceLock<Result<Subjects, String>> = OnceLock::new();
-        let parse = || {
-            let text = include_str!("../../../configs/rejections.toml");
-            toml::from_str(text).map_err(|error: toml::de::Error| error.message().to_owned())
-        };
-        let shipped = SHIPPED.get_or_init(parse).as_ref();
-        shipped.map_err(|what| {
-            Fault::new(Layer::Model, what.clone()).context("configs/rejections.toml")
-        })
+        static SHIPPED: ShippedTable<Subjects> =
+            ShippedTable::new("rejections.toml", include_str!("../../../configs/rejections.toml"));
+        SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
     /// `tools`: the request offered some. `streamed`: it asked for a stream.

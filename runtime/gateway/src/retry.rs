@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, header};
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, Layer, from_toml};
 use serde::Deserialize;
 
 /// Times are seconds. `configs/retry.toml` says what each value is for.
@@ -34,8 +34,7 @@ impl RetryPolicy {
     /// Reads TOML. An error names the key.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| Fault::new(Layer::Model, what);
-        let policy: Self =
-            toml::from_str(text).map_err(|error| fault(error.message().to_owned()))?;
+        let policy: Self = from_toml(text).map_err(fault)?;
         let times = [
             ("first_seconds", policy.first_seconds),
             ("longest_seconds", policy.longest_seconds),

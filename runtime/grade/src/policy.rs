@@ -1,8 +1,8 @@
 //! The grading policy, as data: `configs/grading.toml`.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::collections::BTreeMap;
 
-use proctor_types::{Evidence, Fault, Integrity, Layer, TestNames};
+use proctor_types::{Evidence, Fault, Integrity, Layer, ShippedTable, TestNames};
 use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../../configs/grading.toml");
@@ -103,14 +103,11 @@ pub(crate) struct Meaning {
     pub blocks: bool,
 }
 
-static POLICY: LazyLock<Result<Policy, String>> =
-    LazyLock::new(|| toml::from_str(TEXT).map_err(|error| error.to_string()));
+static POLICY: ShippedTable<Policy> = ShippedTable::new("grading.toml", TEXT);
 
 impl Policy {
     pub(crate) fn get() -> Result<&'static Self, Fault> {
-        POLICY
-            .as_ref()
-            .map_err(|error| Fault::new(Layer::Grade, format!("configs/grading.toml: {error}")))
+        POLICY.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 
     /// Deny wins: a kind that the policy does not name is suspect and blocks.

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::LazyLock};
 
-use proctor_types::{Benchmark, Commands, Task};
+use proctor_types::{Benchmark, Commands, Task, from_toml};
 
 use crate::{OfficialPolicy, RowText, Subject, parsers::ParserName, policy::Part};
 
@@ -23,7 +23,7 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
     TEXTS
         .iter()
         .map(|(name, text)| {
-            toml::from_str(text).map_err(|error| PolicyError {
+            from_toml(text).map_err(|error| PolicyError {
                 what: format!("configs/benchmarks/policies/{name}.toml: {error}"),
                 hint: "this build of Proctor is broken".into(),
             })

@@ -1,6 +1,6 @@
 //! The nouns of Proctor: what a task, an arm, a trial, an event, an outcome and a verdict are.
 //!
-//! This crate is the ground that every other crate stands on. It holds data and its serde form,
+//! This crate is the ground that every other crate stands on. It holds data and how it is read,
 //! and nothing that acts: no I/O, no clock, no async. What is written to disk is defined here.
 
 #![warn(missing_docs)]
@@ -28,6 +28,7 @@ mod requests;
 mod run;
 mod sandbox;
 mod statement;
+mod tables;
 mod task;
 mod test_names;
 mod verdict;
@@ -56,6 +57,7 @@ pub use requests::*;
 pub use run::*;
 pub use sandbox::*;
 pub use statement::*;
+pub use tables::{ShippedTable, from_toml};
 pub use task::*;
 pub use test_names::*;
 pub use verdict::*;

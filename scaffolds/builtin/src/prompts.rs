@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, path::Path};
 
 use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use proctor_scaffold_api::{Brief, Limits, Overlay, Stop, WrongPrompts};
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, Layer, from_toml};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ impl Prompts {
         for (file, embedded) in embedded::files(folder) {
             let text = over.and_then(|over| over.get(folder, file)).unwrap_or(embedded).to_owned();
             let Some(name) = file.strip_suffix(".md.j2") else {
-                settings = toml::from_str(&text).map_err(|error| problem(folder, file, error))?;
+                settings = from_toml(&text).map_err(|error| problem(folder, file, error))?;
                 continue;
             };
             templates

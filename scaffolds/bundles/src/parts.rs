@@ -1,5 +1,6 @@
 //! What every bundle may carry beside its own packages: one table, `configs/bundles/parts.toml`.
 
+use proctor_types::from_toml;
 use serde::Deserialize;
 
 use crate::BundleError;
@@ -50,7 +51,7 @@ pub(crate) enum Part {
 
 impl Parts {
     pub(crate) fn read() -> Result<Self, BundleError> {
-        toml::from_str(TABLE)
+        from_toml(TABLE)
             .map_err(|error| BundleError::new(format!("configs/bundles/parts.toml: {error}")))
     }
 }

@@ -1,8 +1,8 @@
 //! The limits of host scaffolds, as data: `configs/host-scaffolds.toml`.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
-use proctor_types::{SandboxKind, SandboxSpec};
+use proctor_types::{SandboxKind, SandboxSpec, ShippedTable};
 use serde::Deserialize;
 
 /// As it is written: a factor of every arm.
@@ -37,10 +37,8 @@ struct Resources {
 impl Limits {
     /// The shipped ones.
     pub(crate) fn get() -> Result<&'static Self, String> {
-        static LIMITS: LazyLock<Result<Limits, String>> = LazyLock::new(|| {
-            toml::from_str(TEXT).map_err(|error| format!("host-scaffolds.toml: {error}"))
-        });
-        LIMITS.as_ref().map_err(Clone::clone)
+        static LIMITS: ShippedTable<Limits> = ShippedTable::new("host-scaffolds.toml", TEXT);
+        LIMITS.get()
     }
 
     pub(crate) fn leave(&self) -> Duration {

@@ -116,8 +116,8 @@ fn other_arm(
     config::walk(&table, Extent::Whole).map_err(|problem| {
         UserError::new(format!("--set: {}", problem.wrong.what)).hint(problem.wrong.hint)
     })?;
-    let file: ConfigFile = table.try_into().map_err(|error: toml::de::Error| {
-        UserError::new(format!("--set: {}", error.message()))
+    let file = config::of_table(&table).map_err(|why| {
+        UserError::new(format!("--set: {why}"))
             .hint("keys are those of a run's configuration, and `hint`")
     })?;
     Ok((config::resolve(file, &Written::default(), &assemble::known())?, hint))

@@ -125,7 +125,9 @@ fn read<T: serde::de::DeserializeOwned>(
     value: toml::Value,
     path: &[String],
 ) -> Result<T, UserError> {
-    value.try_into().map_err(|error: toml::de::Error| unreadable(path, error.message()))
+    serde_json::to_value(value)
+        .and_then(serde_json::from_value)
+        .map_err(|error| unreadable(path, &error.to_string()))
 }
 
 fn unreadable(path: &[String], why: &str) -> UserError {

@@ -1,8 +1,7 @@
 //! The words of a test command that name tests, which a strict run must not have: it names its own,
 //! and a test that is named twice runs twice.
 
-use std::sync::LazyLock;
-
+use proctor_types::ShippedTable;
 use serde::Deserialize;
 
 /// Which word is an option's value cannot be read off the words; pytest itself must be told too.
@@ -15,9 +14,7 @@ struct Options {
 
 const DATA: &str = include_str!("../../../../configs/pytest-options.toml");
 
-static OPTIONS: LazyLock<Result<Options, String>> = LazyLock::new(|| {
-    toml::from_str(DATA).map_err(|error| format!("configs/pytest-options.toml: {error}"))
-});
+static OPTIONS: ShippedTable<Options> = ShippedTable::new("pytest-options.toml", DATA);
 
 /// What an option does with the word behind it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +34,7 @@ pub(crate) fn without_tests<'a>(
     words: Vec<String>,
     tests: impl Iterator<Item = &'a String> + Clone,
 ) -> Result<Vec<String>, String> {
-    let options = OPTIONS.as_ref().map_err(Clone::clone)?;
+    let options = OPTIONS.get()?;
     let Some(start) = arguments_at(&words) else { return Ok(words) };
     let mut next = Next::Free;
     let mut only_tests = false;
@@ -116,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_options_are_read_and_none_is_of_both_kinds() {
-        let options: Options = toml::from_str(DATA).unwrap();
+        let options = OPTIONS.get().unwrap();
         assert!(options.switches.iter().all(|option| !options.with_value.contains(option)));
         assert!(options.with_value.contains(&"-k".to_owned()));
     }

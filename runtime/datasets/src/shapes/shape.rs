@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
+use proctor_types::from_toml;
 use serde::Deserialize;
 
 use crate::DatasetError;
@@ -203,8 +204,8 @@ static SHAPES: LazyLock<Result<Vec<Shape>, String>> = LazyLock::new(|| {
 
 /// Reads a shape and lays the common aliases below its own.
 fn parse(text: &str) -> Result<Shape, String> {
-    let common: Common = toml::from_str(COMMON).map_err(|error| format!("aliases: {error}"))?;
-    let mut shape: Shape = toml::from_str(text).map_err(|error| error.to_string())?;
+    let common: Common = from_toml(COMMON).map_err(|error| format!("aliases: {error}"))?;
+    let mut shape: Shape = from_toml(text)?;
     for (name, aliases) in common.fields {
         shape.fields.entry(name).or_insert(aliases);
     }

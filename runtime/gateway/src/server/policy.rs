@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use http::HeaderMap;
-use proctor_types::{Api, Fault, Layer};
+use proctor_types::{Api, Fault, Layer, from_toml};
 use serde::Deserialize;
 
 use crate::retry::seconds;
@@ -48,8 +48,7 @@ impl ServerPolicy {
         let text = include_str!("../../../../configs/gateway-server.toml");
         let fault =
             |what: String| Fault::new(Layer::Model, what).context("configs/gateway-server.toml");
-        let policy: Self =
-            toml::from_str(text).map_err(|error| fault(error.message().to_owned()))?;
+        let policy: Self = from_toml(text).map_err(fault)?;
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             if !policy.withheld.contains_key(&api) {
                 return Err(fault(format!("withheld.{api}: missing")));

@@ -3,6 +3,7 @@
 use std::{path::Path, sync::LazyLock};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use proctor_types::from_toml;
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
@@ -52,7 +53,7 @@ impl PatchPolicy {
 
     /// Reads a policy; the error names the key or the glob.
     pub fn from_toml(text: &str) -> Result<Self, String> {
-        let policy: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let policy: Self = from_toml(text)?;
         for glob in policy.never.iter().chain(&policy.new) {
             Glob::new(glob).map_err(|error| error.to_string())?;
         }

@@ -1,9 +1,7 @@
 //! What the leak check looks for, as data: `configs/leak-check.toml`.
 
-use std::sync::LazyLock;
-
 use proctor_sandbox_api::wire::{RawPath, ScanLimits};
-use proctor_types::{Fault, Layer, sha256_hex};
+use proctor_types::{Fault, Layer, ShippedTable, sha256_hex};
 use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../../../configs/leak-check.toml");
@@ -85,14 +83,11 @@ impl Tool {
     }
 }
 
-static POLICY: LazyLock<Result<LeakPolicy, String>> =
-    LazyLock::new(|| toml::from_str(TEXT).map_err(|error| error.to_string()));
+static POLICY: ShippedTable<LeakPolicy> = ShippedTable::new("leak-check.toml", TEXT);
 
 impl LeakPolicy {
     pub(crate) fn get() -> Result<&'static Self, Fault> {
-        POLICY
-            .as_ref()
-            .map_err(|error| Fault::new(Layer::Setup, format!("configs/leak-check.toml: {error}")))
+        POLICY.get().map_err(|error| Fault::new(Layer::Setup, error))
     }
 
     /// Whether an entry of the work directory is a copy by its name.

@@ -1,0 +1,67 @@
+//! The tables of `configs/` that a program carries.
+
+use std::sync::OnceLock;
+
+use serde::de::DeserializeOwned;
+
+/// A table that was compiled in, read when it is first asked for.
+#[derive(Debug)]
+pub struct ShippedTable<T> {
+    file: &'static str,
+    text: &'static str,
+    read: OnceLock<Result<T, String>>,
+}
+
+impl<T> ShippedTable<T> {
+    /// `file` is its name below `configs/`, for messages.
+    pub const fn new(file: &'static str, text: &'static str) -> Self {
+        Self { file, text, read: OnceLock::new() }
+    }
+}
+
+impl<T: DeserializeOwned> ShippedTable<T> {
+    /// The table, or why it cannot be read. It is an error and never an empty table: a rule that is not there
+    /// would be one that nothing breaks.
+    ///
+    /// # Errors
+    ///
+    /// The text is no such table. The name of the file comes first.
+    pub fn get(&self) -> Result<&T, String> {
+        let read =
+            || from_toml(self.text).map_err(|error| format!("configs/{}: {error}", self.file));
+        self.read.get_or_init(read).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Reads TOML.
+///
+/// By way of a neutral value: a parser for each type, as `toml::from_str` makes one, takes five times the
+/// room in the program. What a user writes by hand is read by the crates that own it, with its lines.
+///
+/// # Errors
+///
+/// No TOML, or not of the type.
+pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let value: serde_json::Value = toml::from_str(text).map_err(|error| error.to_string())?;
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_once_and_a_broken_one_names_its_file() {
+        static SOUND: ShippedTable<BTreeMap<String, f64>> =
+            ShippedTable::new("s.toml", "a = 1\nb = 2.5");
+        let read = SOUND.get().unwrap();
+        assert_eq!((read["a"], read["b"]), (1.0, 2.5));
+        assert!(std::ptr::eq(read, SOUND.get().unwrap()));
+        for text in ["a = ", "a = 'one'"] {
+            let broken = ShippedTable::<BTreeMap<String, f64>>::new("b.toml", text);
+            assert!(broken.get().unwrap_err().starts_with("configs/b.toml: "), "{text}");
+        }
+    }
+}
