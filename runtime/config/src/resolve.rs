@@ -125,7 +125,7 @@ pub fn resolve(
                 .error(&["arms", &index, "budget", "run"], "a run has one such limit, for all arms")
                 .hint("set it in [budget.run] at the top"));
         }
-        if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_endpoint()) {
+        if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_endpoint(&arm.settings)) {
             let what = format!("cannot be kept for the scaffold `{}`", arm.scaffold);
             return Err(written.error(&written.of_arm(&index, "budget", key), what).hint(
                 "its loop runs inside the sandbox, where Proctor cannot inform it or stop its tools: \
@@ -252,7 +252,7 @@ mod tests {
 
     use async_trait::async_trait;
     use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
-    use serde_json::{Value, json};
+    use serde_json::{Map, Value, json};
 
     use super::{Known, resolve};
     use crate::{UserError, read};
@@ -274,7 +274,7 @@ mod tests {
             true
         }
 
-        fn model_endpoint(&self) -> Option<Value> {
+        fn model_endpoint(&self, _: &Map<String, Value>) -> Option<Value> {
             Some(json!({}))
         }
 

@@ -54,7 +54,8 @@ impl SandboxNetwork {
                 async move { proxy.serve(stream).await }
             });
         }
-        if let (Some(rules), Some(gateway)) = (scaffold.model_endpoint(), gateway) {
+        let settings = arm.settings.as_object().cloned().unwrap_or_default();
+        if let (Some(rules), Some(gateway)) = (scaffold.model_endpoint(&settings), gateway) {
             let rules = serde_json::from_value(rules).map_err(|error| {
                 let what = format!("the scaffold {}: rules of requests: {error}", scaffold.name());
                 Fault::new(Layer::Setup, what)

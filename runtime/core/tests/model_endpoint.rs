@@ -25,7 +25,7 @@ use proctor_sandbox_api::{Backend, Command};
 use proctor_scaffold_api::{Finish, Scaffold, Session, Stop};
 use proctor_setup::Sources;
 use proctor_types::{Arm, BudgetKind, BudgetScope, Ending, Event, SandboxKind, Task, TrialId};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Runs these lines in the sandbox, with the proxy's address and token in variables, and keeps what they
 /// print.
@@ -48,7 +48,7 @@ impl Scaffold for Lines {
         true
     }
 
-    fn model_endpoint(&self) -> Option<Value> {
+    fn model_endpoint(&self, _: &Map<String, Value>) -> Option<Value> {
         Some(json!({"rules": [{"class": "side", "max_tokens_up_to": 16}]}))
     }
 

@@ -17,10 +17,11 @@ pub enum Kind {
     TestsEdited,
     DaemonStarted,
     OutsideRead,
+    AnswerInScaffold,
 }
 
 impl Kind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::HistoryMined,
         Self::UpstreamTried,
         Self::UpstreamFetched,
@@ -29,6 +30,7 @@ impl Kind {
         Self::TestsEdited,
         Self::DaemonStarted,
         Self::OutsideRead,
+        Self::AnswerInScaffold,
     ];
 
     /// The name in `evidence`.
@@ -42,6 +44,7 @@ impl Kind {
             Self::TestsEdited => "tests_edited",
             Self::DaemonStarted => "daemon_started",
             Self::OutsideRead => "outside_read",
+            Self::AnswerInScaffold => "answer_in_scaffold",
         }
     }
 }

@@ -14,6 +14,7 @@ mod shell;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod told;
 mod upstream;
 
 pub use examine::{Examiner, examine};

@@ -110,8 +110,8 @@ pub trait Scaffold: Send + Sync {
     /// For a scaffold whose client runs in a sandbox and speaks to the model over HTTP: the rules by
     /// which its main conversation is told from side requests (docs/gateway.md, in the form that
     /// manifests have). Without them there is no such proxy. It listens in [`Scaffold::own_sandbox`], where
-    /// there is one, else in the task's.
-    fn model_endpoint(&self) -> Option<Value> {
+    /// there is one, else in the task's. `settings` are the arm's, as [`Scaffold::settings`] gave them.
+    fn model_endpoint(&self, _settings: &Map<String, Value>) -> Option<Value> {
         None
     }
 

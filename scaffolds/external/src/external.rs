@@ -162,7 +162,7 @@ impl Scaffold for External {
         true
     }
 
-    fn model_endpoint(&self) -> Option<Value> {
+    fn model_endpoint(&self, _: &Map<String, Value>) -> Option<Value> {
         serde_json::to_value(&self.manifest().requests).ok()
     }
 

@@ -79,11 +79,6 @@ pub(crate) fn variables(
     Ok(all.map(|(key, value)| (key.to_owned(), value.clone())).into())
 }
 
-/// The rules by which its main conversation is told: each of its requests is a step.
-pub(crate) fn rules() -> Value {
-    serde_json::json!({ "default": "main" })
-}
-
 /// What the end of the agent's own sandbox means: within its limits it is the agent's doing.
 pub(crate) async fn broken(own: &SandboxHandle, error: SandboxError) -> Result<Finish, Stop> {
     let fault = error.fault("the agent's own sandbox");

@@ -24,7 +24,7 @@ use crate::{
     own,
     program::Programs,
     rpc::{self, Error, INVALID, Message, NO_METHOD, OVER, PARAMS},
-    settings::{self, Settings},
+    settings::{self, Asks, Settings},
 };
 
 /// The version of the protocol: raised when a program that kept to it would have to be changed.
@@ -62,7 +62,7 @@ impl Scaffold for Process {
     }
 
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
-        settings::resolve(self.name(), given, &self.programs)
+        settings::resolve(self.name(), Asks::Proctor, given, &self.programs)
     }
 
     fn needs_model(&self) -> bool {

@@ -1,10 +1,12 @@
 //! A user's program, copied by content when a run is planned: a trial runs what was planned.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Read},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use proctor_types::sha256_hex;
@@ -32,6 +34,8 @@ impl std::fmt::Display for ProgramError {
 #[derive(Debug, Clone)]
 pub struct Programs {
     folder: PathBuf,
+    /// What this process has copied already, by how it looked: arms often share a program.
+    known: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 #[derive(Debug)]
@@ -45,14 +49,14 @@ struct Entry {
 #[derive(Debug)]
 enum Kind {
     Folder,
-    File { executable: bool },
+    File { executable: bool, looks: String },
     Link(PathBuf),
 }
 
 impl Programs {
     /// Copies are kept below `folder`, which is made where it is missing.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        Self { folder, known: Arc::default() }
     }
 
     /// The copy of a digest, where it is there.
@@ -69,6 +73,12 @@ impl Programs {
     pub fn keep(&self, program: &Path) -> Result<String, ProgramError> {
         let problem = |what: String| ProgramError(format!("{}: {what}", program.display()));
         let entries = entries(program).map_err(problem)?;
+        let looks = looks(program, &entries);
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known().get(&looks).cloned();
+        if let Some(digest) = before.filter(|digest| self.copy_of(digest).is_some()) {
+            return Ok(digest);
+        }
         let io = |error: io::Error| problem(error.to_string());
         fs::create_dir_all(&self.folder).map_err(io)?;
         let making = tempfile::Builder::new().prefix(".making-").tempdir_in(&self.folder);
@@ -89,6 +99,7 @@ impl Programs {
             Err(_) if place.is_dir() => {}
             Err(error) => return Err(io(error)),
         }
+        known().insert(looks, digest.clone());
         Ok(digest)
     }
 }
@@ -109,7 +120,7 @@ impl Entry {
                 std::os::unix::fs::symlink(target, &to).map_err(io)?;
                 format!("{path}\0-> {}\n", target.to_str().ok_or("has a link that is not UTF-8")?)
             }
-            Kind::File { executable } => {
+            Kind::File { executable, .. } => {
                 let mut bytes = Vec::new();
                 let file = fs::File::open(&self.from).map_err(io)?;
                 file.take(*left + 1).read_to_end(&mut bytes).map_err(io)?;
@@ -125,13 +136,29 @@ impl Entry {
     }
 }
 
+/// Changes whenever a file changes, by what a file system says of it.
+fn looks(program: &Path, entries: &[Entry]) -> String {
+    let mut text = format!("{}\n", program.display());
+    for entry in entries {
+        text += &format!("{}\0{:?}\n", entry.path.display(), entry.kind);
+    }
+    sha256_hex(text.as_bytes())
+}
+
+fn file(found: &fs::Metadata) -> Kind {
+    let changed = (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
+    Kind::File {
+        executable: found.permissions().mode() & 0o111 != 0,
+        looks: format!("{} {} {} {changed:?}", found.dev(), found.ino(), found.size()),
+    }
+}
+
 /// Everything of a program, folders before what they hold, in one order everywhere.
 fn entries(program: &Path) -> Result<Vec<Entry>, String> {
     let found = fs::metadata(program).map_err(|error| error.to_string())?;
     if found.is_file() {
         let name = program.file_name().unwrap_or_default().into();
-        let kind = Kind::File { executable: found.permissions().mode() & 0o111 != 0 };
-        return Ok(vec![Entry { path: name, from: program.to_owned(), kind }]);
+        return Ok(vec![Entry { path: name, from: program.to_owned(), kind: file(&found) }]);
     }
     let (mut out, mut open) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = open.pop() {
@@ -149,8 +176,7 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
             } else if kind.is_symlink() {
                 Kind::Link(fs::read_link(&from).map_err(reading)?)
             } else if kind.is_file() {
-                let mode = entry.metadata().map_err(reading)?.permissions().mode();
-                Kind::File { executable: mode & 0o111 != 0 }
+                file(&entry.metadata().map_err(reading)?)
             } else {
                 return Err(format!("{} is neither file, folder nor link", path.display()));
             };

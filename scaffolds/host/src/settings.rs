@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use proctor_scaffold_api::WrongSetting;
+use proctor_types::RequestRules;
 use serde_json::{Map, Value, json};
 
 use crate::program::Programs;
@@ -14,10 +15,19 @@ pub const COMMAND: &str = "command";
 const IDLE: &str = "idle_seconds";
 /// The program's own keys, as the resolved settings hold them.
 const OWN: &str = "settings";
-const KEYS: [&str; 3] = [PROGRAM, COMMAND, IDLE];
+/// Which requests of an agent that asks the model itself are its main conversation.
+const REQUESTS: &str = "requests";
+const KEYS: [&str; 4] = [PROGRAM, COMMAND, IDLE, REQUESTS];
 
 const IDLE_SECONDS: f64 = 600.0;
 const MOST_IDLE: f64 = 86_400.0;
+
+/// Who asks the model for the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    Proctor,
+    Itself,
+}
 
 /// The settings as a trial reads them.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +42,7 @@ pub(crate) struct Settings {
 /// Checks the settings, copies the program, and puts its digest in the place of its path.
 pub(crate) fn resolve(
     scaffold: &str,
+    asks: Asks,
     given: &Map<String, Value>,
     programs: &Programs,
 ) -> Result<Map<String, Value>, WrongSetting> {
@@ -41,7 +52,7 @@ pub(crate) fn resolve(
         hint: hint.to_owned(),
     };
     let mut own = given.clone();
-    let [program, command, idle] = KEYS.map(|key| own.remove(key));
+    let [program, command, idle, requests] = KEYS.map(|key| own.remove(key));
     for key in own.keys() {
         if let Some(near) = KEYS.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
             let what = "is nearly the name of a key of the scaffold's".to_owned();
@@ -69,6 +80,18 @@ pub(crate) fn resolve(
             .filter(|seconds| (1.0..=MOST_IDLE).contains(seconds))
             .ok_or_else(|| wrong(IDLE, "is not a number from 1 to 86400".into(), "in seconds"))?,
     };
+    let rules = match requests {
+        None => RequestRules::default(),
+        Some(_) if asks == Asks::Proctor => {
+            let what =
+                format!("is no key of the scaffold `{scaffold}`: each `model/ask` is a step");
+            return Err(wrong(REQUESTS, what, "give a key of your agent's own another name"));
+        }
+        Some(table) => serde_path_to_error::deserialize(table).map_err(|error| {
+            let what = format!("cannot be read: {error}");
+            wrong(REQUESTS, what, "write it as a manifest's [requests] (docs/budgets.md)")
+        })?,
+    };
     let digest = match &program {
         None => None,
         Some(Value::String(path)) => {
@@ -81,8 +104,17 @@ pub(crate) fn resolve(
             return Err(wrong(PROGRAM, what, "such as \"agents/mine\""));
         }
     };
-    let resolved = json!({ PROGRAM: digest, COMMAND: words, IDLE: idle_seconds, OWN: own });
+    let mut resolved = json!({ PROGRAM: digest, COMMAND: words, IDLE: idle_seconds, OWN: own });
+    // Where it is not given the arm has the id that it always had.
+    if rules != RequestRules::default() {
+        resolved[REQUESTS] = json!(rules);
+    }
     Ok(resolved.as_object().cloned().unwrap_or_default())
+}
+
+/// The rules of resolved settings. Without any, each request of the agent is a step.
+pub(crate) fn rules(resolved: &Map<String, Value>) -> Value {
+    resolved.get(REQUESTS).cloned().unwrap_or_else(|| json!(RequestRules::default()))
 }
 
 impl Settings {
@@ -110,7 +142,7 @@ mod tests {
     fn resolved(given: Value) -> Result<Settings, WrongSetting> {
         let folder = tempfile::tempdir().unwrap();
         let given = given.as_object().unwrap().clone();
-        let settings = resolve("process", &given, &Programs::new(folder.path().into()))?;
+        let settings = resolve("acp", Asks::Itself, &given, &Programs::new(folder.path().into()))?;
         Ok(Settings::read(&settings).unwrap())
     }
 
@@ -119,6 +151,27 @@ mod tests {
         let settings = resolved(json!({"command": ["x"], "effort": "low"})).unwrap();
         assert_eq!((settings.idle_seconds, &settings.own["effort"]), (600.0, &json!("low")));
         assert_eq!(settings.program, None);
+    }
+
+    #[test]
+    fn rules_of_requests_are_for_agents_that_ask_themselves() {
+        let programs = Programs::new("/nowhere".into());
+        let with = |asks: Asks, requests: Value| {
+            let given = json!({"command": ["x"], "requests": requests});
+            resolve("acp", asks, given.as_object().unwrap(), &programs)
+        };
+        let side = json!({"default": "main", "rules": [{"class": "side", "tools": false}]});
+        let resolved = with(Asks::Itself, side.clone()).unwrap();
+        assert_eq!(rules(&resolved), side);
+        assert_eq!(Settings::read(&resolved).unwrap().own, Map::new());
+        let bare = with(Asks::Itself, json!({})).unwrap();
+        assert!(!bare.contains_key("requests"), "{bare:?}");
+        assert_eq!(rules(&bare)["default"], "main");
+        let wrong = with(Asks::Itself, json!({"rules": [{"class": "sidely"}]})).unwrap_err();
+        assert!(wrong.what.contains("rules[0].class"), "{}", wrong.what);
+        let wrong = with(Asks::Proctor, side).unwrap_err();
+        assert_eq!(wrong.key, "requests");
+        assert!(wrong.what.contains("each `model/ask` is a step"), "{}", wrong.what);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::stage::{Stage, docker, events, find, root};
 
@@ -44,6 +44,9 @@ fn config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<String>) {
         arms.iter().map(|arm| arm[key].as_str().unwrap().to_owned()).collect()
     };
     let (names, asked) = (of("name"), of("model"));
+    if kind == "docker" {
+        config["tasks"] = vec![bare_image(stage).display().to_string()].into();
+    }
     let models = config["models"].as_table_mut().unwrap();
     models.retain(|name, _| asked.iter().any(|one| one == name));
     for (_, model) in models {
@@ -61,6 +64,19 @@ fn run(stage: &Stage, name: &str, kind: &str, sets: &[&str]) -> Vec<(Value, Path
     sets.iter().for_each(|set| args.extend(["--set", set]));
     stage.run(args, 0);
     rows(stage, &out, &names)
+}
+
+/// The demo task in an image that has neither Node nor pip.
+fn bare_image(stage: &Stage) -> PathBuf {
+    let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["environment"] = json!({
+        "image": "proctor-test:bookworm",
+        "setup": ["! command -v node npm pip pip3 && ! python3 -m pip --version", "python3 -m venv /venv",
+                  "/venv/bin/pip install --quiet pytest==8.4.2", "rm /venv/bin/pip*"],
+    });
+    stage.file("image.jsonl", &format!("{task}\n"))
 }
 
 /// The row of each arm's one trial in the report, and its journal.
@@ -130,5 +146,13 @@ fn real_agents_solve_a_task_on_every_format() {
 fn docker_real_agents_solve_a_task() {
     if docker("docker_real_agents_solve_a_task") {
         solve(COMPARISON, "docker");
+    }
+}
+
+/// The cross table in containers, where all agents are asked for: the translation is the same as above.
+#[test]
+fn docker_real_agents_solve_a_task_on_every_format() {
+    if all() && docker("docker_real_agents_solve_a_task_on_every_format") {
+        solve("scaffold-formats.toml", "docker");
     }
 }

@@ -32,68 +32,67 @@ const PACKAGES: [&str; 12] = [
     "typer",
 ];
 
-/// A folder with the libraries, which is filled once and kept beside other clients.
-fn library() -> &'static Result<PathBuf, String> {
-    static LIBRARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
+/// The examples beside their libraries, 94 MB: one folder for all tests, filled once and kept beside other clients.
+fn program() -> &'static Result<PathBuf, String> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
         let given = std::env::var_os("PROCTOR_CLIENTS_DIR").map(PathBuf::from);
         let clients = given.unwrap_or_else(|| std::env::temp_dir().join("proctor-clients"));
-        let place = clients.join("host-1");
-        if place.is_dir() {
-            return Ok(place);
-        }
+        let place = clients.join("host-2");
         fs::create_dir_all(&clients).map_err(|error| error.to_string())?;
-        // Filled under another name first: a run that was cut leaves nothing that looks whole.
-        let making = tempfile::tempdir_in(&clients).map_err(|error| error.to_string())?;
-        let run = |command: &mut Command| match command.output() {
-            Ok(done) if done.status.success() => Ok(()),
-            Ok(done) => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
-            Err(error) => Err(error.to_string()),
-        };
-        // By the interpreter that the agent's sandbox has.
-        let (venv, lib) = (making.path().join("venv"), making.path().join("lib"));
-        run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv))?;
-        let mut pip = Command::new(venv.join("bin/pip"));
-        run(pip.args(["install", "-q", "--target"]).arg(&lib).args(PACKAGES))?;
-        let mut pip = Command::new(venv.join("bin/pip"));
-        let alone = ["--no-deps", "mini-swe-agent==2.4.6"];
-        run(pip.args(["install", "-q", "--target"]).arg(&lib).args(alone))?;
-        // Somebody else may have laid the same one.
-        if let Err(error) = fs::rename(&lib, &place)
-            && !place.is_dir()
-        {
-            return Err(error.to_string());
+        if !place.is_dir() {
+            fill(&clients, &place)?;
+        }
+        for file in ["acp_agent.py", "mcp_agent.py", "mini_swe_agent.py"] {
+            let text = fs::read(root().join("scaffolds/host/examples").join(file)).unwrap();
+            if fs::read(place.join(file)).ok().as_ref() != Some(&text) {
+                fs::write(place.join(file), text).map_err(|error| error.to_string())?;
+            }
         }
         Ok(place)
     })
 }
 
-fn copy(from: &Path, to: &Path) {
-    let done = Command::new("cp").arg("-r").args([from, to]).status();
-    assert!(done.unwrap().success(), "cp {} {}", from.display(), to.display());
+fn fill(clients: &Path, place: &Path) -> Result<(), String> {
+    // Filled under another name first: a run that was cut leaves nothing that looks whole.
+    let making = tempfile::tempdir_in(clients).map_err(|error| error.to_string())?;
+    let run = |command: &mut Command| match command.output() {
+        Ok(done) if done.status.success() => Ok(()),
+        Ok(done) => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    // By the interpreter that the agent's sandbox has.
+    let (venv, made) = (making.path().join("venv"), making.path().join("program"));
+    run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv))?;
+    let install = |packages: &[&str]| {
+        let mut pip = Command::new(venv.join("bin/pip"));
+        run(pip.args(["install", "-q", "--target"]).arg(made.join("lib")).args(packages))
+    };
+    install(&PACKAGES)?;
+    install(&["--no-deps", "mini-swe-agent==2.4.6"])?;
+    // Somebody else may have laid the same one.
+    match fs::rename(&made, place) {
+        Err(error) if !place.is_dir() => Err(error.to_string()),
+        _ => Ok(()),
+    }
 }
 
 /// Arms of examples on one back end: a name, a scaffold, a model and a budget. `None`: not run.
 fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Stage, PathBuf)> {
-    let library = match library() {
-        Ok(library) => library,
+    let program = match program() {
+        Ok(program) => program.display(),
         Err(why) => {
             not_run(test, "CLIENTS", why);
             return None;
         }
     };
     let stage = Stage::new();
-    fs::create_dir(stage.path("mine")).unwrap();
-    for file in ["acp_agent.py", "mcp_agent.py", "mini_swe_agent.py"] {
-        copy(&root().join("scaffolds/host/examples").join(file), &stage.path("mine"));
-    }
-    copy(library, &stage.path("mine/lib"));
     let mut text = configuration(&stage, kind, &["solves", "submits", "mini", "empty", "goes-on"]);
     for (name, scaffold, model, budget) in arms {
         let file = if *scaffold == "process" { "mini_swe" } else { scaffold };
         text += &format!(
             "[[arms]]\nname = \"{name}\"\nscaffold = \"{scaffold}\"\nmodel = \"{model}\"\n\
-             budget = {{ {budget} }}\n[arms.settings]\nprogram = \"mine\"\nidle_seconds = 60\n\
+             budget = {{ {budget} }}\n[arms.settings]\nprogram = \"{program}\"\nidle_seconds = 60\n\
              command = [\"/usr/bin/python3\", \"/agent/{file}_agent.py\"]\n"
         );
     }

@@ -1,4 +1,5 @@
 //! Agents of a user's own whose loop runs outside the task's sandbox.
 
+mod acp;
 mod libraries;
 mod process;

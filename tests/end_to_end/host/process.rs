@@ -46,6 +46,7 @@ fn script() -> Value {
         conversation("solves", json!([call("ls numerals"), call(&solution()), {"content": "Done."}]), false),
         conversation("submits", json!([call(&solution()), submit]), false),
         conversation("mini", json!([bash("ls numerals"), bash(&solution()), done]), false),
+        conversation("says", json!([{"content": "Done."}]), true),
         conversation("empty", json!([{"content": ""}]), false),
         conversation("goes-on", json!([call("echo one >> steps.txt")]), true),
         conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),

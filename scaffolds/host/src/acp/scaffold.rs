@@ -14,7 +14,7 @@ use crate::{
     limits::{self, Limits},
     own,
     program::Programs,
-    settings::{self, Settings},
+    settings::{self, Asks, Settings},
 };
 
 /// Beyond the agent's own time to leave: what is left running is killed, and its last words are kept.
@@ -49,15 +49,15 @@ impl Scaffold for Acp {
     }
 
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
-        settings::resolve(self.name(), given, &self.programs)
+        settings::resolve(self.name(), Asks::Itself, given, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
         true
     }
 
-    fn model_endpoint(&self) -> Option<Value> {
-        Some(own::rules())
+    fn model_endpoint(&self, settings: &Map<String, Value>) -> Option<Value> {
+        Some(settings::rules(settings))
     }
 
     fn own_sandbox(

@@ -28,7 +28,7 @@ use crate::{
     limits::{self, Limits},
     own::{self, Quiet},
     program::Programs,
-    settings::{self, Settings},
+    settings::{self, Asks, Settings},
 };
 
 /// Beyond the agent's own time to leave: its last words are kept.
@@ -77,15 +77,15 @@ impl Scaffold for Mcp {
     }
 
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
-        settings::resolve(self.name(), given, &self.programs)
+        settings::resolve(self.name(), Asks::Itself, given, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
         true
     }
 
-    fn model_endpoint(&self) -> Option<Value> {
-        Some(own::rules())
+    fn model_endpoint(&self, settings: &Map<String, Value>) -> Option<Value> {
+        Some(settings::rules(settings))
     }
 
     fn own_sandbox(
