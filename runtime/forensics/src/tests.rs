@@ -578,6 +578,12 @@ fn an_answer_that_the_scaffold_tells_is_seen_and_the_models_own_is_not() {
     ] {
         assert_eq!(look(&task, &[asked(&body)]), [], "{body}");
     }
+    let long = "def remap(root, visit, enter, leave, one, two, three, four, five, six, seven, eight, nine):";
+    let mut signed = task.clone();
+    signed.gold =
+        Some(format!("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+{long}\n+    return 1\n"));
+    let shown = asked(&json!({"messages": [{"role": "user", "content": long}]}));
+    assert_eq!(look(&signed, &[shown]), [], "an interface is no solution");
     let told = asked(&json!({"messages": [{"role": "user", "content": quoted}]}));
     let call = json!({"id": "1", "name": "edit", "arguments": json!({"text": CODE}).to_string()});
     let answer = json!({"content": "", "tool_calls": [call], "extra": {}, "finish_reason": null, "refused": false,

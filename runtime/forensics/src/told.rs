@@ -31,6 +31,8 @@ const OTHERS: &[&str] = &[
 ];
 const SPEAKERS: &[&str] = &["assistant", "model", "tool", "function"];
 
+const DEFINES: &[&str] = &["def ", "async def ", "class "];
+
 /// Successive words, in lower case.
 type Words = Vec<String>;
 
@@ -110,21 +112,27 @@ fn lost(error: RecordError) -> Fault {
     error.fault().hint(Remedy::Copy.hint()).lasting()
 }
 
-/// What the gold adds and what the test patch adds. A gold that cannot be read is the setup's to tell of.
+/// What the gold adds and what the test patch adds, but for the lines that define something: a benchmark shows
+/// these as the interface. A gold that cannot be read is the setup's to tell of.
 fn hidden(task: &Task, words: usize) -> HashSet<Words> {
     let gold = gold_of(task).ok().flatten();
     let tests = task.test_patch.as_ref().map(|text| text.as_bytes().to_vec());
-    let mut all = HashSet::new();
+    let (mut all, mut defined) = (HashSet::new(), Vec::new());
     for patch in gold.into_iter().chain(tests) {
         for file in &Patch::read(&patch).files {
             for (side, lines) in file.hunks().iter().flat_map(|hunk| hunk.runs()) {
                 if side == Side::New {
                     let text: Vec<String> = lines.iter().map(|line| line.text()).collect();
                     all.extend(runs(&text.join("\n"), words));
+                    let defines = |line: &String| {
+                        DEFINES.iter().any(|word| line.trim_start().starts_with(word))
+                    };
+                    defined.extend(text.into_iter().filter(defines));
                 }
             }
         }
     }
+    defined.iter().for_each(|line| take(line, &mut all, words));
     all
 }
 
