@@ -140,7 +140,12 @@ impl Entry {
 fn looks(program: &Path, entries: &[Entry]) -> String {
     let mut text = format!("{}\n", program.display());
     for entry in entries {
-        text += &format!("{}\0{:?}\n", entry.path.display(), entry.kind);
+        let what = match &entry.kind {
+            Kind::Folder => "folder".to_owned(),
+            Kind::Link(target) => format!("-> {}", target.display()),
+            Kind::File { executable, looks } => format!("{executable} {looks}"),
+        };
+        text += &format!("{}\0{what}\n", entry.path.display());
     }
     sha256_hex(text.as_bytes())
 }
