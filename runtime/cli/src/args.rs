@@ -61,7 +61,7 @@ pub enum Command {
         /// Writes to this file instead of to standard output.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
-        /// Shows every table of groups, also where each group is one task.
+        /// Shows every table of groups, also where each group is one task; as CSV the groups in the place of the trials.
         #[arg(long)]
         groups: bool,
         /// Reads and checks everything that was recorded: journals, patches, snapshots, bodies, outputs.

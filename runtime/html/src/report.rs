@@ -7,7 +7,8 @@ use std::{
 
 use minijinja::Error;
 use proctor_report::{
-    ArmReport, Comparison, GroupReport, Pair, Report, TaskReport, TrialResult, findings, percent,
+    ArmReport, Comparison, GroupTable, Groups, Pair, Report, TaskReport, TrialResult, findings,
+    group_tables, percent,
 };
 use proctor_types::{Arm, ArmId, Evidence, Integrity, RunRecord, TestGroup, TestStatus, Verdict};
 use serde::Serialize;
@@ -82,13 +83,6 @@ struct PairRow<'a> {
     first: bool,
     /// In points, and not in units.
     is_share: bool,
-}
-
-#[derive(Serialize)]
-struct GroupTable<'a> {
-    kind: &'a str,
-    /// A row, and each arm's cell.
-    rows: Vec<(&'a str, Vec<Option<&'a GroupReport>>)>,
 }
 
 #[derive(Serialize)]
@@ -198,7 +192,7 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
             let all: BTreeSet<_> = report.arms.iter().flat_map(|arm| arm.reasons.keys()).collect();
             all.into_iter().map(ToString::to_string).collect()
         },
-        groups: groups(report),
+        groups: group_tables(report, Groups::All),
         ks: report.arms.iter().flat_map(|arm| arm.pass_at_k.keys().copied()).collect(),
         findings: findings(report)
             .into_iter()
@@ -280,23 +274,6 @@ fn pairs(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
         last = arms;
     }
     rows
-}
-
-fn groups(report: &Report) -> Vec<GroupTable<'_>> {
-    let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (kind, groups) in report.arms.iter().flat_map(|arm| &arm.groups) {
-        kinds.entry(kind).or_default().extend(groups.keys().map(String::as_str));
-    }
-    kinds
-        .into_iter()
-        .map(|(kind, names)| {
-            let cells = |name: &str| {
-                let groups = report.arms.iter().map(|arm| arm.groups.get(kind));
-                groups.map(|groups| groups.and_then(|groups| groups.get(name))).collect()
-            };
-            GroupTable { kind, rows: names.into_iter().map(|name| (name, cells(name))).collect() }
-        })
-        .collect()
 }
 
 /// What makes results worth a second look. That no canary was judged is no finding of a trial: a line of the

@@ -65,6 +65,37 @@ pub fn csv(report: &Report) -> String {
     out
 }
 
+/// One row a group of an arm, as FEA-Bench's tables by kind of repository and by added functions have it.
+pub fn groups_csv(report: &Report) -> String {
+    let mut out = String::from(
+        "arm,arm_name,kind,group,tasks,trials,graded,resolved,resolved_rate,passed_rate,applied_rate\n",
+    );
+    for arm in &report.arms {
+        let all = arm
+            .groups
+            .iter()
+            .flat_map(|(kind, groups)| groups.iter().map(move |(name, group)| (kind, name, group)));
+        for (kind, name, group) in all {
+            // Writing to a text cannot fail.
+            let _ = writeln!(
+                out,
+                "{},{},{kind},{},{},{},{},{},{},{},{}",
+                arm.arm,
+                field(&arm.name),
+                field(name),
+                group.tasks,
+                group.trials,
+                group.graded,
+                group.resolved,
+                group.resolved_rate,
+                group.passed_rate,
+                group.applied_rate,
+            );
+        }
+    }
+    out
+}
+
 fn value(known: Option<impl ToString>) -> String {
     known.map(|value| value.to_string()).unwrap_or_default()
 }

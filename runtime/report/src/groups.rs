@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_types::Task;
 use serde::{Deserialize, Serialize};
 
-use crate::{TrialResult, build::round};
+use crate::{Report, TrialResult, build::round};
 
 /// What a report groups tasks by. Absent facts put a task into no group of that kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,6 +82,50 @@ pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<Strin
         .map(|(kind, groups)| {
             let groups = groups.into_iter().map(|(name, group)| (name, numbers(&group)));
             (kind.to_owned(), groups.collect())
+        })
+        .collect()
+}
+
+/// So many tasks, and a table of groups is read even where each group is one task.
+const MANY_TASKS: usize = 10;
+
+/// Which tables of groups are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Groups {
+    /// Those that say more than the table of tasks: some group has several tasks, or there are ten
+    /// tasks or more.
+    #[default]
+    Telling,
+    All,
+}
+
+/// One kind of group, over all arms.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupTable<'a> {
+    pub kind: &'a str,
+    /// A group, and what each arm reached in it.
+    pub rows: Vec<(&'a str, Vec<Option<&'a GroupReport>>)>,
+}
+
+/// A table for each kind of group that any arm has and that is to be shown.
+pub fn group_tables(report: &Report, shown: Groups) -> Vec<GroupTable<'_>> {
+    let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
+    let all = shown == Groups::All || tasks.len() >= MANY_TASKS;
+    let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (kind, groups) in report.arms.iter().flat_map(|arm| &arm.groups) {
+        if all || groups.values().any(|group| group.tasks > 1) {
+            kinds.entry(kind).or_default().extend(groups.keys().map(String::as_str));
+        }
+    }
+    let cells = |kind: &str, name: &str| {
+        let of_arm = report.arms.iter().map(|arm| arm.groups.get(kind)?.get(name));
+        of_arm.collect()
+    };
+    kinds
+        .into_iter()
+        .map(|(kind, names)| GroupTable {
+            kind,
+            rows: names.into_iter().map(|name| (name, cells(kind, name))).collect(),
         })
         .collect()
 }

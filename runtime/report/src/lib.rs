@@ -29,11 +29,11 @@ pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Pair, PairWhy, compare,
     comparison_text,
 };
-pub use csv::csv;
+pub use csv::{csv, groups_csv};
 pub use curve::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, curve_csv, curve_html, curve_text,
 };
-pub use groups::{GroupReport, TaskFacts};
+pub use groups::{GroupReport, GroupTable, Groups, TaskFacts, group_tables};
 pub use lines::wrapped;
 pub use markdown::markdown;
 pub use notes::findings;
@@ -43,4 +43,4 @@ pub use single::{
 };
 pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval};
 pub use task::TaskReport;
-pub use text::{Groups, percent, short, text};
+pub use text::{percent, short, text};

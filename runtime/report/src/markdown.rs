@@ -4,20 +4,26 @@ use std::fmt::Write as _;
 
 use proctor_types::{ArmId, visible_line};
 
-use crate::{ArmReport, Comparison, Report, notes::findings, percent, short};
+use crate::{
+    ArmReport, Comparison, GroupTable, Groups, Report, group_tables, notes::findings, percent,
+    short,
+};
 
 /// With more arms only what they resolve is compared: `proctor compare` has the rest.
 const ALL_METRICS: usize = 3;
 
-/// Arms, comparisons and findings. What comes out of a run stands in code spans, in which nothing is a link, a
+/// Arms, groups, comparisons and findings. What comes out of a run stands in code spans, in which nothing is a link, a
 /// mention or markup.
-pub fn markdown(report: &Report, comparison: Option<&Comparison>) -> String {
+pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups) -> String {
     let mut out = String::from(
         "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | tool calls | paid |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for arm in &report.arms {
         out.push_str(&row(arm));
+    }
+    for table in group_tables(report, shown) {
+        out.push_str(&groups(report, &table));
     }
     if let Some(comparison) = comparison {
         out.push_str("\n#### Comparisons\n\n");
@@ -73,6 +79,29 @@ fn row(arm: &ArmReport) -> String {
         short(arm.tokens.output.mean),
         arm.steps.mean,
     )
+}
+
+/// Resolved trials of all, by group and arm.
+fn groups(report: &Report, table: &GroupTable<'_>) -> String {
+    let kind = table.kind.replace('_', " ");
+    let heads: String = report.arms.iter().map(|arm| format!(" {} |", code(&arm.name))).collect();
+    let mut out = format!("\n#### By {kind}\n\n| {kind} |{heads}\n| --- |");
+    out.push_str(&" ---: |".repeat(report.arms.len()));
+    out.push('\n');
+    for (name, cells) in &table.rows {
+        out.push_str(&format!("| {} |", code(name)));
+        for group in cells {
+            out.push_str(&group.map_or_else(
+                || " |".to_owned(),
+                |group| {
+                    let rate = percent(group.resolved_rate);
+                    format!(" {}/{} {rate} |", group.resolved, group.trials)
+                },
+            ));
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// A code span with a fence that the text cannot close. A bar would end the cell of a table, in a code span too.

@@ -1,32 +1,16 @@
 //! The report for a terminal.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-};
+use std::fmt::Write as _;
 
 use proctor_types::{TaskId, plural};
 
 use crate::{
-    ArmReport, GroupReport, Report, TaskReport,
+    ArmReport, GroupTable, Groups, Report, TaskReport, group_tables,
     lines::wrapped,
     notes::notes,
     single,
     table::{self, table},
 };
-
-/// So many tasks, and a table of groups is read even where each group is one task.
-const MANY_TASKS: usize = 10;
-
-/// Which tables of groups are shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Groups {
-    /// Those that say more than the table of tasks: some group has several tasks, or there are ten
-    /// tasks or more.
-    #[default]
-    Telling,
-    All,
-}
 
 /// What the arms reached, what they used, tasks by arms, and then, apart, what is missing, broken or
 /// suspect. The first line says so where a verdict is missing. Tables fit 80 columns. Plain text
@@ -153,25 +137,13 @@ fn tasks(report: &Report) -> String {
 
 /// A table for each kind of group that any arm has and that is worth one, and one of pass@k.
 fn groups(report: &Report, shown: Groups) -> String {
-    let tasks: BTreeSet<&TaskId> = report.tasks.iter().map(|trial| &trial.task).collect();
-    let all = shown == Groups::All || tasks.len() >= MANY_TASKS;
-    let telling =
-        |groups: &BTreeMap<String, GroupReport>| groups.values().any(|group| group.tasks > 1);
-    let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (kind, groups) in report.arms.iter().flat_map(|arm| &arm.groups) {
-        if !all && !telling(groups) {
-            continue;
-        }
-        kinds.entry(kind).or_default().extend(groups.keys().map(String::as_str));
-    }
     let mut out = String::new();
-    for (kind, names) in kinds {
+    for GroupTable { kind, rows } in group_tables(report, shown) {
         let heading = kind.replace('_', " ");
         let mut headers = vec![heading.as_str()];
         headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
-        let rows = names.into_iter().map(|name| {
-            let cells = report.arms.iter().map(|arm| {
-                let group = arm.groups.get(kind).and_then(|groups| groups.get(name));
+        let rows = rows.into_iter().map(|(name, cells)| {
+            let cells = cells.into_iter().map(|group| {
                 group.map_or_else(String::new, |group| {
                     let (rate, passed) = (percent(group.resolved_rate), percent(group.passed_rate));
                     format!("{}/{} {rate} (F2P {passed})", group.resolved, group.trials)

@@ -324,6 +324,15 @@ fn groups_tell_levels_sizes_and_attempts_apart() {
     assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each say nothing new");
     let shown = proctor_report::text(&report, Groups::All);
     assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
+    let sheet = proctor_report::groups_csv(&report);
+    let id = &report.arms[0].arm;
+    assert_eq!(sheet.lines().count(), 1 + 2 + 2 + 2, "{sheet}");
+    assert!(sheet.contains(&format!("\n{id},tools,level,1,1,2,2,1,0.5,0.75,1\n")), "{sheet}");
+    assert!(sheet.contains(&format!("\n{id},tools,functions_added,5+,1,2,")), "{sheet}");
+    let page = proctor_report::markdown(&report, None, Groups::All);
+    let table = "\n#### By level\n\n| level | `tools` |\n| --- | ---: |\n| `1` | 1/2 50.0 % |\n";
+    assert!(page.contains(table), "{page}");
+    assert!(!proctor_report::markdown(&report, None, Groups::Telling).contains("By level"));
 
     trials[0].verdict = None;
     assert!(build(trials).arms[0].pass_at_k.is_empty(), "no estimate while a verdict is missing");

@@ -71,8 +71,9 @@ pub fn report(
     let shown = match format {
         ReportFormat::Text => proctor_report::text(&report, groups),
         ReportFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
+        ReportFormat::Csv if groups == Groups::All => proctor_report::groups_csv(&report),
         ReportFormat::Csv => proctor_report::csv(&report),
-        ReportFormat::Markdown => proctor_report::markdown(&report, comparison.as_ref()),
+        ReportFormat::Markdown => proctor_report::markdown(&report, comparison.as_ref(), groups),
         ReportFormat::Html => page(&report, comparison.as_ref(), &results, &pages)?,
     };
     match out {
