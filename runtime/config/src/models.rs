@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use proctor_gateway::{PriceTable, check_settings};
+use proctor_tokens::Encoding;
 use proctor_types::{Budget, ModelSpec, sha256_hex};
 
 use crate::{
@@ -38,8 +39,17 @@ pub fn check(
 /// Reads the model's tokenizer: its content is a factor, and a file that cannot be used is told before the first trial.
 pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
     let Some(file) = &mut model.tokenizer else { return Ok(()) };
+    match carried(&file.path) {
+        // What is counted by anyway must not tell two arms apart.
+        Some(Encoding::O200k) => {
+            model.tokenizer = None;
+            return Ok(());
+        }
+        Some(Encoding::Cl100k) => return Ok(()),
+        None => {}
+    }
     let shown = file.path.display().to_string();
-    let hint = "name the model's `tokenizer.json`, from the configuration's or the current folder";
+    let hint = "name the model's `tokenizer.json`, from the configuration's or the current folder, or `cl100k_base`";
     let bytes = std::fs::read(&file.path)
         .map_err(|error| (format!("cannot read {shown}: {error}"), hint.to_owned()))?;
     proctor_tokens::Tokenizer::read(&bytes).map_err(|why| {
@@ -47,6 +57,11 @@ pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
     })?;
     file.sha256 = sha256_hex(&bytes);
     Ok(())
+}
+
+/// The encoding that Proctor carries under this name. A file of that name is written with its folder: `./cl100k_base`.
+pub fn carried(name: &Path) -> Option<Encoding> {
+    name.to_str().and_then(Encoding::named)
 }
 
 fn check_script(

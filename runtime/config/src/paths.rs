@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::{ConfigFile, Written};
+use crate::{ConfigFile, Written, models};
 
 /// The prefix of a base URL that names a script instead of an endpoint.
 pub const SCRIPT: &str = "script:";
@@ -48,7 +48,9 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
     }
     for (name, model) in &mut file.models {
         places.script(&["models", name, "base_url"], &mut model.base_url);
-        if let Some(file) = &mut model.tokenizer {
+        if let Some(file) = &mut model.tokenizer
+            && models::carried(&file.path).is_none()
+        {
             file.path = places.find(&["models", name, "tokenizer"], &file.path);
         }
     }

@@ -5,12 +5,15 @@
 //!
 //! The algorithm is `tiktoken-rs`; the table is `configs/tokenizers/o200k_base.ranks.deflate`, the same one
 //! packed to a quarter. (The copy inside `tiktoken-rs` is text of 3.6 MB, a tenth of the whole binary; the
-//! linker drops it, as nothing here names it.)
+//! linker drops it, as nothing here names it.) [`Encoding`] has `cl100k_base` too, for counts as a paper made them.
 
 #![warn(missing_docs)]
 
+mod cl100k;
+mod encoding;
 mod tokenizer;
 
+pub use encoding::Encoding;
 pub use tokenizer::Tokenizer;
 
 use std::{io::Read, sync::LazyLock};
@@ -53,16 +56,26 @@ fn o200k() -> &'static CoreBPE {
 }
 
 fn ranks() -> FxHashMap<Vec<u8>, Rank> {
+    let table = unpacked(PACKED);
+    let (lengths, bytes) = table.split_at(TOKENS);
+    tokens_of(lengths, bytes).map(<[u8]>::to_vec).zip(0..).collect()
+}
+
+/// What a carried table holds.
+fn unpacked(packed: &[u8]) -> Vec<u8> {
     let mut table = Vec::new();
     #[expect(clippy::expect_used, reason = "a test reads every token of it")]
-    DeflateDecoder::new(PACKED).read_to_end(&mut table).expect("the carried table unpacks");
-    let (lengths, mut bytes) = table.split_at(TOKENS);
-    let tokens = lengths.iter().map(|length| {
+    DeflateDecoder::new(packed).read_to_end(&mut table).expect("the carried table unpacks");
+    table
+}
+
+/// Tokens that stand one behind the other, by their lengths.
+fn tokens_of<'a>(lengths: &'a [u8], mut bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    lengths.iter().map(move |length| {
         let (token, rest) = bytes.split_at(usize::from(*length));
         bytes = rest;
-        token.to_vec()
-    });
-    tokens.zip(0..).collect()
+        token
+    })
 }
 
 #[cfg(test)]

@@ -34,7 +34,8 @@ pub struct ModelSpec {
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 128_000)]
     pub context_window: Option<u64>,
-    /// The model's own tokenizer, a `tokenizer.json` of byte pairs: local counts are by it. Its content is a factor.
+    /// The model's own tokenizer, a `tokenizer.json` of byte pairs, or `cl100k_base`: a context is packed by its counts. Its
+    /// content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<std::path::PathBuf>", example = &"tokenizer.json")]
     pub tokenizer: Option<TokenizerFile>,
@@ -71,13 +72,14 @@ pub struct ModelSpec {
     pub extra_body: Map<String, Value>,
 }
 
-/// A tokenizer's file: a path as it is written, from the plan on with its digest.
+/// A tokenizer's file: a path as it is written, from the plan on with its digest. One that Proctor carries has its name in
+/// the path's place and no digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "TokenizerWritten", into = "TokenizerWritten")]
 pub struct TokenizerFile {
     /// Where it lies. No factor.
     pub path: std::path::PathBuf,
-    /// Of the content, hex; empty until it was read.
+    /// Of the content, hex; empty until it was read, and where there is no file.
     pub sha256: String,
 }
 

@@ -13,7 +13,7 @@ pub(super) const FILE: &str = "single-shot.json";
 pub(super) struct Evidence<'a> {
     pub(super) schema_version: u32,
     pub(super) settings: &'a Settings,
-    /// What counted the tokens: `o200k_base`, or the digest of the model's own tokenizer.
+    /// What counted the tokens: `o200k_base`, `cl100k_base`, or the digest of the model's own tokenizer.
     pub(super) tokenizer: String,
     pub(super) prompt_tokens: u64,
     pub(super) context: ContextRecord,

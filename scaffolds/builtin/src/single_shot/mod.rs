@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use proctor_scaffold_api::{
     Finish, Material, Overlay, Sampling, Scaffold, Session, Stop, WrongPrompts, WrongSetting,
 };
-use proctor_tokens::Tokenizer;
+use proctor_tokens::{Encoding, Tokenizer};
 use proctor_types::{Ask, Cause, ExitCause, Fault, Layer, TokenizerFile, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -50,6 +50,26 @@ struct Manifest {
     file_bytes: u64,
 }
 
+/// What counts tokens.
+enum Counter {
+    Carried(Encoding),
+    Own(Arc<Tokenizer>),
+}
+
+impl Counter {
+    fn carried(encoding: Encoding) -> (Self, String) {
+        (Self::Carried(encoding), encoding.name().into())
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        let tokens = match self {
+            Self::Carried(encoding) => encoding.count(text),
+            Self::Own(tokenizer) => tokenizer.count(text),
+        };
+        tokens as u64
+    }
+}
+
 /// The scaffold of one answer.
 #[derive(Debug)]
 pub struct SingleShot {
@@ -69,15 +89,17 @@ impl SingleShot {
         Ok(Self { prompts, manifest, indexes: Indexes::default(), tokenizers: Mutex::default() })
     }
 
-    /// Counts by the model's own tokenizer where the arm names one, and how it is called.
-    fn counter(
-        &self,
-        file: Option<&TokenizerFile>,
-    ) -> Result<(Option<Arc<Tokenizer>>, String), Stop> {
-        let Some(file) = file else { return Ok((None, "o200k_base".into())) };
+    /// Counts by what the arm names, and how that is called.
+    fn counter(&self, file: Option<&TokenizerFile>) -> Result<(Counter, String), Stop> {
+        let Some(file) = file else { return Ok(Counter::carried(Encoding::default())) };
+        if file.sha256.is_empty()
+            && let Some(encoding) = file.path.to_str().and_then(Encoding::named)
+        {
+            return Ok(Counter::carried(encoding));
+        }
         let mut known = self.tokenizers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tokenizer) = known.get(&file.sha256) {
-            return Ok((Some(Arc::clone(tokenizer)), file.sha256.clone()));
+            return Ok((Counter::Own(Arc::clone(tokenizer)), file.sha256.clone()));
         }
         let shown = file.path.display();
         let fault = |what: String| {
@@ -93,7 +115,7 @@ impl SingleShot {
         let tokenizer = Tokenizer::read(&bytes).map_err(|why| fault(format!("{shown}: {why}")))?;
         let tokenizer = Arc::new(tokenizer);
         known.insert(file.sha256.clone(), Arc::clone(&tokenizer));
-        Ok((Some(tokenizer), file.sha256.clone()))
+        Ok((Counter::Own(tokenizer), file.sha256.clone()))
     }
 
     /// The files and the prompt.
@@ -163,11 +185,8 @@ impl Scaffold for SingleShot {
         let settings: Settings = serde_json::from_value(session.brief().settings.clone().into())
             .map_err(|error| Fault::new(Layer::Setup, format!("the arm's settings: {error}")))?;
         let material = session.brief().material.clone().unwrap_or_default();
-        let (own, tokenizer) = self.counter(session.brief().tokenizer.as_ref())?;
-        let count = |text: &str| match &own {
-            Some(own) => own.count(text) as u64,
-            None => proctor_tokens::count(text) as u64,
-        };
+        let (counter, tokenizer) = self.counter(session.brief().tokenizer.as_ref())?;
+        let count = |text: &str| counter.count(text);
         let (context, text) = self.prompt(session, &settings, &material, &count).await?;
         let mut evidence = Evidence {
             schema_version: 1,
