@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use proctor_core::{PlannedTask, has_interfaces, shown_tests};
+use proctor_core::{PlannedTask, has_interfaces, shown_tests, untold_hints};
 use proctor_egress::Policy;
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::Scaffold;
@@ -48,7 +48,14 @@ pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, 
     let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
     if !arm.statement.interfaces && !any(&has_interfaces) {
         let error = UserError::new("has no effect: no statement has a section of interfaces");
-        return Err(("interfaces", error.hint("remove the key; FeatureBench's tasks have one")));
+        let hint = "remove the key; FeatureBench's and FEA-Bench's tasks have one";
+        return Err(("interfaces", error.hint(hint)));
+    }
+    if arm.statement.hints && !any(&|task| untold_hints(task).is_some()) {
+        let error =
+            UserError::new("has no effect: no task has hints that its statement leaves out");
+        let hint = "remove the key; FEA-Bench's tasks have some, and for others there is `#hints=true` behind a dataset";
+        return Err(("hints", error.hint(hint)));
     }
     if arm.statement.tests && !any(&|task| !shown_tests(task).is_empty()) {
         let error = UserError::new("has no effect: no task hides a file of its fail-to-pass tests");

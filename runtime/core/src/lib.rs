@@ -63,6 +63,6 @@ pub use progress::Progress;
 pub use run_context::RunContext;
 pub use shared::SharedMeters;
 pub use spending::earlier_tries;
-pub use statement::{given, has_interfaces, shown_tests};
+pub use statement::{given, has_interfaces, shown_tests, untold_hints};
 pub use trial::{TrialEnd, run_trial};
 pub use verdicts::Verdicts;

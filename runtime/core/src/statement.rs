@@ -1,11 +1,19 @@
-//! A task as an arm's agent is given it: `[statement]` leaves out its interfaces, or shows it its tests.
+//! A task as an arm's agent is given it: `[statement]` leaves out its interfaces, shows it its tests, or tells its hints.
 
 use std::sync::Arc;
 
-use proctor_types::{StatementSpec, Task};
+use proctor_types::{Kept, StatementSpec, Task};
 
 /// The heading of the section that tells signatures: all from there on goes, as with FeatureBench's `--without`.
 const INTERFACES: &str = "## Interface Descriptions";
+
+/// What begins FEA-Bench's section of definitions, below a line that announces it, and what ends the statement.
+const DEFINITIONS: [&str; 2] = ["<<NEW DEFINITIONS>>", "<<END>>"];
+/// How that line begins.
+const ANNOUNCED: &str = "There are several new functions or classes";
+
+/// A statement with hints behind it, as the loader's option `hints=true` makes it.
+const HINTS: &str = include_str!("../../../prompts/swe-bench/hints.md.j2");
 
 /// The line that tells the agent of a test file that it may see.
 const WHITE: &str = include_str!("../../../prompts/featurebench/white.md.j2");
@@ -19,10 +27,16 @@ pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
         return Arc::clone(task);
     }
     let mut given = task.as_ref().clone();
-    if !asked.interfaces && has_interfaces(task) {
-        let end = given.statement.find(INTERFACES).unwrap_or(given.statement.len());
-        given.statement.truncate(end);
-        given.statement.truncate(given.statement.trim_end().len());
+    if let Some(statement) = without_interfaces(&task.statement).filter(|_| !asked.interfaces) {
+        given.statement = statement;
+        if let Some(benchmark) = &mut given.benchmark {
+            // A scaffold that makes its own prompt is not told them either.
+            benchmark.details.new_components = Kept::default();
+        }
+    }
+    if let Some(hints) = untold_hints(task).filter(|_| asked.hints) {
+        let text = HINTS.replace("{{ hints }}", hints);
+        given.statement = text.replacen("{{ statement }}", &given.statement, 1).trim_end().into();
     }
     let shown = shown_tests(task);
     if asked.tests && !shown.is_empty() {
@@ -37,7 +51,27 @@ pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
 
 /// Whether a statement has a section that `interfaces = false` leaves out.
 pub fn has_interfaces(task: &Task) -> bool {
-    task.statement.contains(INTERFACES)
+    without_interfaces(&task.statement).is_some()
+}
+
+/// The statement without that section; `None` where it has none.
+fn without_interfaces(statement: &str) -> Option<String> {
+    if let Some(end) = statement.find(INTERFACES) {
+        return Some(statement[..end].trim_end().to_owned());
+    }
+    // A request may quote the mark: the section is the last.
+    let mark = statement.rfind(DEFINITIONS[0])?;
+    let before = statement[..mark].trim_end();
+    let line = before.rfind('\n').map_or(0, |at| at + 1);
+    let kept = if before[line..].starts_with(ANNOUNCED) { &before[..line] } else { before };
+    let end = statement[mark..].find(DEFINITIONS[1]).map_or(statement.len(), |at| mark + at);
+    Some(format!("{}\n\n\n{}", kept.trim_end(), &statement[end..]).trim_end().to_owned())
+}
+
+/// What the issues say of a task's request, where its statement does not say it already.
+pub fn untold_hints(task: &Task) -> Option<&str> {
+    let hints = task.details()?.discussion.text()?.trim();
+    (!hints.is_empty() && !task.statement.contains(hints)).then_some(hints)
 }
 
 /// The hidden files of a task that hold its fail-to-pass tests: what `tests = true` shows. A test that only a
@@ -92,7 +126,7 @@ mod tests {
     }
 
     fn with(interfaces: bool, tests: bool) -> StatementSpec {
-        StatementSpec { interfaces, tests }
+        StatementSpec { interfaces, tests, hints: false }
     }
 
     const PLAIN: &str = "## Task\nDo it.\n\n## Interface Descriptions\n### a\n`def a()`\n";
@@ -133,5 +167,32 @@ mod tests {
     fn interfaces_are_left_out_up_to_the_end() {
         assert_eq!(given(&task(PLAIN, 1), with(false, false)).statement, "## Task\nDo it.");
         assert_eq!(given(&task("No section.\n", 1), with(false, false)).statement, "No section.\n");
+    }
+
+    #[test]
+    fn fea_bench_keeps_its_definitions_or_adds_its_hints() {
+        let request =
+            "This is\n<<NEW FEATURE REQUEST>>\n<request>\nT <<NEW DEFINITIONS>>\n</request>";
+        let statement = format!(
+            "{request}\n\n\nThere are several new functions or classes that need to be implemented: \n\
+             <<NEW DEFINITIONS>>\n<definitions>\ndef f():\n</definitions>\n\n\nPlease note\n<<END>>"
+        );
+        let mut fea = task(&statement, 2).as_ref().clone();
+        let component = json!({"file": "a.py", "kind": "function", "name": "f", "signature": "def f():", "doc": ""});
+        fea.benchmark = serde_json::from_value(json!({
+            "name": "fea-bench",
+            "details": {"new_components": [component], "discussion": "<issues>\n7\n</issues>"},
+        }))
+        .unwrap();
+        let fea = Arc::new(fea);
+        assert!(fea.details().unwrap().new_components.get().is_some());
+        let hidden = given(&fea, with(false, false));
+        assert_eq!(hidden.statement, format!("{request}\n\n\n<<END>>"));
+        assert!(hidden.details().unwrap().new_components.is_absent());
+        let asked = StatementSpec { hints: true, ..StatementSpec::default() };
+        let told = given(&fea, asked);
+        let ending = "<<END>>\n\n## Hints\n\n<issues>\n7\n</issues>";
+        assert!(told.statement.ends_with(ending), "{}", told.statement);
+        assert_eq!(given(&told, asked).statement, told.statement, "they are told once");
     }
 }

@@ -8,18 +8,22 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct StatementSpec {
     /// Whether the statement keeps its section of interfaces, the signatures of what is to be written
-    /// (FeatureBench; its `--without` leaves them out).
+    /// (FeatureBench, whose `--without` leaves them out; FEA-Bench's definitions).
     #[schemars(example = false)]
     pub interfaces: bool,
     /// Whether the agent may see the fail-to-pass test files: they stay where they are, and the statement names
     /// them (FeatureBench's `--white`).
     #[schemars(example = true)]
     pub tests: bool,
+    /// Whether the statement is followed by what the issues say of the request (FEA-Bench's hints).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = true)]
+    pub hints: bool,
 }
 
 impl Default for StatementSpec {
     fn default() -> Self {
-        Self { interfaces: true, tests: false }
+        Self { interfaces: true, tests: false, hints: false }
     }
 }
 
