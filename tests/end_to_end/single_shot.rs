@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use proctor_answers::natural;
+use proctor_patch::{Body, Patch, Side};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, arm, events, find};
@@ -101,6 +102,49 @@ fn natural_gold() -> String {
     format!("I add it.\n```\n{}```\n", natural::write(&sides).unwrap())
 }
 
+/// A gold of hunks as a natural answer: what each hunk has before and after.
+fn natural_of(gold: &str) -> String {
+    let mut out = String::new();
+    for file in &Patch::read(gold.as_bytes()).files {
+        let name = file.name().to_string();
+        let Body::Text(hunks) = &file.body else { panic!("{name} has no hunks") };
+        for hunk in hunks {
+            out.push_str("<edit>\n");
+            for (word, other) in [("before", Side::New), ("after", Side::Old)] {
+                out.push_str(&format!("[start of the snippet {word} editing in {name}]\n"));
+                for line in hunk.lines.iter().filter(|line| line.side != other) {
+                    out.push_str(std::str::from_utf8(&line.bytes).unwrap().trim_end_matches('\n'));
+                    out.push('\n');
+                }
+                out.push_str(&format!("[end of the snippet {word} editing in {name}]\n"));
+            }
+            out.push_str("</edit>\n");
+        }
+    }
+    out
+}
+
+/// A task of another benchmark: the files that BM25 finds, and the gold as one answer, which resolves it in both formats.
+pub fn one_answer_resolves(stage: &Stage, tasks: &str, gold: &str) {
+    let arms = "[[arms]]\nname = \"shot\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
+                settings = { retrieval = \"bm25\" }\n[matrix]\n\"settings.format\" = [\"natural\", \"patch\"]\n";
+    let patch = format!("<patch>\n{gold}</patch>");
+    let report = run_into(stage, "one-answer", arms, tasks, &script(&natural_of(gold), &patch));
+    assert_eq!(report["arms"].as_array().unwrap().len(), 2);
+    for arm in report["arms"].as_array().unwrap() {
+        let rates =
+            (&arm["applied_rate"], &arm["resolved_rate"], &arm["single_shot"]["whole_rate"]);
+        assert_eq!(rates, (&json!(1.0), &json!(1.0), &json!(1.0)), "{report:#}");
+        assert_eq!(arm["outcomes"], json!({"submitted": 1}), "{report:#}");
+    }
+    for shown in find(&stage.path("one-answer").join("trials"), "single-shot.json") {
+        let shown: Value = serde_json::from_slice(&fs::read(shown).unwrap()).unwrap();
+        let context = &shown["context"];
+        assert!(!context["retrieved"].as_array().unwrap().is_empty(), "{context:#}");
+        assert!(context["always"].as_array().unwrap().is_empty(), "{context:#}");
+    }
+}
+
 /// What the model says to each form of the prompt.
 fn script(natural: &str, patch: &str) -> String {
     let rule = |last: &str, content: &str| json!({"last": last, "answer": {"content": content}});
@@ -137,16 +181,20 @@ fn tasks(stage: &Stage) -> (String, String) {
 }
 
 fn run(stage: &Stage, arms: &str, tasks: &str, script: &str) -> Value {
+    run_into(stage, "run", arms, tasks, script)
+}
+
+fn run_into(stage: &Stage, folder: &str, arms: &str, tasks: &str, script: &str) -> Value {
     let script = stage.file("script.json", script);
     let config = stage.file(
-        "run.toml",
+        &format!("{folder}.toml"),
         &format!(
             "tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"native\"\n{arms}\n\
              [models.m]\nbase_url = \"script:{}\"\nname = \"m\"\ncontext_window = 100000\n",
             script.display()
         ),
     );
-    let out = stage.path("run");
+    let out = stage.path(folder);
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     stage.report(&out)
 }
@@ -230,4 +278,75 @@ fn an_answer_that_cannot_count_says_why() {
     let output = stage.run(["run", mistaken.to_str().unwrap(), "--dry-run"], 2);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("settings.formt") && said.contains("did you mean `format`?"), "{said}");
+}
+
+#[test]
+fn an_answer_that_is_cut_refused_or_empty_ends_by_its_name() {
+    let stage = Stage::new();
+    let (tasks, _) = tasks(&stage);
+    let gold = natural_gold();
+    // All of the gold, and half an edit behind it; or half an edit alone.
+    let half = &gold[gold.find("<edit>").unwrap()..];
+    let half = &half[..half.find("[end of the snippet after").unwrap()];
+    let answers = [
+        ("cut", json!({"content": format!("{gold}{half}"), "finish_reason": "length"})),
+        ("cut-early", json!({"content": half, "finish_reason": "length"})),
+        ("refusal", json!({"content": "", "refusal": "I will not write code."})),
+        ("empty", json!({"content": ""})),
+    ];
+    let rules: Vec<Value> = answers
+        .iter()
+        .map(|(model, answer)| json!({"model": model, "last": "series of edits in the format", "answer": answer}))
+        .collect();
+    let script = json!({"rule": rules, "default": {"content": "Yes."}}).to_string();
+    let script = stage.file("script.json", &script);
+    let arms: String = answers
+        .iter()
+        .map(|(name, _)| {
+            let count = if *name == "cut" { "tokenizer = \"cl100k_base\"\n" } else { "" };
+            format!(
+                "[[arms]]\nname = {name:?}\nscaffold = \"single-shot\"\nmodel = {name:?}\n\
+                 [models.{name}]\nbase_url = \"script:{}\"\nname = {name:?}\n{count}",
+                script.display()
+            )
+        })
+        .collect();
+    let config = format!("tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"native\"\n{arms}");
+    let config = stage.file("run.toml", &config);
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let report = stage.report(&out);
+    // The outcome, its cause, what its note says, the reason, and whether what came was worth the task.
+    let expected = [
+        ("cut", "scaffold_exited", "finished", "what came before was applied", None),
+        ("cut-early", "scaffold_exited", "empty_turn", "cut at the output limit", Some("gave_up")),
+        ("refusal", "model_refused", "", "I will not write code.", Some("refused")),
+        ("empty", "scaffold_exited", "empty_turn", "the answer holds no edit", Some("gave_up")),
+    ];
+    for (name, outcome, cause, why, reason) in expected {
+        let arm = arm(&report, name);
+        let of = |trial: &&Value| trial["arm"] == arm["arm"];
+        let trial = report["tasks"].as_array().unwrap().iter().find(of).unwrap();
+        assert_eq!(trial["outcome"], outcome, "{trial:#}");
+        assert_eq!(trial["cause"].as_str().unwrap_or_default(), cause, "{trial:#}");
+        assert!(trial["why"].as_str().unwrap().contains(why), "{trial:#}");
+        assert_eq!(trial["reason"].as_str(), reason, "{trial:#}");
+        assert_eq!(trial["resolved"], reason.is_none(), "{trial:#}");
+        assert_eq!(trial["score_valid"], true, "{trial:#}");
+        let answer = &trial["single_shot"]["answer"];
+        let counts = (&answer["applied"], &answer["whole"]);
+        let applied = json!(name == "cut");
+        match outcome {
+            "model_refused" => assert!(answer.is_null(), "{trial:#}"),
+            _ => assert_eq!(counts, (&applied, &json!(false)), "{trial:#}"),
+        }
+    }
+    let said: Vec<Value> = find(&out.join("trials"), "single-shot.json")
+        .iter()
+        .map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap())
+        .collect();
+    assert_eq!(said.len(), 4);
+    let counted: std::collections::BTreeSet<_> =
+        said.iter().map(|one| one["tokenizer"].as_str().unwrap()).collect();
+    assert_eq!(counted, ["cl100k_base", "o200k_base"].into());
 }

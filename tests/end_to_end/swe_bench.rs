@@ -6,6 +6,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use serde_json::{Value, json};
 
 use crate::{
+    single_shot::one_answer_resolves,
     stage::{Stage, arm, cache, docker, events, find},
     swe_row::{ID, Row, diff},
 };
@@ -256,6 +257,7 @@ fn a_row_is_graded_officially_in_native_sandboxes() {
     end_to_end(&stage, "native", tasks.to_str().unwrap(), &row.gold());
     let log = official_log(&stage.path("gold"));
     assert!(log.contains("+ pytest -rA tests/test_fileutils.py tests/test_iterutils.py"), "{log}");
+    one_answer_resolves(&stage, tasks.to_str().unwrap(), &row.gold());
 }
 
 /// Tests as Django runs them, by its own runner: there is no pytest that the strict policy could start.

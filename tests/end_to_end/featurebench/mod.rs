@@ -9,7 +9,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, arm, docker};
+use crate::{
+    single_shot::one_answer_resolves,
+    stage::{Stage, arm, docker},
+};
 use image::{BOLTONS, MISTUNE};
 use rows::Made;
 
@@ -116,6 +119,9 @@ fn featurebench_rows_are_graded_in_native_sandboxes() {
         assert!(why.contains("original_used"), "{why}");
     }
     assert_eq!(arm(&report, "sly/m")["resolved"], of - 1, "level 1 has no trick: {report:#}");
+    let one = tasks.replace("rows.jsonl", "one.jsonl");
+    stage.file("one.jsonl", &made[0].row.to_string());
+    one_answer_resolves(&stage, &one, &made[0].solution);
 }
 
 #[test]
