@@ -85,9 +85,7 @@ class Watch(threading.Thread):
         first = pathlib.Path("/sys/fs/cgroup/memory/docker")
         if first.is_dir():
             return [path for path in first.iterdir() if path.is_dir()]
-        return list(pathlib.Path("/sys/fs/cgroup").glob("**/docker*/*/memory.peak")) and [
-            path.parent for path in pathlib.Path("/sys/fs/cgroup").glob("**/docker*/**/memory.peak")
-        ]
+        return [path.parent for path in pathlib.Path("/sys/fs/cgroup").glob("**/docker*/**/memory.peak")]
 
     def run(self):
         uppers, measured = {}, 0.0
@@ -104,7 +102,8 @@ class Watch(threading.Thread):
                 self.anonymous, all_of_them = max(self.anonymous, held), all_of_them + held
                 if group.name not in uppers:
                     form = "{{.GraphDriver.Data.UpperDir}}"
-                    shown = subprocess.run(["docker", "inspect", "-f", form, group.name], capture_output=True, text=True)
+                    name = group.name.removeprefix("docker-").removesuffix(".scope")
+                    shown = subprocess.run(["docker", "inspect", "-f", form, name], capture_output=True, text=True)
                     uppers[group.name] = shown.stdout.strip()
                 # More often it would cost what it measures.
                 if uppers[group.name] and time.monotonic() > measured + 1:
