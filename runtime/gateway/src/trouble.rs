@@ -122,11 +122,13 @@ impl TrialGateway {
             Ok(subjects) => subjects.of(status, body, true, false),
             Err(fault) => return Some(fault),
         };
-        // Nothing was ever answered: the request is wrong as the arm is configured.
-        if asker.answers == 0 {
+        let further = self.line().halts.came_further(&asker);
+        // The trial was never answered: the request is wrong as the arm is configured. Only where the model has answered
+        // others, a first request can be too long by itself, as the whole question of a trial of one answer is.
+        if asker.answers == 0 && !(further && subject == Subject::Conversation) {
             return Some(self.rejection(status, body, 0).cause(Cause::Refused));
         }
-        let own = subject == Subject::Conversation || self.line().halts.came_further(&asker);
+        let own = subject == Subject::Conversation || further;
         (!own).then(|| self.rejection(status, body, asker.answers))
     }
 

@@ -391,7 +391,8 @@ async fn a_403_that_every_trial_meets_halts_them_too() {
 async fn a_rejection_that_others_came_past_or_that_speaks_of_length_is_the_trials_own() {
     let fake = script(
         "[[rule]]\nwhen = 'bad'\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, body = 'no' }] }\n\
-         [[rule]]\nwhen = 'long'\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, body = 'maximum context length is 10' }] }\n[default]\n",
+         [[rule]]\nwhen = 'long'\nturn = 1\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, body = 'maximum context length is 10' }] }\n\
+         [[rule]]\nwhen = 'huge'\nanswer = { fault = [{ kind = 'status', status = 400, times = 0, body = 'maximum context length is 10' }] }\n[default]\n",
     )
     .await;
     let (gateway, spec) = (gateway(), model(&fake.base_url()));
@@ -401,8 +402,18 @@ async fn a_rejection_that_others_came_past_or_that_speaks_of_length_is_the_trial
         talk.messages[0] = Message::User { content: word.into() };
         talk
     };
+    // A first request that is too long is the arm's mistake, until the model has answered another.
+    let huge = || async {
+        let trial = open(&gateway, &spec);
+        match trial.ask(&said("huge", 0)).await.expect_err("too long") {
+            AskError::Rejected { status, body } => trial.unexplained(status, &body),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(huge().await.is_some());
     let long = open(&gateway, &spec);
     long.ask(&said("long", 0)).await.expect("an answer");
+    assert!(huge().await.is_none());
     match long.ask(&said("long", 1)).await.expect_err("too long") {
         AskError::Rejected { status, body } => assert_eq!(long.unexplained(status, &body), None),
         other => panic!("{other:?}"),
