@@ -12,7 +12,7 @@ fn an_acp_agent_is_told_to_stop_and_its_titles_are_no_steps() {
     fs::copy(agent, stage.path("agent.py")).unwrap();
     let mut text = configuration(&stage, "native", &["says"]);
     for (name, budget, requests) in [
-        ("waits", "wall_seconds = 6", ""),
+        ("waits", "wall_seconds = 20", ""),
         ("titles", "steps = 1", "requests.rules = [{ class = \"side\", tools = false }]"),
         ("all main", "steps = 1", ""),
     ] {
