@@ -2,6 +2,7 @@
 import json
 import os
 import sys
+import time
 import urllib.request
 
 TOOL = {"type": "function", "function": {"name": "shell", "parameters": {"type": "object", "properties": {}}}}
@@ -36,4 +37,6 @@ for line in sys.stdin:
             answer(prompt, {"stopReason": "end_turn"})
     elif method == "session/cancel":
         print("told:", method, message["params"]["sessionId"], file=sys.stderr, flush=True)
+        # Its answer is its end, and may overtake what it just said on another stream.
+        time.sleep(0.5)
         answer(prompt, {"stopReason": "cancelled"})
