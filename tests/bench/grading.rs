@@ -132,6 +132,7 @@ async fn grading(
         environment,
         findings: &findings,
         limits: &limits,
+        reserved: &limits,
         purpose: "bench".into(),
         cancel: &cancel,
         capacity: &capacity,

@@ -134,6 +134,7 @@ impl Place {
             environment: &self.environment,
             findings: &findings,
             limits: &limits,
+            reserved: &limits,
             purpose: "bench".into(),
             cancel: &cancel,
             capacity,

@@ -235,6 +235,7 @@ fn trial(run: &RunDir, id: &TrialId, tests: &[String], number: u32) {
         tool_seconds: 1.5,
         left_out: vec![],
         not_enforced: vec![],
+        noise: None,
     };
     append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed });
     dir.write_outcome(&outcome).expect("an outcome");

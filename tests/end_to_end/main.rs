@@ -29,6 +29,7 @@ mod limits;
 mod many_gradings;
 mod matrix;
 mod mistakes;
+mod noise;
 #[path = "../not_run.rs"]
 mod not_run;
 mod open_files;

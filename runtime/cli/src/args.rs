@@ -64,6 +64,9 @@ pub enum Command {
         /// Shows every table of groups, also where each group is one task; as CSV the groups in the place of the trials.
         #[arg(long)]
         groups: bool,
+        /// As text: adds a table of what limits and waits did to each arm. Markdown, HTML and JSON have it in any case.
+        #[arg(long)]
+        noise: bool,
         /// Reads and checks everything that was recorded: journals, patches, snapshots, bodies, outputs.
         /// Exit status 3 where damage takes verdicts away, 1 where it takes evidence alone.
         #[arg(long)]

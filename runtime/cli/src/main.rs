@@ -7,6 +7,7 @@ mod checks;
 mod commands;
 mod error;
 mod home;
+mod host;
 mod lent;
 mod open_files;
 mod planning;
@@ -66,9 +67,9 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
-        Command::Report { runs, format, out, groups, verify } => {
+        Command::Report { runs, format, out, groups, noise, verify } => {
             let groups = if groups { Groups::All } else { Groups::Telling };
-            commands::report(&runs, format, out.as_deref(), groups, verify)
+            commands::report(&runs, format, out.as_deref(), (groups, noise), verify)
         }
         Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
         Command::Shell(args) => commands::shell(args).await,

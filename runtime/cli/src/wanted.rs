@@ -36,7 +36,8 @@ fn limits(machine: Machine) -> [Limit; 2] {
             has: machine.memory_mb as f64,
             of_arm: |arm| arm.sandbox.memory_mb as f64,
             of_task: |planned| {
-                planned.task.resources.as_ref().and_then(|one| one.memory_mb).unwrap_or(0) as f64
+                let memory = planned.task.resources.as_ref().and_then(|one| one.memory_mb);
+                memory.map_or(0.0, |need| need.ceiling() as f64)
             },
         },
         Limit {
@@ -45,7 +46,8 @@ fn limits(machine: Machine) -> [Limit; 2] {
             has: machine.cpus,
             of_arm: |arm| arm.sandbox.cpus,
             of_task: |planned| {
-                planned.task.resources.as_ref().and_then(|one| one.cpus).unwrap_or(0.0)
+                let cpus = planned.task.resources.as_ref().and_then(|one| one.cpus);
+                cpus.map_or(0.0, |need| need.ceiling())
             },
         },
     ]

@@ -12,8 +12,8 @@ use proctor_sandbox_api::{Exhausted, Prepared, Sandbox, SandboxHandle, wire::Raw
 use proctor_scaffold_api::{Brief, Finish, ForkBrief, Stop};
 use proctor_setup::{Hidden, LayerFindings, Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{
-    Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin, Layer,
-    Outcome, SandboxSpec, Task, TrialId,
+    Arm, BudgetScope, Cause, Disclosure, Ending, Event, ExitCause, Fault, ForkOrigin, Layer, Need,
+    Outcome, SandboxCounts, SandboxSpec, Task, TrialId,
 };
 use serde_json::{Map, json};
 use tokio::{sync::watch, time::timeout};
@@ -26,6 +26,7 @@ use crate::{
     interrupted::goes_on,
     material::material_of,
     network::SandboxNetwork,
+    noise::{Looks, noise},
     own_sandbox::OwnPlace,
     past::Past,
     recorder::{Recorder, Wait, record_fault},
@@ -70,13 +71,20 @@ impl Try<'_> {
         }
         let Ready { sandbox, hidden } = self.open().await?;
         let mut own = None;
+        let looks = Looks::new(sandbox.as_ref());
+        let places = (sandbox.as_ref(), &looks);
         let driven = tokio::select! {
-            driven = self.drive(sandbox.as_ref(), &mut own, &hidden, &recorder, begun) => driven,
+            driven = self.drive(places, &mut own, &hidden, &recorder, begun) => driven,
             () = self.context.cancel.told() => Err(Cancel::fault()),
         };
+        let counts = looks.end().await;
         let ended = match driven {
-            Ok(outcome) => self.conclude(&recorder, outcome).await,
-            Err(fault) => Err(fault),
+            Ok(outcome) => self.conclude(&recorder, outcome, counts).await,
+            Err(fault) => {
+                // The fault is what is told, also where this cannot be recorded any more.
+                let _ = measured(&recorder, counts).await;
+                Err(fault)
+            }
         };
         // After the outcome is recorded: what was delivered counts, whatever becomes of its sandbox. And
         // before a fault is passed on: a try never leaves a sandbox behind where it can be helped.
@@ -103,7 +111,18 @@ impl Try<'_> {
         Ok(Arc::new(base))
     }
 
-    async fn conclude(&self, recorder: &Recorder, outcome: Outcome) -> Result<Outcome, Fault> {
+    async fn conclude(
+        &self,
+        recorder: &Recorder,
+        mut outcome: Outcome,
+        counts: Option<SandboxCounts>,
+    ) -> Result<Outcome, Fault> {
+        measured(recorder, counts).await?;
+        if let Some(counts) = counts {
+            let waits = recorder.waits().filter(|_| self.arm.model.is_some());
+            let since = self.past.map(|past| past.whole_steps);
+            outcome.noise = Some(Box::new(noise(counts, waits, since)?));
+        }
         let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
         recorder.append(ended).await?;
         self.dir.write_outcome(&outcome).map_err(record_fault)?;
@@ -130,7 +149,7 @@ impl Try<'_> {
 
     async fn drive(
         &self,
-        sandbox: &dyn Sandbox,
+        (sandbox, looks): (&dyn Sandbox, &Looks<'_>),
         own: &mut Option<Box<dyn Sandbox>>,
         hidden: &Hidden,
         recorder: &Arc<Recorder>,
@@ -174,6 +193,7 @@ impl Try<'_> {
             }
         }
 
+        looks.begin().await;
         // The agent's clock starts here: what setup took is not its doing.
         let shared = self.context.shared.of_arm(&self.arm.id);
         let mut meter = Meter::new(self.arm.budget.clone()).sharing(shared);
@@ -294,6 +314,7 @@ impl Try<'_> {
             tool_seconds: in_tools.as_secs_f64(),
             left_out,
             not_enforced,
+            noise: None,
         })
     }
 
@@ -415,13 +436,35 @@ impl Try<'_> {
     }
 }
 
-/// The arm's limits; a task that needs more memory or CPUs than the arm gives gets them.
+async fn measured(recorder: &Recorder, counts: Option<SandboxCounts>) -> Result<(), Fault> {
+    match counts {
+        Some(counts) => recorder.append(Event::SandboxMeasured { counts: Box::new(counts) }).await,
+        None => Ok(()),
+    }
+}
+
+/// The arm's limits; a task that may use more memory or CPUs than the arm gives may.
 pub(crate) fn limits_of(arm: &Arm, task: &Task) -> SandboxSpec {
+    raised(arm, task, Need::ceiling, Need::ceiling)
+}
+
+/// What is set apart for a grading while it runs, of the limits above.
+pub(crate) fn reserved_of(arm: &Arm, task: &Task) -> SandboxSpec {
+    raised(arm, task, Need::floor, Need::floor)
+}
+
+fn raised(
+    arm: &Arm,
+    task: &Task,
+    cpus: fn(&Need<f64>) -> f64,
+    memory: fn(&Need<u64>) -> u64,
+) -> SandboxSpec {
     let mut limits = arm.sandbox.clone();
     if let Some(resources) = &task.resources {
-        limits.cpus = resources.cpus.map_or(limits.cpus, |cpus| cpus.max(limits.cpus));
-        limits.memory_mb =
-            resources.memory_mb.map_or(limits.memory_mb, |mb| mb.max(limits.memory_mb));
+        let needed = resources.cpus.as_ref().map(cpus);
+        limits.cpus = needed.map_or(limits.cpus, |cpus| cpus.max(limits.cpus));
+        let needed = resources.memory_mb.as_ref().map(memory);
+        limits.memory_mb = needed.map_or(limits.memory_mb, |mb| mb.max(limits.memory_mb));
     }
     limits
 }

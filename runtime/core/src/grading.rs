@@ -12,7 +12,11 @@ use proctor_types::{
     Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict, sha256_hex,
 };
 
-use crate::{Cancel, Capacity, PlannedTask, RunContext, Verdicts, halts::Place};
+use crate::{
+    Cancel, Capacity, PlannedTask, RunContext, Verdicts,
+    drive::{limits_of, reserved_of},
+    halts::Place,
+};
 
 /// The sandbox that a grading is given: the same environment and limits as the trial's.
 pub struct GradingSandbox<'a> {
@@ -21,6 +25,8 @@ pub struct GradingSandbox<'a> {
     /// What the environment holds of the task's secrets: hidden here as it is from the agent.
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
+    /// What is set apart of the machine while it is open.
+    pub reserved: &'a SandboxSpec,
     pub purpose: String,
     pub cancel: &'a Cancel,
     /// What all gradings share.
@@ -37,7 +43,7 @@ pub async fn grade_patch(
     options: &GradeOptions,
 ) -> Result<Graded, Fault> {
     let share = tokio::select! {
-        share = handle.capacity.take(handle.limits) => share?,
+        share = handle.capacity.take(handle.reserved) => share?,
         () = handle.cancel.told() => return Err(Cancel::fault()),
     };
     if only_official(task) {
@@ -46,7 +52,7 @@ pub async fn grade_patch(
         return Ok(handle.named(run.alone(task)?));
     }
     let strict = handle.strict(task, patch, options);
-    let second = || handle.capacity.try_take(handle.limits);
+    let second = || handle.capacity.try_take(handle.reserved);
     let official = handle.official(task, patch, options);
     let (graded, run) = match has_official_run(task).then(second) {
         None => (strict.await?, None),
@@ -75,7 +81,7 @@ impl GradingSandbox<'_> {
     /// What the task's files hold, by running them on the unmasked source in a sandbox of their own.
     pub(crate) async fn freeze(&self, task: &Task) -> Result<Frozen, Fault> {
         let _share = tokio::select! {
-            share = self.capacity.take(self.limits) => share?,
+            share = self.capacity.take(self.reserved) => share?,
             () = self.cancel.told() => return Err(Cancel::fault()),
         };
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
@@ -199,7 +205,8 @@ pub(crate) async fn grade_trial(
         options.quarantine.clone_from(unreliable);
     }
     let place = prepared_place(backend.as_ref(), &environment, &findings);
-    let key = Verdicts::key(&place, &arm.sandbox, task, patch, &options.quarantine)?;
+    let (limits, reserved) = (limits_of(arm, task), reserved_of(arm, task));
+    let key = Verdicts::key(&place, &limits, task, patch, &options.quarantine)?;
     if let Some(graded) = context.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
         return Ok((graded, false));
     }
@@ -207,7 +214,8 @@ pub(crate) async fn grade_trial(
         backend: backend.as_ref(),
         environment: &environment,
         findings: &findings,
-        limits: &arm.sandbox,
+        limits: &limits,
+        reserved: &reserved,
         purpose: format!("grading {id}"),
         cancel: &context.cancel,
         capacity: &context.capacity,
@@ -256,7 +264,7 @@ async fn expected(
         return Ok(None);
     }
     let _share = tokio::select! {
-        share = handle.capacity.take(handle.limits) => share?,
+        share = handle.capacity.take(handle.reserved) => share?,
         () = handle.cancel.told() => return Err(Cancel::fault()),
     };
     context.frozen.expected(handle, task, (patch, graded), options).await

@@ -20,6 +20,7 @@ mod look_in;
 mod material;
 mod memo;
 mod network;
+mod noise;
 mod notices;
 mod own_sandbox;
 mod past;

@@ -6,7 +6,7 @@ use proctor_setup::{Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
 
 use crate::{
-    ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext, drive::limits_of, halts::Place,
+    ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext, drive::{limits_of, reserved_of}, halts::Place,
     recorder::record_fault, restore::restore, trial::recorded_patch,
 };
 
@@ -48,7 +48,8 @@ pub async fn open_at(
             backend,
             environment: &environment,
             findings: &findings,
-            limits: &arm.sandbox,
+            limits: &limits_of(arm, task),
+            reserved: &reserved_of(arm, task),
             purpose: format!("a look at {id}"),
             cancel: &context.cancel,
             capacity: &context.capacity,

@@ -7,7 +7,8 @@ use proctor_record::{Blobs, RecordError, Tree, read_journal};
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_scaffold_api::{Edited, ToolDone};
 use proctor_types::{
-    Answer, EditRecord, Envelope, Event, Message, RequestClass, Spent, Usage, standing,
+    Answer, EditRecord, Envelope, Event, Message, RequestClass, RequestWaits, Spent, Usage,
+    standing,
 };
 
 /// A try that can go on from its last whole step.
@@ -55,6 +56,7 @@ struct Reader {
     /// Sends whose answer has not come yet.
     sends: Vec<(Usage, Option<f64>)>,
     waited: f64,
+    waits: RequestWaits,
     limit_told: bool,
     last_words: bool,
     asks: usize,
@@ -130,8 +132,18 @@ impl Reader {
                     self.opening.extend(new.take(count - self.opening.len()));
                 }
             }
-            Event::ModelAttempted { usage, cost_usd, wait_seconds, queued_seconds, .. } => {
+            Event::ModelAttempted {
+                usage,
+                cost_usd,
+                wait_seconds,
+                queued_seconds,
+                shared_seconds,
+                ..
+            } => {
                 self.waited += wait_seconds + queued_seconds;
+                self.waits.retries += wait_seconds;
+                self.waits.shared_limits += shared_seconds;
+                self.waits.rate_limits += (queued_seconds - shared_seconds).max(0.0);
                 self.sends.extend(usage.map(|usage| (usage, cost_usd)));
             }
             Event::ModelAnswered { answer } => {
@@ -237,6 +249,7 @@ impl Reader {
             elapsed: seconds(elapsed),
             waited: seconds(self.waited),
             in_tools,
+            waits: self.waits,
         };
         Ok(Ok(Past {
             try_number,

@@ -9,7 +9,7 @@ use std::{
 use proctor_gateway::{Meter, Waiting};
 use proctor_record::{Blobs, Journal, NewBlob, RecordError, Tree};
 use proctor_sandbox_api::{BlobSink, SandboxHandle, SnapshotError, wire::RawPath};
-use proctor_types::{Cause, Event, Fault, Layer, Message};
+use proctor_types::{Cause, Event, Fault, Layer, Message, RequestWaits};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -107,6 +107,11 @@ impl Recorder {
     pub(crate) fn count_by(&self, meter: Arc<Meter>) {
         // A try has one meter.
         let _ = self.meter.set(meter);
+    }
+
+    /// What the trial's requests waited for; nothing before the agent's clock has started.
+    pub(crate) fn waits(&self) -> Option<RequestWaits> {
+        self.meter.get().map(|meter| meter.waits())
     }
 
     pub(crate) fn wait(&self, wait: Wait) {

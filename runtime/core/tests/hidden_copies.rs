@@ -175,6 +175,7 @@ impl<'a> Stage<'a> {
             environment: &self.environment,
             findings: &self.findings,
             limits: &limits,
+            reserved: &limits,
             purpose: "grading".into(),
             cancel: &cancel,
             capacity: &capacity,

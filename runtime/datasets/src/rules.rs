@@ -1,8 +1,10 @@
 //! What a task must satisfy beyond its types. The syntax of its patches is checked by `proctor-patch`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use proctor_types::{LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Source, Task};
+use proctor_types::{
+    LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Need, Source, Task,
+};
 
 use crate::bad::Complaint;
 
@@ -66,15 +68,9 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     // Neither gold nor mask is no complaint: benchmarks keep their solutions to themselves. What needs
     // one (an arm of `gold`, a validation) refuses the task by name.
     if let Some(resources) = &task.resources {
-        if let Some(cpus) = resources.cpus.filter(|cpus| !(LEAST_CPUS..=MOST_CPUS).contains(cpus)) {
-            let within = format!("it must be from {LEAST_CPUS} to {MOST_CPUS}");
-            complain("resources.cpus", format!("is {cpus}; {within}"));
-        }
-        let memory = resources.memory_mb.filter(|mb| !(LEAST_MEMORY_MB..=MOST_MB).contains(mb));
-        if let Some(memory) = memory {
-            let within = format!("it must be from {LEAST_MEMORY_MB} to {MOST_MB}");
-            complain("resources.memory_mb", format!("is {memory}; {within}"));
-        }
+        let (cpus, memory) = (LEAST_CPUS..=MOST_CPUS, LEAST_MEMORY_MB..=MOST_MB);
+        need(resources.cpus, cpus, "resources.cpus", &mut complain);
+        need(resources.memory_mb, memory, "resources.memory_mb", &mut complain);
     }
     for key in task.env.keys() {
         if key.is_empty() || key.contains(['=', '\0']) {
@@ -169,4 +165,21 @@ pub(crate) fn inside(path: &str) -> Result<(), String> {
         return Err("holds a NUL byte".into());
     }
     Ok(())
+}
+
+/// Both ends within what there can be, and the floor not above the ceiling.
+fn need<T: Copy + PartialOrd + std::fmt::Display>(
+    need: Option<Need<T>>,
+    within: RangeInclusive<T>,
+    field: &str,
+    complain: &mut impl FnMut(&str, String),
+) {
+    let Some(need) = need else { return };
+    let (floor, ceiling) = (need.floor(), need.ceiling());
+    if let Some(wrong) = [floor, ceiling].into_iter().find(|end| !within.contains(end)) {
+        let (least, most) = (within.start(), within.end());
+        complain(field, format!("is {wrong}; it must be from {least} to {most}"));
+    } else if floor > ceiling {
+        complain(field, format!("has a floor of {floor} above its ceiling of {ceiling}"));
+    }
 }

@@ -26,7 +26,8 @@ pub struct Admission {
     slots: Vec<Slot>,
     meter: Arc<Meter>,
     grace: bool,
-    queued: Duration,
+    /// In all, and of that for limits that trials share.
+    queued: (Duration, Duration),
 }
 
 impl Admission {
@@ -34,7 +35,7 @@ impl Admission {
         meter: Arc<Meter>,
         (holds, slots): (Vec<Hold>, Vec<Slot>),
         grace: bool,
-        queued: Duration,
+        queued: (Duration, Duration),
     ) -> Self {
         meter.clock.took_off();
         Self { holds, slots, meter, grace, queued }
@@ -42,7 +43,12 @@ impl Admission {
 
     /// The wait for limits that trials share and for the endpoint's rate limits: no working time.
     pub fn queued(&self) -> Duration {
-        self.queued
+        self.queued.0
+    }
+
+    /// Of [`Self::queued`], that for limits that trials share.
+    pub fn queued_for_shared(&self) -> Duration {
+        self.queued.1
     }
 
     /// Charges what the endpoint billed. `delivered`: the answer went to the scaffold, so a main

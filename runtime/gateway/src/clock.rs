@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use proctor_types::RequestWaits;
 use tokio::{sync::Notify, time::Instant};
 
 /// Working time is wall time less the time in which some request waits for the endpoint (its rate
@@ -17,6 +18,16 @@ pub(crate) struct Clock {
     earlier: Duration,
     state: Mutex<State>,
     tools_changed: Notify,
+    /// Each wait on its own, by what it was for.
+    waits: Mutex<RequestWaits>,
+}
+
+/// What a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitKind {
+    SharedLimits,
+    RateLimits,
+    Retry,
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +66,8 @@ impl Clock {
     /// The clock of a trial that was interrupted.
     pub(crate) fn after(earlier: Duration, waited: Duration, in_tools: Duration) -> Self {
         let state = Mutex::new(State { waited, in_tools, ..State::default() });
-        Self { started: Instant::now(), earlier, state, tools_changed: Notify::new() }
+        let (started, tools_changed) = (Instant::now(), Notify::new());
+        Self { started, earlier, state, tools_changed, waits: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -120,10 +132,50 @@ impl Clock {
         }
     }
 
+    /// The clock of a trial that was interrupted after such waits.
+    pub(crate) fn with_waits(mut self, waits: RequestWaits) -> Self {
+        self.waits = Mutex::new(waits);
+        self
+    }
+
+    pub(crate) fn waits(&self) -> RequestWaits {
+        *self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now to the drop of the guard a request waits for this.
+    pub(crate) fn wait_for(&self, kind: WaitKind) -> KindOfWait<'_> {
+        KindOfWait { clock: self, kind, since: Instant::now() }
+    }
+
     /// From now to the drop of the guard a request waits for the endpoint.
     pub(crate) fn wait(&self) -> Waiting<'_> {
         self.lock().change(|state| state.waiting += 1);
         Waiting(self)
+    }
+}
+
+/// A wait of one kind that goes on; a guard for the same reason as the one below.
+pub(crate) struct KindOfWait<'a> {
+    clock: &'a Clock,
+    kind: WaitKind,
+    since: Instant,
+}
+
+impl KindOfWait<'_> {
+    pub(crate) fn so_far(&self) -> Duration {
+        self.since.elapsed()
+    }
+}
+
+impl Drop for KindOfWait<'_> {
+    fn drop(&mut self) {
+        let seconds = self.so_far().as_secs_f64();
+        let mut waits = self.clock.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        *match self.kind {
+            WaitKind::SharedLimits => &mut waits.shared_limits,
+            WaitKind::RateLimits => &mut waits.rate_limits,
+            WaitKind::Retry => &mut waits.retries,
+        } += seconds;
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
-use proctor_types::{Budget, BudgetKind, BudgetScope, SharedLimits, Spent, Usage};
+use proctor_types::{
+    Budget, BudgetKind, BudgetScope, RequestWaits, SharedLimits, Spent, Usage,
+};
 use tokio::time::Instant;
 
 use crate::{
     Admission, AskError,
-    clock::Clock,
+    clock::{Clock, WaitKind},
     limiter::Limiter,
     retry::seconds,
     scope::{Hold, Need, Scope},
@@ -69,6 +71,8 @@ pub struct Used {
     pub waited: Duration,
     /// The sum of the time in tools.
     pub in_tools: Duration,
+    /// Requests' waits, each on its own.
+    pub waits: RequestWaits,
 }
 
 /// What a request asks of the meter.
@@ -91,7 +95,8 @@ impl Meter {
     #[must_use]
     pub fn after(mut self, used: &Used) -> Self {
         self.own.restart(used.spent);
-        self.clock = Clock::after(used.elapsed, used.waited, used.in_tools);
+        self.clock =
+            Clock::after(used.elapsed, used.waited, used.in_tools).with_waits(used.waits);
         self
     }
 
@@ -123,6 +128,11 @@ impl Meter {
     /// Time in waits for the endpoint and for shared limits, a wait that goes on included.
     pub fn waited(&self) -> Duration {
         self.clock.waited()
+    }
+
+    /// Waits of requests, each on its own, by what they were for. One that goes on is not in it.
+    pub fn waits(&self) -> RequestWaits {
+        self.clock.waits()
     }
 
     /// A tool begins to run; each begin has its end.
@@ -193,28 +203,32 @@ impl Meter {
         }
         let (begun, waiting) = (Instant::now(), self.clock.wait());
         let entering = async {
+            let permit = self.clock.wait_for(WaitKind::SharedLimits);
             for SharedMeter(scope) in &self.shared {
                 let held = scope.hold(wanted.shared.clamped()).await;
                 let scope = scope.scope;
                 holds.push(held.map_err(|kind| AskError::SharedBudget { scope, kind })?);
             }
+            let of_shared = permit.so_far();
+            drop(permit);
+            let _place = self.clock.wait_for(WaitKind::RateLimits);
             let need = wanted.need.clamped();
             let mut slots = Vec::with_capacity(limiters.len());
             for limiter in limiters {
                 slots.push(limiter.enter(need.input + need.output.unwrap_or_default()).await);
             }
-            Ok::<_, AskError>(slots)
+            Ok::<_, AskError>((slots, of_shared))
         };
-        let slots = tokio::select! {
+        let (slots, of_shared) = tokio::select! {
             biased;
-            slots = entering => slots?,
+            entered = entering => entered?,
             never = tell_of(begun, notice) => match never {},
         };
         drop(waiting);
         match self.time_reached() {
             Some(kind) => Err(AskError::Budget(kind)),
             None => {
-                let (meter, queued) = (Arc::clone(self), begun.elapsed());
+                let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
                 Ok(Admission::new(meter, (holds, slots), wanted.grace, queued))
             }
         }

@@ -16,6 +16,7 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     Admission, AskError, ExchangeSink, Reserve, RetryPolicy, Waiting,
     ask::Written,
+    clock::WaitKind,
     endpoint::Endpoint,
     halts::{Asker, Halts},
     judge::{Trouble, TroubleKind},
@@ -287,6 +288,7 @@ impl TrialGateway {
     /// Waits before the next attempt, which the wall limit and a cancellation cut.
     async fn wait(&self, pause: Duration, notice: Waiting) -> Result<(), AskError> {
         let _waiting = self.meter.clock.wait();
+        let _retry = self.meter.clock.wait_for(WaitKind::Retry);
         let _lost = self.lost.wait();
         if pause >= FIRST_NOTICE {
             self.sink.waiting(notice);

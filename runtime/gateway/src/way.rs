@@ -4,6 +4,7 @@
 use std::{
     future::{Future, ready},
     sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -170,7 +171,7 @@ impl TrialGateway {
             let admission = client.wait_for(admitted).await?;
             // It may have waited for long.
             self.check_halts(request.tools)?;
-            let queued = admission.queued();
+            let queued = (admission.queued(), admission.queued_for_shared());
             let asker = self.asker(request.tools);
             let heard = AtomicBool::new(false);
             let flight = self.lost().flight(|| heard.load(Ordering::Relaxed));
@@ -267,7 +268,7 @@ impl TrialGateway {
     async fn record_attempt(
         &self,
         request: &Outgoing,
-        (number, (pause, queued)): (u32, (std::time::Duration, std::time::Duration)),
+        (number, (pause, (queued, shared))): (u32, (Duration, (Duration, Duration))),
         came: &Came,
         judged: &Judgement,
         charged: &Charged,
@@ -295,6 +296,8 @@ impl TrialGateway {
             error: error.map(|error| endpoint.redact_text(&error)),
             wait_seconds: pause.as_secs_f64(),
             queued_seconds: queued.as_secs_f64(),
+            // What takes no time is no wait.
+            shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
             seconds: Some(came.took.as_secs_f64()),
             first_byte_seconds: came.first_byte.map(|time| time.as_secs_f64()),
             usage: charged.usage,

@@ -8,7 +8,7 @@ use std::{
 use minijinja::Error;
 use proctor_report::{
     ArmReport, Comparison, GroupTable, Groups, Pair, Report, TaskReport, TrialResult, findings,
-    group_tables, percent,
+    group_tables, noise_rows, percent,
 };
 use proctor_types::{Arm, ArmId, Evidence, Integrity, RunRecord, TestGroup, TestStatus, Verdict};
 use serde::Serialize;
@@ -50,6 +50,8 @@ struct Page<'a> {
     resolved: Bars,
     passed: Bars,
     limits: Option<Bars>,
+    /// What limits and waits did, and a cell for each arm.
+    noise: Vec<(&'static str, Vec<String>)>,
     cost: Option<Scatter>,
     /// Names of kinds of ending, limit and reason that any arm has.
     endings: BTreeSet<&'a str>,
@@ -175,6 +177,7 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
             &rates(report, false),
         ),
         limits,
+        noise: noise_rows(report),
         cost: cost(&arms),
         endings: report
             .arms

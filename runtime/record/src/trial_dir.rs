@@ -279,6 +279,7 @@ mod tests {
             tool_seconds: 0.0,
             left_out: vec![],
             not_enforced: vec![],
+            noise: None,
         }
     }
 

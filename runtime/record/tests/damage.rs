@@ -46,6 +46,7 @@ fn outcome(seconds: f64) -> Outcome {
         tool_seconds: 0.0,
         left_out: vec![],
         not_enforced: vec![],
+        noise: None,
     }
 }
 

@@ -6,7 +6,7 @@ use proctor_types::{ArmId, ForkOrigin, Integrity, Outcome, Reason, Spent, TokenC
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EarlierReport, GroupReport, Intervals, Paid, SingleShotReport, TrialResult, VarianceReport,
+    EarlierReport, GroupReport, Intervals, NoiseReport, Paid, SingleShotReport, TrialResult, VarianceReport,
     build::round,
     groups::groups,
     limits::limit_of,
@@ -119,6 +119,9 @@ pub struct ArmReport {
     /// The share of trials that a limit of their own ended, by its kind.
     #[serde(default)]
     pub limit_bound: BTreeMap<String, f64>,
+    /// What limits and waits did to its trials. Absent where no sandbox was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<NoiseReport>,
     /// Trials that did not resolve their task, by reason.
     #[serde(default)]
     pub reasons: BTreeMap<Reason, u64>,
@@ -329,6 +332,7 @@ impl ArmReport {
             integrity,
             outcomes,
             limit_bound,
+            noise: NoiseReport::of(trials),
             reasons: reasons(trials),
         }
     }

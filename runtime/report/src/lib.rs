@@ -12,6 +12,7 @@ mod groups;
 mod limits;
 mod lines;
 mod markdown;
+mod noise;
 mod notes;
 mod paid;
 mod single;
@@ -36,6 +37,7 @@ pub use curve::{
 pub use groups::{GroupReport, GroupTable, Groups, TaskFacts, group_tables};
 pub use lines::wrapped;
 pub use markdown::markdown;
+pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
 pub use notes::findings;
 pub use paid::{EarlierReport, Paid};
 pub use single::{

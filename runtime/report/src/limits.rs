@@ -1,11 +1,8 @@
 //! Trials that a limit ended.
 
-use proctor_types::{BudgetKind, Ending, plural};
+use proctor_types::{BudgetKind, Ending, NoisePolicy, SandboxLimit, plural};
 
 use crate::{TaskReport, TrialResult, text::percent};
-
-/// Failures that ended at a limit, as a share of all failures: above this the score tells of the limit, too.
-const MANY: f64 = 0.05;
 
 /// The limit of its own that ended a trial. One that trials share says nothing of it.
 pub(crate) fn limit_of(trial: &TrialResult) -> Option<BudgetKind> {
@@ -21,10 +18,11 @@ pub(crate) fn warning<'a>(
     trials: impl Iterator<Item = &'a TaskReport>,
 ) -> Option<String> {
     let failed: Vec<_> = trials.filter(|trial| trial.resolved == Some(false)).collect();
-    let mut bound: Vec<String> =
-        failed.iter().filter_map(|trial| Some(trial.limit?.to_string())).collect();
+    let mut bound: Vec<String> = failed.iter().filter_map(|trial| limit_at(trial)).collect();
     let (all, limited) = (failed.len(), bound.len());
-    if limited as f64 <= MANY * all as f64 {
+    // A table that cannot be read says so wherever a trial is run; a report then warns of every one.
+    let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.failures_at_a_limit);
+    if limited as f64 <= many * all as f64 {
         return None;
     }
     bound.sort();
@@ -33,9 +31,24 @@ pub(crate) fn warning<'a>(
         .map(|same| format!("{} at {}", same.len(), same[0]))
         .collect();
     let share = percent(limited as f64 / all as f64);
+    // A trial may recover from what its sandbox refused it: that it ended there is not said.
+    let how = match failed.iter().any(|trial| trial.limit.is_none() && limit_at(trial).is_some()) {
+        true => "ended at a limit or touched one",
+        false => "ended at a limit",
+    };
     Some(format!(
-        "{arm}: warning: {limited} of {} ({share}) ended at a limit ({}); the limit is part of this score.",
+        "{arm}: warning: {limited} of {} ({share}) {how} ({}); the limit is part of this score.",
         plural(all, "failure"),
         kinds.join(", ")
     ))
+}
+
+/// The limit that a failure ended at, or may have. A time limit of a command or a CPU quota ends no trial; what the kernel kills for
+/// memory, or a full disk, may well have.
+fn limit_at(trial: &TaskReport) -> Option<String> {
+    let ends = |limit: &&SandboxLimit| {
+        matches!(limit, SandboxLimit::Memory | SandboxLimit::Processes | SandboxLimit::Disk)
+    };
+    let of_sandbox = || trial.touched.iter().find(ends).map(ToString::to_string);
+    trial.limit.map(|limit| limit.to_string()).or_else(of_sandbox)
 }

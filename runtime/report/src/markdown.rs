@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use proctor_types::{ArmId, visible_line};
 
 use crate::{
-    ArmReport, Comparison, GroupTable, Groups, Report, group_tables, notes::findings, percent,
-    short,
+    ArmReport, Comparison, GroupTable, Groups, Report, group_tables, noise_rows, notes::findings,
+    percent, short,
 };
 
 /// With more arms only what they resolve is compared: `proctor compare` has the rest.
@@ -25,6 +25,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
     for table in group_tables(report, shown) {
         out.push_str(&groups(report, &table));
     }
+    out.push_str(&noise(report));
     if let Some(comparison) = comparison {
         out.push_str("\n#### Comparisons\n\n");
         let mut last: Option<(&ArmId, &ArmId)> = None;
@@ -79,6 +80,22 @@ fn row(arm: &ArmReport) -> String {
         short(arm.tokens.output.mean),
         arm.steps.mean,
     )
+}
+
+/// What limits and waits did to each arm.
+fn noise(report: &Report) -> String {
+    let rows = noise_rows(report);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let heads: String = report.arms.iter().map(|arm| format!(" {} |", code(&arm.name))).collect();
+    let mut out = format!("\n#### Noise\n\n| noise |{heads}\n| --- |");
+    out.push_str(&" ---: |".repeat(report.arms.len()));
+    out.push('\n');
+    for (name, cells) in rows {
+        out.push_str(&format!("| {name} | {} |\n", cells.join(" | ")));
+    }
+    out
 }
 
 /// Resolved trials of all, by group and arm.

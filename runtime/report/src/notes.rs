@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proctor_types::{ArmId, Integrity, noun_of, plural};
 
-use crate::{Report, TaskReport, limits, text::percent};
+use crate::{Report, TaskReport, limits, noise, text::percent};
 
 /// What the numbers do not say: a sentence each. What belongs to the one before begins with two blanks.
 pub fn findings(report: &Report) -> Vec<String> {
@@ -33,6 +33,10 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         let trials = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
         if let Some(warning) = limits::warning(&arm.name, trials) {
             note(&warning);
+        }
+        let trials = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
+        if let Some(sentence) = noise::sentence(arm, trials) {
+            note(&sentence);
         }
     }
     if report.arms.iter().any(|arm| arm.usage_estimated) {

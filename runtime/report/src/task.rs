@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use proctor_types::{
-    ArmId, BudgetKind, Ending, EnvironmentRecord, ExitCause, Integrity, Reason, TaskId, Verdict,
+    ArmId, BudgetKind, Ending, EnvironmentRecord, ExitCause, Integrity, Noise, Reason,
+    SandboxLimit, TaskId, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{EarlierReport, Paid, SingleShot, TrialResult, build::round, limits::limit_of};
+use crate::{
+    EarlierReport, Paid, SingleShot, TrialResult, build::round, limits::limit_of, noise::noise_of,
+};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
@@ -30,6 +33,12 @@ pub struct TaskReport {
     /// The kind of the trial's own limit that ended it, or null.
     #[serde(default)]
     pub limit: Option<BudgetKind>,
+    /// Limits of its sandbox that it touched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touched: Vec<SandboxLimit>,
+    /// As in `outcome.json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Box<Noise>>,
     /// What it was graded in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
@@ -82,6 +91,8 @@ impl TaskReport {
             score_valid: verdict.is_some(),
             reason: Reason::of(outcome, verdict, trial.patch_bytes),
             limit: limit_of(trial),
+            touched: noise_of(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
+            noise: outcome.and_then(|outcome| outcome.noise.clone()),
             environment: verdict.and_then(|verdict| verdict.environment.clone()),
             policies_differ: verdict.map(differing).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),

@@ -49,6 +49,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             tool_seconds: 0.5,
             left_out: vec![],
             not_enforced: vec![],
+            noise: None,
         }),
         earlier: EarlierTries::default(),
         verdict: passed.map(|rate| Verdict {

@@ -101,6 +101,9 @@ pub enum Event {
         /// Then in the queue for the endpoint's rate limits and for limits that trials share.
         #[serde(default)]
         queued_seconds: f64,
+        /// Of these, for limits that trials share.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        shared_seconds: f64,
         /// From the request to the last byte of the response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
@@ -253,6 +256,11 @@ pub enum Event {
     /// A request came to the egress proxy. The envelope's step is the one that made it: written at
     /// its end, it may stand behind events of a later step.
     UrlRequested(Box<UrlRequest>),
+    /// What was counted of the agent's sandbox, before it was closed.
+    SandboxMeasured {
+        /// From the agent's start on.
+        counts: Box<crate::SandboxCounts>,
+    },
     /// The patch was computed from the snapshots and written to `patch.diff`.
     PatchCollected {
         /// Its size.
@@ -306,7 +314,7 @@ pub enum Event {
 }
 
 /// The kinds of this version.
-const KINDS: [&str; 20] = [
+const KINDS: [&str; 21] = [
     "trial_started",
     "setup_finished",
     "model_asked",
@@ -322,6 +330,7 @@ const KINDS: [&str; 20] = [
     "budget_reached",
     "try_failed",
     "url_requested",
+    "sandbox_measured",
     "patch_collected",
     "noted",
     "trial_ended",
@@ -343,6 +352,10 @@ impl Event {
     pub fn trial_started(id: &TrialId) -> Self {
         Self::TrialStarted { task: id.task.clone(), arm: id.arm.to_string(), attempt: id.attempt }
     }
+}
+
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 /// Not left to an untagged variant: that takes whatever does not read, known kinds with wrong fields

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BudgetKind, BudgetScope, Fault, Spent};
+use crate::{BudgetKind, BudgetScope, Fault, Noise, Spent};
 
 /// How a trial ended. In the record its `kind` is the name in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -145,6 +145,9 @@ pub struct Outcome {
     /// Limits that the back end could not enforce, by name.
     #[serde(default)]
     pub not_enforced: Vec<String>,
+    /// What limits and waits did to it. Absent in records of versions that did not look, and where no agent ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Box<Noise>>,
 }
 
 impl Outcome {
@@ -162,6 +165,7 @@ impl Outcome {
             tool_seconds: 0.0,
             left_out: Vec::new(),
             not_enforced: Vec::new(),
+            noise: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -96,7 +96,7 @@ pub struct Task {
     /// sandboxes refuse a task of another machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// What the task needs at least. Smaller limits of the arm are raised to it.
+    /// What the task needs. Smaller limits of the arm are raised to the ceiling; what gradings set apart, to the floor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// Labels. Reports group by them.
@@ -229,18 +229,87 @@ impl Default for Timeouts {
     }
 }
 
-/// What a task needs at least of its sandbox.
+/// What a task needs of its sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resources {
-    /// CPUs, as a quota.
+    /// CPUs, as a quota: a number, or a `floor` and a `ceiling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS))]
-    pub cpus: Option<f64>,
-    /// MiB.
+    #[schemars(schema_with = "cpus_schema")]
+    pub cpus: Option<Need<f64>>,
+    /// MiB: a number, or a `floor` and a `ceiling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB))]
-    pub memory_mb: Option<u64>,
+    #[schemars(schema_with = "memory_schema")]
+    pub memory_mb: Option<Need<u64>>,
+}
+
+/// How much of something: what is set apart for the sandbox, and what it may use where the machine has it.
+///
+/// ```
+/// use proctor_types::Need;
+///
+/// let plain: Need<u64> = serde_json::from_str("2048").unwrap();
+/// assert_eq!((plain.floor(), plain.ceiling()), (2048, 2048));
+/// let both: Need<u64> = serde_json::from_str(r#"{"floor": 1024, "ceiling": 4096}"#).unwrap();
+/// assert_eq!((both.floor(), both.ceiling()), (1024, 4096));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a number, or a table with `floor` and `ceiling`")]
+pub enum Need<T> {
+    /// Floor and ceiling in one.
+    Plain(T),
+    /// Each on its own.
+    Span(Span<T>),
+}
+
+/// [`Need`] in two numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Span<T> {
+    /// What is set apart.
+    pub floor: T,
+    /// Where commands are slowed down or killed.
+    pub ceiling: T,
+}
+
+impl<T: Copy> Need<T> {
+    /// What is set apart.
+    pub fn floor(&self) -> T {
+        match self {
+            Self::Plain(one) => *one,
+            Self::Span(span) => span.floor,
+        }
+    }
+
+    /// Where commands are slowed down or killed.
+    pub fn ceiling(&self) -> T {
+        match self {
+            Self::Plain(one) => *one,
+            Self::Span(span) => span.ceiling,
+        }
+    }
+}
+
+fn cpus_schema(_: &mut SchemaGenerator) -> Schema {
+    need_schema(json_schema!({ "type": "number", "minimum": LEAST_CPUS, "maximum": MOST_CPUS }))
+}
+
+fn memory_schema(_: &mut SchemaGenerator) -> Schema {
+    need_schema(json_schema!({ "type": "integer", "minimum": LEAST_MEMORY_MB, "maximum": MOST_MB }))
+}
+
+fn need_schema(number: Schema) -> Schema {
+    json_schema!({
+        "anyOf": [
+            number,
+            {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": { "floor": number, "ceiling": number },
+                "required": ["floor", "ceiling"],
+            },
+        ],
+    })
 }
 
 /// The file of a test id: what stands before the first `::`.

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use proctor_types::{EnvironmentRecord, Fault, SandboxSpec};
+use proctor_types::{EnvironmentRecord, Fault, SandboxCounts, SandboxSpec};
 
 use crate::{
     Enforcement, Kept, Machine, SandboxHandle,
@@ -194,6 +194,11 @@ pub trait Backend: Send + Sync {
         Machine::here()
     }
 
+    /// What a record says of it beside its name: the engine's version.
+    fn version(&self) -> Option<String> {
+        None
+    }
+
     /// Builds the environment, or finds it in the cache. Two callers with the same spec build once.
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault>;
 
@@ -240,6 +245,12 @@ pub trait Sandbox: Send + Sync {
 
     /// Which of the limits that were asked for do not hold.
     fn enforcement(&self) -> &Enforcement;
+
+    /// What was counted of it so far, as far as the back end can tell: what it cannot is absent. Before
+    /// [`Sandbox::close`], also of a sandbox that is dead.
+    async fn counts(&self) -> SandboxCounts {
+        self.handle().counts()
+    }
 
     /// Kills everything in the sandbox and returns its resources. Idempotent.
     async fn close(&mut self) -> Result<(), Fault>;

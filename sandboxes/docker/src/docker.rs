@@ -12,7 +12,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bollard::{models::ContainerSummary, query_parameters::ListContainersOptionsBuilder};
+use bollard::{
+    models::{ContainerSummary, SystemInfoCgroupVersionEnum},
+    query_parameters::ListContainersOptionsBuilder,
+};
 use proctor_embedded_agent::{AGENT_BYTES, agent_digest};
 use proctor_host::{
     RuntimeLock,
@@ -54,6 +57,10 @@ pub(crate) struct Engine {
     pub not_enforced: Vec<String>,
     /// Cleared when the engine refuses a disk quota: its storage driver has none.
     pub quota: AtomicBool,
+    /// Its control groups are of version 2.
+    pub unified: bool,
+    /// As it names it.
+    pub version: Option<String>,
     /// The engine labels containers by SELinux.
     pub selinux: bool,
     /// As the engine counts itself.
@@ -156,6 +163,7 @@ impl Docker {
         let slow = client.clone().with_timeout(SLOW);
         let local = host.is_none_or(|host| host.starts_with("unix://"));
         let quota = AtomicBool::new(true);
+        let unified = info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_2);
         let options = info.security_options.unwrap_or_default();
         let selinux = options.iter().any(|option| option.contains("selinux"));
         let counted = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok());
@@ -176,6 +184,8 @@ impl Docker {
             local,
             not_enforced,
             quota,
+            unified,
+            version: info.server_version,
             selinux,
             machine,
             without: Vec::new(),
@@ -249,6 +259,10 @@ impl Backend for Docker {
 
     fn agent(&self) -> String {
         agent_digest().to_owned()
+    }
+
+    fn version(&self) -> Option<String> {
+        self.engine.version.clone()
     }
 
     fn machine(&self) -> Machine {

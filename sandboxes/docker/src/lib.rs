@@ -6,6 +6,7 @@
 //! this crate.
 
 mod base;
+mod counts;
 mod create;
 mod docker;
 mod fault;

@@ -8,10 +8,15 @@ use std::{
 use async_trait::async_trait;
 use bollard::query_parameters::{InspectContainerOptionsBuilder, RemoveContainerOptionsBuilder};
 use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle, Witness};
-use proctor_types::Fault;
+use proctor_types::{Fault, SandboxCounts};
 use tokio::{runtime::Handle, time::timeout};
 
-use crate::{create::Opened, docker::Engine, fault};
+use crate::{
+    counts::{self, Counted},
+    create::Opened,
+    docker::Engine,
+    fault,
+};
 
 /// How long a sandbox may take to end by itself before its container is removed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -70,6 +75,19 @@ impl Sandbox for DockerSandbox {
 
     fn enforcement(&self) -> &Enforcement {
         &self.enforcement
+    }
+
+    async fn counts(&self) -> SandboxCounts {
+        let SandboxCounts { commands_timed_out, disk_refused, .. } = self.handle.counts();
+        let of_kernel = match &self.guard {
+            Some(Guard { engine: Some(engine), id }) => {
+                let unified = engine.unified;
+                let container = Counted { client: &engine.client, id, unified };
+                counts::of(&self.handle, &container).await
+            }
+            _ => SandboxCounts::default(),
+        };
+        SandboxCounts { commands_timed_out, disk_refused, ..of_kernel }
     }
 
     async fn close(&mut self) -> Result<(), Fault> {

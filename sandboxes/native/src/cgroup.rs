@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_types::SandboxSpec;
+use proctor_sandbox_api::kernel_counts;
+use proctor_types::{SandboxCounts, SandboxSpec};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{owned, registry::Entry};
@@ -133,6 +134,13 @@ impl Group {
     /// The file that counts kills at the memory limit, as long as the group exists.
     pub(crate) fn memory(&self) -> Option<MemoryEvents> {
         self.has_memory.then(|| MemoryEvents { folders: self.folders.clone() })
+    }
+
+    /// What the kernel has counted of it. A group without a limit counts all the same.
+    pub(crate) fn counts(&self) -> SandboxCounts {
+        kernel_counts(|file| {
+            self.folders.iter().find_map(|folder| fs::read_to_string(folder.join(file)).ok())
+        })
     }
 
     /// Kills what is left in the groups and removes them. Waits for the dead to leave.

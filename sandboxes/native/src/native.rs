@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use async_trait::async_trait;
@@ -311,7 +312,9 @@ impl Inner {
             without: self.without.clone(),
         };
         // Making a sandbox holds some files for a moment, of which there is only so many.
+        let begun = Instant::now();
         let _turn = self.opening.acquire().await;
+        let waited = begun.elapsed();
         let launched = match launch(&self.agent, &plan).await {
             Ok(launched) => launched,
             Err(fault) => {
@@ -326,7 +329,7 @@ impl Inner {
             Ok(handle) => {
                 let memory = held.group.memory();
                 handle.set_witness(Arc::new(Kernel { memory }));
-                Ok(NativeSandbox::new(handle, enforcement, held))
+                Ok(NativeSandbox::new(handle, enforcement, held, waited))
             }
             Err(error) => {
                 let _ = held.destroy().await;

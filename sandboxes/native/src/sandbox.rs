@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{Enforcement, Sandbox, SandboxHandle, Witness};
-use proctor_types::{Fault, Layer};
+use proctor_types::{Fault, Layer, SandboxCounts};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
@@ -20,6 +20,8 @@ pub(crate) struct NativeSandbox {
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
     held: Option<Held>,
+    /// For its turn to be made.
+    waited: Duration,
 }
 
 /// What a sandbox occupies on the host.
@@ -50,8 +52,13 @@ impl Witness for Kernel {
 }
 
 impl NativeSandbox {
-    pub(crate) fn new(handle: Arc<SandboxHandle>, enforcement: Enforcement, held: Held) -> Self {
-        Self { handle, enforcement, held: Some(held) }
+    pub(crate) fn new(
+        handle: Arc<SandboxHandle>,
+        enforcement: Enforcement,
+        held: Held,
+        waited: Duration,
+    ) -> Self {
+        Self { handle, enforcement, held: Some(held), waited }
     }
 }
 
@@ -99,6 +106,13 @@ impl Sandbox for NativeSandbox {
 
     fn enforcement(&self) -> &Enforcement {
         &self.enforcement
+    }
+
+    async fn counts(&self) -> SandboxCounts {
+        let of_kernel = self.held.as_ref().map(|held| held.group.counts()).unwrap_or_default();
+        let SandboxCounts { commands_timed_out, disk_refused, .. } = self.handle.counts();
+        let slot_seconds = Some(self.waited.as_secs_f64());
+        SandboxCounts { commands_timed_out, disk_refused, slot_seconds, ..of_kernel }
     }
 
     async fn close(&mut self) -> Result<(), Fault> {

@@ -25,7 +25,7 @@ use crate::{
     commands::report,
     config::SCRIPT,
     error::CommandError,
-    preflight,
+    host, preflight,
     print::result,
     progress, scaffolds,
 };
@@ -83,6 +83,7 @@ pub async fn carry_out(
     grading: Grading,
     flakes: Flakes,
 ) -> Result<ExitCode, CommandError> {
+    host::add_engines(&run, &backends)?;
     let out = run.path().to_owned();
     eprintln!("run directory: {}", out.display());
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();

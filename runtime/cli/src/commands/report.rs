@@ -36,7 +36,7 @@ pub fn report(
     runs: &[PathBuf],
     format: ReportFormat,
     out: Option<&Path>,
-    groups: Groups,
+    (groups, noise): (Groups, bool),
     verify: bool,
 ) -> Result<ExitCode, CommandError> {
     let mut results = Vec::new();
@@ -69,6 +69,9 @@ pub fn report(
     let report = report;
     let comparison = (arms.len() > 1).then(|| proctor_report::compare(&results, None));
     let shown = match format {
+        ReportFormat::Text if noise => {
+            proctor_report::text(&report, groups) + "\n" + &proctor_report::noise_text(&report)
+        }
         ReportFormat::Text => proctor_report::text(&report, groups),
         ReportFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
         ReportFormat::Csv if groups == Groups::All => proctor_report::groups_csv(&report),

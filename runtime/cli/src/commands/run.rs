@@ -11,7 +11,6 @@ use proctor_datasets::Loaded;
 use proctor_record::RunDir;
 use proctor_report::wrapped;
 use proctor_types::{Arm, RUN_SCHEMA, RunRecord, RunTask, Selection, plural};
-use serde_json::json;
 
 use crate::{
     args::RunArgs,
@@ -22,7 +21,7 @@ use crate::{
     },
     config::{self, ConfigFile, RunConfig, Written},
     error::{CommandError, UserError},
-    home, lent, open_files,
+    home, host, lent, open_files,
     planning::{self, Size},
     print, scaffolds, selection, shipped, tasks, wanted,
 };
@@ -258,7 +257,7 @@ pub fn start(
         arms,
         tasks: tasks.iter().map(run_task).collect(),
         config: serde_json::to_value(file)?,
-        host: json!({ "os": std::env::consts::OS, "arch": std::env::consts::ARCH }),
+        host: host::fingerprint(),
         agent: proctor_embedded_agent::agent_digest().to_owned(),
         certificate,
         flaky: file.grading.flaky,

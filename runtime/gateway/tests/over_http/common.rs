@@ -86,6 +86,7 @@ impl Kept {
                 error,
                 wait_seconds,
                 queued_seconds,
+                shared_seconds: _,
                 seconds,
                 first_byte_seconds,
                 usage,

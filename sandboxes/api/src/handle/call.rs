@@ -219,7 +219,10 @@ impl Call {
                 self.flow.refund(bytes.len());
                 self.link.credit(self.id, bytes.len());
             }
-            Event::Reply(_) => self.replied = true,
+            Event::Reply(reply) => {
+                self.replied = true;
+                self.link.count(reply);
+            }
             Event::End => {}
         }
         Ok(event)

@@ -2,10 +2,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
+use proctor_types::SandboxCounts;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
@@ -19,7 +23,7 @@ use super::{
     forward::{Incoming, WAITING},
 };
 use crate::wire::{
-    Accepted, Frame, HELLO_BYTES, Kind, Refusal, Reply, WireError, check_hello, hello,
+    Accepted, Frame, HELLO_BYTES, Kind, Refusal, RefusalKind, Reply, WireError, check_hello, hello,
 };
 
 /// How long the agent may take to greet.
@@ -81,6 +85,10 @@ pub struct SandboxHandle {
 pub struct Link {
     out: mpsc::UnboundedSender<Vec<u8>>,
     state: Mutex<State>,
+    /// Commands that were killed at their time limit.
+    timed_out: AtomicU64,
+    /// Requests that were refused for want of space.
+    no_space: AtomicU64,
 }
 
 struct State {
@@ -126,12 +134,22 @@ impl SandboxHandle {
             accepting: Some(accepting),
             listeners: HashMap::new(),
         };
-        let link = Arc::new(Link { out, state: Mutex::new(state) });
+        let (timed_out, no_space) = Default::default();
+        let link = Arc::new(Link { out, state: Mutex::new(state), timed_out, no_space });
         let reading = tokio::spawn(read_frames(Arc::clone(&link), reader));
         let writing = tokio::spawn(write_frames(Arc::clone(&link), queue, writer));
         let tasks = [reading.abort_handle(), writing.abort_handle()];
         let (accepted, witness) = (tokio::sync::Mutex::new(accepted), OnceLock::new());
         Ok(Arc::new(Self { link, accepted, witness, tasks }))
+    }
+
+    /// What is counted on this side of the channel.
+    pub fn counts(&self) -> SandboxCounts {
+        SandboxCounts {
+            commands_timed_out: Some(self.link.timed_out.load(Ordering::Relaxed)),
+            disk_refused: Some(self.link.no_space.load(Ordering::Relaxed)),
+            ..SandboxCounts::default()
+        }
     }
 
     /// Why the sandbox is gone, once it is.
@@ -164,6 +182,16 @@ impl Drop for SandboxHandle {
 impl Link {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what a reply says of the sandbox's limits.
+    pub fn count(&self, reply: &Result<Reply, Refusal>) {
+        let counter = match reply {
+            Ok(Reply::Exited(exited)) if exited.timed_out => &self.timed_out,
+            Err(refusal) if refusal.why == RefusalKind::NoSpace => &self.no_space,
+            _ => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The error of every request after the end.

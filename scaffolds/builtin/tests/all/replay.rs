@@ -47,6 +47,7 @@ fn trajectory(session: &Scripted, answers: &[proctor_types::Answer], ending: End
             tool_seconds: 0.0,
             left_out: Vec::new(),
             not_enforced: Vec::new(),
+            noise: None,
         }),
         packed: None,
     });

@@ -1,0 +1,184 @@
+//! What limits and waits did to an arm's trials (`docs/noise.md`).
+
+use std::collections::BTreeMap;
+
+use proctor_types::{Noise, SandboxLimit, plural};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ArmReport, Report, Seconds, TaskReport, TrialResult, build::round, limits::limit_of,
+    table, text::percent,
+};
+
+/// Of the trials whose sandbox was looked at. What no back end told is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NoiseReport {
+    /// How many they are.
+    pub trials: u64,
+    /// Of all trials of the plan, the share that a limit of their own ended or that touched a limit of their sandbox.
+    pub bound: f64,
+    /// Of all trials of the plan, the share that touched it, by limit.
+    pub touched: BTreeMap<String, f64>,
+    /// Processes that the kernel killed for memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
+    /// The most memory of any trial, in MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_mb: Option<f64>,
+    /// In which the CPU quota was used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_seconds: Option<Seconds>,
+    /// All trials together.
+    pub waits: NoiseWaits,
+}
+
+/// Seconds, each wait on its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct NoiseWaits {
+    /// For room under limits that trials share.
+    pub shared_limits: f64,
+    /// For a place under the endpoint's limits.
+    pub rate_limits: f64,
+    /// After attempts that failed.
+    pub retries: f64,
+    /// For a turn to have a sandbox made.
+    pub sandbox: f64,
+}
+
+pub(crate) fn noise_of(trial: &TrialResult) -> Option<&Noise> {
+    trial.outcome.as_ref()?.noise.as_deref()
+}
+
+impl NoiseReport {
+    /// Nothing where no trial was looked at.
+    pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
+        let seen: Vec<&Noise> = trials.iter().filter_map(|trial| noise_of(trial)).collect();
+        if seen.is_empty() {
+            return None;
+        }
+        let share = |count: usize| round(count as f64 / trials.len().max(1) as f64);
+        let bound = |trial: &&&TrialResult| {
+            limit_of(trial).is_some() || noise_of(trial).is_some_and(|one| !one.touched.is_empty())
+        };
+        let mut counts: BTreeMap<SandboxLimit, usize> = BTreeMap::new();
+        for limit in seen.iter().flat_map(|noise| &noise.touched) {
+            *counts.entry(*limit).or_default() += 1;
+        }
+        let kills: Vec<u64> =
+            seen.iter().filter_map(|noise| noise.sandbox.memory.oom_kills).collect();
+        let peaks = seen.iter().filter_map(|noise| noise.sandbox.memory.peak_bytes);
+        let throttled: Vec<f64> =
+            seen.iter().filter_map(|noise| noise.sandbox.cpu.throttled_seconds).collect();
+        let sum = |of: fn(&Noise) -> f64| round(seen.iter().map(|noise| of(noise)).sum());
+        Some(Self {
+            trials: seen.len() as u64,
+            bound: share(trials.iter().filter(bound).count()),
+            touched: counts
+                .into_iter()
+                .map(|(limit, count)| (limit.to_string(), share(count)))
+                .collect(),
+            oom_kills: (!kills.is_empty()).then(|| kills.iter().sum()),
+            memory_peak_mb: peaks.max().map(|bytes| round(bytes as f64 / f64::from(1 << 20))),
+            throttled_seconds: (!throttled.is_empty()).then(|| {
+                let total: f64 = throttled.iter().sum();
+                Seconds {
+                    total: round(total),
+                    mean: round(total / throttled.len() as f64),
+                    max: round(throttled.iter().copied().fold(0.0, f64::max)),
+                }
+            }),
+            waits: NoiseWaits {
+                shared_limits: sum(|noise| noise.waits.unwrap_or_default().shared_limits),
+                rate_limits: sum(|noise| noise.waits.unwrap_or_default().rate_limits),
+                retries: sum(|noise| noise.waits.unwrap_or_default().retries),
+                sandbox: sum(|noise| noise.sandbox.slot_seconds.unwrap_or_default()),
+            },
+        })
+    }
+}
+
+/// `6.7 %: steps 3.3 %, memory 3.3 %`: what stands beside a score.
+pub(crate) fn bound_of(arm: &ArmReport) -> String {
+    let touched = arm.noise.iter().flat_map(|noise| &noise.touched);
+    let kinds: Vec<String> = arm
+        .limit_bound
+        .iter()
+        .chain(touched)
+        .map(|(kind, share)| format!("{} {}", kind.replace('_', " "), percent(*share)))
+        .collect();
+    match (&arm.noise, kinds.is_empty()) {
+        (None, true) => "-".into(),
+        (Some(noise), true) => percent(noise.bound),
+        (Some(noise), false) => format!("{}: {}", percent(noise.bound), kinds.join(", ")),
+        (None, false) => kinds.join(", "),
+    }
+}
+
+/// The rows of the noise table: what each is, and a cell for each arm. None where nothing was looked at.
+pub fn noise_rows(report: &Report) -> Vec<(&'static str, Vec<String>)> {
+    if report.arms.iter().all(|arm| arm.noise.is_none()) {
+        return Vec::new();
+    }
+    let row = |of: fn(&NoiseReport) -> Option<String>| -> Vec<String> {
+        let cell = |arm: &ArmReport| arm.noise.as_ref().and_then(of).unwrap_or_else(|| "-".into());
+        report.arms.iter().map(cell).collect()
+    };
+    vec![
+        ("at a limit, of all trials", report.arms.iter().map(bound_of).collect()),
+        ("memory peak", row(|one| Some(format!("{:.0} MiB", one.memory_peak_mb?)))),
+        ("killed for memory", row(|one| one.oom_kills.map(|kills| kills.to_string()))),
+        ("throttled, mean", row(|one| Some(seconds(one.throttled_seconds?.mean)))),
+        ("waited for shared limits", row(|one| Some(seconds(one.waits.shared_limits)))),
+        ("waited for rate limits", row(|one| Some(seconds(one.waits.rate_limits)))),
+        ("waited to try again", row(|one| Some(seconds(one.waits.retries)))),
+        ("waited for a sandbox", row(|one| Some(seconds(one.waits.sandbox)))),
+    ]
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{seconds:.1} s")
+}
+
+/// The rows as a table for a terminal.
+pub fn noise_text(report: &Report) -> String {
+    let rows = noise_rows(report);
+    if rows.is_empty() {
+        return "Noise: no sandbox of this run was looked at (docs/noise.md).\n".into();
+    }
+    let mut headers = vec!["noise"];
+    headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
+    let rows = rows.into_iter().map(|(name, cells)| {
+        [name.to_owned()].into_iter().chain(cells).collect()
+    });
+    table::by_arms(&headers, rows.collect())
+}
+
+/// One sentence of an arm whose trials touched limits of their sandboxes.
+pub(crate) fn sentence<'a>(
+    arm: &ArmReport,
+    trials: impl Iterator<Item = &'a TaskReport>,
+) -> Option<String> {
+    let touched: Vec<&Vec<SandboxLimit>> =
+        trials.map(|trial| &trial.touched).filter(|touched| !touched.is_empty()).collect();
+    if touched.is_empty() {
+        return None;
+    }
+    let mut counts: BTreeMap<SandboxLimit, usize> = BTreeMap::new();
+    for limit in touched.iter().copied().flatten() {
+        *counts.entry(*limit).or_default() += 1;
+    }
+    let kinds: Vec<String> =
+        counts.iter().map(|(limit, count)| format!("{count} at {limit}")).collect();
+    let killed = arm.noise.as_ref().and_then(|noise| noise.oom_kills).filter(|kills| *kills > 0);
+    let killed = killed.map_or_else(String::new, |kills| {
+        let were = if kills == 1 { "was" } else { "were" };
+        format!(" {} {were} killed for memory.", plural(kills, "process"))
+    });
+    Some(format!(
+        "{}: {} of {} touched a limit of the sandbox ({}).{killed}",
+        arm.name,
+        touched.len(),
+        plural(arm.trials, "trial"),
+        kinds.join(", ")
+    ))
+}

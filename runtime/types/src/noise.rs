@@ -1,0 +1,279 @@
+//! What limits and waits did to a trial: numbers that say nothing of the model, and move its score.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ShippedTable;
+
+static POLICY: ShippedTable<NoisePolicy> =
+    ShippedTable::new("noise.toml", include_str!("../../../configs/noise.toml"));
+
+/// `configs/noise.toml`: from when on something counts.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoisePolicy {
+    /// The share of an arm's failures at a limit that a report warns of.
+    pub failures_at_a_limit: f64,
+    /// How near to its ceiling memory counts as at it, as a share of the ceiling.
+    pub memory_within: f64,
+    /// Of the periods in which something ran.
+    pub throttled_share: f64,
+    /// Seconds, together.
+    pub throttled_seconds: f64,
+}
+
+impl NoisePolicy {
+    /// The one that comes with the program.
+    ///
+    /// # Errors
+    /// The table cannot be read: its file comes first.
+    pub fn shipped() -> Result<&'static Self, String> {
+        POLICY.get()
+    }
+}
+
+/// A limit of a sandbox that a trial can run into, by the key that sets it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxLimit {
+    /// `sandbox.memory_mb`.
+    Memory,
+    /// `sandbox.cpus`.
+    Cpus,
+    /// `sandbox.processes`.
+    Processes,
+    /// `sandbox.disk_mb`.
+    Disk,
+    /// `budget.command_seconds` and `timeouts.command_seconds`: a command was killed at it.
+    CommandSeconds,
+}
+
+impl fmt::Display for SandboxLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "memory",
+            Self::Cpus => "cpus",
+            Self::Processes => "processes",
+            Self::Disk => "disk",
+            Self::CommandSeconds => "command_seconds",
+        })
+    }
+}
+
+/// What was counted of one sandbox. What its back end cannot tell is absent, and never a zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SandboxCounts {
+    /// Absent where nothing of it is known.
+    #[serde(default, skip_serializing_if = "MemoryCounts::is_unknown")]
+    pub memory: MemoryCounts,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "CpuCounts::is_unknown")]
+    pub cpu: CpuCounts,
+    /// Processes that were refused at the limit on them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes_refused: Option<u64>,
+    /// Writes through the sandbox agent that were refused for want of space. What a command of the agent's is
+    /// refused, only the command is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_refused: Option<u64>,
+    /// Commands that were killed at their time limit: those that the runtime started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands_timed_out: Option<u64>,
+    /// Seconds that the trial waited for its turn to have the sandbox made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot_seconds: Option<f64>,
+}
+
+/// Of memory, page cache included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryCounts {
+    /// The ceiling, in bytes, as the kernel has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// The most that was ever used, since the sandbox was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
+    /// How often usage was at the ceiling and something had to give way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_limit: Option<u64>,
+    /// Processes that the kernel killed for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
+    /// Seconds in which something stood still for want of memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_seconds: Option<f64>,
+}
+
+impl MemoryCounts {
+    fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Of the CPU quota.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuCounts {
+    /// CPUs, as the kernel has the quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// CPU time used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Periods of the quota in which something ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<u64>,
+    /// Of these, those in which the quota was used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_periods: Option<u64>,
+    /// Seconds for which it was used up, each CPU's on its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_seconds: Option<f64>,
+}
+
+impl CpuCounts {
+    fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Of the periods in which something ran; absent where that is not known, and where nothing ran.
+    pub fn throttled_share(&self) -> Option<f64> {
+        let periods = self.periods.filter(|periods| *periods > 0)?;
+        Some(self.throttled_periods? as f64 / periods as f64)
+    }
+}
+
+impl SandboxCounts {
+    /// What came on top of an earlier count of the same sandbox. The ceilings and the peak are of its whole life:
+    /// a peak cannot be taken apart.
+    #[must_use]
+    pub fn since(mut self, earlier: &Self) -> Self {
+        let less = |now: &mut Option<u64>, then: Option<u64>| {
+            *now = now.map(|now| now.saturating_sub(then.unwrap_or(0)));
+        };
+        let shorter = |now: &mut Option<f64>, then: Option<f64>| {
+            *now = now.map(|now| (now - then.unwrap_or(0.0)).max(0.0));
+        };
+        less(&mut self.memory.at_limit, earlier.memory.at_limit);
+        less(&mut self.memory.oom_kills, earlier.memory.oom_kills);
+        shorter(&mut self.memory.stalled_seconds, earlier.memory.stalled_seconds);
+        shorter(&mut self.cpu.seconds, earlier.cpu.seconds);
+        less(&mut self.cpu.periods, earlier.cpu.periods);
+        less(&mut self.cpu.throttled_periods, earlier.cpu.throttled_periods);
+        shorter(&mut self.cpu.throttled_seconds, earlier.cpu.throttled_seconds);
+        less(&mut self.processes_refused, earlier.processes_refused);
+        less(&mut self.disk_refused, earlier.disk_refused);
+        less(&mut self.commands_timed_out, earlier.commands_timed_out);
+        self
+    }
+
+    /// The limits that were touched.
+    pub fn touched(&self, policy: &NoisePolicy) -> Vec<SandboxLimit> {
+        let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
+        let near = match (self.memory.peak_bytes, self.memory.limit_bytes) {
+            (Some(peak), Some(limit)) => {
+                peak as f64 >= limit as f64 * (1.0 - policy.memory_within)
+            }
+            _ => false,
+        };
+        let throttled = self.cpu.throttled_share().is_some_and(|share| share >= policy.throttled_share)
+            && self.cpu.throttled_seconds.is_some_and(|time| time >= policy.throttled_seconds);
+        [
+            (SandboxLimit::Memory, some(self.memory.oom_kills) || near),
+            (SandboxLimit::Cpus, throttled),
+            (SandboxLimit::Processes, some(self.processes_refused)),
+            (SandboxLimit::Disk, some(self.disk_refused)),
+            (SandboxLimit::CommandSeconds, some(self.commands_timed_out)),
+        ]
+        .into_iter()
+        .filter_map(|(limit, touched)| touched.then_some(limit))
+        .collect()
+    }
+}
+
+/// Seconds that a trial's requests stood still before they left. Waits at the same time count each on its own, unlike in
+/// `waited_seconds` of the outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestWaits {
+    /// For room under limits that trials share.
+    pub shared_limits: f64,
+    /// For a place under the endpoint's limits on requests and tokens.
+    pub rate_limits: f64,
+    /// After an attempt that failed.
+    pub retries: f64,
+}
+
+/// `noise` of `outcome.json`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Of the agent's sandbox, from the agent's start to the last look.
+    pub sandbox: SandboxCounts,
+    /// Limits of the sandbox that the trial touched (`configs/noise.toml`).
+    pub touched: Vec<SandboxLimit>,
+    /// Absent for a trial that asks no model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<RequestWaits>,
+    /// The trial was interrupted and went on in another sandbox after this step: what the sandbox before it counted is
+    /// lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_step: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_touched_from_its_threshold_on() {
+        let policy = NoisePolicy::shipped().unwrap();
+        let memory = |peak_bytes, oom_kills| SandboxCounts {
+            memory: MemoryCounts {
+                limit_bytes: Some(1000),
+                peak_bytes: Some(peak_bytes),
+                oom_kills,
+                ..MemoryCounts::default()
+            },
+            ..SandboxCounts::default()
+        };
+        assert_eq!(memory(980, Some(0)).touched(policy), []);
+        assert_eq!(memory(990, None).touched(policy), [SandboxLimit::Memory]);
+        assert_eq!(memory(10, Some(1)).touched(policy), [SandboxLimit::Memory]);
+        let cpus = |throttled_periods, seconds| SandboxCounts {
+            cpu: CpuCounts {
+                periods: Some(100),
+                throttled_periods: Some(throttled_periods),
+                throttled_seconds: Some(seconds),
+                ..CpuCounts::default()
+            },
+            ..SandboxCounts::default()
+        };
+        assert_eq!(cpus(90, 0.5).touched(policy), []);
+        assert_eq!(cpus(10, 5.0).touched(policy), []);
+        assert_eq!(cpus(90, 5.0).touched(policy), [SandboxLimit::Cpus]);
+        assert_eq!(SandboxCounts::default().touched(policy), []);
+    }
+
+    #[test]
+    fn what_was_counted_before_the_agent_is_not_the_agents() {
+        let at = |kills, peak_bytes| SandboxCounts {
+            memory: MemoryCounts {
+                oom_kills: kills,
+                peak_bytes: Some(peak_bytes),
+                ..MemoryCounts::default()
+            },
+            ..SandboxCounts::default()
+        };
+        let since = at(Some(3), 700).since(&at(Some(1), 500));
+        assert_eq!(since, at(Some(2), 700));
+        assert_eq!(at(None, 1).since(&at(Some(1), 1)).memory.oom_kills, None, "absent stays absent");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_written() {
+        let text = serde_json::to_string(&Noise::default()).unwrap();
+        assert_eq!(text, r#"{"sandbox":{},"touched":[]}"#);
+        assert_eq!(serde_json::from_str::<Noise>(&text).unwrap(), Noise::default());
+    }
+}

@@ -1,0 +1,80 @@
+//! What was counted of a container: read in it, and where that cannot be had, asked of the engine.
+
+use bollard::query_parameters::StatsOptionsBuilder;
+use futures_util::{StreamExt, future::join_all};
+use proctor_sandbox_api::{KERNEL_FILES, SandboxHandle, kernel_counts, wire::RawPath};
+use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
+
+/// Bytes of one of the kernel's files.
+const LIMIT: u64 = 64 << 10;
+
+/// A container, as the engine knows it.
+pub struct Counted<'a> {
+    pub client: &'a bollard::Docker,
+    pub id: &'a str,
+    /// The engine's control groups are of version 2.
+    pub unified: bool,
+}
+
+/// The container sees its own control group, and the engine mounts it read-only: root in there can neither write to it
+/// nor mount over it. So this is the same with an engine on another machine.
+pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCounts {
+    let read = |&(controller, file): &(&str, &'static str)| {
+        let path = match container.unified {
+            true => format!("/sys/fs/cgroup/{file}"),
+            false => format!("/sys/fs/cgroup/{controller}/{file}"),
+        };
+        async move {
+            let content = handle.read(&RawPath::from(path.as_str()), LIMIT).await.ok()?;
+            Some((file, String::from_utf8(content).ok()?))
+        }
+    };
+    let texts: Vec<_> = join_all(KERNEL_FILES.iter().map(read)).await.into_iter().flatten().collect();
+    let counts = kernel_counts(|wanted| {
+        texts.iter().find(|(file, _)| *file == wanted).map(|(_, text)| text.clone())
+    });
+    if counts != SandboxCounts::default() {
+        return counts;
+    }
+    match handle.broken() {
+        None => of_engine(container).await,
+        // Its control group went with it. Of a kill at least the engine knows.
+        Some(_) => SandboxCounts {
+            memory: MemoryCounts { oom_kills: killed(container).await, ..Default::default() },
+            ..SandboxCounts::default()
+        },
+    }
+}
+
+/// Less than the files tell: no peak and no kills with version 2.
+async fn of_engine(container: &Counted<'_>) -> SandboxCounts {
+    let options = StatsOptionsBuilder::new().stream(false).one_shot(true).build();
+    let mut stats = Box::pin(container.client.stats(container.id, Some(options)));
+    let Some(Ok(stats)) = stats.next().await else { return SandboxCounts::default() };
+    let nanos = |count: u64| count as f64 / 1e9;
+    let memory = stats.memory_stats.unwrap_or_default();
+    let cpu = stats.cpu_stats.unwrap_or_default();
+    let throttled = cpu.throttling_data.unwrap_or_default();
+    let used = cpu.cpu_usage.and_then(|usage| usage.total_usage);
+    SandboxCounts {
+        memory: MemoryCounts {
+            limit_bytes: memory.limit,
+            peak_bytes: memory.max_usage.filter(|most| *most > 0),
+            ..MemoryCounts::default()
+        },
+        cpu: CpuCounts {
+            seconds: used.map(nanos),
+            periods: throttled.periods,
+            throttled_periods: throttled.throttled_periods,
+            throttled_seconds: throttled.throttled_time.map(nanos),
+            ..CpuCounts::default()
+        },
+        ..SandboxCounts::default()
+    }
+}
+
+/// One, where the kernel killed in it; the engine keeps no number.
+async fn killed(container: &Counted<'_>) -> Option<u64> {
+    let found = container.client.inspect_container(container.id, None).await.ok()?;
+    found.state?.oom_killed.map(u64::from)
+}

@@ -1,0 +1,133 @@
+//! What limits and waits did to a trial is in its record, its outcome and the report (`docs/noise.md`).
+
+use std::fs;
+
+use fake_llm::FakeLlm;
+use serde_json::Value;
+
+use crate::{
+    scripted::script,
+    stage::{Stage, docker, events, find},
+};
+
+/// More than a sandbox of 256 MiB may have.
+const HUNGRY: &str = "python3 -c 'x = b\"x\" * (1 << 30)'; true";
+
+/// Six busy seconds, which a quarter of a CPU does not have.
+const BUSY: &str = "timeout 6 sh -c 'while :; do :; done'; true";
+
+/// One trial of a command under these limits: its journal's count, its outcome, its report, and the run's text.
+fn trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, String) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script(&[command.to_owned()]))).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n[sandbox]\nkind = \"{kind}\"\n{limits}\n\
+             [[arms]]\nname = \"scripted\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let journal = find(&out.join("trials"), "trajectory.jsonl").remove(0);
+    let measured = events(&journal, "sandbox_measured");
+    assert_eq!(measured.len(), 1, "once, before the sandbox is closed");
+    let outcome = fs::read(&find(&out, "outcome.json")[0]).unwrap();
+    let outcome: Value = serde_json::from_slice(&outcome).unwrap();
+    assert_eq!(outcome["noise"]["sandbox"], measured[0]["counts"], "{outcome:#}");
+    let run: Value = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
+    assert!(run["host"]["kernel"].is_string() && run["host"]["cpus"].is_number(), "{run:#}");
+    assert_eq!(run["host"]["docker"].is_string(), kind == "docker", "{}", run["host"]);
+    let shown = stage.run(["report", out.to_str().unwrap(), "--noise"], 0).stdout;
+    let report = stage.report(&out);
+    assert_eq!(report["tasks"][0]["noise"], outcome["noise"]);
+    (outcome["noise"].clone(), report, run, String::from_utf8(shown).unwrap())
+}
+
+/// A limit that this machine gives nobody a control group for cannot be touched.
+fn is_told(noise: &Value, value: &str, kind: &str) -> bool {
+    let told = !noise.pointer(value).unwrap_or(&Value::Null).is_null();
+    assert!(told || kind == "native", "an engine always tells: {noise:#}");
+    told
+}
+
+fn memory(kind: &str) {
+    let (noise, report, _, shown) = trial(kind, "memory_mb = 256\ndisk_mb = 64", HUNGRY);
+    if !is_told(&noise, "/sandbox/memory/peak_bytes", kind) {
+        return crate::not_run::not_run("noise: memory", "ROOT", "no memory control group");
+    }
+    assert!(noise["touched"].as_array().unwrap().contains(&"memory".into()), "{noise:#}");
+    assert!(noise["sandbox"]["memory"]["oom_kills"].as_u64().unwrap() >= 1, "{noise:#}");
+    let arm = &report["arms"][0];
+    assert_eq!(arm["noise"]["touched"]["memory"], 1.0, "{arm:#}");
+    assert_eq!(arm["noise"]["bound"], 1.0);
+    assert_eq!(arm["limit_bound"], serde_json::json!({}), "no limit ended it");
+    assert!(shown.contains("touched a limit of the sandbox (1 at memory"), "{shown}");
+    assert!(shown.contains("ended at a limit or touched one"), "{shown}");
+    assert!(shown.contains("memory peak"), "{shown}");
+}
+
+fn throttled(kind: &str) {
+    let (noise, report, _, shown) = trial(kind, "cpus = 0.25", BUSY);
+    if !is_told(&noise, "/sandbox/cpu/periods", kind) {
+        return crate::not_run::not_run("noise: cpus", "ROOT", "no CPU control group");
+    }
+    assert_eq!(noise["touched"], serde_json::json!(["cpus"]), "{noise:#}");
+    assert!(noise["sandbox"]["cpu"]["throttled_seconds"].as_f64().unwrap() >= 1.0, "{noise:#}");
+    assert_eq!(report["arms"][0]["noise"]["touched"]["cpus"], 1.0);
+    assert!(shown.contains("1 at cpus"), "{shown}");
+}
+
+fn quiet(kind: &str) {
+    let (noise, report, _, shown) = trial(kind, "cpus = 2.0", "echo quiet");
+    assert_eq!(noise["touched"], serde_json::json!([]), "{noise:#}");
+    assert_eq!(noise["sandbox"]["commands_timed_out"], 0, "{noise:#}");
+    assert_eq!(report["arms"][0]["noise"]["bound"], 0.0);
+    assert!(!shown.contains("touched a limit") && !shown.contains("warning"), "{shown}");
+}
+
+#[test]
+fn memory_at_its_ceiling_is_told() {
+    memory("native");
+}
+
+#[test]
+fn docker_memory_at_its_ceiling_is_told() {
+    if docker("docker_memory_at_its_ceiling_is_told") {
+        memory("docker");
+    }
+}
+
+#[test]
+fn a_throttled_trial_is_told() {
+    throttled("native");
+}
+
+#[test]
+fn docker_a_throttled_trial_is_told() {
+    if docker("docker_a_throttled_trial_is_told") {
+        throttled("docker");
+    }
+}
+
+#[test]
+fn a_quiet_trial_is_not_marked() {
+    quiet("native");
+}
+
+#[test]
+fn docker_a_quiet_trial_is_not_marked() {
+    if docker("docker_a_quiet_trial_is_not_marked") {
+        quiet("docker");
+    }
+}
+
+#[test]
+fn a_command_at_its_time_limit_is_told() {
+    let (noise, _, _, shown) = trial("native", "[budget]\ncommand_seconds = 1", "sleep 20");
+    assert_eq!(noise["touched"], serde_json::json!(["command_seconds"]), "{noise:#}");
+    assert!(shown.contains("1 at command_seconds"), "{shown}");
+}
