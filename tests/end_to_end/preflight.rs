@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use fake_llm::{FakeLlm, Script};
 use serde_json::Value;
 
-use crate::stage::{Stage, arm, find};
+use crate::stage::{Stage, arm, docker, find, root};
 
 const SUBMIT: &str = "tool_calls = [{ name = \"submit\", arguments = {} }]";
 
@@ -172,4 +172,37 @@ fn tasks_are_checked_before_the_first_trial() {
     let (said, out) = run(&config("bad.toml", rows.to_str().unwrap()), "bad", 2);
     assert!(said.contains("demo__roman-1: gold does not resolve it"), "{said}");
     assert!(!out.join("run.json").exists(), "no trial was planned");
+}
+
+/// One trial of the demo's own task in this image, by `noop` on Docker; what is said.
+fn in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
+    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["environment"] = serde_json::json!({ "image": image });
+    stage.file("image.jsonl", &format!("{task}\n"));
+    let config = stage.file(
+        "image.toml",
+        &format!(
+            "tasks = [\"{}\"]\n[sandbox]\nkind = \"docker\"\n[[arms]]\nname = \"n\"\nscaffold = \"noop\"\n",
+            stage.path("image.jsonl").display()
+        ),
+    );
+    let out = stage.path(&format!("run{}", args.len()));
+    let all = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let said = stage.run(all.iter().chain(args), status).stderr;
+    String::from_utf8_lossy(&said).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn docker_an_image_that_cannot_be_had_is_told_before_the_first_trial() {
+    if !docker("docker_an_image_that_cannot_be_had_is_told_before_the_first_trial") {
+        return;
+    }
+    let stage = Stage::new();
+    let said = in_image(&stage, "127.0.0.1:1/none:1", &[], 3);
+    let told = said.find("preflight: 1 task: environment fault: image 127.0.0.1:1/none:1 is not here");
+    assert!(told.is_some() && told < said.find("started"), "{said}");
+    assert!(said.contains("load it into the engine"), "{said}");
+    let said = in_image(&stage, "127.0.0.1:1/none:1", &["--no-preflight"], 3);
+    assert!(!said.contains("preflight"), "{said}");
 }

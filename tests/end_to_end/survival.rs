@@ -298,3 +298,49 @@ fn two_runtimes_share_the_trials_of_a_run() {
     assert_eq!(bench.stage.report(&out)["arms"][0]["graded"], 6);
     assert_eq!(fs::read_dir(out.join("leases")).unwrap().count(), 0);
 }
+
+/// Two whole steps around a command that leaves time to kill.
+const SLOW_ONCE: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "echo one > one.txt" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "shell"
+arguments = { command = "echo two > two.txt; sleep SLOW" }
+[[conversation.turn]]
+[[conversation.turn.tool_calls]]
+name = "submit"
+arguments = {}
+"#;
+
+/// The runtime that drives a trial is killed -9: the one that shares the run takes the trial over, without paying again.
+#[test]
+fn a_dead_runtime_s_trial_is_taken_over_by_the_one_that_joined() {
+    // Two attempts, one at a time: the first runtime is in the slow command of one, the second waits for it.
+    let bench = Bench::new(SLOW_ONCE, "6", "native");
+    let (first, out) = bench.begin("tools", "attempts = 2\njobs = 1\n");
+    wait_for("the slow command", || (count(&out, "tool_called") == 2).then_some(()));
+    let second = bench.spawn(&["resume", out.to_str().unwrap(), "--join"]);
+    wait_for("the second runtime at the other trial", || {
+        (find(&out.join("trials"), "trajectory.jsonl").len() == 2).then_some(())
+    });
+    kill(first);
+    bench.done(second);
+    let journals = find(&out.join("trials"), "trajectory.jsonl");
+    assert_eq!(journals.len(), 2, "{}", bench.log());
+    for journal in &journals {
+        assert_eq!(events(journal, "trial_ended").len(), 1, "one outcome: {}", bench.log());
+        assert!(journal.with_file_name("outcome.json").exists());
+        assert!(!journal.with_file_name("tries").exists(), "the same try goes on");
+    }
+    let resumed = journals.iter().filter(|journal| !events(journal, "trial_resumed").is_empty());
+    assert_eq!(resumed.count(), 1, "{}", bench.log());
+    // No recorded answer of either trial was asked for again.
+    assert!(bench.asked().iter().all(|times| *times == 2), "{:?}", bench.asked());
+    let report = bench.stage.report(&out);
+    assert_eq!((&report["arms"][0]["graded"], &report["arms"][0]["complete"]), (&2.into(), &true.into()));
+    assert_eq!(fs::read_dir(out.join("leases")).unwrap().count(), 0);
+}

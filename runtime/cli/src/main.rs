@@ -8,6 +8,7 @@ mod commands;
 mod error;
 mod home;
 mod host;
+mod images;
 mod lent;
 mod open_files;
 mod planning;

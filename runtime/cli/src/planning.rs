@@ -48,8 +48,10 @@ pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
     let design: Design = from_toml(DESIGN)
         .map_err(|error| UserError::new(format!("configs/power.toml: {error}")))?;
     let mut lines = vec![cost(size, &prices), time(size)];
-    lines.extend(earlier(size, runs));
-    lines.extend(free(runs));
+    let (needed, free) = (earlier(size, runs), free(runs));
+    lines.extend(needed.as_ref().map(|(line, _)| line.clone()));
+    lines.extend(free.map(|free| format!("disk: {:.1} GB free", free / 1e9)));
+    lines.extend(short(needed.map(|(_, bytes)| bytes), free, runs));
     lines.extend(power(size, &design));
     Ok(lines)
 }
@@ -127,8 +129,8 @@ fn time(size: &Size<'_>) -> String {
     }
 }
 
-/// What the same arms took in earlier runs, for as many trials as are planned.
-fn earlier(size: &Size<'_>, runs: &Path) -> Option<String> {
+/// What the same arms took in earlier runs, for as many trials as are planned; and the bytes of it.
+fn earlier(size: &Size<'_>, runs: &Path) -> Option<(String, f64)> {
     let found = taken(size.arms, runs);
     if found.is_empty() {
         return None;
@@ -146,13 +148,14 @@ fn earlier(size: &Size<'_>, runs: &Path) -> Option<String> {
         true => String::new(),
         false => format!(" for {} of {}", found.len(), plural(size.arms.len(), "arm")),
     };
-    Some(format!(
+    let line = format!(
         "by {} in {}: about ${cost:.2}, {}, {:.0} MB{known}",
         plural(trials, "earlier trial"),
         runs.display(),
         hours(seconds / size.jobs.max(1) as f64),
         bytes / 1e6
-    ))
+    );
+    Some((line, bytes))
 }
 
 fn taken(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, Taken> {
@@ -195,11 +198,25 @@ fn bytes_below(folder: &Path) -> f64 {
 }
 
 /// What the disk has left, where the run will lie.
-fn free(runs: &Path) -> Option<String> {
+fn free(runs: &Path) -> Option<f64> {
     let there = runs.ancestors().find(|folder| folder.is_dir());
     let there = there.unwrap_or(Path::new("."));
     let stat = rustix::fs::statvfs(there).ok()?;
-    Some(format!("disk: {:.1} GB free", stat.f_bavail as f64 * stat.f_frsize as f64 / 1e9))
+    Some(stat.f_bavail as f64 * stat.f_frsize as f64)
+}
+
+/// Less free space than the plan is going to take. `needed` is known where the same arms ran before.
+fn short(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> {
+    let (needed, free) = (needed?, free?);
+    (needed > free).then(|| {
+        format!(
+            "warning: the record of this run will take about {:.1} GB by what earlier trials took, and {} has {:.1} GB \
+             free: make room, or name a folder with more by --out",
+            needed / 1e9,
+            runs.display(),
+            free / 1e9
+        )
+    })
 }
 
 /// The difference between two arms that the plan would show, and what more attempts would.
@@ -286,6 +303,15 @@ mod tests {
         let mut arms = arms(&["steps = 1"]);
         arms[0].model = None;
         arms
+    }
+
+    #[test]
+    fn a_disk_that_is_too_small_is_told_with_what_to_do() {
+        let runs = Path::new("runs");
+        let said = short(Some(3e9), Some(2e9), runs).unwrap();
+        assert!(said.contains("3.0 GB") && said.contains("2.0 GB") && said.contains("--out"), "{said}");
+        assert_eq!(short(Some(1e9), Some(2e9), runs), None);
+        assert_eq!(short(None, Some(0.0), runs), None, "nobody knows what it takes");
     }
 
     #[test]

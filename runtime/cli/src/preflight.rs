@@ -25,7 +25,7 @@ use proctor_types::{
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{commands::now, error::UserError};
+use crate::{commands::now, error::UserError, images};
 
 const TABLE: &str = include_str!("../../../configs/preflight.toml");
 
@@ -34,13 +34,25 @@ const TABLE: &str = include_str!("../../../configs/preflight.toml");
 struct Table {
     least_trials: usize,
     seconds: f64,
+    image_seconds: f64,
     question: String,
+}
+
+/// What can be known of the images of the trials that wait, told on stderr.
+pub async fn look_for_images(context: &RunContext, plan: &Plan) -> Result<(), UserError> {
+    for line in images::lines(context, plan, table()?.image_seconds).await {
+        eprintln!("{}", wrapped(&format!("preflight: {line}")));
+    }
+    Ok(())
+}
+
+fn table() -> Result<Table, UserError> {
+    from_toml(TABLE).map_err(|error| UserError::new(format!("configs/preflight.toml: {error}")))
 }
 
 /// Asks the models of the trials that wait. What is wrong is told on stderr.
 pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result<(), UserError> {
-    let table: Table = from_toml(TABLE)
-        .map_err(|error| UserError::new(format!("configs/preflight.toml: {error}")))?;
+    let table = table()?;
     let models = waiting(context, plan, table.least_trials);
     if models.is_empty() {
         return Ok(());

@@ -23,6 +23,15 @@ pub enum Base {
     Image(String),
 }
 
+/// Where an image is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImagePlace {
+    /// The back end has it.
+    Here,
+    /// It can be pulled.
+    Registry,
+}
+
 /// Source code on the host, to be placed in the sandbox before the set-up lines run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceTree {
@@ -197,6 +206,14 @@ pub trait Backend: Send + Sync {
     /// What a record says of it beside its name: the engine's version.
     fn version(&self) -> Option<String> {
         None
+    }
+
+    /// Where an image is, asked before anything needs it. Nothing is downloaded.
+    ///
+    /// # Errors
+    /// It is neither here nor can it be pulled, as far as one can know without trying.
+    async fn image_place(&self, _image: &str) -> Result<ImagePlace, Fault> {
+        Ok(ImagePlace::Here)
     }
 
     /// Builds the environment, or finds it in the cache. Two callers with the same spec build once.

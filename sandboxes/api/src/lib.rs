@@ -13,7 +13,9 @@ mod kernel_counts;
 mod kept;
 mod machine;
 
-pub use backend::{Backend, Base, LayerSpec, Mount, Prepared, Sandbox, SandboxRequest, SourceTree};
+pub use backend::{
+    Backend, Base, ImagePlace, LayerSpec, Mount, Prepared, Sandbox, SandboxRequest, SourceTree,
+};
 pub use command::{Captured, Command, Completed, ending_of};
 pub use enforcement::{Enforcement, hint_of};
 pub use handle::{

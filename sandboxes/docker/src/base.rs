@@ -16,7 +16,7 @@ use bollard::{
 };
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use proctor_host::host_base;
-use proctor_sandbox_api::Base;
+use proctor_sandbox_api::{Base, ImagePlace};
 use proctor_types::{Cause, Fault, Layer, hex, sha256_hex};
 use tokio::task::spawn_blocking;
 
@@ -72,24 +72,38 @@ async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
     if let Some(base) = by_name(engine, name).await? {
         return Ok(base);
     }
-    // Without a tag an engine pulls all of them.
-    let last = name.rsplit('/').next().unwrap_or(name);
-    let full = if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") };
-    let options = CreateImageOptionsBuilder::new().from_image(&full).build();
+    let options = CreateImageOptionsBuilder::new().from_image(&tagged(name)).build();
     let pulled = drain(engine.slow.create_image(Some(options), None, None)).await;
-    pulled.map_err(|error| {
-        let fault =
-            fault::environment(&format!("image {name} is not here and cannot be pulled"), &error);
-        let cause = match fault.cause {
-            Cause::Other if fault::is_no_such_image(&error) => Cause::Missing,
-            Cause::Other => Cause::Unreachable,
-            known => known,
-        };
-        fault.cause(cause).hint("load it into the engine, or name an archive of it")
-    })?;
+    pulled.map_err(|error| not_pulled(name, &error))?;
     by_name(engine, name).await?.ok_or_else(|| {
         Fault::new(Layer::Environment, format!("image {name} was pulled and is not here"))
     })
+}
+
+/// Where an image is: the registry is asked for its manifest alone.
+pub(crate) async fn image_place(engine: &Engine, name: &str) -> Result<ImagePlace, Fault> {
+    if inspect(engine, name).await?.is_some() {
+        return Ok(ImagePlace::Here);
+    }
+    let found = engine.client.inspect_registry_image(&tagged(name), None).await;
+    found.map(|_| ImagePlace::Registry).map_err(|error| not_pulled(name, &error))
+}
+
+/// Without a tag an engine pulls all of them.
+fn tagged(name: &str) -> String {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
+}
+
+fn not_pulled(name: &str, error: &bollard::errors::Error) -> Fault {
+    let fault =
+        fault::environment(&format!("image {name} is not here and cannot be pulled"), error);
+    let cause = match fault.cause {
+        Cause::Other if fault::is_no_such_image(error) => Cause::Missing,
+        Cause::Other => Cause::Unreachable,
+        known => known,
+    };
+    fault.cause(cause).hint("load it into the engine, or name an archive of it")
 }
 
 /// An image that the engine has. It is named by its id from here on: a tag that moves while a run

@@ -23,14 +23,14 @@ use proctor_host::{
     dead_runtimes,
 };
 use proctor_sandbox_api::{
-    Backend, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest,
+    Backend, ImagePlace, Kept, LayerSpec, Machine, Prepared, Sandbox, SandboxRequest,
     wire::{Absent, Defence},
 };
 use proctor_types::{Cause, Fault, Layer};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use crate::{create, fault, kept, layer, owner, sandbox};
+use crate::{base, create, fault, kept, layer, owner, sandbox};
 
 /// How long the engine may take to load, import, commit or pull an image. The client's usual limit
 /// of two minutes cuts large ones.
@@ -263,6 +263,10 @@ impl Backend for Docker {
 
     fn version(&self) -> Option<String> {
         self.engine.version.clone()
+    }
+
+    async fn image_place(&self, image: &str) -> Result<ImagePlace, Fault> {
+        base::image_place(&self.engine, image).await
     }
 
     fn machine(&self) -> Machine {

@@ -110,6 +110,7 @@ pub async fn carry_out(
     let context = assemble::context(run, &plan, endpoints, backends, cache, parts, tell)?;
     let context = Arc::new(context);
     if plan.preflight {
+        preflight::look_for_images(&context, &plan).await?;
         preflight::ask_models(&context, &plan, &out).await?;
     }
     let mut run = pin!(dispatch(Arc::clone(&context), &plan, jobs));

@@ -116,7 +116,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     }
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
     for line in planning::lines(&size(&resolved, tasks.len()), &runs_beside(Some(&out)))? {
-        eprintln!("{line}");
+        eprintln!("{}", wrapped(&line));
     }
     for line in wanted::lines(&resolved.arms, &tasks) {
         eprintln!("{}", wrapped(&line));
