@@ -179,6 +179,7 @@ fn in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["environment"] = serde_json::json!({ "image": image });
+    task.as_object_mut().unwrap().remove("source");
     stage.file("image.jsonl", &format!("{task}\n"));
     let config = stage.file(
         "image.toml",
