@@ -341,6 +341,9 @@ fn a_dead_runtime_s_trial_is_taken_over_by_the_one_that_joined() {
     // No recorded answer of either trial was asked for again.
     assert!(bench.asked().iter().all(|times| *times == 2), "{:?}", bench.asked());
     let report = bench.stage.report(&out);
-    assert_eq!((&report["arms"][0]["graded"], &report["arms"][0]["complete"]), (&2.into(), &true.into()));
+    assert_eq!(
+        (&report["arms"][0]["graded"], &report["arms"][0]["complete"]),
+        (&2.into(), &true.into())
+    );
     assert_eq!(fs::read_dir(out.join("leases")).unwrap().count(), 0);
 }

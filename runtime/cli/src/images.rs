@@ -43,16 +43,15 @@ pub async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Vec<Strin
     drop(asked);
     let mut lines = told(found);
     if !in_time {
-        lines.push(format!("not every image could be asked for within {seconds} s; the run goes on"));
+        lines.push(format!(
+            "not every image could be asked for within {seconds} s; the run goes on"
+        ));
     }
     lines
 }
 
 /// The images of trials that wait, and their tasks.
-fn wanted(
-    context: &RunContext,
-    plan: &Plan,
-) -> BTreeMap<(SandboxKind, String), BTreeSet<String>> {
+fn wanted(context: &RunContext, plan: &Plan) -> BTreeMap<(SandboxKind, String), BTreeSet<String>> {
     let mut wanted: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
     for (id, planned, arm) in plan.chosen() {
         if context.run.trial_path(&id).verdict().exists() {

@@ -309,7 +309,10 @@ mod tests {
     fn a_disk_that_is_too_small_is_told_with_what_to_do() {
         let runs = Path::new("runs");
         let said = short(Some(3e9), Some(2e9), runs).unwrap();
-        assert!(said.contains("3.0 GB") && said.contains("2.0 GB") && said.contains("--out"), "{said}");
+        assert!(
+            said.contains("3.0 GB") && said.contains("2.0 GB") && said.contains("--out"),
+            "{said}"
+        );
         assert_eq!(short(Some(1e9), Some(2e9), runs), None);
         assert_eq!(short(None, Some(0.0), runs), None, "nobody knows what it takes");
     }

@@ -6,8 +6,12 @@ use proctor_setup::{Preparation, Purpose, Ready, prepare_for_driving};
 use proctor_types::{Arm, Cause, Fault, Layer, TrialId};
 
 use crate::{
-    ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext, drive::{limits_of, reserved_of}, halts::Place,
-    recorder::record_fault, restore::restore, trial::recorded_patch,
+    ForkPoint, GradingSandbox, PlannedTask, Prefixes, RunContext,
+    drive::{limits_of, reserved_of},
+    halts::Place,
+    recorder::record_fault,
+    restore::restore,
+    trial::recorded_patch,
 };
 
 /// Which moment.

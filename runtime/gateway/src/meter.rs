@@ -2,9 +2,7 @@
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
-use proctor_types::{
-    Budget, BudgetKind, BudgetScope, RequestWaits, SharedLimits, Spent, Usage,
-};
+use proctor_types::{Budget, BudgetKind, BudgetScope, RequestWaits, SharedLimits, Spent, Usage};
 use tokio::time::Instant;
 
 use crate::{
@@ -95,8 +93,7 @@ impl Meter {
     #[must_use]
     pub fn after(mut self, used: &Used) -> Self {
         self.own.restart(used.spent);
-        self.clock =
-            Clock::after(used.elapsed, used.waited, used.in_tools).with_waits(used.waits);
+        self.clock = Clock::after(used.elapsed, used.waited, used.in_tools).with_waits(used.waits);
         self
     }
 

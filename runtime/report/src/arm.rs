@@ -6,7 +6,8 @@ use proctor_types::{ArmId, ForkOrigin, Integrity, Outcome, Reason, Spent, TokenC
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EarlierReport, GroupReport, Intervals, NoiseReport, Paid, SingleShotReport, TrialResult, VarianceReport,
+    EarlierReport, GroupReport, Intervals, NoiseReport, Paid, SingleShotReport, TrialResult,
+    VarianceReport,
     build::round,
     groups::groups,
     limits::limit_of,

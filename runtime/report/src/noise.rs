@@ -6,8 +6,8 @@ use proctor_types::{Noise, SandboxLimit, plural};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ArmReport, Report, Seconds, TaskReport, TrialResult, build::round, limits::limit_of,
-    table, text::percent,
+    ArmReport, Report, Seconds, TaskReport, TrialResult, build::round, limits::limit_of, table,
+    text::percent,
 };
 
 /// Of the trials whose sandbox was looked at. What no back end told is absent.
@@ -147,9 +147,8 @@ pub fn noise_text(report: &Report) -> String {
     }
     let mut headers = vec!["noise"];
     headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
-    let rows = rows.into_iter().map(|(name, cells)| {
-        [name.to_owned()].into_iter().chain(cells).collect()
-    });
+    let rows =
+        rows.into_iter().map(|(name, cells)| [name.to_owned()].into_iter().chain(cells).collect());
     table::by_arms(&headers, rows.collect())
 }
 

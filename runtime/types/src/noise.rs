@@ -34,9 +34,7 @@ impl NoisePolicy {
 }
 
 /// A limit of a sandbox that a trial can run into, by the key that sets it.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxLimit {
     /// `sandbox.memory_mb`.
@@ -173,13 +171,12 @@ impl SandboxCounts {
     pub fn touched(&self, policy: &NoisePolicy) -> Vec<SandboxLimit> {
         let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
         let near = match (self.memory.peak_bytes, self.memory.limit_bytes) {
-            (Some(peak), Some(limit)) => {
-                peak as f64 >= limit as f64 * (1.0 - policy.memory_within)
-            }
+            (Some(peak), Some(limit)) => peak as f64 >= limit as f64 * (1.0 - policy.memory_within),
             _ => false,
         };
-        let throttled = self.cpu.throttled_share().is_some_and(|share| share >= policy.throttled_share)
-            && self.cpu.throttled_seconds.is_some_and(|time| time >= policy.throttled_seconds);
+        let throttled =
+            self.cpu.throttled_share().is_some_and(|share| share >= policy.throttled_share)
+                && self.cpu.throttled_seconds.is_some_and(|time| time >= policy.throttled_seconds);
         [
             (SandboxLimit::Memory, some(self.memory.oom_kills) || near),
             (SandboxLimit::Cpus, throttled),
@@ -267,7 +264,11 @@ mod tests {
         };
         let since = at(Some(3), 700).since(&at(Some(1), 500));
         assert_eq!(since, at(Some(2), 700));
-        assert_eq!(at(None, 1).since(&at(Some(1), 1)).memory.oom_kills, None, "absent stays absent");
+        assert_eq!(
+            at(None, 1).since(&at(Some(1), 1)).memory.oom_kills,
+            None,
+            "absent stays absent"
+        );
     }
 
     #[test]

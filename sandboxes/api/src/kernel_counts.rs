@@ -97,9 +97,15 @@ mod tests {
             ("memory.max", "268435456\n"),
             ("memory.peak", "268431360\n"),
             ("memory.events", "low 0\nhigh 0\nmax 41\noom 2\noom_kill 1\noom_group_kill 0\n"),
-            ("memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\nfull total=7\n"),
+            (
+                "memory.pressure",
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\nfull total=7\n",
+            ),
             ("cpu.max", "25000 100000\n"),
-            ("cpu.stat", "usage_usec 2500000\nnr_periods 80\nnr_throttled 60\nthrottled_usec 4500000\n"),
+            (
+                "cpu.stat",
+                "usage_usec 2500000\nnr_periods 80\nnr_throttled 60\nthrottled_usec 4500000\n",
+            ),
             ("pids.events", "max 3\n"),
         ]);
         let memory = MemoryCounts {

@@ -9,8 +9,8 @@ mod backend;
 mod command;
 mod enforcement;
 mod handle;
-mod kernel_counts;
 mod kept;
+mod kernel_counts;
 mod machine;
 
 pub use backend::{
@@ -22,7 +22,7 @@ pub use handle::{
     BlobSink, Exhausted, Incoming, Listener, Running, Said, SandboxError, SandboxHandle,
     SandboxStream, SnapshotError, Witness,
 };
-pub use kernel_counts::{KERNEL_FILES, kernel_counts};
 pub use kept::Kept;
+pub use kernel_counts::{KERNEL_FILES, kernel_counts};
 pub use machine::Machine;
 pub use proctor_wire as wire;

@@ -29,7 +29,8 @@ pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCount
             Some((file, String::from_utf8(content).ok()?))
         }
     };
-    let texts: Vec<_> = join_all(KERNEL_FILES.iter().map(read)).await.into_iter().flatten().collect();
+    let texts: Vec<_> =
+        join_all(KERNEL_FILES.iter().map(read)).await.into_iter().flatten().collect();
     let counts = kernel_counts(|wanted| {
         texts.iter().find(|(file, _)| *file == wanted).map(|(_, text)| text.clone())
     });
