@@ -1,12 +1,13 @@
 //! The limit on open files: raised at the start, and held against a plan before the plan starts.
 
-use proctor_types::{Arm, NetworkMode, from_toml};
+use proctor_types::{Arm, NetworkMode, ShippedTable};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Deserialize;
 
 use crate::{config::SCRIPT, error::UserError};
 
-const NEEDS: &str = include_str!("../../../configs/open-files.toml");
+static NEEDS: ShippedTable<Needs> =
+    ShippedTable::new("open-files.toml", include_str!("../../../configs/open-files.toml"));
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,8 +36,7 @@ pub fn check<'a>(
     arms: impl Iterator<Item = &'a Arm>,
 ) -> Result<(), UserError> {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Ok(()) };
-    let needs: Needs = from_toml(NEEDS)
-        .map_err(|error| UserError::new(format!("configs/open-files.toml: {error}")))?;
+    let needs = NEEDS.get().map_err(UserError::new)?;
     let most = needs.most(limit, arms);
     if jobs.min(trials) as u64 <= most {
         return Ok(());
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_ships_can_be_read_and_lets_300_trials_into_1024_files() {
-        let needs: Needs = from_toml(NEEDS).unwrap();
+        let needs = NEEDS.get().unwrap();
         assert!(needs.most(1024, [].into_iter()) >= 300);
         assert_eq!(needs.most(64, [].into_iter()), 0);
     }

@@ -6,12 +6,13 @@ use std::{collections::BTreeMap, fs, path::Path};
 use proctor_gateway::PriceTable;
 use proctor_record::RunDir;
 use proctor_statistics::{ALPHA, POWER, smallest_mean_difference};
-use proctor_types::{Arm, ArmId, Outcome, RunRecord, TrialId, from_toml, plural};
+use proctor_types::{Arm, ArmId, Outcome, RunRecord, ShippedTable, TrialId, plural};
 use serde::Deserialize;
 
 use crate::error::UserError;
 
-const DESIGN: &str = include_str!("../../../configs/power.toml");
+static DESIGN: ShippedTable<Design> =
+    ShippedTable::new("power.toml", include_str!("../../../configs/power.toml"));
 
 /// Earlier runs that are looked at, the latest ones, and trials of each arm.
 const RUNS: usize = 20;
@@ -45,14 +46,13 @@ struct Taken {
 /// The lines below a plan. `runs` is the folder in which earlier runs lie.
 pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
-    let design: Design = from_toml(DESIGN)
-        .map_err(|error| UserError::new(format!("configs/power.toml: {error}")))?;
+    let design = DESIGN.get().map_err(UserError::new)?;
     let mut lines = vec![cost(size, &prices), time(size)];
     let (needed, free) = (earlier(size, runs), free(runs));
     lines.extend(needed.as_ref().map(|(line, _)| line.clone()));
     lines.extend(free.map(|free| format!("disk: {:.1} GB free", free / 1e9)));
     lines.extend(short(needed.map(|(_, bytes)| bytes), free, runs));
-    lines.extend(power(size, &design));
+    lines.extend(power(size, design));
     Ok(lines)
 }
 

@@ -20,14 +20,15 @@ use proctor_gateway::{AskError, ExchangeSink};
 use proctor_record::Blobs;
 use proctor_report::wrapped;
 use proctor_types::{
-    Ask, Budget, Event, Fault, Layer, Message, ModelSpec, Spent, ToolSpec, from_toml, plural,
+    Ask, Budget, Event, Fault, Layer, Message, ModelSpec, ShippedTable, Spent, ToolSpec, plural,
 };
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::{commands::now, error::UserError, images};
 
-const TABLE: &str = include_str!("../../../configs/preflight.toml");
+static TABLE: ShippedTable<Table> =
+    ShippedTable::new("preflight.toml", include_str!("../../../configs/preflight.toml"));
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,19 +41,15 @@ struct Table {
 
 /// What can be known of the images of the trials that wait, told on stderr.
 pub async fn look_for_images(context: &RunContext, plan: &Plan) -> Result<(), UserError> {
-    for line in images::lines(context, plan, table()?.image_seconds).await {
+    for line in images::lines(context, plan, TABLE.get().map_err(UserError::new)?.image_seconds).await {
         eprintln!("{}", wrapped(&format!("preflight: {line}")));
     }
     Ok(())
 }
 
-fn table() -> Result<Table, UserError> {
-    from_toml(TABLE).map_err(|error| UserError::new(format!("configs/preflight.toml: {error}")))
-}
-
 /// Asks the models of the trials that wait. What is wrong is told on stderr.
 pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result<(), UserError> {
-    let table = table()?;
+    let table = TABLE.get().map_err(UserError::new)?;
     let models = waiting(context, plan, table.least_trials);
     if models.is_empty() {
         return Ok(());
@@ -63,7 +60,7 @@ pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result
     let asked = models.iter().map(|(model, tools)| {
         let sink =
             Kept { model: model.name.clone(), file: Arc::clone(&file), blobs: context.run.blobs() };
-        ask(context, model, *tools, &table, sink)
+        ask(context, model, *tools, table, sink)
     });
     for line in join_all(asked).await.into_iter().flatten() {
         eprintln!("{}", wrapped(&format!("preflight: {line}")));

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use proctor_gateway::PriceTable;
-use proctor_types::{ModelSpec, from_toml};
+use proctor_types::{ModelSpec, ShippedTable};
 use serde::Deserialize;
 use serde_json::Map;
 
 use crate::{ConfigFile, UserError};
 
-const ENDPOINTS: &str = include_str!("../../../configs/endpoints.toml");
+static ENDPOINTS: ShippedTable<BTreeMap<String, Endpoint>> =
+    ShippedTable::new("endpoints.toml", include_str!("../../../configs/endpoints.toml"));
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Endpoint {
     base_url: String,
@@ -33,13 +34,12 @@ pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
 }
 
 fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
-    let broken = |error: String| UserError::new(format!("configs/endpoints.toml: {error}"));
-    let mut endpoints: BTreeMap<String, Endpoint> = from_toml(ENDPOINTS).map_err(broken)?;
-    let known: Vec<_> = endpoints.keys().cloned().collect();
+    let endpoints = ENDPOINTS.get().map_err(UserError::new)?;
     let found = name
         .split_once('/')
-        .and_then(|(vendor, model)| endpoints.remove(vendor).map(|endpoint| (endpoint, model)));
+        .and_then(|(vendor, model)| endpoints.get(vendor).map(|endpoint| (endpoint.clone(), model)));
     let Some((endpoint, model)) = found else {
+        let known: Vec<_> = endpoints.keys().map(String::as_str).collect();
         return Err(UserError::new(format!("--model {name}: no such model or vendor")).hint(
             format!(
                 "write VENDOR/NAME with one of {}, or add a table [models.\"{name}\"]",

@@ -391,7 +391,7 @@ impl Try<'_> {
             model_endpoint: network.model(),
             material,
             tokenizer: self.arm.model.as_ref().and_then(|model| model.tokenizer.clone()),
-            settings: self.arm.settings.as_object().cloned().unwrap_or_default(),
+            settings: self.arm.settings_table(),
             fork: self.arm.forked_from.as_ref().map(|origin| self.fork(origin)),
         })
     }

@@ -4,7 +4,8 @@
 use std::{fs, path::PathBuf};
 
 use proctor_grade::{
-    Expected, Frozen, GRADER, GradeOptions, Graded, expected_of_gold, needs_freezing,
+    Expected, Frozen, GRADER, GradeOptions, Graded, expected_of_gold, given_by_gold,
+    needs_freezing,
 };
 use proctor_types::{Fault, Task, canonical, sha256_hex};
 use serde::{Serialize, de::DeserializeOwned};
@@ -89,7 +90,7 @@ impl FrozenTests {
                 return Ok(seen.clone());
             }
             let graded = handle.strict(task, gold.as_bytes(), options).await?;
-            expected_of_gold(&graded)
+            given_by_gold(&graded)
         };
         let expected = self.once(&self.expected, &key, of_gold).await?;
         Ok(seen.has_any_of(&expected).then_some(expected))

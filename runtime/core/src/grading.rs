@@ -72,7 +72,7 @@ pub async fn grade_patch(
         Some(None) => (strict.await?, official.await?),
     };
     Ok(handle.named(match run {
-        Some(run) => graded.beside(run),
+        Some(run) => graded.beside(run, &options.expected),
         None => graded,
     }))
 }

@@ -54,7 +54,7 @@ impl SandboxNetwork {
                 async move { proxy.serve(stream).await }
             });
         }
-        let settings = arm.settings.as_object().cloned().unwrap_or_default();
+        let settings = arm.settings_table();
         if let (Some(rules), Some(gateway)) = (scaffold.model_endpoint(&settings), gateway) {
             let rules = serde_json::from_value(rules).map_err(|error| {
                 let what = format!("the scaffold {}: rules of requests: {error}", scaffold.name());

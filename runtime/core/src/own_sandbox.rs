@@ -33,7 +33,7 @@ impl OwnPlace {
         task: &Task,
         findings: &LayerFindings,
     ) -> Result<Option<Self>, Fault> {
-        let settings = arm.settings.as_object().cloned().unwrap_or_default();
+        let settings = arm.settings_table();
         let wanted = context.scaffold(arm)?.own_sandbox(&settings);
         let wanted = wanted.map_err(|(what, hint)| {
             Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint)

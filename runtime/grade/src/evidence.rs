@@ -22,6 +22,8 @@ pub(crate) const LEFT_BEHIND: &str = "left_behind";
 /// A copy of what is hidden that the test tool was handed, out of reach of the code under test.
 pub(crate) const LENT_TO_TOOL: &str = "lent_to_tool";
 pub(crate) const LOG_DOUBTED: &str = "log_doubted";
+/// The benchmark's own procedure resolves what strict does not.
+pub(crate) const OFFICIAL_ONLY: &str = "official_only";
 pub(crate) const ORIGINAL_USED: &str = "original_used";
 /// A name that the environment provides was taken from elsewhere.
 pub(crate) const MODULE_REPLACED: &str = "module_replaced";
@@ -51,7 +53,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 35] = [
+pub(crate) const KINDS: [&str; 36] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_MISSING,
@@ -70,6 +72,7 @@ pub(crate) const KINDS: [&str; 35] = [
     LOG_DOUBTED,
     MODULE_REPLACED,
     NO_CANARY,
+    OFFICIAL_ONLY,
     ORIGINAL_USED,
     PATCH_REJECTED,
     QUARANTINED,

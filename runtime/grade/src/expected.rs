@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use proctor_types::{Evidence, Fault};
+use proctor_types::{Evidence, Fault, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::{Graded, policy::Policy};
+use crate::{Graded, evidence::OFFICIAL_ONLY, policy::Policy};
 
 /// Kinds of evidence with what they say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,4 +38,25 @@ pub fn expected_of_gold(graded: &Graded) -> Result<Expected, Fault> {
     let kinds = &Policy::get()?.expected_of_gold;
     let evidence = graded.verdict.evidence.iter().filter(|evidence| kinds.contains(&evidence.kind));
     Ok(Expected(evidence.map(|found| (found.kind.clone(), found.what.clone())).collect()))
+}
+
+/// The evidence that gold's strict grading gives. Where it does not resolve either, strict cannot judge the
+/// task in full, and says nothing about a patch that the benchmark's own procedure resolves.
+///
+/// # Errors
+///
+/// A fault of the grade where the policy cannot be read.
+pub fn given_by_gold(graded: &Graded) -> Result<Expected, Fault> {
+    let mut expected = expected_of_gold(graded)?;
+    expected.0.extend(unconfirmed(&graded.verdict).map(|what| (OFFICIAL_ONLY.to_owned(), what)));
+    Ok(expected)
+}
+
+/// Why the strict policy does not resolve, and by which tests.
+pub(crate) fn unconfirmed(verdict: &Verdict) -> Option<String> {
+    let strict = verdict.policies.get("strict").filter(|strict| !strict.resolved)?;
+    let failed = verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed);
+    let failed: Vec<&str> = failed.map(String::as_str).collect();
+    let ids = if failed.is_empty() { String::new() } else { format!(": {}", failed.join(", ")) };
+    Some(format!("strict says: {}{ids}", strict.why))
 }

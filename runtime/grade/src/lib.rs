@@ -40,7 +40,7 @@ pub use costs::Costs;
 pub use defences::Defences;
 pub use evidence::{SANDBOX_KILLED, TIMED_OUT};
 pub use evidence_limit::limit_evidence;
-pub use expected::{Expected, expected_of_gold};
+pub use expected::{Expected, expected_of_gold, given_by_gold};
 pub use find_leaks::find_leaks;
 pub use frozen::{Frozen, freeze, needs_freezing};
 pub use given_log::{GivenLog, LogError, LogFound, grade_log};

@@ -1,7 +1,7 @@
 //! An arm: everything that is compared, and nothing else.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     ArmId, Budget, ForkOrigin, LeakCheckSpec, ModelSpec, NetworkPolicy, SandboxSpec, StatementSpec,
@@ -52,6 +52,11 @@ impl Arm {
     pub fn identified(mut self) -> Self {
         self.id = ArmId::new(sha256_hex(canonical(&self.factors()).as_bytes()));
         self
+    }
+
+    /// The scaffold's own settings as a table; an empty one where it has none.
+    pub fn settings_table(&self) -> Map<String, Value> {
+        self.settings.as_object().cloned().unwrap_or_default()
     }
 
     /// All factors. The endpoint's address and the key's variable and the price are recorded, not

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proctor_types::{Fault, Task};
 
 use crate::{
-    Graded,
+    Expected, Graded,
     evidence::{PATCH_REJECTED, STRICT_NOT_RUN, note},
     launch::starts_pytest,
     procedure::{OfficialRun, Trouble, has_official_run},
@@ -32,6 +32,6 @@ impl OfficialRun {
         }
         let mut verdict = draw_up(task, &BTreeMap::new(), false, evidence, &BTreeSet::new())?;
         verdict.policies.clear();
-        Ok(Graded { verdict, log: Vec::new(), raw: Vec::new() }.beside(self))
+        Ok(Graded { verdict, log: Vec::new(), raw: Vec::new() }.beside(self, &Expected::default()))
     }
 }

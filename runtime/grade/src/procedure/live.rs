@@ -14,9 +14,10 @@ use proctor_types::{Cause, Commands, Evidence, Fault, Integrity, Layer, Task};
 use serde_json::Value;
 
 use crate::{
-    GradeOptions, Graded, SANDBOX_KILLED, TIMED_OUT,
-    evidence::{KEPT_FOR_TOOL, SANDBOX_EXHAUSTED, note},
+    Expected, GradeOptions, Graded, SANDBOX_KILLED, TIMED_OUT,
+    evidence::{KEPT_FOR_TOOL, OFFICIAL_ONLY, SANDBOX_EXHAUSTED, note},
     exhausted,
+    expected::unconfirmed,
     hidden::exceptions,
     paths::file_of,
     policy::Policy,
@@ -51,9 +52,10 @@ pub enum Trouble {
 }
 
 impl Graded {
-    /// The strict grading with the official one beside it, and both logs in one.
+    /// The strict grading with the official one beside it, and both logs in one. What only the official one
+    /// resolves is evidence, unless gold's grading differs in the same way.
     #[must_use]
-    pub fn beside(mut self, run: OfficialRun) -> Self {
+    pub fn beside(mut self, run: OfficialRun, expected: &Expected) -> Self {
         let heading = format!(
             "\n===== official: {} {} =====\n",
             run.official.benchmark, run.official.version
@@ -69,15 +71,18 @@ impl Graded {
         if let Some(kind) = kind {
             self.verdict.evidence.push(note(kind, run.official.why.clone()));
         }
-        // Where the strict policy resolves it without these copies, they gave nothing away.
+        let mut evidence = run.evidence;
+        // Where the strict policy resolves it without the copies that stayed, they gave nothing away.
         if run.official.resolved
             && !self.verdict.resolved
             && let Ok(policy) = Policy::get()
         {
-            let told = run.evidence.iter().map(|evidence| policy.meaning(evidence).integrity).max();
+            let differs = unconfirmed(&self.verdict).map(|what| note(OFFICIAL_ONLY, what));
+            evidence.extend(differs.filter(|evidence| !expected.contains(evidence)));
+            let told = evidence.iter().map(|evidence| policy.meaning(evidence).integrity).max();
             self.verdict.integrity = told.into_iter().fold(self.verdict.integrity, Integrity::max);
         }
-        self.verdict.evidence.extend(run.evidence);
+        self.verdict.evidence.extend(evidence);
         self.verdict = with_official(self.verdict, run.official);
         self
     }

@@ -2,9 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use proctor_grade::{GradeOptions, freeze, grade, needs_freezing, procedure::run_official};
+use proctor_grade::{
+    Expected, GradeOptions, Graded, freeze, given_by_gold, grade, needs_freezing,
+    procedure::{OfficialRun, run_official},
+};
 use proctor_setup::Hidden;
-use proctor_types::{Benchmark, Commands, Task, Verdict};
+use proctor_types::{Benchmark, Commands, Integrity, Task, Verdict};
 use serde_json::{Value, json};
 
 use crate::bench::{F2P, P2P, gold, handle, lay, package, patch, python, task};
@@ -18,6 +21,15 @@ fn both(change: impl Fn(&mut Task), patch: &str) -> Verdict {
 }
 
 fn both_of(change: impl Fn(&mut Task), more: impl Fn(&std::path::Path), patch: &str) -> Verdict {
+    let (graded, run) = apart(change, more, patch);
+    graded.beside(run, &Expected::default()).verdict
+}
+
+fn apart(
+    change: impl Fn(&mut Task),
+    more: impl Fn(&std::path::Path),
+    patch: &str,
+) -> (Graded, OfficialRun) {
     let _tmp = TMP.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let in_a_sandbox = |official: bool| {
@@ -47,8 +59,7 @@ fn both_of(change: impl Fn(&mut Task), more: impl Fn(&std::path::Path), patch: &
             (graded, run)
         })
     };
-    let (graded, run) = (in_a_sandbox(false).0.unwrap(), in_a_sandbox(true).1.unwrap());
-    graded.beside(run).verdict
+    (in_a_sandbox(false).0.unwrap(), in_a_sandbox(true).1.unwrap())
 }
 
 fn benchmark(name: &str, details: Value) -> Option<Benchmark> {
@@ -115,6 +126,47 @@ fn a_process_that_ends_itself_is_resolved_officially_only() {
     };
     let verdict = both(uncaptured, &forged);
     assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+}
+
+/// An expected failure, and lines that are printed when the interpreter ends: what strict does not confirm is
+/// not clean. A task whose gold differs in the same way says nothing of a patch.
+#[test]
+fn what_only_the_procedure_resolves_is_not_clean() {
+    let lines: String = F2P.iter().map(|id| format!("PASSED {id}\\n")).collect();
+    let kept = "def kept():\n    return 'kept'\n\n\n";
+    let code = |text: &str| patch(&[("roman/__init__.py", Some(&format!("{kept}{text}")))]);
+    let expected_failure = code("def to_roman(n):\n    import pytest\n    pytest.xfail('later')\n");
+    let at_the_end = format!(
+        "import atexit, os\natexit.register(os.write, 1, b'\\n{lines}')\n\n\ndef to_roman(n):\n    return ''\n"
+    );
+    let is_seen = |verdict: &Verdict| {
+        assert_eq!(resolved(verdict), (true, false), "{verdict:#?}");
+        assert_eq!(verdict.integrity, Integrity::Unverified, "{verdict:#?}");
+        assert!(verdict.evidence.iter().any(|e| e.kind == "official_only"), "{verdict:#?}");
+    };
+    for cheat in [&expected_failure, &code(&at_the_end)] {
+        is_seen(&both(swe_bench, cheat));
+    }
+    // The harness cuts ids at a space, so that its row names a test that is none.
+    let cut = |task: &mut Task| {
+        swe_bench(task);
+        let details = &mut task.benchmark.as_mut().unwrap().details;
+        details.test_cmd = Commands::One("python -m pytest -rA -p no:cacheprovider tests".into()).into();
+        task.pass_to_pass.push("tests/test_space.py::test_kept[a".into());
+    };
+    let spaced = "import pytest\nimport roman\n\n\n@pytest.mark.parametrize('n', ['a b'])\n\
+        def test_kept(n):\n    assert roman.kept() == 'kept'\n";
+    let with_file = |workdir: &std::path::Path| {
+        std::fs::write(workdir.join("tests/test_space.py"), spaced).unwrap();
+    };
+    let (of_gold, run) = apart(cut, with_file, &gold());
+    let expected = given_by_gold(&of_gold).unwrap();
+    is_seen(&of_gold.clone().beside(run.clone(), &Expected::default()).verdict);
+    let verdict = of_gold.beside(run, &expected).verdict;
+    assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
+    assert_eq!((verdict.integrity, verdict.evidence.len()), (Integrity::Clean, 0), "{verdict:#?}");
+    let (graded, run) = apart(cut, with_file, &expected_failure);
+    is_seen(&graded.beside(run, &expected).verdict);
 }
 
 /// The code under test says what there is to test: nothing. Files that hold what they hold in the

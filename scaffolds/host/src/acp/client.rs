@@ -2,7 +2,7 @@
 
 use proctor_sandbox_api::{Command, wire::Exited};
 use proctor_scaffold_api::{Session, Stop};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -196,8 +196,8 @@ impl Client {
         method: &str,
         params: Value,
     ) -> Result<Replied, Stop> {
-        let id = match terminal_id(params) {
-            Ok(id) => id,
+        let id = match rpc::params::<OfTerminal>(params) {
+            Ok(asked) => asked.terminal_id,
             Err(error) => return Ok(Some(Err(error))),
         };
         let Some(terminal) = self.terminals.get(&id) else {
@@ -270,11 +270,3 @@ impl Client {
 
 /// What a command of the agent is called in the record.
 const TERMINAL: &str = "terminal/create";
-
-fn terminal_id(params: Value) -> Result<String, Error> {
-    parsed::<OfTerminal>(params).map(|asked| asked.terminal_id)
-}
-
-fn parsed<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
-    rpc::params(params)
-}
