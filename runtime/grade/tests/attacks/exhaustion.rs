@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{StreamExt as _, stream};
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, grade};
 use proctor_native::Native;
@@ -138,28 +139,32 @@ impl Attempt {
     }
 }
 
+/// How many are graded at once: most of them only wait for their time limit.
+const AT_ONCE: usize = 3;
+
 /// Grades them all, and the gold afterwards; tells which ended without a verdict, or resolved.
 pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
-    let environment = environment(backend, place.path()).await;
-    let task = task("/testbed", PYTHON, &[]);
-    let mut escaped = Vec::new();
-    for Attempt { name, patch, disk_mb } in attempts {
+    let environment = &environment(backend, place.path()).await;
+    let task = &task("/testbed", PYTHON, &[]);
+    let graded = attempts.iter().map(async |Attempt { name, patch, disk_mb }| {
         let begun = std::time::Instant::now();
         let limits = SandboxSpec { disk_mb: *disk_mb, ..small() };
-        match verdict(backend, &environment, limits, &task, patch).await {
-            Ok(seen) if seen.resolved() => escaped.push(format!("{name}: {}", seen.tell())),
+        match verdict(backend, environment, limits, task, patch).await {
+            Ok(seen) if seen.resolved() => Some(format!("{name}: {}", seen.tell())),
             Ok(seen) => {
                 let kinds: BTreeSet<_> =
                     seen.0.verdict.evidence.iter().map(|found| &found.kind[..]).collect();
                 eprintln!("{name}: {kinds:?} in {:.1?}", begun.elapsed());
+                None
             }
-            Err(fault) => escaped.push(format!("{name}: {fault}")),
+            Err(fault) => Some(format!("{name}: {fault}")),
         }
-    }
-    let seen = verdict(backend, &environment, small(), &task, &gold()).await.unwrap();
+    });
+    let graded: Vec<_> = stream::iter(graded).buffer_unordered(AT_ONCE).collect().await;
+    let seen = verdict(backend, environment, small(), task, &gold()).await.unwrap();
     assert!(seen.resolved() && !seen.suspect(), "the gold: {}", seen.tell());
-    escaped
+    graded.into_iter().flatten().collect()
 }
 
 fn attempts() -> Vec<Attempt> {

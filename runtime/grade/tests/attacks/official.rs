@@ -132,7 +132,9 @@ fn a_process_that_ends_itself_is_resolved_officially_only() {
 /// not clean. A task whose gold differs in the same way says nothing of a patch.
 #[test]
 fn what_only_the_procedure_resolves_is_not_clean() {
+    // A failure of no test that counts covers the exit status.
     let lines: String = F2P.iter().map(|id| format!("PASSED {id}\\n")).collect();
+    let lines = format!("{lines}FAILED tests/test_none.py::test_none\\n");
     let kept = "def kept():\n    return 'kept'\n\n\n";
     let code = |text: &str| patch(&[("roman/__init__.py", Some(&format!("{kept}{text}")))]);
     let expected_failure = code("def to_roman(n):\n    import pytest\n    pytest.xfail('later')\n");
@@ -147,25 +149,25 @@ fn what_only_the_procedure_resolves_is_not_clean() {
     for cheat in [&expected_failure, &code(&at_the_end)] {
         is_seen(&both(swe_bench, cheat));
     }
-    // The harness cuts ids at a space, so that its row names a test that is none.
-    let cut = |task: &mut Task| {
+    // The row itself names a test that is expected to fail.
+    let marked = |task: &mut Task| {
         swe_bench(task);
         let details = &mut task.benchmark.as_mut().unwrap().details;
-        details.test_cmd = Commands::One("python -m pytest -rA -p no:cacheprovider tests".into()).into();
-        task.pass_to_pass.push("tests/test_space.py::test_kept[a".into());
+        let files = ["roman", "kept", "marked"].map(|name| format!("tests/test_{name}.py"));
+        details.test_directives = Vec::from(files).into();
+        task.pass_to_pass.push("tests/test_marked.py::test_marked".into());
     };
-    let spaced = "import pytest\nimport roman\n\n\n@pytest.mark.parametrize('n', ['a b'])\n\
-        def test_kept(n):\n    assert roman.kept() == 'kept'\n";
+    let text = "import pytest\n\n\n@pytest.mark.xfail\ndef test_marked():\n    assert False\n";
     let with_file = |workdir: &std::path::Path| {
-        std::fs::write(workdir.join("tests/test_space.py"), spaced).unwrap();
+        std::fs::write(workdir.join("tests/test_marked.py"), text).unwrap();
     };
-    let (of_gold, run) = apart(cut, with_file, &gold());
+    let (of_gold, run) = apart(marked, with_file, &gold());
     let expected = given_by_gold(&of_gold).unwrap();
     is_seen(&of_gold.clone().beside(run.clone(), &Expected::default()).verdict);
     let verdict = of_gold.beside(run, &expected).verdict;
     assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
-    assert_eq!((verdict.integrity, verdict.evidence.len()), (Integrity::Clean, 0), "{verdict:#?}");
-    let (graded, run) = apart(cut, with_file, &expected_failure);
+    assert!(verdict.evidence.iter().all(|e| e.kind != "official_only"), "{verdict:#?}");
+    let (graded, run) = apart(marked, with_file, &expected_failure);
     is_seen(&graded.beside(run, &expected).verdict);
 }
 
