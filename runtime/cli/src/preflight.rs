@@ -41,7 +41,9 @@ struct Table {
 
 /// What can be known of the images of the trials that wait, told on stderr.
 pub async fn look_for_images(context: &RunContext, plan: &Plan) -> Result<(), UserError> {
-    for line in images::lines(context, plan, TABLE.get().map_err(UserError::new)?.image_seconds).await {
+    for line in
+        images::lines(context, plan, TABLE.get().map_err(UserError::new)?.image_seconds).await
+    {
         eprintln!("{}", wrapped(&format!("preflight: {line}")));
     }
     Ok(())

@@ -35,9 +35,9 @@ pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
 
 fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
     let endpoints = ENDPOINTS.get().map_err(UserError::new)?;
-    let found = name
-        .split_once('/')
-        .and_then(|(vendor, model)| endpoints.get(vendor).map(|endpoint| (endpoint.clone(), model)));
+    let found = name.split_once('/').and_then(|(vendor, model)| {
+        endpoints.get(vendor).map(|endpoint| (endpoint.clone(), model))
+    });
     let Some((endpoint, model)) = found else {
         let known: Vec<_> = endpoints.keys().map(String::as_str).collect();
         return Err(UserError::new(format!("--model {name}: no such model or vendor")).hint(

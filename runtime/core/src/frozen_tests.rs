@@ -4,8 +4,7 @@
 use std::{fs, path::PathBuf};
 
 use proctor_grade::{
-    Expected, Frozen, GRADER, GradeOptions, Graded, expected_of_gold, given_by_gold,
-    needs_freezing,
+    Expected, Frozen, GRADER, GradeOptions, Graded, expected_of_gold, given_by_gold, needs_freezing,
 };
 use proctor_types::{Fault, Task, canonical, sha256_hex};
 use serde::{Serialize, de::DeserializeOwned};
