@@ -14,8 +14,11 @@ use proctor_types::sha256_hex;
 /// Where the program's own sandbox sees it.
 pub const MOUNT: &str = "/agent";
 
-/// What is no part of a program: it changes by running, or with every commit.
-const LEFT_OUT: [&str; 2] = ["__pycache__", ".git"];
+/// What is no part of a program: it changes with every commit.
+const LEFT_OUT: &str = ".git";
+/// Python's compiled code. It changes by running, so that no digest is of it; without it a program would compile its
+/// libraries at each start.
+const COMPILED: &str = "__pycache__";
 /// More is no program that somebody meant.
 const MOST_ENTRIES: usize = 200_000;
 const MOST_BYTES: u64 = 1 << 30;
@@ -44,6 +47,8 @@ struct Entry {
     path: PathBuf,
     from: PathBuf,
     kind: Kind,
+    /// Compiled code, or its folder.
+    compiled: bool,
 }
 
 #[derive(Debug)]
@@ -87,7 +92,10 @@ impl Programs {
         let mut text = String::new();
         let mut left = MOST_BYTES;
         for entry in &entries {
-            text += &entry.lay(making.path(), &mut left).map_err(problem)?;
+            let laid = entry.lay(making.path(), &mut left).map_err(problem)?;
+            if !entry.compiled {
+                text += &laid;
+            }
         }
         let digest = sha256_hex(text.as_bytes());
         let place = self.folder.join(&digest);
@@ -123,23 +131,36 @@ impl Entry {
             Kind::File { executable, .. } => {
                 let mut bytes = Vec::new();
                 let file = fs::File::open(&self.from).map_err(io)?;
+                let modified = file.metadata().and_then(|found| found.modified());
                 file.take(*left + 1).read_to_end(&mut bytes).map_err(io)?;
                 *left = left
                     .checked_sub(bytes.len() as u64)
                     .ok_or_else(|| format!("is larger than {} GiB", MOST_BYTES >> 30))?;
                 let mode = if *executable { 0o755 } else { 0o644 };
+                if self.compiled && !is_checked(&bytes) {
+                    return Ok(String::new());
+                }
                 fs::write(&to, &bytes).map_err(io)?;
                 fs::set_permissions(&to, fs::Permissions::from_mode(mode)).map_err(io)?;
+                // Compiled code is used where its source is of the time that it was compiled from.
+                let written = fs::File::options().append(true).open(&to);
+                written.and_then(|file| file.set_modified(modified?)).map_err(io)?;
                 format!("{path}\0{mode:o} {}\n", sha256_hex(&bytes))
             }
         })
     }
 }
 
+/// Whether an interpreter compares compiled code with its source by time before it uses it. (The flags of PEP 552:
+/// code with a hash may be used unchecked, and would then run though no digest is of it.)
+fn is_checked(compiled: &[u8]) -> bool {
+    compiled.get(4..8) == Some(&[0; 4])
+}
+
 /// Changes whenever a file changes, by what a file system says of it.
 fn looks(program: &Path, entries: &[Entry]) -> String {
     let mut text = format!("{}\n", program.display());
-    for entry in entries {
+    for entry in entries.iter().filter(|entry| !entry.compiled) {
         let what = match &entry.kind {
             Kind::Folder => "folder".to_owned(),
             Kind::Link(target) => format!("-> {}", target.display()),
@@ -163,14 +184,15 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
     let found = fs::metadata(program).map_err(|error| error.to_string())?;
     if found.is_file() {
         let name = program.file_name().unwrap_or_default().into();
-        return Ok(vec![Entry { path: name, from: program.to_owned(), kind: file(&found) }]);
+        let kind = file(&found);
+        return Ok(vec![Entry { path: name, from: program.to_owned(), kind, compiled: false }]);
     }
     let (mut out, mut open) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = open.pop() {
         let reading = |error: io::Error| format!("{}: {error}", folder.display());
         for entry in fs::read_dir(program.join(&folder)).map_err(reading)? {
             let entry = entry.map_err(reading)?;
-            if LEFT_OUT.iter().any(|name| entry.file_name() == *name) {
+            if entry.file_name() == LEFT_OUT {
                 continue;
             }
             let (path, from) = (folder.join(entry.file_name()), entry.path());
@@ -185,7 +207,8 @@ fn entries(program: &Path) -> Result<Vec<Entry>, String> {
             } else {
                 return Err(format!("{} is neither file, folder nor link", path.display()));
             };
-            out.push(Entry { path, from, kind });
+            let compiled = path.iter().any(|name| name == COMPILED);
+            out.push(Entry { path, from, kind, compiled });
             if out.len() > MOST_ENTRIES {
                 return Err(format!("has more than {MOST_ENTRIES} files"));
             }
@@ -207,7 +230,9 @@ mod tests {
             let place = folder.path().join(name);
             fs::create_dir_all(place.join("lib/__pycache__")).unwrap();
             fs::write(place.join("lib/a.py"), "a").unwrap();
-            fs::write(place.join("lib/__pycache__/a.pyc"), name).unwrap();
+            let checked = [&[0; 16], name.as_bytes()].concat();
+            fs::write(place.join("lib/__pycache__/a.pyc"), checked).unwrap();
+            fs::write(place.join("lib/__pycache__/unchecked.pyc"), [1; 16]).unwrap();
             std::os::unix::fs::symlink("/usr/bin/python3", place.join("python")).unwrap();
             place
         };
@@ -218,7 +243,10 @@ mod tests {
         assert_ne!(digest, programs.keep(&two).unwrap());
         let copy = programs.copy_of(&digest).unwrap();
         assert_eq!(fs::read_to_string(copy.join("lib/a.py")).unwrap(), "a");
-        assert!(!copy.join("lib/__pycache__").exists());
+        let compiled = |name: &str| copy.join("lib/__pycache__").join(name);
+        assert!(compiled("a.pyc").is_file() && !compiled("unchecked.pyc").exists());
+        let time = |root: &Path| fs::metadata(root.join("lib/a.py")).unwrap().modified().unwrap();
+        assert_eq!(time(&copy), time(&one));
         assert_eq!(fs::read_link(copy.join("python")).unwrap(), Path::new("/usr/bin/python3"));
         // Nothing half made is left, and no path leads out of the folder.
         let left = fs::read_dir(folder.path().join("programs")).unwrap().count();
