@@ -289,3 +289,6 @@ pub(crate) fn cannot_be_restored(
         _ => format!("{} is a pipe, a socket or a device", entry.path),
     }))
 }
+
+#[cfg(test)]
+mod tests;

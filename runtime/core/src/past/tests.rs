@@ -1,0 +1,214 @@
+//! What a try is gone on with, by journals that are written as a trial writes them.
+
+use proctor_record::Journal;
+use proctor_sandbox_api::wire::{RawPath, SnapEntry};
+use serde_json::Map;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A trial's journal and blobs.
+struct Record {
+    folder: TempDir,
+    blobs: Blobs,
+    journal: Journal,
+}
+
+impl Record {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::at(folder.path().join("blobs"));
+        let journal = Journal::create(folder.path().join("trajectory.jsonl"), 3).unwrap();
+        Self { folder, blobs, journal }
+    }
+
+    fn add(&mut self, event: Event) {
+        self.journal.append(0, event).unwrap();
+    }
+
+    /// A tree of these entries, in the record.
+    fn tree(&self, entries: &[(&str, EntryKind, bool)]) -> String {
+        let mut tree = Tree::default();
+        for (path, kind, kept) in entries {
+            let path = RawPath::from(*path);
+            let hash = kept.then(|| self.blobs.put(b"content").unwrap());
+            let entry =
+                SnapEntry { path: path.clone(), kind: *kind, mode: 0o644, size: 7, hash, link: None };
+            tree.entries.insert(path, entry);
+        }
+        tree.save(&self.blobs).unwrap()
+    }
+
+    fn begun(&mut self) -> String {
+        let base = self.tree(&[]);
+        self.add(Event::SetupFinished {
+            backend: "native".into(),
+            start_ms: 1.0,
+            base_snapshot: base.clone(),
+            not_enforced: Vec::new(),
+            environment: None,
+        });
+        base
+    }
+
+    /// A send that was charged ten tokens in and one out, and its answer.
+    fn answered(&mut self, content: &str) {
+        self.add(Event::ModelAttempted {
+            attempt: 1,
+            status: Some(200),
+            error: None,
+            wait_seconds: 2.0,
+            queued_seconds: 3.0,
+            shared_seconds: 1.0,
+            seconds: None,
+            first_byte_seconds: None,
+            usage: Some(Usage { input: 10, output: 1, ..Usage::default() }),
+            cost_usd: Some(0.5),
+            request: None,
+            body: None,
+        });
+        self.add(Event::ModelAnswered {
+            answer: Answer {
+                content: content.into(),
+                tool_calls: Vec::new(),
+                extra: Map::new(),
+                finish_reason: None,
+                refused: false,
+                usage: Usage::default(),
+                cost_usd: None,
+            },
+        });
+    }
+
+    fn returned(&mut self, call_id: &str, malformed: bool) {
+        self.add(Event::ToolReturned {
+            call_id: call_id.into(),
+            name: "shell".into(),
+            shown: format!("output of {call_id}"),
+            full: None,
+            exit_status: Some(0),
+            seconds: 4.0,
+            malformed,
+            edited: None,
+        });
+    }
+
+    fn kept(&mut self, snapshot: &str) {
+        let snapshot = snapshot.to_owned();
+        self.add(Event::SnapshotTaken { snapshot, changed: 1, removed: 0, bytes: 7, ms: 1.0 });
+    }
+
+    fn read(&self) -> Result<Past, String> {
+        Past::read(&self.folder.path().join("trajectory.jsonl"), &self.blobs).unwrap()
+    }
+}
+
+/// Two answers; the tree of the first is kept, the calls of the second had begun to return.
+fn in_the_second_step() -> (Record, String) {
+    let mut record = Record::new();
+    record.begun();
+    record.answered("one");
+    record.returned("a", true);
+    let tree = record.tree(&[("work.py", EntryKind::File, true)]);
+    record.kept(&tree);
+    record.answered("two");
+    record.returned("b", false);
+    (record, tree)
+}
+
+#[test]
+fn every_answer_is_kept_and_only_calls_that_the_tree_holds() {
+    let (record, tree) = in_the_second_step();
+    let past = record.read().unwrap();
+    assert_eq!((past.try_number, past.whole_steps), (3, 1), "the same try");
+    assert_eq!(past.tree, tree);
+    let answers: Vec<_> = past.steps.iter().map(|step| step.answer.content.as_str()).collect();
+    assert_eq!(answers, ["one", "two"], "what was paid is not asked for again");
+    assert_eq!(past.steps[0].calls[0].shown, "output of a");
+    assert!(past.steps[1].calls.is_empty(), "what ran after the tree was kept runs again");
+    assert_eq!((past.tool_calls, past.malformed), (1, 1));
+    assert!(!past.limit_told && !past.last_words);
+}
+
+#[test]
+fn what_was_used_counts() {
+    let (record, _) = in_the_second_step();
+    let used = record.read().unwrap().used;
+    assert_eq!((used.spent.steps, used.spent.input_tokens, used.spent.output_tokens), (2, 20, 2));
+    assert_eq!(used.spent.cost_usd, 1.0);
+    assert_eq!(used.waited, Duration::from_secs(10));
+    let waits = RequestWaits { shared_limits: 2.0, rate_limits: 4.0, retries: 4.0 };
+    assert_eq!(used.waits, waits);
+    assert_eq!(used.in_tools, Duration::from_secs(4), "the call that runs again counts when it does");
+}
+
+#[test]
+fn an_answer_that_was_in_flight_is_paid_and_no_step() {
+    let (mut record, _) = in_the_second_step();
+    record.answered("three");
+    let text = std::fs::read_to_string(record.folder.path().join("trajectory.jsonl")).unwrap();
+    let whole = text.trim_end().rsplit_once('\n').unwrap().0;
+    std::fs::write(record.folder.path().join("trajectory.jsonl"), format!("{whole}\n")).unwrap();
+    let past = record.read().unwrap();
+    assert_eq!((past.steps.len(), past.used.spent.steps), (2, 2));
+    assert_eq!(past.used.spent.input_tokens, 30, "its send was charged");
+}
+
+#[test]
+fn what_an_earlier_kill_undid_stays_undone() {
+    let (mut record, tree) = in_the_second_step();
+    let stands_to = record.read().unwrap().stands_to;
+    record.add(Event::TrialResumed { snapshot: tree.clone(), whole_steps: 1, stands_to });
+    record.returned("again", false);
+    let later = record.tree(&[("later.py", EntryKind::File, true)]);
+    record.kept(&later);
+    let past = record.read().unwrap();
+    assert_eq!((past.whole_steps, past.tree), (2, later));
+    let calls: Vec<_> = past.steps[1].calls.iter().map(|call| call.call_id.as_str()).collect();
+    assert_eq!(calls, ["again"], "not the call that was cut");
+}
+
+#[test]
+fn time_in_which_no_agent_ran_is_nobodys() {
+    let mut reader = Reader::default();
+    let mut at = |t_mono: f64, event: Event| {
+        let envelope =
+            Envelope { v: 2, seq: 1, try_number: 1, step: 0, t_mono, t_wall: 0.0, event };
+        reader.take(envelope).unwrap();
+    };
+    let note = || Event::Noted { note: Map::new() };
+    at(0.0, note());
+    at(5.0, note());
+    at(100.0, Event::TrialResumed { snapshot: String::new(), whole_steps: 0, stands_to: 1 });
+    at(107.0, note());
+    assert_eq!((reader.idle, reader.last), (95.0, 107.0));
+}
+
+#[test]
+fn what_cannot_be_gone_on_with_says_why() {
+    let said = |make: &dyn Fn(&mut Record)| {
+        let mut record = Record::new();
+        make(&mut record);
+        record.read().err().unwrap()
+    };
+    let not_begun = said(&|record| record.add(Event::Noted { note: Map::new() }));
+    assert_eq!(not_begun, "its agent had not begun");
+    let failed = said(&|record| {
+        record.begun();
+        let fault = proctor_types::Fault::new(proctor_types::Layer::Model, "503");
+        record.add(Event::TryFailed { fault, will_retry: false });
+    });
+    assert_eq!(failed, "a fault ended it");
+    let large = said(&|record| {
+        record.begun();
+        let tree = record.tree(&[("huge.bin", EntryKind::File, false)]);
+        record.kept(&tree);
+    });
+    assert_eq!(large, "huge.bin was too large for the record");
+    let pipe = said(&|record| {
+        record.begun();
+        let tree = record.tree(&[("pipe", EntryKind::Other, false)]);
+        record.kept(&tree);
+    });
+    assert_eq!(pipe, "pipe is a pipe, a socket or a device");
+}
