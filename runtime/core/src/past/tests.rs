@@ -32,8 +32,14 @@ impl Record {
         for (path, kind, kept) in entries {
             let path = RawPath::from(*path);
             let hash = kept.then(|| self.blobs.put(b"content").unwrap());
-            let entry =
-                SnapEntry { path: path.clone(), kind: *kind, mode: 0o644, size: 7, hash, link: None };
+            let entry = SnapEntry {
+                path: path.clone(),
+                kind: *kind,
+                mode: 0o644,
+                size: 7,
+                hash,
+                link: None,
+            };
             tree.entries.insert(path, entry);
         }
         tree.save(&self.blobs).unwrap()
@@ -139,7 +145,11 @@ fn what_was_used_counts() {
     assert_eq!(used.waited, Duration::from_secs(10));
     let waits = RequestWaits { shared_limits: 2.0, rate_limits: 4.0, retries: 4.0 };
     assert_eq!(used.waits, waits);
-    assert_eq!(used.in_tools, Duration::from_secs(4), "the call that runs again counts when it does");
+    assert_eq!(
+        used.in_tools,
+        Duration::from_secs(4),
+        "the call that runs again counts when it does"
+    );
 }
 
 #[test]
