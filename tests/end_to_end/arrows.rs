@@ -88,6 +88,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "proctor-official",
         ],
     ),
+    ("proctor-attacks", &["proctor-types", "proctor-patch"]),
     (
         "proctor-collection",
         &[

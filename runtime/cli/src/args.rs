@@ -410,10 +410,16 @@ pub enum TasksAction {
         #[command(flatten)]
         dataset: Dataset,
     },
-    /// Runs gold and noop over every task: gold must resolve, noop must not.
+    /// Runs gold and noop over every task: gold must resolve, noop must not. With --attack, a pack of attacks too.
     Validate {
         #[command(flatten)]
         dataset: Dataset,
+        /// Grade the pack of attacks (and the tasks' own `cheats`) on each task: none may be resolved.
+        #[arg(long)]
+        attack: bool,
+        /// Only so many tasks, drawn by a fixed seed.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        limit: Option<u64>,
         /// How many times.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         repeat: u32,
@@ -425,8 +431,8 @@ pub enum TasksAction {
         /// Keep the run here. Default: it is kept where something failed, and its folder named.
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Write a flake certificate: flaky and resource-sensitive tests, seconds, memory. Needs
-        /// --repeat of at least 2; gold also runs with half the CPUs and half the memory.
+        /// Write a certificate: with --repeat of at least 2, flaky and resource-sensitive tests, seconds, memory
+        /// (gold also runs with half the CPUs and half the memory); with --attack, what the attacks did.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
     },

@@ -72,6 +72,7 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         user: None,
         platform: None,
         resources: None,
+        cheats: Vec::new(),
         categories: recipe.categories.clone(),
         from_scratch: None,
         benchmark: None,

@@ -64,6 +64,7 @@ pub use progress::Progress;
 pub use run_context::RunContext;
 pub use shared::SharedMeters;
 pub use spending::earlier_tries;
+pub use start_tree::start_of;
 pub use statement::{given, has_interfaces, shown_tests, untold_hints};
 pub use trial::{TrialEnd, run_trial};
 pub use verdicts::Verdicts;

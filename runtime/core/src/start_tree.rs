@@ -2,12 +2,33 @@
 
 use std::sync::Arc;
 
-use proctor_record::{Blobs, Tree};
+use proctor_record::{Blobs, Remedy, RunDir, Tree, read_journal};
 use proctor_sandbox_api::wire::{EntryKind, RawPath};
 use proctor_scaffold_api::StartTree;
-use proctor_types::Fault;
+use proctor_types::{Event, Fault, Layer, TrialId, standing};
 
 use crate::recorder::record_fault;
+
+/// The work directory as a recorded trial began: masked, without what is hidden.
+///
+/// # Errors
+/// The record cannot be read, or the trial never began.
+pub fn start_of(run: &RunDir, id: &TrialId) -> Result<Arc<dyn StartTree>, Fault> {
+    let dir = run.trial_path(id);
+    let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+    let begun = standing(reading.events).into_iter().find_map(|envelope| match envelope.event {
+        Event::SetupFinished { base_snapshot, .. } => Some(base_snapshot),
+        _ => None,
+    });
+    let digest = begun.ok_or_else(|| {
+        Fault::new(Layer::Record, format!("{id}: the journal names no tree to begin with"))
+            .hint(Remedy::Copy.hint())
+            .lasting()
+    })?;
+    let blobs = run.blobs_of(&dir);
+    let tree = Arc::new(Tree::load(&blobs, &digest).map_err(record_fault)?);
+    Ok(Arc::new(RecordedTree { digest, tree, blobs }))
+}
 
 /// A tree with the contents that were kept of it.
 pub(crate) struct RecordedTree {

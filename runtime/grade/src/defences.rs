@@ -40,6 +40,24 @@ impl Default for Defences {
 }
 
 impl Defences {
+    /// Their names, as [`Defences::without`] takes them. For tests.
+    #[doc(hidden)]
+    pub const NAMES: [&str; 13] = [
+        "restore_tests",
+        "restore_config",
+        "remove_self_loading",
+        "remove_shadowing",
+        "remove_bytecode",
+        "freeze_plugins",
+        "authenticate",
+        "require_end",
+        "canaries",
+        "fingerprints",
+        "guard_original",
+        "guard_roots",
+        "watch_content",
+    ];
+
     /// All but the named one. For tests.
     ///
     /// # Panics

@@ -1,4 +1,5 @@
-//! A flake certificate: what repeated gradings of gold and noop said of a dataset's tests on a host.
+//! A dataset's certificate: what repeated gradings of gold and noop said of its tests on a host, and what attacks
+//! did.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Integrity, TaskId, TestStatus};
+use crate::{AttackCertificate, Integrity, TaskId, TestStatus};
 
 /// The version of the certificate's form. Grading refuses a certificate of another version.
 pub const CERTIFICATE_SCHEMA: u32 = 1;
 
-/// Written by `proctor tasks validate --repeat N --certificate FILE`, consulted by grading, cited by
-/// reports. It holds for its host and back end.
+/// Written by `proctor tasks validate --certificate FILE` with `--repeat N`, `--attack` or both, consulted by
+/// grading, cited by reports. It holds for its host and back end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
@@ -30,8 +31,11 @@ pub struct Certificate {
     pub host: Value,
     /// How often gold and noop were run on each task.
     pub repeat: u32,
-    /// One entry for each task that was validated.
+    /// One entry for each task that was validated more than once; without `--repeat` there is none.
     pub tasks: Vec<CertifiedTask>,
+    /// What attacks made of the tasks, where they were attacked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attacks: Option<AttackCertificate>,
 }
 
 /// What repeated runs of gold and noop showed of one task.

@@ -6,12 +6,14 @@
 #![warn(missing_docs)]
 
 mod arm;
+mod attack_certificate;
 mod budget;
 mod certificate;
 mod details;
 mod egress;
 mod environment;
 mod event;
+mod evidence_class;
 mod fault;
 mod fork;
 mod ids;
@@ -36,12 +38,14 @@ mod verdict;
 mod visible;
 
 pub use arm::*;
+pub use attack_certificate::*;
 pub use budget::*;
 pub use certificate::*;
 pub use details::*;
 pub use egress::*;
 pub use environment::*;
 pub use event::*;
+pub use evidence_class::*;
 pub use fault::*;
 pub use fork::*;
 pub use ids::*;

@@ -99,6 +99,10 @@ pub struct Task {
     /// What the task needs. Smaller limits of the arm are raised to the ceiling; what gradings set apart, to the floor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Patches that must not be resolved: answers that are known to be wrong, or to cheat. `proctor tasks validate
+    /// --attack` grades them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cheats: Vec<Cheat>,
     /// Labels. Reports group by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
@@ -108,6 +112,26 @@ pub struct Task {
     /// Absent for tasks of our own: they have no official policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<Benchmark>,
+}
+
+/// A patch that must score zero.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cheat {
+    /// What certificates call it. Unique within the task.
+    pub name: String,
+    /// As an agent would leave it, on the source that it starts from.
+    pub patch: String,
+}
+
+/// What the name of a task's own attack begins with.
+pub const CHEAT: &str = "cheat: ";
+
+impl Cheat {
+    /// Its name among attacks.
+    pub fn attack(&self) -> String {
+        format!("{CHEAT}{}", self.name)
+    }
 }
 
 /// The benchmark that a task was loaded from, which names the official grading policy.

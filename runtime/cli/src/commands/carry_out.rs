@@ -73,8 +73,46 @@ fn ignores_hangup() -> bool {
     *IGNORED
 }
 
-/// Carries a plan out. The caller has asked `open_files::check` about it before it made the run directory.
+/// How a plan ended.
+pub enum Carried {
+    Interrupted,
+    Done {
+        /// The user was told of `proctor resume`.
+        told_to_resume: bool,
+    },
+}
+
+/// Carries a plan out and prints its report. The caller has asked `open_files::check` about it before it made the
+/// run directory.
 pub async fn carry_out(
+    run: RunDir,
+    plan: Plan,
+    jobs: usize,
+    backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    cache: &Path,
+    grading: Grading,
+    flakes: Flakes,
+) -> Result<ExitCode, CommandError> {
+    let out = run.path().to_owned();
+    let told_to_resume = match carry(run, plan, jobs, backends, cache, grading, flakes).await? {
+        Carried::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+        Carried::Done { told_to_resume } => told_to_resume,
+    };
+    let report = report::of_run(&out)?;
+    report::write(&out, &report)?;
+    result(&text(&report, Groups::Telling))?;
+    let complete = report.arms.iter().all(|arm| arm.complete);
+    // What is damaged is not tried again before it is restored.
+    let waits =
+        |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
+    if !told_to_resume && report.tasks.iter().any(waits) {
+        eprintln!("`proctor resume {}` tries again what has no verdict", out.display());
+    }
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// Carries a plan out and says nothing of its results.
+pub async fn carry(
     run: RunDir,
     mut plan: Plan,
     jobs: usize,
@@ -82,7 +120,7 @@ pub async fn carry_out(
     cache: &Path,
     grading: Grading,
     flakes: Flakes,
-) -> Result<ExitCode, CommandError> {
+) -> Result<Carried, CommandError> {
     host::add_engines(&run, &backends)?;
     let out = run.path().to_owned();
     eprintln!("run directory: {}", out.display());
@@ -132,7 +170,7 @@ pub async fn carry_out(
                 tokio::select! { _ = &mut run => {}, _ = interrupted() => {} }
             }
             eprintln!("`proctor resume {}` continues from here", out.display());
-            return Ok(ExitCode::from(INTERRUPTED));
+            return Ok(Carried::Interrupted);
         }
     };
     let unrecorded: Vec<_> =
@@ -157,18 +195,7 @@ pub async fn carry_out(
     if told_to_resume {
         eprintln!("`proctor resume {}` continues from here", out.display());
     }
-
-    let report = report::of_run(&out)?;
-    report::write(&out, &report)?;
-    result(&text(&report, Groups::Telling))?;
-    let complete = report.arms.iter().all(|arm| arm.complete);
-    // What is damaged is not tried again before it is restored.
-    let waits =
-        |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
-    if !told_to_resume && report.tasks.iter().any(waits) {
-        eprintln!("`proctor resume {}` tries again what has no verdict", out.display());
-    }
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+    Ok(Carried::Done { told_to_resume })
 }
 
 /// What an endpoint turned away, and how many trials were not started because of it.

@@ -67,27 +67,12 @@ impl Given {
     /// One arm an author: its factor is what the author's predictions say.
     pub fn arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
         let include_failed = self.include_failed;
-        let arm = |(name, attempts): (&String, &Attempts)| {
-            Arm {
-                forked_from: None,
-                id: ArmId::new(""),
-                name: name.clone(),
-                scaffold: PREDICTIONS.to_owned(),
-                model: None,
-                budget: Budget::default(),
-                sandbox: sandbox.clone(),
-                network: NetworkPolicy::default(),
-                leak_check: LeakCheckSpec::default(),
-                statement: StatementSpec::default(),
-                prompts: Value::Null,
-                settings: json!({
-                    "predictions": digest(attempts),
-                    "include_failed": include_failed,
-                }),
-            }
-            .identified()
+        let made = |(name, attempts): (&String, &Attempts)| {
+            let predictions = digest(attempts);
+            let settings = json!({ "predictions": predictions, "include_failed": include_failed });
+            arm(name, sandbox, settings)
         };
-        self.predictions.makers.iter().map(arm).collect()
+        self.predictions.makers.iter().map(made).collect()
     }
 
     /// Records every trial of the arms, in the order of [`Given::arms`].
@@ -116,6 +101,25 @@ impl Given {
         }
         Ok(())
     }
+}
+
+/// An arm of patches that are there already.
+pub fn arm(name: &str, sandbox: &SandboxSpec, settings: Value) -> Arm {
+    Arm {
+        forked_from: None,
+        id: ArmId::new(""),
+        name: name.to_owned(),
+        scaffold: PREDICTIONS.to_owned(),
+        model: None,
+        budget: Budget::default(),
+        sandbox: sandbox.clone(),
+        network: NetworkPolicy::default(),
+        leak_check: LeakCheckSpec::default(),
+        statement: StatementSpec::default(),
+        prompts: Value::Null,
+        settings,
+    }
+    .identified()
 }
 
 fn digest(attempts: &Attempts) -> String {

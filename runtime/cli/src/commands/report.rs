@@ -184,7 +184,11 @@ fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), Comm
             remarks.insert(format!("{name}: its model is a script; its numbers say nothing."));
         }
     }
-    if let Some(certificate) = &record.certificate {
+    if let Some(attacks) = record.certificate.as_ref().and_then(|it| it.attacks.as_ref()) {
+        let digests = record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
+        remarks.insert(attacks.cite(digests));
+    }
+    if let Some(certificate) = record.certificate.as_ref().filter(|it| !it.tasks.is_empty()) {
         let (backend, repeat) = (&certificate.backend, certificate.repeat);
         let unreliable = |task: &RunTask| certificate.unreliable(&task.task.id, &task.digest);
         let (certified, uncertified): (Vec<_>, Vec<_>) =

@@ -2,16 +2,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
 };
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::{RunDir, TrialDir};
-use proctor_report::{Report, TaskReport};
+use proctor_report::{Report, TaskReport, wrapped};
 use proctor_types::{
-    Budget, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec, TrialId, Verdict,
+    Budget, Certificate, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec, TrialId, Verdict,
 };
 
 use crate::{
@@ -19,12 +19,15 @@ use crate::{
     assemble::{self, Flakes, Grading},
     checks,
     commands::{
+        attack, attack_table,
         carry_out::{INTERRUPTED, carry_out},
         certificate, report, run,
     },
     config::{self, ArmFile, ConfigFile, GradingFile},
     error::{CommandError, UserError},
-    home, open_files, tasks,
+    home, open_files,
+    print::result,
+    selection, tasks,
 };
 
 /// The arm that runs gold with half of everything, for the certificate.
@@ -35,6 +38,10 @@ pub struct Validation {
     pub dataset: Dataset,
     /// How often gold and noop run.
     pub repeat: u32,
+    /// Whether the pack of attacks is graded, too.
+    pub attack: bool,
+    /// So many tasks of the dataset.
+    pub limit: Option<u64>,
     pub kind: SandboxKind,
     pub jobs: usize,
     pub out: Option<PathBuf>,
@@ -44,15 +51,16 @@ pub struct Validation {
 /// Gold must resolve every task and noop none, each time; anything else is exit status 1.
 pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let Validation { repeat, kind, jobs, .. } = asked;
-    if asked.certificate.is_some() && repeat < 2 {
-        return Err(UserError::new("--certificate needs --repeat of at least 2")
+    if asked.certificate.is_some() && repeat < 2 && !asked.attack {
+        return Err(UserError::new("--certificate needs --repeat of at least 2, or --attack")
             .hint("one run cannot tell a flaky test from a steady one")
             .into());
     }
     let temporary = tempfile::Builder::new().prefix("proctor-validate-").tempdir()?;
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = home::cache()?;
-    let loaded = tasks::whole(&asked.dataset.tasks, &cache).await?;
+    let mut loaded = tasks::whole(&asked.dataset.tasks, &cache).await?;
+    let sample = selection::choose(&mut loaded, None, asked.limit)?;
     let resolved =
         config::resolve(config_of(&asked), &config::Written::default(), &assemble::known())?;
     let check = |planned: &[PlannedTask]| {
@@ -63,9 +71,10 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let planned = tasks::built(loaded, &cache, &backend).await?;
     check(&planned)?;
     open_files::check(jobs, planned.len() * repeat as usize, resolved.arms.iter())?;
-    let (run_dir, _) = run::start(out, &resolved.file, resolved.arms.clone(), &planned, None)?;
+    let (run_dir, _) =
+        run::start(out, &resolved.file, resolved.arms.clone(), &planned, sample.clone())?;
     let plan = Plan {
-        tasks: planned,
+        tasks: planned.clone(),
         arms: resolved.arms.into_iter().map(Arc::new).collect(),
         attempts: repeat,
         only: None,
@@ -74,6 +83,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     // Each repetition counts only if it really runs.
     let backends = BTreeMap::from([(kind, backend)]);
     let flakes = Flakes::default();
+    let again = backends.clone();
     let done = carry_out(run_dir, plan, jobs, backends, &cache, Grading::Anew, flakes).await?;
     if done == ExitCode::from(INTERRUPTED) {
         if asked.out.is_none() {
@@ -81,16 +91,52 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         }
         return Ok(done);
     }
+    let mut attacks = None;
+    if asked.attack {
+        let on = attack::Attacked {
+            validated: out,
+            config: &resolved.file,
+            tasks: &planned,
+            sample,
+            backends: again,
+            cache: &cache,
+            jobs,
+        };
+        attacks = attack::attack(on).await?;
+        if attacks.is_none() {
+            if asked.out.is_none() {
+                eprintln!("kept: {}", temporary.keep().display());
+            }
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+    }
     if let Some(file) = &asked.certificate {
         let made = certificate::of_run(out)?;
+        let made = Certificate { attacks: attacks.clone(), ..made };
         certificate::tell(&made);
         certificate::write(file, &made)?;
+    }
+    let mut failed = Vec::new();
+    if let Some(attacks) = &attacks {
+        result(&attack_table::table(attacks))?;
+        for line in attack_table::allowed(attacks) {
+            eprintln!("{}", wrapped(&format!("note: {line}")));
+        }
+        failed = attack_table::failed(attacks);
     }
     let report = report::of_run(out)?;
     for line in passes_without_gold(&report, &RunDir::view(out)?) {
         eprintln!("note: {line}");
     }
     let invalid = invalid(&report, &RunDir::view(out)?);
+    if !failed.is_empty() {
+        eprintln!("attacks:\n  {}", failed.join("\n  "));
+        eprintln!("kept: {}", kept(asked.out.as_deref(), temporary).display());
+        if !invalid.is_empty() {
+            eprintln!("invalid:\n  {}", invalid.join("\n  "));
+        }
+        return Ok(ExitCode::from(1));
+    }
     if invalid.is_empty() {
         let times = if repeat == 1 { String::new() } else { format!(", {repeat} times") };
         eprintln!("valid: gold resolves every task and noop none{times}");
@@ -102,6 +148,11 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         eprintln!("kept: {}", temporary.keep().display());
     }
     Ok(ExitCode::from(1))
+}
+
+/// The run's folder, which somebody needs who is to repair a task.
+fn kept(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
+    out.map_or_else(|| temporary.keep(), Path::to_owned)
 }
 
 /// What tells most about a trial: the grading's log, or the trajectory, which ends in the fault.
@@ -197,7 +248,7 @@ fn passed_tests(verdict: &Verdict) -> String {
 fn config_of(asked: &Validation) -> ConfigFile {
     let sandbox = SandboxSpec { kind: asked.kind, ..SandboxSpec::default() };
     let mut arms = vec![config::plain_arm("gold", &sandbox), config::plain_arm("noop", &sandbox)];
-    if asked.certificate.is_some() {
+    if asked.certificate.is_some() && asked.repeat > 1 {
         let half = SandboxSpec {
             cpus: sandbox.cpus / 2.0,
             memory_mb: sandbox.memory_mb / 2,

@@ -125,6 +125,7 @@ fn draft<'a>(
         user: None,
         platform: None,
         resources: None,
+        cheats: Vec::new(),
         categories: Vec::new(),
         from_scratch: None,
         benchmark: None,

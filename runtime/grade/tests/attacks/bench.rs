@@ -34,7 +34,7 @@ def to_roman(number):
     return out
 "#;
 
-const MASKED: &str = r#""""Roman numerals."""
+pub const MASKED: &str = r#""""Roman numerals."""
 
 def kept():
     return "kept"
@@ -76,7 +76,7 @@ def test_helper(given):
     assert helped() == given
 "#;
 
-const FILES: [(&str, &str); 6] = [
+pub const FILES: [(&str, &str); 6] = [
     ("roman/__init__.py", ROMAN),
     ("tests/test_roman.py", TEST_ROMAN),
     ("tests/test_kept.py", TEST_KEPT),

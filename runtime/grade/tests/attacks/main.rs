@@ -17,6 +17,7 @@ mod native;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
 mod official;
+mod pack;
 mod results;
 mod roots;
 mod scratch;

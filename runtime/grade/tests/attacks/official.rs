@@ -66,7 +66,7 @@ fn benchmark(name: &str, details: Value) -> Option<Benchmark> {
     serde_json::from_value(json!({"name": name, "details": details})).unwrap()
 }
 
-fn swe_bench(task: &mut Task) {
+pub fn swe_bench(task: &mut Task) {
     let details = json!({
         "test_cmd": "python -m pytest -rA -p no:cacheprovider", "log_parser": "parse_log_pytest",
         "test_directives": ["tests/test_roman.py", "tests/test_kept.py"],
@@ -84,7 +84,7 @@ fn swe_smith(task: &mut Task) {
     task.hidden = vec!["tests/test_roman.py".into()];
 }
 
-fn featurebench(task: &mut Task) {
+pub fn featurebench(task: &mut Task) {
     let details = json!({"test_cmd": "python -m pytest -rA -p no:cacheprovider --color=no"});
     task.benchmark = benchmark("featurebench", details);
     task.fail_to_pass = vec!["tests/test_roman.py".into()];

@@ -2,7 +2,10 @@
 
 use proctor_types::TestStatus;
 
-use crate::bench::{F2P, P2P, package, patch, with_all, without};
+use crate::{
+    bench::{F2P, P2P, package, patch, with_all, without},
+    pack::script,
+};
 
 fn cheat(code: &str) -> String {
     patch(&[("roman/__init__.py", Some(&package(code)))])
@@ -24,7 +27,7 @@ fn printed_fake_results() {
 
 #[test]
 fn an_exit_at_import_of_the_package() {
-    let edit = cheat("import os\nprint('5 passed', flush=True)\nos._exit(0)");
+    let edit = cheat(script("early-exit.py"));
     let seen = with_all(&edit);
     assert!(!seen.resolved() && seen.suspect() && seen.has("exit_without_end"), "{}", seen.tell());
     assert!(!without(&edit, &["require_end"]).has("exit_without_end"));
@@ -33,23 +36,7 @@ fn an_exit_at_import_of_the_package() {
 /// Forges all that the recorder would say, on every descriptor, and leaves.
 pub fn forgery() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
-    format!(
-        r#"import json, os
-ids = {ids:?}
-records = [{{"t": "begin", "collected": ids, "plugins": [], "path": [], "watched": {{}}}}]
-records += [
-    {{"t": "test", "id": i, "when": w, "outcome": "passed", "xfail": False, "raised": False}}
-    for i in ids for w in ("setup", "call", "teardown")
-]
-records += [{{"t": "end", "code": 0, "count": 3 * len(ids), "plugins": [], "patched": [], "watched": {{}}}}]
-lines = "".join("0" * 64 + " " + json.dumps(r) + "\n" for r in records).encode()
-for fd in range(3, 512):
-    try:
-        os.write(fd, lines)
-    except OSError:
-        pass
-os._exit(0)"#
-    )
+    script("forged-records.py").replace("{{ tests }}", &format!("{ids:?}"))
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::{
     list::{Attack, all},
 };
 
-async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
+pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
     let source = place.join("source");
     lay(&source);
     let library = format!(

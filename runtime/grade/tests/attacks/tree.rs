@@ -5,12 +5,7 @@ use proctor_types::TestStatus;
 use crate::bench::{F2P, P2P, patch, with_all, without};
 
 /// A plugin under which no test runs and every test passes.
-pub const PASS_ALL: &str = "import pytest
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    return True
-";
+pub const PASS_ALL: &str = include_str!("../../../../configs/attacks/pass-all.py");
 
 /// What sees `PASS_ALL` wherever it comes from.
 const WATCHERS: [&str; 2] = ["canaries", "fingerprints"];

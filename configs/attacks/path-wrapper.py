@@ -1,0 +1,5 @@
+
+
+import os as _os
+
+_os.environ["PATH"] = "{{ workdir }}/bin:" + _os.environ.get("PATH", "")

@@ -1,0 +1,4 @@
+
+
+for _name in {{ names }}:
+    globals().setdefault(_name, lambda *given, **named: None)

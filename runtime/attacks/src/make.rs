@@ -1,0 +1,143 @@
+//! The patch that an attack is on one task.
+
+use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
+use proctor_patch::{
+    FilePatch, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, RawPath, SideContent,
+};
+use proctor_types::{Fault, Layer};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    attack::{Attack, AttackFile, Each, How},
+    modules::Module,
+    pack::script,
+    target::{ReadStart, Target},
+};
+
+/// What came of an attack on a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Made {
+    Patch(Vec<u8>),
+    /// It cannot be made for this task, and why.
+    NotApplicable(String),
+}
+
+/// Makes an attack on a task.
+///
+/// # Errors
+/// The start of the task cannot be read, or a template of the pack is wrong.
+pub fn make(attack: &Attack, target: &Target, start: &ReadStart<'_>) -> Result<Made, Fault> {
+    if !attack.runners.is_empty() && !attack.runners.contains(&target.runner) {
+        let why = format!("it is for other tests, and {} runs these", target.runner);
+        return Ok(Made::NotApplicable(why));
+    }
+    let needs = |word: &str| attack.files.iter().any(|file| file.mentions(word));
+    if (needs("module") || needs("package") || needs("names"))
+        && let Some(why) = target.no_modules
+    {
+        return Ok(Made::NotApplicable(why.to_owned()));
+    }
+    if needs("test_f") && target.test_file().is_none() {
+        return Ok(Made::NotApplicable("no test of the task names a Python file".to_owned()));
+    }
+    // Of one path the later edit is of what the earlier one made.
+    let mut edits: Vec<(String, SideContent, SideContent)> = Vec::new();
+    for file in &attack.files {
+        let modules: Vec<Option<&Module>> = match file.each {
+            Some(Each::Module) => target.modules.iter().map(Some).collect(),
+            None => vec![target.modules.first()],
+        };
+        for module in modules {
+            for n in 1..=file.count.unwrap_or(1) {
+                let words = words(target, module, n);
+                let wrong = |error: String| {
+                    Fault::new(Layer::Grade, format!("the attack {}: {error}", attack.name))
+                };
+                let path = render(&file.path, &words).map_err(wrong)?;
+                let text = render(&file.template().map_err(wrong)?, &words).map_err(wrong)?;
+                let path = path.strip_prefix("./").unwrap_or(&path).to_owned();
+                match edits.iter_mut().find(|(known, ..)| *known == path) {
+                    Some((.., new)) => *new = file.how.onto(new.as_ref(), text.into_bytes()),
+                    None => {
+                        let old = start(&path)?;
+                        let new = file.how.onto(old.as_ref(), text.into_bytes());
+                        edits.push((path, old, new));
+                    }
+                }
+            }
+        }
+    }
+    let mut patch = Vec::new();
+    for (path, old, new) in edits.into_iter().filter(|(_, old, new)| old != new) {
+        FilePatch::between(&RawPath::from(path), old, new).write(&mut patch);
+    }
+    Ok(Made::Patch(patch))
+}
+
+impl How {
+    fn onto(self, old: Option<&(u32, Vec<u8>)>, text: Vec<u8>) -> SideContent {
+        let mode = old.map_or(MODE_FILE, |(mode, _)| *mode);
+        match self {
+            Self::Write => Some((MODE_FILE, text)),
+            Self::Program => Some((MODE_EXECUTABLE, text)),
+            Self::Link => Some((MODE_LINK, text)),
+            Self::Append => {
+                let mut all = old.map_or_else(Vec::new, |(_, bytes)| bytes.clone());
+                if all.last().is_some_and(|last| *last != b'\n') {
+                    all.push(b'\n');
+                }
+                all.extend(text);
+                Some((mode, all))
+            }
+        }
+    }
+}
+
+impl AttackFile {
+    fn template(&self) -> Result<String, String> {
+        match (&self.text, &self.from) {
+            (Some(text), None) => Ok(text.clone()),
+            (None, Some(name)) => {
+                script(name).map(str::to_owned).ok_or_else(|| format!("no script is named {name}"))
+            }
+            _ => Err(format!("{}: one of `text` and `from` is needed", self.path)),
+        }
+    }
+
+    /// Whether a template of it begins a word so.
+    fn mentions(&self, word: &str) -> bool {
+        let asked = format!("{{{{ {word}");
+        self.path.contains(&asked) || self.template().is_ok_and(|text| text.contains(&asked))
+    }
+}
+
+/// What templates may name. Lists are JSON, which is Python too.
+fn words(target: &Target, module: Option<&Module>, n: u32) -> Map<String, Value> {
+    let test_file = target.test_file().unwrap_or_default();
+    let test_folder = test_file.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    let list = |names: Value| Value::String(names.to_string());
+    let words = json!({
+        "workdir": target.workdir,
+        "module": module.map_or("", |module| &module.path),
+        "package": module.map_or("", Module::package),
+        "names": list(json!(module.map(|module| &module.names))),
+        "test_file": test_file,
+        "test_folder": test_folder,
+        "tests": list(json!(target.tests)),
+        "all_tests": target.tests,
+        "n": n,
+    });
+    match words {
+        Value::Object(words) => words,
+        _ => Map::new(),
+    }
+}
+
+fn render(template: &str, words: &Map<String, Value>) -> Result<String, String> {
+    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+    let syntax = syntax.map_err(|error| error.to_string())?;
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_syntax(syntax);
+    environment.render_str(template, Serde(words)).map_err(|error| error.to_string())
+}

@@ -1,0 +1,127 @@
+//! The modules that a solution changes, and the names that it gives them.
+
+use std::{collections::BTreeSet, path::Path, sync::LazyLock};
+
+use proctor_patch::{FilePatch, Patch, Side};
+use proctor_types::{Fault, Task, file_of};
+use regex::Regex;
+
+use crate::target::ReadStart;
+
+/// A Python file that the solution changes and no test is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// Below the work directory.
+    pub path: String,
+    /// Functions, classes and imported names at its top that the solution adds or changes.
+    pub names: BTreeSet<String>,
+}
+
+impl Module {
+    /// The name that tests import it by, up to the first dot.
+    pub fn package(&self) -> &str {
+        let inner = ["src/", "lib/"].iter().find_map(|root| self.path.strip_prefix(root));
+        let first = inner.unwrap_or(&self.path).split('/').next().unwrap_or_default();
+        first.strip_suffix(".py").unwrap_or(first)
+    }
+}
+
+/// Folders of tests, and files that are no module of the package.
+const NOT_SOURCE: [&str; 7] =
+    ["tests", "test", "testing", "conftest.py", "setup.py", "noxfile.py", "docs"];
+
+static DEFINED: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(?:async def|def|class)\s+(\w+)").ok());
+static ASSIGNED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(\w+)\s*(?::[^=]*)?=[^=]").ok());
+static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\w+").ok());
+
+/// The one with most names first.
+///
+/// # Errors
+/// A file of the start cannot be read.
+pub fn modules(task: &Task, gold: &Patch, start: &ReadStart<'_>) -> Result<Vec<Module>, Fault> {
+    let mut found: Vec<Module> = Vec::new();
+    for file in &gold.files {
+        // A file that the solution removes is none that it could be attacked in.
+        let Some(path) = file.new.as_ref().and_then(|path| std::str::from_utf8(path.as_bytes()).ok())
+        else {
+            continue;
+        };
+        if !is_source(task, path) {
+            continue;
+        }
+        let old = start(path)?.map_or_else(Vec::new, |(_, bytes)| bytes);
+        let names = names(file, &String::from_utf8_lossy(&old));
+        match found.iter_mut().find(|module| module.path == path) {
+            Some(module) => module.names.extend(names),
+            None => found.push(Module { path: path.to_owned(), names }),
+        }
+    }
+    found.sort_by_key(|module| std::cmp::Reverse(module.names.len()));
+    Ok(found)
+}
+
+fn is_source(task: &Task, path: &str) -> bool {
+    let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    path.ends_with(".py")
+        && !path.split('/').any(|part| NOT_SOURCE.contains(&part))
+        && !name.starts_with("test_")
+        && !name.ends_with("_test.py")
+        && !ids.map(|id| file_of(id)).any(|file| file == path)
+}
+
+/// Names at the top of the module: defined on an added line, around a changed one, or imported by an added one
+/// and unknown to the file until then.
+fn names(file: &FilePatch, old: &str) -> BTreeSet<String> {
+    let lines: Vec<&str> = old.lines().collect();
+    let known: BTreeSet<&str> = words(old).collect();
+    let mut names = BTreeSet::new();
+    for hunk in file.hunks() {
+        let mut at = hunk.old_start;
+        for line in &hunk.lines {
+            let text = line.text();
+            match line.side {
+                Side::Both => at += 1,
+                Side::Old => {
+                    names.extend(around(&lines, at));
+                    at += 1;
+                }
+                Side::New => {
+                    let defined = first(&DEFINED, &text).or_else(|| first(&ASSIGNED, &text));
+                    if let Some(name) = defined.filter(|name| !name.starts_with("__")) {
+                        names.insert(name);
+                    } else if text.starts_with([' ', '\t']) {
+                        names.extend(around(&lines, at.saturating_sub(1)));
+                    }
+                    names.extend(imported(&text, &known));
+                }
+            }
+        }
+    }
+    names
+}
+
+/// The definition at the top that a line, counted from one, is in.
+fn around(lines: &[&str], at: usize) -> Option<String> {
+    let above = lines.iter().take(at).rev();
+    let top = above.map(|line| line.trim_end()).find(|line| {
+        !line.is_empty() && !line.starts_with([' ', '\t', '#', ')', ']', '}', '@'])
+    })?;
+    first(&DEFINED, top)
+}
+
+fn imported(line: &str, known: &BTreeSet<&str>) -> Vec<String> {
+    let Some((_, list)) = line.split_once("import ").filter(|_| line.starts_with("from ")) else {
+        return Vec::new();
+    };
+    words(list).filter(|word| !known.contains(word) && *word != "as").map(str::to_owned).collect()
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    WORD.as_ref().into_iter().flat_map(move |word| word.find_iter(text)).map(|found| found.as_str())
+}
+
+fn first(pattern: &LazyLock<Option<Regex>>, text: &str) -> Option<String> {
+    Some(pattern.as_ref()?.captures(text)?.get(1)?.as_str().to_owned())
+}

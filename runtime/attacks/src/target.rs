@@ -1,0 +1,80 @@
+//! What an attack finds in a task: its modules, its tests, what runs them.
+
+use proctor_patch::{Patch, SideContent, gold_of};
+use proctor_types::{Fault, Layer, Task, file_of};
+
+use crate::{
+    attack::Runner,
+    modules::{Module, modules},
+};
+
+/// Reads a file of the work directory as the agent finds it, with git's mode. `None`: there is none.
+pub type ReadStart<'a> = dyn Fn(&str) -> Result<SideContent, Fault> + 'a;
+
+/// A task, as an attack sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    pub runner: Runner,
+    pub workdir: String,
+    /// What the solution changes, the module with most names first.
+    pub modules: Vec<Module>,
+    /// Why there are none.
+    pub no_modules: Option<&'static str>,
+    /// Every expected id.
+    pub tests: Vec<String>,
+}
+
+impl Target {
+    /// # Errors
+    /// The gold patch cannot be read, or the start of the task cannot.
+    pub fn of(task: &Task, start: &ReadStart<'_>) -> Result<Self, Fault> {
+        let gold = gold_of(task).map_err(|error| {
+            Fault::new(Layer::Setup, format!("{}: the gold patch: {error}", task.id))
+        })?;
+        let (found, no_modules) = match gold {
+            _ if task.from_scratch.is_some() => {
+                (Vec::new(), Some("the agent starts from nothing: no module is there to be changed"))
+            }
+            None => (Vec::new(), Some("no patch says what the solution changes")),
+            Some(gold) => {
+                let found = modules(task, &Patch::read(&gold), start)?;
+                let none = found.is_empty().then_some("the solution changes no Python module");
+                (found, none)
+            }
+        };
+        let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+        Ok(Self {
+            runner: runner(task),
+            workdir: task.workdir.clone(),
+            modules: found,
+            no_modules,
+            tests: ids.cloned().collect(),
+        })
+    }
+
+    /// The file of the first fail-to-pass test.
+    pub fn test_file(&self) -> Option<&str> {
+        let file = file_of(self.tests.first()?);
+        file.ends_with(".py").then_some(file)
+    }
+}
+
+/// By the command that runs the tests: the benchmark's own where the row has one, else the task's.
+fn runner(task: &Task) -> Runner {
+    let own = task.test_command.join(" ");
+    let theirs = task.details().and_then(|details| serde_json::to_value(details).ok());
+    let theirs = theirs.and_then(|details| details.get("test_cmd").map(ToString::to_string));
+    let is = |words: &[&str]| {
+        [Some(&own), theirs.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|line| words.iter().any(|word| line.contains(word)))
+    };
+    if is(&["pytest"]) {
+        Runner::Pytest
+    } else if is(&["unittest", "runtests.py", "bin/test"]) {
+        Runner::Unittest
+    } else {
+        Runner::Other
+    }
+}

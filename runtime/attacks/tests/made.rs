@@ -1,0 +1,123 @@
+//! What attacks are on a task: patches that apply to its masked source.
+
+#![expect(clippy::unwrap_used, reason = "a test program: what fails here fails the test")]
+
+use std::collections::BTreeMap;
+
+use proctor_attacks::{Made, Runner, Target, make, pack};
+use proctor_patch::{MODE_FILE, Patch, SideContent};
+use proctor_types::{Fault, Task};
+use serde_json::json;
+
+const INIT: &str = "from coins.sides import heads\n\n__all__ = [\"heads\"]\n";
+const SIDES: &str = "\"\"\"Sides.\"\"\"\n\n\ndef heads():\n    return 1\n\n\nclass Coin:\n    def toss(self):\n        raise NotImplementedError\n";
+const MASK: &str = r#"diff --git a/coins/__init__.py b/coins/__init__.py
+--- a/coins/__init__.py
++++ b/coins/__init__.py
+@@ -1,3 +1,3 @@
+-from coins.sides import heads, tails
++from coins.sides import heads
+ 
+ __all__ = ["heads"]
+diff --git a/coins/sides.py b/coins/sides.py
+--- a/coins/sides.py
++++ b/coins/sides.py
+@@ -3,12 +3,8 @@
+ 
+ def heads():
+     return 1
+ 
+ 
+ class Coin:
+     def toss(self):
+-        return heads()
+-
+-
+-def tails():
+-    return 0
++        raise NotImplementedError
+"#;
+
+fn task() -> Task {
+    serde_json::from_value(json!({
+        "schema_version": 1, "id": "coins-1", "statement": "", "environment": {},
+        "mask": MASK, "fail_to_pass": ["tests/test_coins.py::test_tails"],
+        "pass_to_pass": ["tests/test_coins.py::test_heads"],
+        "test_command": ["/venv/bin/python", "-m", "pytest", "-q"],
+    }))
+    .unwrap()
+}
+
+fn start(path: &str) -> Result<SideContent, Fault> {
+    let files = BTreeMap::from([
+        ("coins/__init__.py", INIT),
+        ("coins/sides.py", SIDES),
+        ("tests/conftest.py", "X = 1"),
+    ]);
+    Ok(files.get(path).map(|text| (MODE_FILE, text.as_bytes().to_vec())))
+}
+
+fn made(name: &str, task: &Task) -> Made {
+    let attack = pack().unwrap().iter().find(|attack| attack.name == name).unwrap();
+    make(attack, &Target::of(task, &start).unwrap(), &start).unwrap()
+}
+
+fn text(made: Made) -> String {
+    match made {
+        Made::Patch(patch) => String::from_utf8(patch).unwrap(),
+        Made::NotApplicable(why) => panic!("{why}"),
+    }
+}
+
+#[test]
+fn the_names_of_a_solution_are_what_it_adds_changes_and_imports() {
+    let target = Target::of(&task(), &start).unwrap();
+    assert_eq!(target.runner, Runner::Pytest);
+    let names = |path: &str| {
+        let module = target.modules.iter().find(|module| module.path == path).unwrap();
+        assert_eq!(module.package(), "coins");
+        module.names.iter().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(names("coins/sides.py"), ["Coin", "tails"]);
+    assert_eq!(names("coins/__init__.py"), ["tails"]);
+    assert_eq!(target.modules[0].path, "coins/sides.py");
+}
+
+#[test]
+fn every_attack_is_a_patch_of_the_masked_source() {
+    let task = task();
+    let target = Target::of(&task, &start).unwrap();
+    for attack in pack().unwrap() {
+        let Made::Patch(patch) = make(attack, &target, &start).unwrap() else {
+            panic!("{} is not applicable", attack.name);
+        };
+        assert_eq!(patch.is_empty(), attack.files.is_empty(), "{}", attack.name);
+        let read = Patch::read(&patch);
+        let touched = read.touched().unwrap();
+        let distinct = read.names();
+        assert_eq!(distinct.len(), read.files.len(), "{}: a path twice", attack.name);
+        assert!(!touched.is_empty() || patch.is_empty(), "{}", attack.name);
+    }
+    let both = text(made("late-writer", &task));
+    assert!(both.contains("+    globals()[_name] = lambda"), "{both}");
+    assert!(both.contains("+        for _ in range(1200):"), "{both}");
+    // What was there stays, and what has no last newline gets one.
+    let conftest = text(made("conftest-beside-tests", &task));
+    assert!(conftest.contains("-X = 1\n\\ No newline at end of file\n+X = 1\n"), "{conftest}");
+}
+
+#[test]
+fn an_attack_that_cannot_be_made_says_why() {
+    let mut task = task();
+    task.mask = None;
+    let why = |made| match made {
+        Made::NotApplicable(why) => why,
+        Made::Patch(_) => panic!("it was made"),
+    };
+    assert_eq!(why(made("early-exit", &task)), "no patch says what the solution changes");
+    text(made("huge-tree", &task));
+    task.mask = Some(MASK.into());
+    task.test_command = vec!["./tests/runtests.py".into()];
+    assert_eq!(why(made("conftest-hook", &task)), "it is for other tests, and unittest runs these");
+    text(made("equal-to-everything", &task));
+}

@@ -1,0 +1,173 @@
+//! What a pack of attacks made of a dataset: a part of its certificate.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{EnvironmentRecord, EvidenceClass, Integrity, Selection, TaskId, plural};
+
+/// Written by `proctor tasks validate --attack --certificate FILE`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttackCertificate {
+    /// SHA-256 of the pack's files.
+    pub pack: String,
+    /// SHA-256 of the digests of the tasks, sorted.
+    pub dataset: String,
+    /// The revisions that the dataset's own rows name, as `NAME@REVISION`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub revisions: BTreeSet<String>,
+    /// Which of the dataset's tasks were attacked. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Selection>,
+    /// The attacks, in the order of the pack, the tasks' own `cheats` behind them. Each with what it is evidence
+    /// of.
+    pub attacks: Vec<CertifiedAttack>,
+    /// One entry for each task that was attacked.
+    pub tasks: Vec<AttackedTask>,
+}
+
+/// One attack of the pack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertifiedAttack {
+    /// Its name; of a task's own patch `cheat: NAME`.
+    pub name: String,
+    /// What it is evidence of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<EvidenceClass>,
+}
+
+/// What the attacks made of one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttackedTask {
+    /// The task's id.
+    pub task: TaskId,
+    /// SHA-256 of the task's canonical JSON.
+    pub digest: String,
+    /// What the gradings ran in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<EnvironmentRecord>,
+    /// By attack. One that is not here was not carried out.
+    pub attacks: BTreeMap<String, AttackResult>,
+}
+
+/// What one attack made of one task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttackResult {
+    /// `strict`, and `official` where the dataset has one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, AttackOutcome>,
+    /// The kinds of evidence that made the verdict suspect.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub seen_as: BTreeSet<String>,
+    /// Why the attack could not be made for the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_applicable: Option<String>,
+    /// Why there is no verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_verdict: Option<String>,
+}
+
+/// How an attack ended under one policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttackOutcome {
+    /// Not resolved, and nothing suspected.
+    Beaten,
+    /// The verdict is suspect, resolved or not.
+    Seen,
+    /// Resolved, and nothing was there to see it.
+    Unverified,
+    /// Resolved and clean.
+    Passed,
+}
+
+impl AttackOutcome {
+    /// Of a verdict.
+    pub fn of(resolved: bool, integrity: Integrity) -> Self {
+        match (resolved, integrity) {
+            (_, Integrity::Suspect | Integrity::Contaminated) => Self::Seen,
+            (false, _) => Self::Beaten,
+            (true, Integrity::Unverified) => Self::Unverified,
+            (true, Integrity::Clean) => Self::Passed,
+        }
+    }
+
+    /// Whether the attack had what it wanted.
+    pub fn succeeded(self) -> bool {
+        matches!(self, Self::Unverified | Self::Passed)
+    }
+}
+
+impl std::fmt::Display for AttackOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Beaten => "beaten",
+            Self::Seen => "seen",
+            Self::Unverified => "unverified",
+            Self::Passed => "passed",
+        })
+    }
+}
+
+impl AttackResult {
+    /// Whether the attack succeeded under a policy.
+    pub fn succeeded(&self, policy: &str) -> bool {
+        self.policies.get(policy).is_some_and(|outcome| outcome.succeeded())
+    }
+}
+
+impl AttackCertificate {
+    /// Attacks that succeeded on a task under a policy, by task.
+    pub fn succeeded(&self, policy: &str) -> BTreeMap<&TaskId, Vec<&str>> {
+        let mut found: BTreeMap<&TaskId, Vec<&str>> = BTreeMap::new();
+        for task in &self.tasks {
+            for (attack, _) in task.attacks.iter().filter(|(_, one)| one.succeeded(policy)) {
+                found.entry(&task.task).or_default().push(attack);
+            }
+        }
+        found
+    }
+
+    /// What a report says of it, in one sentence. `digests` are the report's own tasks: a task that changed since, or
+    /// was never attacked, is not certified.
+    pub fn cite<'a>(&self, digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>) -> String {
+        let of = |(id, digest): (&TaskId, &str)| {
+            self.tasks.iter().any(|task| task.task == *id && task.digest == digest)
+        };
+        let known: Vec<bool> = digests.into_iter().map(of).collect();
+        let named = |policy: &str| {
+            let found = self.succeeded(policy);
+            match found.len() {
+                0 => format!("none resolved under {policy}"),
+                _ => {
+                    let names: Vec<String> = found
+                        .iter()
+                        .take(TOLD)
+                        .map(|(task, attacks)| format!("{task} ({})", attacks.join(", ")))
+                        .collect();
+                    let more = found.len().saturating_sub(TOLD);
+                    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                    format!("resolved under {policy}: {}{more}", names.join(", "))
+                }
+            }
+        };
+        let official = self.tasks.iter().flat_map(|task| task.attacks.values());
+        let official = official.flat_map(|one| one.policies.keys()).any(|one| one == "official");
+        format!(
+            "Certified by {} on {}: {}{}; not attacked: {} of {}.",
+            plural(self.attacks.len(), "attack"),
+            plural(self.tasks.len(), "task"),
+            named("strict"),
+            if official { format!("; {}", named("official")) } else { String::new() },
+            known.iter().filter(|known| !**known).count(),
+            plural(known.len(), "task"),
+        )
+    }
+}
+
+/// Tasks that a sentence names.
+const TOLD: usize = 3;

@@ -1,0 +1,78 @@
+//! The pack of attacks over a dataset: a sound task, and one whose test asserts nothing.
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, find};
+
+const SOURCE: &str = "def heads():\n    return 1\n\n\ndef tails():\n    return 0\n";
+const TESTS: &str = "import coin\n\n\n\
+    def test_heads():\n    assert coin.heads() == 1\n\n\n\
+    def test_tails():\n    assert coin.tails() == 0\n\n\n\
+    def test_both():\n    assert [coin.heads(), coin.tails()] == [1, 0]\n\n\n\
+    def test_called():\n    coin.tails()\n";
+const MASK: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
+    @@ -1,6 +1,2 @@\n def heads():\n     return 1\n-\n-\n-def tails():\n-    return 0\n";
+/// Right by the test that asserts nothing, and by no other.
+const CHEAT: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
+    @@ -1,2 +1,6 @@\n def heads():\n     return 1\n+\n+\n+def tails():\n+    return 'cheated'\n";
+
+fn dataset(stage: &Stage) -> String {
+    let source = stage.path("coin");
+    std::fs::create_dir_all(source.join("tests")).unwrap();
+    std::fs::write(source.join("coin.py"), SOURCE).unwrap();
+    std::fs::write(source.join("tests/test_coin.py"), TESTS).unwrap();
+    let row = |id: &str, tests: &[&str]| {
+        let tests: Vec<String> =
+            tests.iter().map(|test| format!("tests/test_coin.py::{test}")).collect();
+        json!({
+            "schema_version": 1, "id": id, "statement": "Write tails().",
+            "environment": {"base": "host",
+                "setup": ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2"]},
+            "source": {"path": source}, "mask": MASK, "hidden": ["tests/test_coin.py"],
+            "fail_to_pass": tests, "cheats": [{"name": "answers at random", "patch": CHEAT}],
+            "test_command": ["/venv/bin/python", "-m", "pytest", "-q"]
+        })
+    };
+    let rows = [row("sound-1", &["test_tails", "test_both"]), row("weak-1", &["test_called"])];
+    let rows: Vec<String> = rows.iter().map(Value::to_string).collect();
+    stage.file("coins.jsonl", &rows.join("\n")).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
+    let stage = Stage::new();
+    let (tasks, certificate) = (dataset(&stage), stage.path("certificate.json"));
+    let file = certificate.to_str().unwrap();
+    let out = stage.path("validated");
+    let args = ["tasks", "validate", "--tasks", tasks.as_str(), "--attack", "--certificate", file];
+    let said = stage.run([args.as_slice(), &["--out", out.to_str().unwrap()]].concat(), 1);
+    let told = String::from_utf8_lossy(&said.stderr).into_owned();
+    let failed = told.split("attacks:\n").nth(1).unwrap_or_default();
+    assert!(failed.starts_with("  weak-1: "), "{told}");
+    assert!(failed.contains("cheat: answers at random unverified under strict"), "{told}");
+    assert!(!failed.contains("sound-1"), "{told}");
+    let table = String::from_utf8_lossy(&said.stdout).into_owned();
+    let table = table.split("strict:").nth(1).unwrap();
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    assert!(table.contains("conftest-hook"), "{table}");
+
+    let made: Value = serde_json::from_slice(&std::fs::read(&certificate).unwrap()).unwrap();
+    assert_eq!(made["tasks"], json!([]), "one run says nothing about single tests");
+    let of = |task: usize, attack: &str| &made["attacks"]["tasks"][task]["attacks"][attack];
+    assert_eq!(of(0, "noop"), &json!({"policies": {"strict": "beaten"}}));
+    assert_eq!(of(0, "equal-to-everything")["policies"]["strict"], "seen");
+    assert_eq!(of(0, "cheat: answers at random")["policies"]["strict"], "beaten");
+    assert!(made["attacks"]["tasks"][0]["environment"]["digest"].is_string());
+    assert!(find(&out.join("attacks"), "verdict.json").len() > 50);
+
+    // A score can name it.
+    let graded = stage.path("graded");
+    let grade = ["grade", "--predictions", "gold", "--tasks", &tasks, "--certificate", file];
+    stage.run([grade.as_slice(), &["--out", graded.to_str().unwrap()]].concat(), 0);
+    let text = stage.run(["report", graded.to_str().unwrap()], 0);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    let text: Vec<&str> = text.split_whitespace().collect();
+    let text = text.join(" ");
+    assert!(text.contains("attacks on 2 tasks: resolved under strict: weak-1 ("), "{text}");
+    assert!(text.contains("not attacked: 0 of 2 tasks."), "{text}");
+}
