@@ -9,12 +9,12 @@ use futures_util::{StreamExt as _, stream};
 use proctor_attacks::{Attack, Made, Target, make, pack};
 use proctor_grade::{Defences, GradeOptions, grade, procedure::run_official};
 use proctor_native::Native;
-use proctor_patch::{MODE_FILE, SideContent};
+use proctor_patch::{FilePatch, MODE_FILE, RawPath, SideContent};
 use proctor_sandbox_api::{Backend, Prepared, Sandbox, SandboxRequest};
 use proctor_types::{AttackOutcome, Fault, SandboxSpec, Task};
 
 use crate::{
-    bench::{self, FILES, MASKED, Seen},
+    bench::{self, FILES, MASKED, ROMAN, Seen},
     official::{featurebench, swe_bench},
     table::environment,
 };
@@ -27,8 +27,13 @@ pub fn script(name: &str) -> &'static str {
     proctor_attacks::script(name).unwrap()
 }
 
+/// The bench's task, with a mask that changes no more than it must: the names of the solution are read from it.
 fn task() -> Task {
-    bench::task("/testbed", "/venv/bin/python", &[])
+    let mut mask = Vec::new();
+    let [whole, masked] = [ROMAN, MASKED].map(|text| Some((MODE_FILE, text.as_bytes().to_vec())));
+    FilePatch::between(&RawPath::from("roman/__init__.py"), whole, masked).write(&mut mask);
+    let task = bench::task("/testbed", "/venv/bin/python", &[]);
+    Task { mask: Some(String::from_utf8(mask).unwrap()), ..task }
 }
 
 /// The bench as the agent finds it: masked, without the hidden test.
