@@ -349,12 +349,13 @@ fn run_row(run: &RunPage) -> RunRow<'_> {
             .and_then(|policy| policy.as_str().map(str::to_owned))
             .unwrap_or_default(),
         certificate: record.certificate.as_ref().map(|certificate| {
-            format!(
-                "{} on {}, made {}",
-                certificate.repeat,
-                certificate.backend,
-                date(certificate.made)
-            )
+            let (backend, made) = (&certificate.backend, date(certificate.made));
+            let attacks = certificate.attacks.as_ref().map_or(String::new(), |attacks| {
+                let digests =
+                    record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
+                format!(". {}", attacks.cite(digests))
+            });
+            format!("{} on {backend}, made {made}{attacks}", certificate.repeat)
         }),
         config: pretty(&record.config),
         arms: record
