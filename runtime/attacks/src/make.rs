@@ -1,9 +1,7 @@
 //! The patch that an attack is on one task.
 
 use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
-use proctor_patch::{
-    FilePatch, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, RawPath, SideContent,
-};
+use proctor_patch::{FilePatch, MODE_EXECUTABLE, MODE_FILE, MODE_LINK, RawPath, SideContent};
 use proctor_types::{Fault, Layer};
 use serde_json::{Map, Value, json};
 

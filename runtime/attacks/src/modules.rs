@@ -32,7 +32,8 @@ const NOT_SOURCE: [&str; 7] =
 
 static DEFINED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:async def|def|class)\s+(\w+)").ok());
-static ASSIGNED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(\w+)\s*(?::[^=]*)?=[^=]").ok());
+static ASSIGNED: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(\w+)\s*(?::[^=]*)?=[^=]").ok());
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\w+").ok());
 
 /// The one with most names first.
@@ -43,7 +44,8 @@ pub fn modules(task: &Task, gold: &Patch, start: &ReadStart<'_>) -> Result<Vec<M
     let mut found: Vec<Module> = Vec::new();
     for file in &gold.files {
         // A file that the solution removes is none that it could be attacked in.
-        let Some(path) = file.new.as_ref().and_then(|path| std::str::from_utf8(path.as_bytes()).ok())
+        let Some(path) =
+            file.new.as_ref().and_then(|path| std::str::from_utf8(path.as_bytes()).ok())
         else {
             continue;
         };
@@ -105,9 +107,9 @@ fn names(file: &FilePatch, old: &str) -> BTreeSet<String> {
 /// The definition at the top that a line, counted from one, is in.
 fn around(lines: &[&str], at: usize) -> Option<String> {
     let above = lines.iter().take(at).rev();
-    let top = above.map(|line| line.trim_end()).find(|line| {
-        !line.is_empty() && !line.starts_with([' ', '\t', '#', ')', ']', '}', '@'])
-    })?;
+    let top = above
+        .map(|line| line.trim_end())
+        .find(|line| !line.is_empty() && !line.starts_with([' ', '\t', '#', ')', ']', '}', '@']))?;
     first(&DEFINED, top)
 }
 

@@ -32,9 +32,10 @@ impl Target {
             Fault::new(Layer::Setup, format!("{}: the gold patch: {error}", task.id))
         })?;
         let (found, no_modules) = match gold {
-            _ if task.from_scratch.is_some() => {
-                (Vec::new(), Some("the agent starts from nothing: no module is there to be changed"))
-            }
+            _ if task.from_scratch.is_some() => (
+                Vec::new(),
+                Some("the agent starts from nothing: no module is there to be changed"),
+            ),
             None => (Vec::new(), Some("no patch says what the solution changes")),
             Some(gold) => {
                 let found = modules(task, &Patch::read(&gold), start)?;

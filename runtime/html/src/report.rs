@@ -351,8 +351,7 @@ fn run_row(run: &RunPage) -> RunRow<'_> {
         certificate: record.certificate.as_ref().map(|certificate| {
             let (backend, made) = (&certificate.backend, date(certificate.made));
             let attacks = certificate.attacks.as_ref().map_or(String::new(), |attacks| {
-                let digests =
-                    record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
+                let digests = record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
                 format!(". {}", attacks.cite(digests))
             });
             format!("{} on {backend}, made {made}{attacks}", certificate.repeat)

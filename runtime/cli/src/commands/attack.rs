@@ -209,7 +209,5 @@ fn dataset(tasks: &[PlannedTask]) -> String {
 
 fn revisions(tasks: &[PlannedTask]) -> BTreeSet<String> {
     let benchmarks = tasks.iter().filter_map(|planned| planned.task.benchmark.as_ref());
-    benchmarks
-        .filter_map(|one| Some(format!("{}@{}", one.name, one.revision.as_ref()?)))
-        .collect()
+    benchmarks.filter_map(|one| Some(format!("{}@{}", one.name, one.revision.as_ref()?))).collect()
 }

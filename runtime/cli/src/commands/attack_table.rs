@@ -7,12 +7,8 @@ use proctor_types::{AttackCertificate, AttackOutcome, TaskId, plural};
 
 use crate::checks;
 
-const OUTCOMES: [AttackOutcome; 4] = [
-    AttackOutcome::Beaten,
-    AttackOutcome::Seen,
-    AttackOutcome::Unverified,
-    AttackOutcome::Passed,
-];
+const OUTCOMES: [AttackOutcome; 4] =
+    [AttackOutcome::Beaten, AttackOutcome::Seen, AttackOutcome::Unverified, AttackOutcome::Passed];
 
 /// One line an attack: on how many tasks it ended how. It fits on 80 columns.
 pub fn table(certificate: &AttackCertificate) -> String {
@@ -34,7 +30,8 @@ pub fn table(certificate: &AttackCertificate) -> String {
         for policy in policies {
             line.push(' ');
             for outcome in OUTCOMES {
-                let count = of.iter().filter(|(.., one)| one.policies.get(*policy) == Some(&outcome));
+                let count =
+                    of.iter().filter(|(.., one)| one.policies.get(*policy) == Some(&outcome));
                 line.push_str(&cell(count.count()));
             }
         }
@@ -62,9 +59,10 @@ fn cell(count: usize) -> String {
 type Result<'a> = (&'a TaskId, &'a str, &'a proctor_types::AttackResult);
 
 fn results(certificate: &AttackCertificate) -> impl Iterator<Item = Result<'_>> {
-    certificate.tasks.iter().flat_map(|task| {
-        task.attacks.iter().map(|(name, one)| (&task.task, name.as_str(), one))
-    })
+    certificate
+        .tasks
+        .iter()
+        .flat_map(|task| task.attacks.iter().map(|(name, one)| (&task.task, name.as_str(), one)))
 }
 
 /// What fails the dataset, one line a task: attacks that resolved under `strict`, and the tasks' own cheats that

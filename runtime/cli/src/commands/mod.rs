@@ -1,8 +1,8 @@
 //! One file a command.
 
-mod carry_out;
 mod attack;
 mod attack_table;
+mod carry_out;
 mod certificate;
 mod check_tasks;
 mod clean;

@@ -17,11 +17,19 @@ pub async fn tasks(action: TasksAction) -> Result<ExitCode, CommandError> {
         TasksAction::Show { id, dataset, gold, json } => {
             show::show(id, dataset.tasks, gold, json).await
         }
-        TasksAction::Validate { dataset, repeat, attack, limit, sandbox, jobs, out, certificate } => {
+        TasksAction::Validate {
+            dataset,
+            repeat,
+            attack,
+            limit,
+            sandbox,
+            jobs,
+            out,
+            certificate,
+        } => {
             let kind = sandbox.into();
             let jobs = jobs as usize;
-            let asked =
-                Validation { dataset, repeat, attack, limit, kind, jobs, out, certificate };
+            let asked = Validation { dataset, repeat, attack, limit, kind, jobs, out, certificate };
             validate(asked).await
         }
     }

@@ -11,7 +11,8 @@ use proctor_core::{Plan, PlannedTask};
 use proctor_record::{RunDir, TrialDir};
 use proctor_report::{Report, TaskReport, wrapped};
 use proctor_types::{
-    Budget, Certificate, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec, TrialId, Verdict,
+    Budget, Certificate, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec,
+    TrialId, Verdict,
 };
 
 use crate::{

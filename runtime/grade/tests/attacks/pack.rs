@@ -135,7 +135,8 @@ async fn the_originals_let_pass_what_they_are_known_to() {
     let environment = environment(&native, place.path()).await;
     let (native, environment) = (&native, &environment);
     type Change = fn(&mut Task);
-    let benchmarks: [(&str, Change); 2] = [("swe-bench", swe_bench), ("featurebench", featurebench)];
+    let benchmarks: [(&str, Change); 2] =
+        [("swe-bench", swe_bench), ("featurebench", featurebench)];
     let all = benchmarks.iter().flat_map(|one| pack().unwrap().iter().map(move |it| (*one, it)));
     let found: BTreeMap<(&str, &str), bool> = stream::iter(all)
         .map(|((name, change), attack)| async move {
@@ -144,7 +145,8 @@ async fn the_originals_let_pass_what_they_are_known_to() {
             let patch = made(attack, &task);
             let mut sandbox = open(native, environment).await;
             let options = GradeOptions::default();
-            let run = run_official(sandbox.handle(), &task, &patch, &options).await.unwrap().unwrap();
+            let run =
+                run_official(sandbox.handle(), &task, &patch, &options).await.unwrap().unwrap();
             sandbox.close().await.unwrap();
             let resolved = run.alone(&task).unwrap().verdict.policies["official"].resolved;
             ((name, attack.name.as_str()), resolved)
