@@ -66,6 +66,7 @@ fn agent(folder: &Path, variables: &[u8]) -> Option<String> {
         ("/agent/bin/opencode", "opencode"),
         ("/agent/bin/mini", "mini-swe-agent"),
         ("/agent/bin/openhands", "openhands"),
+        ("/agent/bin/cn", "continue"),
     ];
     programs.iter().find(|(program, _)| line.contains(program)).map(|(_, name)| (*name).to_owned())
 }
