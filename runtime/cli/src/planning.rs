@@ -122,7 +122,10 @@ fn time(size: &Size<'_>) -> String {
     let limits: Option<Vec<f64>> = size.arms.iter().map(|arm| arm.budget.wall_seconds).collect();
     match limits {
         Some(limits) => {
-            let seconds = limits.iter().sum::<f64>() * each / size.jobs.max(1) as f64;
+            // However many run at once, one trial takes its time.
+            let longest = limits.iter().copied().fold(0.0, f64::max);
+            let seconds =
+                (limits.iter().sum::<f64>() * each / size.jobs.max(1) as f64).max(longest);
             format!("at most {} for agents, {} at once", hours(seconds), plural(size.jobs, "trial"))
         }
         None => "time: not bounded: some arm has no budget.wall_seconds".to_owned(),

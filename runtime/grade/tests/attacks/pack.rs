@@ -1,8 +1,6 @@
 //! The pack that `proctor tasks validate --attack` grades, on the bench: beaten with every defence up, and with its
 //! own taken down it resolves.
 
-#![expect(clippy::print_stdout, reason = "the tables are what these tests show")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt as _, stream};
