@@ -41,9 +41,10 @@ pub fn table(certificate: &AttackCertificate) -> String {
     }
     let tasks = plural(certificate.tasks.len(), "task");
     lines.push(format!(
-        "{} on {tasks}: beaten, seen (the verdict is suspect), resolved but unverified, passed",
+        "{} on {tasks}. Beaten; seen: the verdict is suspect;",
         plural(certificate.attacks.len(), "attack")
     ));
+    lines.push("unv.: resolved and unverified; pass: resolved and clean.".to_owned());
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
     format!("{}\n", lines.join("\n"))
 }
