@@ -7,7 +7,7 @@ use std::{
     process::Output,
 };
 
-use crate::stage::Stage;
+use crate::stage::{Stage, root};
 
 /// An agent that is a script: its manifest, in a folder of its own beside what it names.
 fn mine(stage: &Stage) -> String {
@@ -92,4 +92,38 @@ fn a_bundle_that_cannot_be_had_is_told() {
     let wrong = stage.file("wrong.toml", &text).display().to_string();
     let (_, said) = run(&stage, &["scaffold", "add", &wrong], 2);
     assert!(said.contains("wrong.toml") && said.contains("bins"), "{said}");
+}
+
+/// What a look at the plan can know of an agent, it tells, with the line of the arm and a hint.
+#[test]
+fn a_plan_tells_what_is_wrong_with_an_agent() {
+    let stage = Stage::new();
+    let manifest = mine(&stage);
+    let plan = |scaffold: &str, status: i32| {
+        let tasks = root().join("configs/tasks/demo.jsonl");
+        let text = format!(
+            "tasks = [{tasks:?}]\n[[arms]]\nname = \"a\"\nscaffold = {scaffold:?}\nmodel = \"m\"\n\
+             [models.m]\nbase_url = \"http://127.0.0.1:9/v1\"\nname = \"m\"\n"
+        );
+        let config = stage.file("run.toml", &text).display().to_string();
+        let (out, said) = run(&stage, &["run", &config, "--dry-run"], status);
+        format!("{out}{said}").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(plan(&manifest, 0).contains("a: mine, m"));
+    // A manifest's version can be written behind its name, and is no other arm.
+    let arm = |text: &str| text.split(" codex").next().unwrap().to_owned();
+    assert_eq!(arm(&plan("codex@0.169.0", 0)), arm(&plan("codex", 0)));
+    let text = fs::read_to_string(&manifest).unwrap();
+    let misnamed = text.replace("\"/agent/bin/agent\"", "\"/agent/bin/agent\", \"{{ promt }}\"");
+    let misnamed = stage.file("misnamed.toml", &misnamed).display().to_string();
+    fs::remove_file(stage.path("agent.sh")).unwrap();
+    for (scaffold, says) in [
+        ("codex@0.1.0", "`codex` is pinned at 0.169.0, not 0.1.0"),
+        (misnamed.as_str(), "`command.argv`: line 1: `promt` is undefined"),
+        (manifest.as_str(), "agent.sh"),
+    ] {
+        let said = plan(scaffold, 2);
+        assert!(said.contains("key `arms.0.scaffold` (arm `a`)"), "{said}");
+        assert!(said.contains(says) && said.contains("hint: "), "{says}: {said}");
+    }
 }

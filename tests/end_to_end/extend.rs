@@ -102,7 +102,14 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
     let one = ["--tasks", "*roman*", "--jobs", "3"];
     let config = crossed.config("matrix.toml", MATRIX);
     let out = crossed.stage.path("run");
-    crossed.run(&config, &out, &one, 0);
+    // First a part of its arms, by name; then all.
+    let said = crossed.run(&config, &out, &[&one[..], &["--arms", "{noop,tools}/*"]].concat(), 0);
+    assert!(said.contains("note: 4 of 6 arms"), "{said}");
+    assert_eq!(crossed.stage.report(&out)["arms"].as_array().unwrap().len(), 4);
+    let said = crossed.run(&config, &out, &["--arms", "tool/steps=9", "--extend"], 2);
+    assert!(said.contains("--arms tool/steps=9: no arm") && said.contains("`tools/steps=9`"), "{said}");
+    let said = crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
+    assert!(said.contains("added: 2 arms, 0 tasks, 0 attempts"), "{said}");
     let report = crossed.stage.report(&out);
     assert_eq!(report["arms"].as_array().unwrap().len(), 6);
     for (name, resolved, steps) in [

@@ -164,6 +164,9 @@ pub struct RunArgs {
     /// Only the tasks whose id matches: `--tasks 'django__*'`.
     #[arg(long, value_name = "GLOB")]
     pub tasks: Option<String>,
+    /// Only the arms whose name matches: `--arms '*steps=50'`.
+    #[arg(long, value_name = "GLOB")]
+    pub arms: Option<String>,
     /// Only so many of the tasks: a sample, the same one each time, which the record names.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,

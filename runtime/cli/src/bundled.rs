@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use proctor_bundles::BundleRecipe;
-use proctor_external::{Loaded, Manifest};
+use proctor_external::{Loaded, Manifest, ManifestError};
 
 use crate::error::UserError;
 
@@ -33,7 +33,7 @@ pub fn shipped() -> Result<Vec<Bundled>, UserError> {
 }
 
 fn one(name: &str) -> Result<Option<Bundled>, UserError> {
-    let found = proctor_external::shipped(name).map_err(|error| wrong(error.to_string()))?;
+    let found = proctor_external::shipped(name).map_err(wrong)?;
     Ok(found.map(|loaded| read(name, loaded, PathBuf::new())))
 }
 
@@ -42,36 +42,21 @@ fn one(name: &str) -> Result<Option<Bundled>, UserError> {
 pub fn find(asked: &str) -> Result<Bundled, UserError> {
     let path = Path::new(asked);
     if path.is_file() {
-        let loaded = proctor_external::load(path).map_err(|error| wrong(error.to_string()))?;
+        let loaded = proctor_external::load(path).map_err(wrong)?;
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
         return Ok(read(asked, loaded, folder));
     }
-    let (name, version) = match asked.rsplit_once('@') {
-        Some((name, version)) => (name, Some(version)),
-        None => (asked, None),
-    };
-    let Some(found) = one(name)? else {
-        let what = format!("no agent is called `{name}`, and there is no such file");
+    one(asked)?.ok_or_else(|| {
         let known = proctor_external::names().join(", ");
-        return Err(UserError::new(what)
-            .hint(format!("known: {known}; or name a manifest (docs/external.md)")));
-    };
-    match version {
-        Some(version) if version != found.version => {
-            let what = format!("`{name}` is pinned at {}, not {version}", found.version);
-            Err(UserError::new(what).hint(format!(
-                "`proctor scaffold show {name} > my-{name}.toml`, change its name, versions and checksums, \
-                 and name that file"
-            )))
-        }
-        _ => Ok(Bundled { asked: asked.to_owned(), ..found }),
-    }
+        UserError::new(format!("no agent is called `{asked}`, and there is no such file"))
+            .hint(format!("known: {known}; or name a manifest (docs/external.md)"))
+    })
 }
 
-fn wrong(what: String) -> UserError {
-    UserError::new(what.trim_end().replace('\n', " "))
-        .hint("docs/external.md and docs/bundles.md say what a manifest holds")
+/// A manifest that cannot be used.
+pub fn wrong(error: ManifestError) -> UserError {
+    UserError::new(error.to_string().trim_end().replace('\n', " ")).hint(error.hint)
 }
 
 fn read(asked: &str, loaded: Loaded, folder: PathBuf) -> Bundled {

@@ -50,9 +50,7 @@ pub fn check(
 fn folders(file: &ConfigFile) -> Result<BTreeMap<String, Vec<PathBuf>>, UserError> {
     let mut found = BTreeMap::new();
     for arm in &file.arms {
-        let Some(scaffold) = scaffolds::named(&arm.scaffold).map_err(UserError::new)? else {
-            continue;
-        };
+        let Some(scaffold) = scaffolds::named(&arm.scaffold)? else { continue };
         if let Some(Value::String(digest)) = scaffold.factors()["bundle"].get("digest") {
             let folders = scaffold.mounts().into_iter().map(|mount| mount.folder).collect();
             found.insert(digest.clone(), folders);

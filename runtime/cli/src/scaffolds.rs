@@ -37,35 +37,44 @@ pub fn names() -> &'static [&'static str] {
 }
 
 /// The scaffold of a name, or of a manifest's file; with its bundle, where that is built.
-pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, String> {
-    let builtin = proctor_scaffolds::builtin(name).map_err(|error| error.to_string())?;
+pub fn named(name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
+    let builtin = proctor_scaffolds::builtin(name);
+    let builtin = builtin.map_err(|error| UserError::new(error.to_string()))?;
     if builtin.is_some() {
         return Ok(builtin);
     }
     if is_host(name) {
-        return proctor_host_scaffolds::scaffold(name, programs()?);
+        return proctor_host_scaffolds::scaffold(name, programs()?).map_err(UserError::new);
     }
     let Some(loaded) = manifest(name)? else { return Ok(None) };
-    let bundle = bundles()?;
-    let bundle = loaded.manifest.bundle.as_ref().and_then(|recipe| {
-        let Manifest { name: called, version, .. } = &loaded.manifest;
-        bundle.built(called, version, recipe, &folder_of(name))
-    });
+    let Manifest { name: called, version, bundle, .. } = &loaded.manifest;
+    let bundle = match bundle {
+        Some(recipe) => {
+            let (bundles, folder) = (bundles()?, folder_of(name));
+            // A file that is not there would otherwise be told only by the build, after the plan.
+            bundles
+                .check_files(called, version, recipe, &folder)
+                .map_err(|error| UserError { what: error.what, hint: error.hint })?;
+            bundles.built(called, version, recipe, &folder)
+        }
+        None => None,
+    };
     Ok(Some(Arc::new(External::new(loaded, bundle))))
 }
 
-fn manifest(name: &str) -> Result<Option<Loaded>, String> {
+fn manifest(name: &str) -> Result<Option<Loaded>, UserError> {
     let loaded = match name.ends_with(".toml") {
         true => Some(proctor_external::load(Path::new(name))),
         false => proctor_external::shipped(name).transpose(),
     };
-    let Some(loaded) = loaded.transpose().map_err(|error| error.to_string())? else {
+    let Some(loaded) = loaded.transpose().map_err(bundled::wrong)? else {
         return Ok(None);
     };
     let called = loaded.manifest.name.as_str();
     if proctor_scaffolds::names().contains(&called) || is_host(called) {
         let taken = &loaded.manifest.name;
-        return Err(format!("{name}: `name`: Proctor has a scaffold `{taken}`: choose another"));
+        let what = format!("{name}: `name`: Proctor has a scaffold `{taken}`: choose another");
+        return Err(UserError::new(what));
     }
     Ok(Some(loaded))
 }
@@ -76,13 +85,12 @@ pub fn is_host(name: &str) -> bool {
 }
 
 /// Where the programs of users are kept.
-fn programs() -> Result<Programs, String> {
-    let cache = home::cache().map_err(|error| error.to_string())?;
-    Ok(Programs::new(cache.join("programs")))
+fn programs() -> Result<Programs, UserError> {
+    Ok(Programs::new(home::cache()?.join("programs")))
 }
 
-fn bundles() -> Result<Bundles, String> {
-    home::cache().map(|cache| Bundles::new(bundled::folder(&cache))).map_err(|e| e.to_string())
+fn bundles() -> Result<Bundles, UserError> {
+    Ok(Bundles::new(bundled::folder(&home::cache()?)))
 }
 
 /// Where the files lie that a manifest names.
@@ -94,14 +102,14 @@ fn folder_of(name: &str) -> PathBuf {
 /// Builds the bundles that a configuration needs and that are not built, and says so. Whether any was: their digests
 /// are factors of the arms.
 pub async fn build(file: &ConfigFile) -> Result<bool, CommandError> {
-    let bundles = bundles().map_err(UserError::new)?;
+    let bundles = bundles()?;
     let names: BTreeSet<&str> = file.arms.iter().map(|arm| arm.scaffold.as_str()).collect();
     let mut any = false;
     for name in names {
         if proctor_scaffolds::names().contains(&name) || is_host(name) {
             continue;
         }
-        let Some(loaded) = manifest(name).map_err(UserError::new)? else { continue };
+        let Some(loaded) = manifest(name)? else { continue };
         any |= ensure(&bundles, &loaded.manifest, &folder_of(name)).await?.is_some_and(|one| one.1);
     }
     Ok(any)
@@ -128,15 +136,18 @@ async fn ensure(
 pub fn of_arms<'a>(arms: impl Iterator<Item = &'a Arm>) -> Result<Scaffolds, UserError> {
     let mut found = Scaffolds::new();
     for arm in arms {
-        let problem = |why: String| UserError::new(format!("arm {}: {why}", arm.name));
-        let recorded =
-            External::recorded(&arm.prompts).map_err(|error| problem(error.to_string()))?;
+        let problem = |error: UserError| UserError {
+            what: format!("arm {}: {}", arm.name, error.what),
+            hint: error.hint,
+        };
+        let recorded = External::recorded(&arm.prompts);
+        let recorded = recorded.map_err(|error| problem(bundled::wrong(error)))?;
         let scaffold = match recorded {
             Some(external) => Some(Arc::new(external) as Arc<dyn Scaffold>),
             None => match proctor_scaffolds::recorded(&arm.scaffold, &arm.prompts) {
                 Ok(Some(builtin)) => Some(builtin),
                 Ok(None) => named(&arm.scaffold).map_err(problem)?,
-                Err(error) => return Err(problem(error.to_string())),
+                Err(error) => return Err(problem(UserError::new(error.to_string()))),
             },
         };
         if let Some(scaffold) = scaffold {
@@ -150,7 +161,7 @@ pub fn of_arms<'a>(arms: impl Iterator<Item = &'a Arm>) -> Result<Scaffolds, Use
 /// The same with their bundles, built where they are not. A bundle that is not the one that an arm was planned with is
 /// refused: it would be another arm.
 pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError> {
-    let bundles = bundles().map_err(UserError::new)?;
+    let bundles = bundles()?;
     let mut found = of_arms(record.arms.iter())?;
     let written = record.config.get("arms").and_then(Value::as_array);
     for arm in &record.arms {
@@ -186,7 +197,7 @@ pub async fn with_bundles(record: &RunRecord) -> Result<Scaffolds, CommandError>
 fn program<'a>(arm: &Arm, mut written: impl Iterator<Item = &'a Value>) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
     let Some(digest) = arm.settings[PROGRAM].as_str() else { return Ok(()) };
-    let programs = programs().map_err(problem)?;
+    let programs = programs()?;
     if programs.copy_of(digest).is_some() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! `run --tasks GLOB` and `--limit N`: some of a configuration's tasks.
+//! `run --tasks GLOB`, `--limit N` and `--arms GLOB`: some of a configuration's tasks and arms.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,10 @@ use globset::GlobBuilder;
 use proctor_datasets::Loaded;
 use proctor_types::{Selection, plural, sha256_hex};
 
-use crate::{config, error::UserError};
+use crate::{
+    config::{self, RunConfig, Written},
+    error::UserError,
+};
 
 /// What a sample is drawn with. The same tasks each time, and more of them where more are asked for, so that
 /// `--extend --limit` adds to what is there.
@@ -26,7 +29,7 @@ pub fn choose(
     let all: Vec<String> =
         tasks.chain(loaded.recipes.iter().map(|located| located.recipe.id.clone())).collect();
     let mut chosen = match glob {
-        Some(glob) => matching(glob, &all)?,
+        Some(glob) => matching(&OF_TASKS, glob, &all)?,
         None => all.clone(),
     };
     if let Some(limit) = limit {
@@ -40,23 +43,56 @@ pub fn choose(
     Ok(Some(Selection { tasks: glob.map(str::to_owned), limit, seed: SEED, of: all.len() as u64 }))
 }
 
-/// The ids that a glob matches: `*` and `?` match any character, `[..]` one of some, `{a,b}` one of two.
-fn matching(glob: &str, ids: &[String]) -> Result<Vec<String>, UserError> {
+/// Leaves arms out whose name was not asked for.
+pub fn arms(
+    resolved: RunConfig,
+    written: &Written,
+    glob: Option<&str>,
+) -> Result<(RunConfig, Written), UserError> {
+    let Some(glob) = glob else { return Ok((resolved, written.clone())) };
+    let all: Vec<String> = resolved.arms.iter().map(|arm| arm.name.clone()).collect();
+    let kept: BTreeSet<String> = matching(&OF_ARMS, glob, &all)?.into_iter().collect();
+    Ok(resolved.with_arms(written, &|name| kept.contains(name)))
+}
+
+/// An option that takes a glob, for its messages.
+struct Globbed {
+    option: &'static str,
+    none: &'static str,
+    example: &'static str,
+    list: &'static str,
+}
+
+const OF_TASKS: Globbed = Globbed {
+    option: "--tasks",
+    none: "no task of the configuration has such an id",
+    example: "--tasks 'django__*'",
+    list: "`proctor tasks list --tasks DATASET` lists the ids",
+};
+
+const OF_ARMS: Globbed = Globbed {
+    option: "--arms",
+    none: "no arm of the configuration has such a name",
+    example: "--arms 'codex*'",
+    list: "`proctor run CONFIG --dry-run` lists the names",
+};
+
+/// The names that a glob matches: `*` and `?` match any character, `[..]` one of some, `{a,b}` one of two.
+fn matching(of: &Globbed, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
+    let Globbed { option, none, example, list } = of;
     let pattern = GlobBuilder::new(glob).build().map_err(|error| {
-        UserError::new(format!("--tasks {glob}: {}", error.kind()))
-            .hint("write ids with `*`, `?`, `[..]` and `{a,b}`, as in --tasks 'django__*'")
+        UserError::new(format!("{option} {glob}: {}", error.kind()))
+            .hint(format!("write names with `*`, `?`, `[..]` and `{{a,b}}`, as in {example}"))
     })?;
     let pattern = pattern.compile_matcher();
-    let found: Vec<_> = ids.iter().filter(|id| pattern.is_match(id)).cloned().collect();
+    let found: Vec<_> = names.iter().filter(|name| pattern.is_match(name)).cloned().collect();
     if !found.is_empty() {
         return Ok(found);
     }
-    let near = config::near(glob.trim_matches('*'), ids.iter().map(String::as_str));
+    let near = config::near(glob.trim_matches('*'), names.iter().map(String::as_str));
     let hint = match near.is_empty() {
-        true => "`proctor tasks list --tasks DATASET` lists the ids; quote the glob for the shell"
-            .to_owned(),
+        true => format!("{list}; quote the glob for the shell"),
         false => format!("did you mean `{}`?", near.join("`, `")),
     };
-    Err(UserError::new(format!("--tasks {glob}: no task of the configuration has such an id"))
-        .hint(hint))
+    Err(UserError::new(format!("{option} {glob}: {none}")).hint(hint))
 }

@@ -21,14 +21,14 @@ pub(crate) use names::shown;
 const MOST: usize = 10_000;
 
 /// Where the arms and models that a matrix made were written.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Crossed {
     pub(crate) arms: Vec<ArmOrigin>,
     pub(crate) models: BTreeMap<String, ModelOrigin>,
 }
 
 /// An arm of a matrix.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ArmOrigin {
     pub(crate) name: String,
     /// The index of its `[[arms]]`; absent where the matrix alone made it.
@@ -38,7 +38,7 @@ pub(crate) struct ArmOrigin {
 }
 
 /// A model with sampling of its own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ModelOrigin {
     pub(crate) model: String,
     pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,

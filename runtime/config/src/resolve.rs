@@ -21,8 +21,21 @@ pub struct RunConfig {
     pub arms: Vec<Arm>,
 }
 
+impl RunConfig {
+    /// The same with those arms alone whose name is kept, and where these are written.
+    pub fn with_arms(self, written: &Written, keeps: &dyn Fn(&str) -> bool) -> (Self, Written) {
+        let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
+        let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
+        let written = written.with_arms(&kept);
+        let Self { mut file, mut arms } = self;
+        file.arms.retain(|arm| keeps(&arm.name));
+        arms.retain(|arm| keeps(&arm.name));
+        (Self { file, arms }, written)
+    }
+}
+
 /// `None` where no scaffold has a name; why one that has it cannot be used.
-type Found = Result<Option<Arc<dyn Scaffold>>, String>;
+type Found = Result<Option<Arc<dyn Scaffold>>, UserError>;
 
 /// What a configuration may name, and whoever assembles the parts knows.
 pub struct Known<'a> {
@@ -74,7 +87,7 @@ pub fn resolve(
                 .hint("give each arm a name of its own"));
         }
         let found = (known.scaffold)(&arm.scaffold);
-        let Some(found) = found.map_err(|why| written.error(&own("scaffold"), why))? else {
+        let Some(found) = found.map_err(|error| written.about(&own("scaffold"), error))? else {
             let what = format!("no scaffold is called `{}`", arm.scaffold);
             let hint = format!("known: {}", known.scaffolds.join(", "));
             return Err(written.error(&own("scaffold"), what).hint(hint));
@@ -297,13 +310,41 @@ mod tests {
         let (config, written) = read(file.path(), &[])?;
         let lookup = |name: &str| match name {
             "client" => Ok(Some(Arc::new(Client) as Arc<dyn Scaffold>)),
-            "broken" => Err("broken/task.md.j2: syntax error".to_owned()),
-            other => proctor_scaffolds::builtin(other).map_err(|error| error.to_string()),
+            "broken" => Err(UserError::new("broken/task.md.j2: syntax error").hint("correct it")),
+            other => {
+                proctor_scaffolds::builtin(other).map_err(|error| UserError::new(error.to_string()))
+            }
         };
         let known =
             Known { scaffold: &lookup, scaffolds: &["client", "tools"], script: &|_| Ok(()) };
         let resolved = resolve(config, &written, &known)?;
         Ok(resolved.arms.into_iter().map(|arm| arm.name).collect())
+    }
+
+    /// An error about an arm names the line where it stands, also once others are left out.
+    #[test]
+    fn arms_that_are_left_out_leave_the_places_of_the_others() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let arms = ["a", "b", "c"].map(|name| {
+            let scaffold = if name == "b" { "gold" } else { "noop" };
+            format!(
+                "[[arms]]\nname = '{name}'\nscaffold = '{scaffold}'\nbudget = {{ steps = {} }}\n",
+                name.len() + usize::from(name == "c")
+            )
+        });
+        std::fs::write(file.path(), format!("tasks = []\n{}", arms.concat())).unwrap();
+        let (config, written) = read(file.path(), &[]).unwrap();
+        let lookup = |name: &str| {
+            proctor_scaffolds::builtin(name).map_err(|error| UserError::new(error.to_string()))
+        };
+        let known = Known { scaffold: &lookup, scaffolds: &[], script: &|_| Ok(()) };
+        let all = resolve(config, &written, &known).unwrap();
+        let (some, written) = all.with_arms(&written, &|name| name != "a");
+        let names = |arms: Vec<&str>| arms == ["b", "c"];
+        assert!(names(some.arms.iter().map(|arm| arm.name.as_str()).collect()));
+        assert!(names(some.file.arms.iter().map(|arm| arm.name.as_str()).collect()));
+        let error = written.error(&["arms", "1", "scaffold"], "wrong").what;
+        assert!(error.contains(":12: ") && error.contains("(arm `c`)"), "{error}");
     }
 
     /// A scaffold whose own files do not load is there: to call its name unknown would hide why.
@@ -312,7 +353,7 @@ mod tests {
         let arm = "[[arms]]\nname = 'b'\nscaffold = 'broken'";
         let error = resolved("", arm).unwrap_err().to_string();
         assert!(error.contains("broken/task.md.j2: syntax error"), "{error}");
-        assert!(error.contains("arms"), "{error}");
+        assert!(error.contains("arms") && error.contains("hint: correct it"), "{error}");
     }
 
     /// What only a loop in the runtime can keep is refused for a client behind the model endpoint, and

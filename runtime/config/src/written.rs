@@ -10,12 +10,12 @@ use toml::{
 
 use crate::{
     UserError,
-    matrix::{Crossed, shown},
+    matrix::{ArmOrigin, Crossed, shown},
     {set, walk::Problem},
 };
 
 /// What was read, before any arm inherits. The default is a configuration that no file has.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Written {
     shown: String,
     text: String,
@@ -48,6 +48,19 @@ impl Written {
 
     pub(crate) fn cross(&mut self, crossed: Crossed) {
         self.crossed = crossed;
+    }
+
+    /// The same with some of its arms alone: `kept` has their names by the index that they had.
+    pub(crate) fn with_arms(&self, kept: &[(usize, String)]) -> Self {
+        let arms = kept.iter().map(|(index, name)| {
+            self.crossed.arms.get(*index).cloned().unwrap_or_else(|| ArmOrigin {
+                name: name.clone(),
+                arm: Some(*index),
+                keys: Vec::new(),
+            })
+        });
+        let models = self.crossed.models.clone();
+        Self { crossed: Crossed { arms: arms.collect(), models }, ..self.clone() }
     }
 
     /// Where in the file the longest part of a path that is there begins.

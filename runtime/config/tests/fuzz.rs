@@ -22,7 +22,9 @@ fn configurations_are_resolved_or_named() {
 
 fn resolved(path: &Path) -> Result<(), UserError> {
     let known = Known {
-        scaffold: &|name| proctor_scaffolds::builtin(name).map_err(|error| error.to_string()),
+        scaffold: &|name| {
+            proctor_scaffolds::builtin(name).map_err(|error| UserError::new(error.to_string()))
+        },
         scaffolds: proctor_scaffolds::names(),
         script: &|_| Ok(()),
     };

@@ -47,6 +47,7 @@ mod material;
 mod overlay;
 mod scaffold;
 mod session;
+mod template;
 
 pub use limits::Limits;
 pub use material::{Gold, GoldFile, Material, StartTree};
@@ -54,3 +55,4 @@ pub use overlay::{Overlay, WrongPrompts};
 pub use proctor_types::Traffic;
 pub use scaffold::{Finish, OwnSandbox, Sampling, Scaffold, WrongSetting};
 pub use session::{Brief, Edited, ForkBrief, ModelEndpoint, Session, Stop, ToolDone};
+pub use template::{template_environment, template_error};

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
-use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
-use proctor_scaffold_api::{Brief, Limits, Overlay, Stop, WrongPrompts};
+use minijinja::{Environment, value::Serde};
+use proctor_scaffold_api::{Brief, Limits, Overlay, Stop, WrongPrompts, template_environment, template_error};
 use proctor_types::{Fault, Layer, from_toml};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -33,11 +33,8 @@ pub struct PromptError {
 impl Prompts {
     /// The embedded texts of one scaffold (`tools`, `bash`), with those of the overlay in their place.
     pub fn load(folder: &'static str, over: Option<&Overlay>) -> Result<Self, PromptError> {
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        let syntax = syntax.map_err(|error| problem(folder, "manifest.toml", error))?;
-        let mut templates = Environment::new();
-        templates.set_undefined_behavior(UndefinedBehavior::Strict);
-        templates.set_syntax(syntax);
+        let templates = template_environment(false);
+        let mut templates = templates.map_err(|error| problem(folder, "manifest.toml", error))?;
         let mut texts = BTreeMap::new();
         let mut settings = Value::Null;
         for (file, embedded) in embedded::files(folder) {
@@ -49,7 +46,7 @@ impl Prompts {
             templates
                 .add_template_owned(name, text.clone())
                 .and_then(|()| templates.get_template(name)?.render(Serde(sample(name))).map(drop))
-                .map_err(|error| problem(folder, file, format!("{error:#}")))?;
+                .map_err(|error| problem(folder, file, template_error(&error)))?;
             texts.insert(name, text);
         }
         Ok(Self { folder, texts, settings, templates })
@@ -67,7 +64,8 @@ impl Prompts {
         self.templates.get_template(name).and_then(|text| text.render(Serde(with))).map_err(
             |error| {
                 let folder = self.folder;
-                let what = format!("prompt {folder}/{name}.md.j2 did not render: {error:#}");
+                let why = template_error(&error);
+                let what = format!("prompt {folder}/{name}.md.j2 did not render: {why}");
                 Stop::Fault(Fault::new(Layer::Setup, what))
             },
         )

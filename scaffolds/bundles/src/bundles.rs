@@ -68,6 +68,20 @@ impl Bundles {
         record.damage(&folder).is_none().then(|| record.bundle(&folder))
     }
 
+    /// Looks at what a build would read beside the manifest.
+    ///
+    /// # Errors
+    /// Names the file or folder that cannot be read.
+    pub fn check_files(
+        &self,
+        name: &str,
+        version: &str,
+        recipe: &BundleRecipe,
+        manifest_folder: &Path,
+    ) -> Result<(), BundleError> {
+        self.folder(name, version, recipe, manifest_folder).map(drop)
+    }
+
     /// Reads the whole bundle and compares it with what was built.
     ///
     /// # Errors
@@ -146,7 +160,10 @@ impl Bundles {
         // By content: the same manifest in another folder is the same.
         for beside in recipe.lock.iter().chain(recipe.files.values()) {
             let path = manifest_folder.join(beside);
-            let io = |error: std::io::Error| BundleError::io(&path, &error);
+            let io = |error: std::io::Error| {
+                BundleError::io(&path, &error)
+                    .hint("what `files` and `lock` name lies beside the manifest: correct the path, or put it there")
+            };
             let found = fs::metadata(&path).map_err(io)?;
             let digest = match found.is_dir() {
                 true => crate::tree::digest(&crate::tree::items(&path)?),

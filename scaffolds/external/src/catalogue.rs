@@ -39,13 +39,30 @@ pub fn names() -> &'static [&'static str] {
     NAMES
 }
 
-/// The shipped manifest of a name; `None` where there is none.
+/// The shipped manifest of `NAME` or `NAME@VERSION`; `None` where there is none of the name.
 ///
 /// # Errors
-/// It does not load, which a test rules out.
-pub fn shipped(name: &str) -> Result<Option<Loaded>, ManifestError> {
+/// Another version is asked for than the manifest's own: it is pinned together with its checksums.
+pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
+    let (name, version) = match asked.rsplit_once('@') {
+        Some((name, version)) => (name, Some(version)),
+        None => (asked, None),
+    };
     let found = NAMES.iter().zip(TEXTS).find(|(known, _)| **known == name);
-    found.map(|(name, text)| read(&format!("{name}.toml"), text)).transpose()
+    let Some((name, text)) = found else { return Ok(None) };
+    let loaded = read(&format!("{name}.toml"), text)?;
+    let pinned = &loaded.manifest.version;
+    match version {
+        Some(version) if version != pinned => Err(ManifestError {
+            file: asked.to_owned(),
+            what: format!("`{name}` is pinned at {pinned}, not {version}"),
+            hint: format!(
+                "`proctor scaffold show {name} > my-{name}.toml`, change its name, versions and checksums, \
+                 and name that file"
+            ),
+        }),
+        _ => Ok(Some(loaded)),
+    }
 }
 
 /// A user's own manifest.
@@ -54,7 +71,7 @@ pub fn shipped(name: &str) -> Result<Option<Loaded>, ManifestError> {
 /// The file cannot be read, is no manifest, or has the name of a shipped one.
 pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
     let file = path.display().to_string();
-    let problem = |what: String| ManifestError { file: file.clone(), what };
+    let problem = |what: String| ManifestError::new(&file, what);
     let text = std::fs::read_to_string(path)
         .map_err(|error| problem(format!("cannot be read: {error}")))?;
     let loaded = read(&file, &text)?;
@@ -71,7 +88,7 @@ pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
 /// A key that is unknown, missing or of the wrong type; a value out of its range; a template that does
 /// not render.
 pub fn read(file: &str, text: &str) -> Result<Loaded, ManifestError> {
-    let problem = |what: String| ManifestError { file: file.to_owned(), what };
+    let problem = |what: String| ManifestError::new(file, what);
     let manifest: Manifest = toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
@@ -139,6 +156,7 @@ mod tests {
         }
         assert!(names().is_sorted());
         assert_eq!(shipped("Codex").unwrap(), None);
+        assert_eq!(shipped("Codex@1").unwrap(), None);
     }
 
     #[test]

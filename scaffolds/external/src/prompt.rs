@@ -1,10 +1,8 @@
 //! What an agent is told: one text for all of them, so that they are compared on equal terms.
 
 use minijinja::value::Serde;
-use proctor_scaffold_api::{Brief, Limits};
+use proctor_scaffold_api::{Brief, Limits, template_environment, template_error};
 use serde_json::json;
-
-use crate::templates::environment;
 
 /// The folder of `prompts/`, and its file.
 pub const FOLDER: &str = "external";
@@ -33,8 +31,8 @@ fn fill(
     limits: Option<&Limits>,
 ) -> Result<String, String> {
     let with = json!({ "statement": statement, "workdir": workdir, "limits": limits });
-    let text = environment()?
-        .render_str(template, Serde(with))
-        .map_err(|error| format!("prompt {FOLDER}/{FILE}: {error:#}").replace('\n', " "))?;
+    let text = template_environment(true)
+        .and_then(|templates| templates.render_str(template, Serde(with)))
+        .map_err(|error| format!("prompt {FOLDER}/{FILE}: {}", template_error(&error)))?;
     Ok(text.trim_end().to_owned())
 }

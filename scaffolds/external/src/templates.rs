@@ -1,7 +1,7 @@
 //! The templates of a manifest: what is filled in when a trial begins.
 
-use minijinja::{Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
-use proctor_scaffold_api::Limits;
+use minijinja::value::Serde;
+use proctor_scaffold_api::{Limits, template_environment, template_error};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -37,11 +37,12 @@ pub struct Filled {
 
 /// Fills a manifest in. The error names the key.
 pub fn fill(manifest: &Manifest, with: &Variables) -> Result<Filled, String> {
-    let templates = environment()?;
+    // Line ends stay as they are written.
+    let templates = template_environment(true).map_err(|error| template_error(&error))?;
     let render = |key: &str, text: &str| {
         templates
             .render_str(text, Serde(with))
-            .map_err(|error| format!("`{key}`: {error:#}").replace('\n', " "))
+            .map_err(|error| format!("`{key}`: {}", template_error(&error)))
     };
     let command = &manifest.command;
     let mut filled = Filled {
@@ -84,17 +85,4 @@ pub fn check(manifest: &Manifest) -> Result<(), String> {
         fill(manifest, &with)?;
     }
     Ok(())
-}
-
-/// Names that are not there are errors; line ends stay as they are written.
-pub fn environment() -> Result<Environment<'static>, String> {
-    let syntax = SyntaxConfig::builder()
-        .trim_blocks(true)
-        .lstrip_blocks(true)
-        .keep_trailing_newline(true)
-        .build();
-    let mut templates = Environment::new();
-    templates.set_undefined_behavior(UndefinedBehavior::Strict);
-    templates.set_syntax(syntax.map_err(|error| error.to_string())?);
-    Ok(templates)
 }

@@ -36,7 +36,15 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     if let Some(jobs) = args.jobs {
         file.jobs = usize::try_from(jobs).unwrap_or(usize::MAX);
     }
-    let resolved = config::resolve(file, &written, &assemble::known())?;
+    let resolve = |file: ConfigFile| {
+        let all = config::resolve(file, &written, &assemble::known())?;
+        selection::arms(all, &written, args.arms.as_deref())
+    };
+    let (resolved, written) = resolve(file.clone())?;
+    if args.arms.is_some() {
+        let all = plural(file.arms.len(), "arm");
+        eprintln!("note: {} of {all}", resolved.arms.len());
+    }
     if args.dry_run {
         // Recipes are named, not built: a look at a plan starts nothing.
         let (loaded, _) = chosen(&args, &resolved, &written, &cache).await?;
@@ -79,7 +87,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     check(&resolved, &written, &tasks::planned(&loaded)?)?;
     let mut resolved = resolved;
     if scaffolds::build(&resolved.file).await? {
-        resolved = config::resolve(resolved.file, &written, &assemble::known())?;
+        resolved = resolve(file)?.0;
     }
     check_bundles(&resolved, &written, &tasks::planned(&loaded)?)?;
     let mut extension = match (args.extend, &args.out) {

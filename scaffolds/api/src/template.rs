@@ -1,0 +1,69 @@
+//! Templates of prompts and manifests: how they are read, and how a mistake in one is told.
+
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, syntax::SyntaxConfig};
+
+/// Where templates are rendered. A name that is not there is an error, and a line with nothing but a block leaves none.
+///
+/// # Errors
+/// The library takes no such syntax, which a test rules out.
+pub fn template_environment(keeps_last_newline: bool) -> Result<Environment<'static>, Error> {
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(keeps_last_newline)
+        .build()?;
+    let mut templates = Environment::new();
+    templates.set_undefined_behavior(UndefinedBehavior::Strict);
+    templates.set_syntax(syntax);
+    // Only so does an error know which name is not there; otherwise a release build does not.
+    templates.set_debug(true);
+    Ok(templates)
+}
+
+/// What is wrong with a template, in one line. The library's own text holds an excerpt of the template, over many lines.
+pub fn template_error(error: &Error) -> String {
+    let what = match (error.kind(), error.detail()) {
+        (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),
+        (kind, Some(detail)) => format!("{kind}: {detail}"),
+        (kind, None) => kind.to_string(),
+    };
+    match error.line() {
+        Some(line) => format!("line {line}: {what}"),
+        None => what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn wrong(template: &str) -> String {
+        let templates = template_environment(true).unwrap();
+        let with = minijinja::value::Serde(json!({ "prompt": "p", "settings": {} }));
+        template_error(&templates.render_str(template, with).unwrap_err())
+    }
+
+    #[test]
+    fn a_mistake_is_told_by_its_line_and_the_name_in_one_line() {
+        for (template, line, says) in [
+            ("{{ promt }}", 1, "`promt`"),
+            ("a\n{{ settings.effort }}", 2, "`settings.effort`"),
+            ("{{ prompt | shout }}", 1, "shout"),
+            ("{% if prompt %}", 1, "end of input"),
+        ] {
+            let told = wrong(template);
+            assert!(told.starts_with(&format!("line {line}: ")), "{told}");
+            assert!(told.contains(says) && !told.contains('\n'), "{told}");
+            assert!(!told.contains("<string>"), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_last_newline_stays_only_where_it_is_kept() {
+        let render = |keeps| template_environment(keeps).unwrap().render_str("a\n", ()).unwrap();
+        assert_eq!(render(true), "a\n");
+        assert_eq!(render(false), "a");
+    }
+}
