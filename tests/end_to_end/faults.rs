@@ -97,8 +97,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// A sandbox whose agent is killed from outside in mid-trial: the try does not count and is kept, and
-/// the trial is done again.
+/// A sandbox whose agent is killed from outside in mid-trial: the trial goes on in a fresh one from its last recorded
+/// step, and no answer is asked for again.
 fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW).unwrap();
@@ -117,23 +117,22 @@ fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("sandbox fault") && said.contains("trying again"), "{said}");
     let journals = find(&out.join("trials"), "trajectory.jsonl");
-    let (tries, counted): (Vec<_>, Vec<_>) = journals
-        .into_iter()
-        .partition(|path| path.components().any(|part| part.as_os_str() == "tries"));
-    assert_eq!((tries.len(), counted.len()), (1, 1));
-    let failed = events(&tries[0], "try_failed").remove(0);
+    assert_eq!(journals.len(), 1, "the same try");
+    let failed = events(&journals[0], "try_failed").remove(0);
     assert_eq!(failed["fault"]["layer"], "sandbox");
-    assert_eq!(events(&tries[0], "model_answered").len(), 2, "what was paid for is kept");
+    assert_eq!(events(&journals[0], "trial_resumed").remove(0)["whole_steps"], 1);
+    let returned = events(&journals[0], "tool_returned");
+    assert!(returned.iter().any(|one| one["shown"].as_str().unwrap().contains("one\n")));
+    assert_eq!(fake.requests().len(), 3, "each answer is asked for once");
     let report = stage.report(&out);
     assert_eq!(report["tasks"][0]["outcome"], "submitted");
     assert_eq!(report["arms"][0]["infrastructure_faults"], 0, "the trial has its verdict");
-    let earlier = &report["arms"][0]["earlier_tries"];
-    assert_eq!((&earlier["tries"], &earlier["steps"]), (&1.into(), &2.into()), "and was paid for");
+    assert_eq!(report["arms"][0]["steps"]["max"], 3);
 }
 
 #[test]
-fn docker_a_container_killed_from_outside_is_tried_again() {
-    if !docker("docker_a_container_killed_from_outside_is_tried_again") {
+fn docker_a_trial_goes_on_after_its_container_was_killed() {
+    if !docker("docker_a_trial_goes_on_after_its_container_was_killed") {
         return;
     }
     killed_sandbox("docker", |out| {

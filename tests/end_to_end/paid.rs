@@ -108,7 +108,7 @@ fn a_killed_try_goes_on_and_is_paid_once() {
 }
 
 #[test]
-fn a_try_that_a_fault_ended_is_paid_for() {
+fn a_trial_goes_on_after_a_fault_and_is_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     // The key is refused in mid-trial, once: what came before is paid for.
     let fault = "fault = [{ kind = \"status\", status = 401 }]";
@@ -122,6 +122,22 @@ fn a_try_that_a_fault_ended_is_paid_for() {
     adds_up(&stage, &out, 1, 0);
 
     stage.run(["resume", out.to_str().unwrap()], 0);
+    assert_eq!(billed(&fake), 2);
+    adds_up(&stage, &out, 2, 0);
+    let said = stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
+    assert!(!String::from_utf8_lossy(&said.stderr).contains("damage"));
+}
+
+#[test]
+fn a_try_that_does_not_count_is_paid_for() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // The request is rejected in mid-trial, once: a new try finds out whether it is at fault.
+    let fault = "fault = [{ kind = \"status\", status = 400 }]";
+    let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
+    let stage = Stage::new();
+    let config = stage.file("run.toml", &config(&fake, ""));
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     assert_eq!(billed(&fake), 3);
     adds_up(&stage, &out, 3, 1);
     let journals = find(&out.join("trials"), "trajectory.jsonl");

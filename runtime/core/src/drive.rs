@@ -61,7 +61,11 @@ impl Try<'_> {
         let path = self.dir.trajectory();
         let journal = match self.past {
             None => Journal::create(path, self.number),
-            Some(_) => Journal::open(path),
+            Some(_) => {
+                // That of a fault, which the journal has, too.
+                self.dir.remove_outcome().map_err(record_fault)?;
+                Journal::open(path)
+            }
         };
         let journal = journal.map_err(record_fault)?;
         let blobs = self.context.run.blobs_of(self.dir);

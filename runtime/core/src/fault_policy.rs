@@ -67,6 +67,8 @@ struct Row {
     cause: Cause,
     retry: bool,
     #[serde(default)]
+    goes_on: bool,
+    #[serde(default)]
     counts: Vec<Counts>,
 }
 
@@ -141,6 +143,11 @@ impl FaultPolicy {
         self.may_pass(fault) && done < self.tries.most
     }
 
+    /// Whether the next try is the same one, from its last recorded step on, where the scaffold can.
+    pub(crate) fn goes_on(&self, fault: &Fault) -> bool {
+        self.row(fault).is_some_and(|row| row.goes_on)
+    }
+
     pub(crate) fn counts(&self, fault: &Fault) -> &[Counts] {
         self.row(fault).map_or(&[], |row| &row.counts)
     }
@@ -186,6 +193,23 @@ mod tests {
         }
         // A pair without a row is treated as the layer's other faults are.
         assert!(policy.may_pass(&fault(Layer::Grade, Cause::Outage)));
+    }
+
+    #[test]
+    fn what_came_from_outside_of_a_try_costs_none_of_its_steps() {
+        let policy = FaultPolicy::shipped().unwrap();
+        for (layer, cause) in [
+            (Layer::Model, Cause::Outage),
+            (Layer::Model, Cause::Refused),
+            (Layer::Sandbox, Cause::Gone),
+            (Layer::Record, Cause::NoSpace),
+        ] {
+            assert!(policy.goes_on(&fault(layer, cause)), "{layer} {cause}");
+        }
+        // The request itself may be at fault, or what is there of the try.
+        for (layer, cause) in [(Layer::Model, Cause::Rejected), (Layer::Record, Cause::Invalid)] {
+            assert!(!policy.goes_on(&fault(layer, cause)), "{layer} {cause}");
+        }
     }
 
     #[test]

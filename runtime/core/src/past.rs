@@ -1,4 +1,4 @@
-//! What the journal of an interrupted try says: the answers, what came of their calls, the tree, and what was used.
+//! What the journal of a try says that was interrupted, or that a fault ended: the answers, what came of their calls, the tree, and what was used.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -7,8 +7,8 @@ use proctor_record::{Blobs, RecordError, Tree, read_journal};
 use proctor_sandbox_api::wire::EntryKind;
 use proctor_scaffold_api::{Edited, ToolDone};
 use proctor_types::{
-    Answer, EditRecord, Envelope, Event, Message, RequestClass, RequestWaits, Spent, Usage,
-    standing,
+    Answer, EditRecord, Ending, Envelope, Event, Fault, Layer, Message, RequestClass, RequestWaits,
+    Spent, Usage, standing,
 };
 
 /// A try that can go on from its last whole step.
@@ -66,6 +66,22 @@ struct Reader {
     /// Seconds of the journal's clock in which no agent ran.
     idle: f64,
     last: f64,
+    /// The clock at the last answer or tree.
+    well: Clock,
+    /// What ended the try, until it is gone on with.
+    fault: Option<Fault>,
+    /// The answers that there were when it was gone on with after its sandbox broke.
+    went_on_at: Option<usize>,
+    /// Its sandbox broke again before the next answer: most likely what the last one asks for breaks it.
+    stuck: bool,
+}
+
+/// The journal's clock, and what of it was waited for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Clock {
+    seconds: f64,
+    waited: f64,
+    waits: RequestWaits,
 }
 
 /// What the main conversation had spent at the end of some events.
@@ -85,10 +101,12 @@ struct Returned {
 }
 
 impl Past {
-    /// Reads the latest try of a trial. `Err`: why it cannot go on, in a few words.
+    /// Reads the latest try of a trial. After which faults one goes on, `goes_on` says. `Err`: why it cannot go on, in a
+    /// few words.
     pub(crate) fn read(
         journal: &std::path::Path,
         blobs: &Blobs,
+        goes_on: &dyn Fn(&Fault) -> bool,
     ) -> Result<Result<Self, String>, RecordError> {
         let reading = read_journal(journal)?;
         if let Some(lost) = reading.lost() {
@@ -104,6 +122,13 @@ impl Past {
                 return Ok(Err(why));
             }
         }
+        match &reader.fault {
+            Some(fault) if !goes_on(fault) => return Ok(Err("a fault ended it".into())),
+            Some(_) if reader.stuck => {
+                return Ok(Err("its sandbox broke twice after the same answer".into()));
+            }
+            _ => {}
+        }
         reader.whole(try_number, blobs)
     }
 }
@@ -111,9 +136,31 @@ impl Past {
 impl Reader {
     fn take(&mut self, envelope: Envelope) -> Result<(), String> {
         let Envelope { seq, t_mono, event, .. } = envelope;
+        let is_well = matches!(
+            event,
+            Event::SetupFinished { .. }
+                | Event::TrialResumed { .. }
+                | Event::ModelAnswered { .. }
+                | Event::GraceAnswered { .. }
+                | Event::SnapshotTaken { .. }
+        );
         match event {
-            Event::TryFailed { .. } => return Err("a fault ended it".into()),
-            Event::TrialEnded { .. } => return Err("it has ended".into()),
+            Event::TryFailed { fault, .. } => {
+                // What led to the fault is nobody's time: an hour of asking an endpoint that is down.
+                let Clock { seconds, waited, waits } = self.well;
+                (self.last, self.waited, self.waits) = (seconds.max(self.begun), waited, waits);
+                if fault.layer == Layer::Sandbox {
+                    self.stuck = self.went_on_at == Some(self.steps.len());
+                }
+                self.fault = Some(fault);
+                return Ok(());
+            }
+            Event::TrialEnded { outcome, .. } => {
+                return match (&outcome.ending, &self.fault) {
+                    (Ending::InfrastructureFault { .. }, Some(_)) => Ok(()),
+                    _ => Err("it has ended".into()),
+                };
+            }
             Event::SetupFinished { base_snapshot, .. } => {
                 self.tree.clone_from(&base_snapshot);
                 self.base = Some(base_snapshot);
@@ -193,11 +240,17 @@ impl Reader {
             Event::TrialResumed { .. } => {
                 self.idle += t_mono - self.last;
                 self.stands_to = seq;
+                if self.fault.take().is_some_and(|fault| fault.layer == Layer::Sandbox) {
+                    self.went_on_at = Some(self.steps.len());
+                }
             }
             Event::BudgetReached { .. } => self.limit_told = true,
             _ => {}
         }
         self.last = t_mono;
+        if is_well {
+            self.well = Clock { seconds: t_mono, waited: self.waited, waits: self.waits };
+        }
         Ok(())
     }
 

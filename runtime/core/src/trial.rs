@@ -187,6 +187,9 @@ async fn drive_with_tries(
         if context.cancel.winds_down() {
             return Err(fault);
         }
+        if context.faults.goes_on(&fault) {
+            interrupted = self::past(context, id, arm, dir)?;
+        }
     }
 }
 
@@ -210,7 +213,8 @@ fn recorded_outcome(
     }
 }
 
-/// The try that was interrupted, where the policy lets it go on and its record can. Told either way.
+/// The try that was interrupted, or that a fault ended, where the policies let it go on and its record can. Told either
+/// way.
 fn past(
     context: &RunContext,
     id: &TrialId,
@@ -224,7 +228,8 @@ fn past(
         return Ok(None);
     }
     let blobs = context.run.blobs_of(dir);
-    let read = Past::read(&journal, &blobs).unwrap_or_else(|error| Err(error.to_string()));
+    let read = Past::read(&journal, &blobs, &|fault| context.faults.goes_on(fault))
+        .unwrap_or_else(|error| Err(error.to_string()));
     let (trial, name) = (id.clone(), arm.name.clone());
     match read {
         Ok(past) if goes_on || past.steps.is_empty() => {
@@ -243,7 +248,8 @@ fn past(
 /// A further try of a fork begins where the first one did.
 fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<Past, Fault> {
     begin_again(dir, number)?;
-    let read = Past::read(&dir.trajectory(), &context.run.blobs_of(dir)).map_err(record_fault)?;
+    let read = Past::read(&dir.trajectory(), &context.run.blobs_of(dir), &|_| false);
+    let read = read.map_err(record_fault)?;
     read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
 }
 

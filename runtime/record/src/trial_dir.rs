@@ -168,6 +168,17 @@ impl TrialDir {
         disk::write_json(&self.outcome(), outcome)
     }
 
+    /// Takes away the outcome of a try that is gone on with. Until the next event the journal has it still.
+    pub fn remove_outcome(&self) -> Result<(), RecordError> {
+        let path = self.outcome();
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(RecordError::io(&path, "it cannot be removed")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn read_outcome(&self) -> Result<Option<Outcome>, RecordError> {
         disk::read_json(&self.outcome())
     }

@@ -105,7 +105,8 @@ impl Record {
     }
 
     fn read(&self) -> Result<Past, String> {
-        Past::read(&self.folder.path().join("trajectory.jsonl"), &self.blobs).unwrap()
+        let goes_on = |fault: &Fault| fault.cause != proctor_types::Cause::Rejected;
+        Past::read(&self.folder.path().join("trajectory.jsonl"), &self.blobs, &goes_on).unwrap()
     }
 }
 
@@ -178,6 +179,57 @@ fn what_an_earlier_kill_undid_stays_undone() {
     assert_eq!(calls, ["again"], "not the call that was cut");
 }
 
+/// A fault ends a try and its trial; what is recorded stands, and what led to the fault is nobody's time.
+#[test]
+fn a_fault_from_outside_costs_no_answer() {
+    let (mut record, tree) = in_the_second_step();
+    let before = record.read().unwrap();
+    record.add(Event::ModelAttempted {
+        attempt: 1,
+        status: Some(503),
+        error: None,
+        wait_seconds: 60.0,
+        queued_seconds: 0.0,
+        shared_seconds: 0.0,
+        seconds: None,
+        first_byte_seconds: None,
+        usage: None,
+        cost_usd: None,
+        request: None,
+        body: None,
+    });
+    let fault = Fault::new(Layer::Model, "503");
+    let ending = Ending::InfrastructureFault { fault: fault.clone() };
+    let outcome = Box::new(proctor_types::Outcome::unmeasured(3, ending));
+    record.add(Event::TryFailed { fault, will_retry: false });
+    record.add(Event::TrialEnded { outcome, packed: None });
+    let past = record.read().unwrap();
+    assert_eq!((past.try_number, past.steps.len(), past.tree.as_str()), (3, 2, tree.as_str()));
+    assert_eq!(past.used.waited, before.used.waited, "as at the last answer");
+    assert!(past.seconds <= before.seconds && past.used.elapsed <= before.used.elapsed);
+}
+
+/// What breaks its sandbox each time is asked of the model anew; an endpoint may be down for longer.
+#[test]
+fn a_sandbox_that_breaks_twice_after_one_answer_ends_the_try() {
+    let said = |layer: Layer, between: &dyn Fn(&mut Record)| {
+        let (mut record, tree) = in_the_second_step();
+        let fail = |record: &mut Record| {
+            record.add(Event::TryFailed { fault: Fault::new(layer, "gone"), will_retry: true });
+        };
+        fail(&mut record);
+        let stands_to = record.read().unwrap().stands_to;
+        record.add(Event::TrialResumed { snapshot: tree, whole_steps: 1, stands_to });
+        between(&mut record);
+        fail(&mut record);
+        record.read().map(|past| past.steps.len())
+    };
+    let twice = "its sandbox broke twice after the same answer";
+    assert_eq!(said(Layer::Sandbox, &|_| ()), Err(twice.to_owned()));
+    assert_eq!(said(Layer::Sandbox, &|record| record.answered("three")), Ok(3));
+    assert_eq!(said(Layer::Model, &|_| ()), Ok(2));
+}
+
 #[test]
 fn time_in_which_no_agent_ran_is_nobodys() {
     let mut reader = Reader::default();
@@ -205,7 +257,7 @@ fn what_cannot_be_gone_on_with_says_why() {
     assert_eq!(not_begun, "its agent had not begun");
     let failed = said(&|record| {
         record.begun();
-        let fault = proctor_types::Fault::new(proctor_types::Layer::Model, "503");
+        let fault = Fault::new(Layer::Model, "400").cause(proctor_types::Cause::Rejected);
         record.add(Event::TryFailed { fault, will_retry: false });
     });
     assert_eq!(failed, "a fault ended it");
