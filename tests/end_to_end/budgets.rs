@@ -238,7 +238,7 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
     assert!(said.contains("--set budget.run"), "{said}");
     assert_eq!(bench.fake.requests().len(), 6);
 
-    // What was spent counts; with the limit raised, the second trial starts anew.
+    // What was spent counts; with the limit raised, the second trial goes on after its second answer.
     let set = format!("budget.run.cost_usd={}", ANSWER * 100.0);
     let other = "budget.steps=9";
     for (wrong, says) in [
@@ -252,7 +252,7 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
         assert!(said.contains(says) && said.contains(" hint: "), "{says}: {said}");
     }
     bench.stage.run(["resume", out.to_str().unwrap(), "--set", &set], 0);
-    assert_eq!(bench.fake.requests().len(), 6 + 8);
+    assert_eq!(bench.fake.requests().len(), 6 + 2 + 4);
     let report = bench.stage.report(&out);
     assert_eq!(arm(&report, "tools")["outcomes"]["budget_steps"], 3);
     assert_eq!(arm(&report, "tools")["complete"], true);

@@ -158,6 +158,8 @@ impl Reader {
             Event::TrialEnded { outcome, .. } => {
                 return match (&outcome.ending, &self.fault) {
                     (Ending::InfrastructureFault { .. }, Some(_)) => Ok(()),
+                    // A limit that trials share was raised since.
+                    (Ending::Budget { scope, .. }, None) if !scope.is_trial() => Ok(()),
                     _ => Err("it has ended".into()),
                 };
             }
@@ -244,7 +246,7 @@ impl Reader {
                     self.went_on_at = Some(self.steps.len());
                 }
             }
-            Event::BudgetReached { .. } => self.limit_told = true,
+            Event::BudgetReached { scope, .. } => self.limit_told = scope.is_trial(),
             _ => {}
         }
         self.last = t_mono;
