@@ -101,6 +101,20 @@ fn docker_memory_at_its_ceiling_is_told() {
     }
 }
 
+/// Tests that are killed for memory may say nothing of the patch: their grading is named.
+#[test]
+fn memory_of_a_grading_at_its_ceiling_is_told() {
+    let hungry = "echo 'data = b\"x\" * (600 << 20)' >> numerals/__init__.py";
+    let (noise, report, _, shown) = trial("native", "memory_mb = 256", hungry);
+    if !is_told(&noise, "/sandbox/memory/peak_bytes", "native") {
+        return crate::not_run::not_run("noise: a grading", "ROOT", "no memory control group");
+    }
+    let task = &report["tasks"][0];
+    assert_eq!(task["grading_touched"], serde_json::json!(["memory"]), "{task:#}");
+    assert!(!noise["touched"].as_array().unwrap().contains(&"memory".into()), "{noise:#}");
+    assert!(shown.contains("1 grading of 1 touched a limit of the sandbox (1 at memory)"), "{shown}");
+}
+
 #[test]
 fn a_throttled_trial_is_told() {
     throttled("native");

@@ -9,13 +9,15 @@ use proctor_grade::{
 use proctor_sandbox_api::{Backend, Prepared, Sandbox};
 use proctor_setup::{LayerFindings, PREPARATION, Preparation, Purpose, Ready};
 use proctor_types::{
-    Arm, Fault, FlakePolicy, Layer, SandboxSpec, Task, TrialId, Verdict, sha256_hex,
+    Arm, Fault, FlakePolicy, Layer, Noise, SandboxCounts, SandboxSpec, Task, TrialId, Verdict,
+    sha256_hex,
 };
 
 use crate::{
     Cancel, Capacity, PlannedTask, RunContext, Verdicts,
     drive::{limits_of, reserved_of},
     halts::Place,
+    noise::{Looks, noise},
 };
 
 /// The sandbox that a grading is given: the same environment and limits as the trial's.
@@ -48,8 +50,9 @@ pub async fn grade_patch(
     };
     if only_official(task) {
         let run = handle.official(task, patch, options).await?;
-        let run = run.ok_or_else(|| Fault::new(Layer::Grade, "the official run is gone"))?;
-        return Ok(handle.named(run.alone(task)?));
+        let (run, noise) =
+            run.ok_or_else(|| Fault::new(Layer::Grade, "the official run is gone"))?;
+        return Ok(measured(handle.named(run.alone(task)?), OFFICIAL, noise));
     }
     let strict = handle.strict(task, patch, options);
     let second = || handle.capacity.try_take(handle.reserved);
@@ -72,9 +75,19 @@ pub async fn grade_patch(
         Some(None) => (strict.await?, official.await?),
     };
     Ok(handle.named(match run {
-        Some(run) => graded.beside(run, &options.expected),
+        Some((run, noise)) => measured(graded.beside(run, &options.expected), OFFICIAL, noise),
         None => graded,
     }))
+}
+
+/// The names of policies in a verdict.
+const STRICT: &str = "strict";
+const OFFICIAL: &str = "official";
+
+/// A verdict with what limits did to a sandbox of its grading.
+fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded {
+    graded.verdict.noise.insert(policy.to_owned(), noise);
+    graded
 }
 
 impl GradingSandbox<'_> {
@@ -106,11 +119,12 @@ impl GradingSandbox<'_> {
     ) -> Result<Graded, Fault> {
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let options = GradeOptions { hidden, ..options.clone() };
-        let graded = tokio::select! {
-            graded = proctor_grade::grade(sandbox.handle(), task, patch, &options) => graded,
-            () = self.cancel.told() => Err(Cancel::fault()),
+        let (graded, counts) = {
+            let graded = proctor_grade::grade(sandbox.handle(), task, patch, &options);
+            self.looked_at(sandbox.as_ref(), graded).await
         };
-        closed(sandbox, graded).await
+        let noise = noise(counts, None, None)?;
+        closed(sandbox, graded.map(|graded| measured(graded, STRICT, noise))).await
     }
 
     /// Grades, and leaves the sandbox as the tests left it. What the grading found is known elsewhere.
@@ -134,16 +148,32 @@ impl GradingSandbox<'_> {
         task: &Task,
         patch: &[u8],
         options: &GradeOptions,
-    ) -> Result<Option<OfficialRun>, Fault> {
+    ) -> Result<Option<(OfficialRun, Noise)>, Fault> {
         let Some(commands) = procedure(task)? else { return Ok(None) };
         let purpose = Purpose::Procedure { commands: &commands };
         let Ready { sandbox, hidden } = self.open(task, purpose).await?;
         let options = GradeOptions { hidden, ..options.clone() };
-        let run = tokio::select! {
-            run = run_official(sandbox.handle(), task, patch, &options) => run,
+        let (run, counts) = {
+            let run = run_official(sandbox.handle(), task, patch, &options);
+            self.looked_at(sandbox.as_ref(), run).await
+        };
+        let noise = noise(counts, None, None)?;
+        closed(sandbox, run.map(|run| run.map(|run| (run, noise)))).await
+    }
+
+    /// Grades, unless everything is to end, and looks at the sandbox before and after.
+    async fn looked_at<T>(
+        &self,
+        sandbox: &dyn Sandbox,
+        grades: impl Future<Output = Result<T, Fault>>,
+    ) -> (Result<T, Fault>, SandboxCounts) {
+        let looks = Looks::new(sandbox);
+        looks.begin().await;
+        let graded = tokio::select! {
+            graded = grades => graded,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
-        closed(sandbox, run).await
+        (graded, looks.end().await.unwrap_or_default())
     }
 
     async fn open(&self, task: &Task, purpose: Purpose<'_>) -> Result<Ready, Fault> {

@@ -61,6 +61,7 @@ pub(crate) fn draw_up(
         integrity,
         evidence,
         environment: None,
+        noise: BTreeMap::new(),
         reason: None,
     })
 }

@@ -86,6 +86,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
                 steps: vec![3, 5],
             }],
             environment: None,
+            noise: Default::default(),
             reason: Some(Reason::Assertion),
         }),
         patch_bytes: Some(10),

@@ -2,25 +2,28 @@
 
 use std::fmt::Write as _;
 
-use proctor_types::visible_line;
+use proctor_types::{SandboxLimit, visible_line};
 
 use crate::Report;
 
 /// The columns of [`csv`].
 const COLUMNS: &str = "task,arm,arm_name,attempt,outcome,resolved,passed_rate,score_valid,reason,limit,integrity,\
-                       steps,cost_usd,paid_usd,wall_seconds,waited_seconds,fault\n";
+                       steps,cost_usd,paid_usd,wall_seconds,waited_seconds,fault";
+
+/// Those of what limits did to sandboxes, behind them.
+const NOISE: &str = "touched,grading_touched,memory_peak_mb,oom_kills,throttled_seconds";
 
 /// Those of trials of one answer, behind the others.
-const SINGLE: &str = "applied,whole,shown_precision,shown_recall,shown_recall_all\n";
+const SINGLE: &str = "applied,whole,shown_precision,shown_recall,shown_recall_all";
 
 /// One row a trial, in the order of the plan. What is not known is empty.
 pub fn csv(report: &Report) -> String {
-    // Columns of one answer only where there is one: other sheets stay what they were.
+    // Columns only where they say something: other sheets stay what they were.
     let single = report.tasks.iter().any(|trial| trial.single_shot.is_some());
-    let mut out = match single {
-        true => format!("{},{SINGLE}", COLUMNS.trim_end()),
-        false => COLUMNS.to_owned(),
-    };
+    let noise = report.tasks.iter().any(|trial| trial.noise.is_some());
+    let columns = [Some(COLUMNS), noise.then_some(NOISE), single.then_some(SINGLE)];
+    let columns: Vec<&str> = columns.into_iter().flatten().collect();
+    let mut out = format!("{}\n", columns.join(","));
     for trial in &report.tasks {
         let name = report.arms.iter().find(|arm| arm.arm == trial.arm);
         let name = name.map_or("", |arm| arm.name.as_str());
@@ -46,6 +49,19 @@ pub fn csv(report: &Report) -> String {
             value(trial.waited_seconds),
             field(trial.fault.as_deref().unwrap_or_default()),
         );
+        if noise {
+            let counts = trial.noise.as_ref().map(|noise| noise.sandbox).unwrap_or_default();
+            let mebibytes = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+            let _ = write!(
+                out,
+                ",{},{},{},{},{}",
+                words(&trial.touched),
+                words(&trial.grading_touched),
+                value(counts.memory.peak_bytes.map(mebibytes)),
+                value(counts.memory.oom_kills),
+                value(counts.cpu.throttled_seconds),
+            );
+        }
         if single {
             let shot = trial.single_shot.as_ref();
             let answer = shot.and_then(|shot| shot.answer.as_ref());
@@ -94,6 +110,12 @@ pub fn groups_csv(report: &Report) -> String {
         }
     }
     out
+}
+
+/// Several words in one field.
+fn words<'a>(limits: impl IntoIterator<Item = &'a SandboxLimit>) -> String {
+    let words: Vec<String> = limits.into_iter().map(ToString::to_string).collect();
+    words.join(" ")
 }
 
 fn value(known: Option<impl ToString>) -> String {

@@ -43,12 +43,17 @@ pub(crate) fn warning<'a>(
     ))
 }
 
-/// The limit that a failure ended at, or may have. A time limit of a command or a CPU quota ends no trial; what the kernel kills for
-/// memory, or a full disk, may well have.
+/// Whether work may have failed at a limit. A time limit of a command or a CPU quota makes it slower; what the kernel kills
+/// for memory, or a full disk, may well end it.
+pub(crate) fn may_end(limit: &SandboxLimit) -> bool {
+    matches!(limit, SandboxLimit::Memory | SandboxLimit::Processes | SandboxLimit::Disk)
+}
+
+/// The limit that a failure ended at, or may have.
 fn limit_at(trial: &TaskReport) -> Option<String> {
-    let ends = |limit: &&SandboxLimit| {
-        matches!(limit, SandboxLimit::Memory | SandboxLimit::Processes | SandboxLimit::Disk)
+    let of_sandbox = || {
+        let touched = trial.touched.iter().find(|limit| may_end(limit));
+        touched.map(ToString::to_string)
     };
-    let of_sandbox = || trial.touched.iter().find(ends).map(ToString::to_string);
     trial.limit.map(|limit| limit.to_string()).or_else(of_sandbox)
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{Noise, SandboxLimit, plural};
+use proctor_types::{Noise, SandboxLimit, Verdict, plural};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ArmReport, Report, Seconds, TaskReport, TrialResult, build::round, limits::limit_of, table,
+    ArmReport, Report, Seconds, TaskReport, TrialResult,
+    build::round,
+    limits::{limit_of, may_end},
+    table,
     text::percent,
 };
 
@@ -60,10 +63,6 @@ impl NoiseReport {
         let bound = |trial: &&&TrialResult| {
             limit_of(trial).is_some() || noise_of(trial).is_some_and(|one| !one.touched.is_empty())
         };
-        let mut counts: BTreeMap<SandboxLimit, usize> = BTreeMap::new();
-        for limit in seen.iter().flat_map(|noise| &noise.touched) {
-            *counts.entry(*limit).or_default() += 1;
-        }
         let kills: Vec<u64> =
             seen.iter().filter_map(|noise| noise.sandbox.memory.oom_kills).collect();
         let peaks = seen.iter().filter_map(|noise| noise.sandbox.memory.peak_bytes);
@@ -73,7 +72,7 @@ impl NoiseReport {
         Some(Self {
             trials: seen.len() as u64,
             bound: share(trials.iter().filter(bound).count()),
-            touched: counts
+            touched: counts(seen.iter().flat_map(|noise| &noise.touched))
                 .into_iter()
                 .map(|(limit, count)| (limit.to_string(), share(count)))
                 .collect(),
@@ -152,22 +151,52 @@ pub fn noise_text(report: &Report) -> String {
     table::by_arms(&headers, rows.collect())
 }
 
+/// How often each limit was touched.
+fn counts<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> BTreeMap<SandboxLimit, usize> {
+    let mut counts = BTreeMap::new();
+    for limit in touched {
+        *counts.entry(*limit).or_default() += 1;
+    }
+    counts
+}
+
+/// `2 at memory, 1 at disk`.
+fn kinds<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> String {
+    let counts = counts(touched);
+    let kinds = counts.iter().map(|(limit, count)| format!("{count} at {limit}"));
+    kinds.collect::<Vec<_>>().join(", ")
+}
+
+/// What the sandboxes of a grading touched.
+pub(crate) fn touched_in(verdict: &Verdict) -> impl Iterator<Item = SandboxLimit> + '_ {
+    verdict.noise.values().flat_map(|noise| noise.touched.iter().copied())
+}
+
+/// One sentence of an arm whose gradings touched limits at which tests may have failed.
+pub(crate) fn of_gradings(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
+    let touched: Vec<Vec<SandboxLimit>> = trials
+        .iter()
+        .map(|trial| trial.grading_touched.iter().copied().filter(may_end).collect::<Vec<_>>())
+        .filter(|touched| !touched.is_empty())
+        .collect();
+    (!touched.is_empty()).then(|| {
+        format!(
+            "{}: {} of {} touched a limit of the sandbox ({}): compare with higher `resources` of the task.",
+            arm.name,
+            plural(touched.len(), "grading"),
+            arm.graded,
+            kinds(touched.iter().flatten())
+        )
+    })
+}
+
 /// One sentence of an arm whose trials touched limits of their sandboxes.
-pub(crate) fn sentence<'a>(
-    arm: &ArmReport,
-    trials: impl Iterator<Item = &'a TaskReport>,
-) -> Option<String> {
+pub(crate) fn of_trials(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
     let touched: Vec<&Vec<SandboxLimit>> =
-        trials.map(|trial| &trial.touched).filter(|touched| !touched.is_empty()).collect();
+        trials.iter().map(|trial| &trial.touched).filter(|touched| !touched.is_empty()).collect();
     if touched.is_empty() {
         return None;
     }
-    let mut counts: BTreeMap<SandboxLimit, usize> = BTreeMap::new();
-    for limit in touched.iter().copied().flatten() {
-        *counts.entry(*limit).or_default() += 1;
-    }
-    let kinds: Vec<String> =
-        counts.iter().map(|(limit, count)| format!("{count} at {limit}")).collect();
     let killed = arm.noise.as_ref().and_then(|noise| noise.oom_kills).filter(|kills| *kills > 0);
     let killed = killed.map_or_else(String::new, |kills| {
         let were = if kills == 1 { "was" } else { "were" };
@@ -178,6 +207,6 @@ pub(crate) fn sentence<'a>(
         arm.name,
         touched.len(),
         plural(arm.trials, "trial"),
-        kinds.join(", ")
+        kinds(touched.iter().copied().flatten())
     ))
 }

@@ -1,6 +1,6 @@
 //! One trial's line in the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
     ArmId, BudgetKind, Ending, EnvironmentRecord, ExitCause, Integrity, Noise, Reason,
@@ -9,7 +9,10 @@ use proctor_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EarlierReport, Paid, SingleShot, TrialResult, build::round, limits::limit_of, noise::noise_of,
+    EarlierReport, Paid, SingleShot, TrialResult,
+    build::round,
+    limits::limit_of,
+    noise::{noise_of, touched_in},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +39,9 @@ pub struct TaskReport {
     /// Limits of its sandbox that it touched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touched: Vec<SandboxLimit>,
+    /// Limits that a sandbox of its grading touched.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub grading_touched: BTreeSet<SandboxLimit>,
     /// As in `outcome.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Box<Noise>>,
@@ -92,6 +98,7 @@ impl TaskReport {
             reason: Reason::of(outcome, verdict, trial.patch_bytes),
             limit: limit_of(trial),
             touched: noise_of(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
+            grading_touched: verdict.iter().flat_map(|it| touched_in(it)).collect(),
             noise: outcome.and_then(|outcome| outcome.noise.clone()),
             environment: verdict.and_then(|verdict| verdict.environment.clone()),
             policies_differ: verdict.map(differing).unwrap_or_default(),

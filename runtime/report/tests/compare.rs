@@ -33,6 +33,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
             integrity: Integrity::Clean,
             evidence: vec![],
             environment: None,
+            noise: Default::default(),
             reason: None,
         }),
         patch_bytes: Some(1),

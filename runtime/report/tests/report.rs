@@ -64,6 +64,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             integrity: Integrity::Clean,
             evidence: vec![],
             environment: None,
+            noise: Default::default(),
             reason: None,
         }),
         patch_bytes: Some(if passed.is_some() && arm != "noop" { 100 } else { 0 }),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EnvironmentRecord, Reason, TaskId};
+use crate::{EnvironmentRecord, Noise, Reason, TaskId};
 
 /// The version of the verdict's form.
 pub const VERDICT_SCHEMA: u32 = 1;
@@ -134,6 +134,9 @@ pub struct Verdict {
     /// What the tests ran in; absent for a log that somebody else's run left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
+    /// What limits did to the sandboxes of the grading, by policy. Absent for a log that somebody else's run left.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noise: BTreeMap<String, Noise>,
     /// Why the trial did not resolve the task, from its record and the log of its tests. Absent where it did,
     /// and for a patch without a trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
