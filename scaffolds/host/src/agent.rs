@@ -1,9 +1,10 @@
 //! The user's program in its own sandbox, as a peer that says lines.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use proctor_sandbox_api::{Command, Running, Said, SandboxError, SandboxHandle, wire::Exited};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::{
     limits::Limits,
@@ -16,6 +17,10 @@ pub(crate) const WORKDIR: &str = "/work";
 const BACKLOG: usize = 1 << 20;
 /// Bytes kept of the end of standard error.
 const TAIL: usize = 64 << 10;
+/// What it says at its end is listened to until it has been quiet for so long.
+const QUIET: Duration = Duration::from_millis(100);
+/// And for no longer than this altogether.
+const LAST: Duration = Duration::from_secs(1);
 
 pub(crate) struct Agent {
     running: Running,
@@ -91,8 +96,20 @@ impl Agent {
         self.exited.is_some()
     }
 
-    /// What was kept of its standard error.
-    pub(crate) fn errors(&self) -> Vec<u8> {
+    /// What was kept of its standard error, at the end of the conversation. Its two outputs are two pipes: what it wrote to
+    /// this one before its last line may come after it.
+    pub(crate) async fn errors(&mut self) -> Vec<u8> {
+        let listen = async {
+            while self.exited.is_none() {
+                match timeout(QUIET, self.running.next()).await {
+                    Ok(Ok(Said::Error(bytes))) => self.errors.take(&bytes),
+                    Ok(Ok(Said::Output(_))) => {}
+                    Ok(Ok(Said::Exited(exited))) => self.exited = Some(exited),
+                    Ok(Err(_)) | Err(_) => return,
+                }
+            }
+        };
+        let _ = timeout(LAST, listen).await;
         self.errors.text()
     }
 }
