@@ -3,7 +3,8 @@
 //! Writes a run of many trials (`PROCTOR_BENCH_TRIALS`, 10,000) as a runtime records them, then calls the
 //! program on it as a user does. Printed are seconds and the program's peak memory, and the seconds in ratio to
 //! reading the same journals' bytes. `report` comes twice: the first reads every journal, the second believes
-//! what the first found. Nothing here asserts a time.
+//! what the first found. `PROCTOR_BENCH_PROGRAM` names a program that is built already, so that this bench needs no
+//! release build of its own (`--profile dev`). Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
@@ -62,7 +63,8 @@ fn main() {
 /// Seconds and the peak of resident memory in megabytes.
 fn call(args: &[&str], cache: &Path) -> (f64, f64) {
     let begun = Instant::now();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_proctor"))
+    let program = std::env::var("PROCTOR_BENCH_PROGRAM");
+    let mut child = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_proctor")))
         .args(args)
         .env("PROCTOR_CACHE", cache.join("cache"))
         .stdout(Stdio::null())
