@@ -30,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-statistics", &[]),
     ("proctor-report", &["proctor-types", "proctor-statistics"]),
     ("proctor-html", &["proctor-types", "proctor-report"]),
+    ("proctor-interchange", &["proctor-types"]),
     ("proctor-sandbox-api", &["proctor-types", "proctor-wire"]),
     ("proctor-host", &["proctor-types", "proctor-sandbox-api"]),
     ("proctor-embedded-agent", &["proctor-types"]),

@@ -14,6 +14,7 @@ mod demo;
 mod egress;
 mod egress_clients;
 mod exhaustion;
+mod export;
 mod extend;
 mod external;
 mod faults;

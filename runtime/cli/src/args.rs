@@ -83,6 +83,16 @@ pub enum Command {
         #[arg(long, default_value_t = 0, hide_default_value = true)]
         port: u16,
     },
+    /// Writes the trials of a run in a form that other tools read, and says what the form cannot hold.
+    Export {
+        /// The run directory.
+        run: PathBuf,
+        #[arg(long, value_enum)]
+        format: ExportFormat,
+        /// The folder, new or empty.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
     /// Compares the arms of runs on the tasks that they share.
     Compare {
         /// Run directories.
@@ -142,6 +152,15 @@ pub enum ScaffoldAction {
         #[arg(long)]
         verify: bool,
     },
+}
+
+/// What `export` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Trajectories of Harbor (ATIF 1.8): a file a trial.
+    Atif,
+    /// Predictions (`instance_id`, `model_name_or_path`, `model_patch`): a file for each arm and attempt.
+    Swebench,
 }
 
 #[derive(Debug, Args)]

@@ -76,6 +76,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Shell(args) => commands::shell(args).await,
         Command::Show(args) => commands::look(&args),
         Command::View { runs, port } => commands::view(&runs, port).await,
+        Command::Export { run, format, out } => commands::export(&run, format, &out),
         Command::Curve(args) => commands::curve(args).await,
         Command::Scaffold { action } => commands::scaffold(action).await,
         Command::Schema { of } => commands::schema(of),

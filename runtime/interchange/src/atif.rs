@@ -1,0 +1,248 @@
+//! ATIF, the trajectory format of Harbor, in version 1.8.
+//!
+//! Its objects forbid unknown keys; what it has no key for is in `extra`, or counted as left out.
+
+use proctor_types::Usage;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{
+    Fidelity, Trial,
+    conversation::{Answered, Call, Conversation, Told, Turn},
+};
+
+const VERSION: &str = "ATIF-v1.8";
+
+/// The fields of an answer in which endpoints give its reasoning.
+const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
+#[derive(Debug, Serialize)]
+struct Trajectory {
+    schema_version: &'static str,
+    session_id: String,
+    trajectory_id: String,
+    agent: Agent,
+    steps: Vec<Step>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    final_metrics: Option<FinalMetrics>,
+    extra: Value,
+}
+
+#[derive(Debug, Serialize)]
+struct Agent {
+    name: String,
+    version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_name: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_definitions: Vec<Value>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Step {
+    step_id: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<String>,
+    source: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observation: Option<Observation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<Metrics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    llm_call_count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct ToolCall {
+    tool_call_id: String,
+    function_name: String,
+    arguments: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct Observation {
+    results: Vec<ObservationResult>,
+}
+
+#[derive(Debug, Serialize)]
+struct ObservationResult {
+    source_call_id: String,
+    content: String,
+    extra: Value,
+}
+
+#[derive(Debug, Serialize)]
+struct Metrics {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    cached_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_usd: Option<f64>,
+    extra: Value,
+}
+
+#[derive(Debug, Serialize)]
+struct FinalMetrics {
+    total_prompt_tokens: u64,
+    total_completion_tokens: u64,
+    total_cached_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_cost_usd: Option<f64>,
+    total_steps: usize,
+}
+
+/// The trial as a document. What is not in it, `fidelity` counts.
+///
+/// # Errors
+/// The document cannot be written as JSON, or the shipped table of what is left out cannot be read.
+pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    let Conversation { mut turns, tools } = Conversation::of(trial.events);
+    let is_told = |turn: &Turn| matches!(turn, Turn::Told(told) if !told.is_system);
+    if !turns.iter().any(is_told) {
+        // Gold, noop, and agents whose first words nobody recorded: there is always what the task asks.
+        let at = trial.events.first().map_or(0.0, |first| first.t_wall);
+        let text = trial.task.statement.clone();
+        turns.insert(0, Turn::Told(Told { is_system: false, text, at }));
+    }
+    fidelity.written(trial.events)?;
+    let mut steps = Vec::with_capacity(turns.len());
+    for (index, turn) in turns.into_iter().enumerate() {
+        let step = match turn {
+            Turn::Told(told) => Step {
+                source: if told.is_system { "system" } else { "user" },
+                timestamp: timestamp(told.at),
+                message: told.text,
+                ..Step::default()
+            },
+            Turn::Answered(answered) => step(*answered, fidelity),
+        };
+        steps.push(Step { step_id: index + 1, ..step });
+    }
+    let total_steps = steps.len();
+    let final_metrics = trial.outcome.map(|outcome| FinalMetrics {
+        total_prompt_tokens: outcome.spent.input_tokens,
+        total_completion_tokens: outcome.spent.output_tokens,
+        total_cached_tokens: outcome.spent.cached_tokens,
+        total_cost_usd: (!outcome.spent.unpriced).then_some(outcome.spent.cost_usd),
+        total_steps,
+    });
+    let document = Trajectory {
+        schema_version: VERSION,
+        session_id: trial.name(),
+        trajectory_id: trial.name(),
+        agent: Agent {
+            name: trial.arm.scaffold.clone(),
+            version: version(trial),
+            model_name: trial.arm.model.as_ref().map(|model| model.name.clone()),
+            tool_definitions: tools
+                .into_iter()
+                .map(|tool| json!({ "type": "function", "function": tool }))
+                .collect(),
+        },
+        steps,
+        final_metrics,
+        extra: extra(trial),
+    };
+    serde_json::to_value(document).map_err(|error| error.to_string())
+}
+
+/// A command-line agent has a version of its own; the loops of the runtime have the runtime's.
+fn version(trial: &Trial<'_>) -> String {
+    let own = trial.arm.prompts["version"].as_str();
+    own.unwrap_or(trial.proctor).to_owned()
+}
+
+fn step(answered: Answered, fidelity: &mut Fidelity) -> Step {
+    let Answered { answer, calls, is_grace, at } = answered;
+    let results: Vec<ObservationResult> = calls.iter().filter_map(result).collect();
+    let tool_calls = calls
+        .into_iter()
+        .map(|Call { id, name, arguments, .. }| ToolCall {
+            tool_call_id: id,
+            function_name: name,
+            arguments: match arguments {
+                Value::Object(arguments) => arguments,
+                other => {
+                    fidelity.leave_out("arguments that are no JSON object: kept as text", 1);
+                    Map::from_iter([("text".to_owned(), other)])
+                }
+            },
+        })
+        .collect();
+    let reasoning = REASONING.iter().find_map(|field| answer.extra.get(*field)?.as_str());
+    Step {
+        source: "agent",
+        timestamp: timestamp(at),
+        reasoning_content: reasoning.map(str::to_owned),
+        message: answer.content,
+        tool_calls,
+        observation: (!results.is_empty()).then_some(Observation { results }),
+        metrics: Some(metrics(answer.usage, answer.cost_usd)),
+        llm_call_count: Some(1),
+        extra: is_grace.then(|| json!({ "after_the_limit": true })),
+        ..Step::default()
+    }
+}
+
+fn result(call: &Call) -> Option<ObservationResult> {
+    let output = call.output.as_ref()?;
+    Some(ObservationResult {
+        source_call_id: call.id.clone(),
+        content: output.shown.clone(),
+        extra: json!({ "exit_status": output.exit_status, "seconds": output.seconds }),
+    })
+}
+
+fn metrics(usage: Usage, cost_usd: Option<f64>) -> Metrics {
+    Metrics {
+        prompt_tokens: usage.input,
+        completion_tokens: usage.output,
+        cached_tokens: usage.cached,
+        cost_usd,
+        extra: json!({
+            "reasoning_tokens": usage.reasoning,
+            "estimated": usage.estimated,
+            "classes": usage.classes,
+        }),
+    }
+}
+
+/// What ATIF has no key for, under one that says whose it is.
+fn extra(trial: &Trial<'_>) -> Value {
+    let verdict = trial.verdict.map(|verdict| {
+        json!({
+            "resolved": verdict.resolved,
+            "passed_rate": verdict.passed_rate,
+            "integrity": verdict.integrity,
+            "policies": verdict.policies,
+        })
+    });
+    json!({ "proctor": {
+        "task": trial.task.id,
+        "arm": trial.arm.name,
+        "arm_id": trial.arm.id,
+        "attempt": trial.attempt,
+        "budget": trial.arm.budget,
+        "outcome": trial.outcome.map(|outcome| outcome.ending.name()),
+        "verdict": verdict,
+        "patch": String::from_utf8_lossy(trial.patch),
+    }})
+}
+
+/// Seconds since the epoch as ISO 8601.
+fn timestamp(seconds: f64) -> Option<String> {
+    let nanoseconds = (seconds * 1e9).round();
+    if !nanoseconds.is_finite() {
+        return None;
+    }
+    let at = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds as i128).ok()?;
+    at.format(&Rfc3339).ok()
+}

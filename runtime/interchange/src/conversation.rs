@@ -1,0 +1,146 @@
+//! The journal of a trial as a conversation: who said what, and what came of each call.
+
+use proctor_types::{Answer, Envelope, Event, Message, ToolSpec};
+use serde_json::Value;
+
+/// One thing that was said.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Turn {
+    Told(Told),
+    Answered(Box<Answered>),
+}
+
+/// What the task or the scaffold said to the model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) is_system: bool,
+    pub(crate) text: String,
+    pub(crate) at: f64,
+}
+
+/// An answer of the model, and its calls.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answered {
+    pub(crate) answer: Answer,
+    pub(crate) calls: Vec<Call>,
+    /// The one after the limit: no step, and its calls were not run.
+    pub(crate) is_grace: bool,
+    pub(crate) at: f64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// A text where they are no JSON.
+    pub(crate) arguments: Value,
+    pub(crate) output: Option<Output>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Output {
+    pub(crate) shown: String,
+    pub(crate) exit_status: Option<i32>,
+    pub(crate) seconds: f64,
+}
+
+/// All of it, in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Conversation {
+    pub(crate) turns: Vec<Turn>,
+    /// What the first request offered.
+    pub(crate) tools: Vec<ToolSpec>,
+}
+
+impl Conversation {
+    pub(crate) fn of(events: &[Envelope]) -> Self {
+        let mut all = Self::default();
+        // Messages of the conversation that are known: a request that was made again repeats some.
+        let mut known = 0;
+        for Envelope { event, t_wall, .. } in events {
+            match event {
+                Event::ModelAsked { ask } => {
+                    if all.tools.is_empty() {
+                        all.tools.clone_from(&ask.new.tools);
+                    }
+                    for (index, message) in ask.new.messages.iter().enumerate() {
+                        let is_known =
+                            ask.kept + index < known || ask.as_returned.contains(&index);
+                        if let (false, Some(told)) = (is_known, told(message, *t_wall)) {
+                            all.turns.push(Turn::Told(told));
+                        }
+                    }
+                    known = known.max(ask.kept + ask.new.messages.len());
+                }
+                Event::ModelAnswered { answer } => all.answered(answer, false, *t_wall),
+                Event::GraceAnswered { answer } => all.answered(answer, true, *t_wall),
+                Event::ToolCalled { call_id, name, arguments } => {
+                    all.called(call_id, name, arguments);
+                }
+                Event::ToolReturned { call_id, shown, exit_status, seconds, .. } => {
+                    let output = Output {
+                        shown: shown.clone(),
+                        exit_status: *exit_status,
+                        seconds: *seconds,
+                    };
+                    all.returned(call_id, output);
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+
+    fn answered(&mut self, answer: &Answer, is_grace: bool, at: f64) {
+        let calls = answer.tool_calls.iter().map(|call| Call {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: serde_json::from_str(&call.arguments)
+                .unwrap_or_else(|_| call.arguments.as_str().into()),
+            output: None,
+        });
+        let calls = calls.collect();
+        let answered = Answered { answer: answer.clone(), calls, is_grace, at };
+        self.turns.push(Turn::Answered(Box::new(answered)));
+    }
+
+    /// A call that the answer does not name stands in its text, as a command of `bash` does.
+    fn called(&mut self, id: &str, name: &str, arguments: &Value) {
+        let last = self.turns.iter_mut().rev().find_map(|turn| match turn {
+            Turn::Answered(answered) => Some(answered),
+            Turn::Told(_) => None,
+        });
+        if let Some(last) = last
+            && !last.calls.iter().any(|call| call.id == id)
+        {
+            last.calls.push(Call {
+                id: id.to_owned(),
+                name: name.to_owned(),
+                arguments: arguments.clone(),
+                output: None,
+            });
+        }
+    }
+
+    /// The call may be of an earlier answer: a client tells its results with its next request.
+    fn returned(&mut self, id: &str, output: Output) {
+        let calls = self.turns.iter_mut().rev().filter_map(|turn| match turn {
+            Turn::Answered(answered) => Some(&mut answered.calls),
+            Turn::Told(_) => None,
+        });
+        let mut waiting = calls.flatten().filter(|call| call.id == id && call.output.is_none());
+        if let Some(call) = waiting.next() {
+            call.output = Some(output);
+        }
+    }
+}
+
+/// Answers and results of tools are events of their own.
+fn told(message: &Message, at: f64) -> Option<Told> {
+    let (is_system, text) = match message {
+        Message::System { content } => (true, content),
+        Message::User { content } => (false, content),
+        Message::Assistant { .. } | Message::Tool { .. } => return None,
+    };
+    Some(Told { is_system, text: text.clone(), at })
+}

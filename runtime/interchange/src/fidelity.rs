@@ -1,0 +1,108 @@
+//! What a form cannot hold: counted, and told.
+
+use proctor_types::{Envelope, ShippedTable};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Format;
+
+static TABLE: ShippedTable<Table> =
+    ShippedTable::new("left-out.toml", include_str!("../../../configs/left-out.toml"));
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    left_out: Vec<Row>,
+}
+
+/// A kind of event that a form has no place for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    format: String,
+    event: String,
+    /// The event is left out only where it has this field.
+    #[serde(default)]
+    with: Option<String>,
+    what: String,
+}
+
+/// `fidelity.json`: what an export holds, and what stayed behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fidelity {
+    /// The form.
+    pub format: &'static str,
+    /// Trials that were written.
+    pub trials: u64,
+    /// What of these is in no file.
+    pub left_out: Vec<LeftOut>,
+    /// Trials that were not written, each with the reason.
+    pub not_written: Vec<String>,
+}
+
+/// One kind of thing that stayed behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// What it is.
+    pub what: String,
+    /// How many.
+    pub count: u64,
+}
+
+impl Fidelity {
+    pub fn new(format: Format) -> Self {
+        Self { format: format.name(), trials: 0, left_out: Vec::new(), not_written: Vec::new() }
+    }
+
+    /// Counts what stays behind of a trial that is written.
+    ///
+    /// # Errors
+    /// The shipped table cannot be read.
+    pub fn written(&mut self, events: &[Envelope]) -> Result<(), String> {
+        self.trials += 1;
+        for event in events {
+            let fields = serde_json::to_value(event).map_err(|error| error.to_string())?;
+            for row in TABLE.get()?.left_out.iter().filter(|row| row.is_of(self.format, &fields)) {
+                self.leave_out(&row.what, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what a form changed or left behind.
+    pub fn leave_out(&mut self, what: &str, count: u64) {
+        match self.left_out.iter_mut().find(|one| one.what == what) {
+            _ if count == 0 => {}
+            Some(one) => one.count += count,
+            None => self.left_out.push(LeftOut { what: what.to_owned(), count }),
+        }
+    }
+}
+
+impl Row {
+    fn is_of(&self, format: &str, event: &Value) -> bool {
+        let has = |field: &String| !event[field.as_str()].is_null();
+        self.format == format
+            && event["kind"] == self.event.as_str()
+            && self.with.as_ref().is_none_or(has)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_names_a_form_and_a_kind_that_there_is() {
+        let kinds = include_str!("../../types/src/event.rs");
+        for row in &TABLE.get().unwrap().left_out {
+            assert!(["atif", "swebench"].contains(&row.format.as_str()), "{row:?}");
+            let kind: String = row
+                .event
+                .split('_')
+                .map(|word| word[..1].to_uppercase() + &word[1..])
+                .collect();
+            assert!(kinds.contains(&format!("\n    {kind}")), "no event is called {}", row.event);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a form is made of.
+
+use std::fmt;
+
+use proctor_types::{Arm, Envelope, Outcome, Task, Verdict};
+
+/// A form of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Harbor's trajectories, version 1.8: a document a trial.
+    Atif,
+    /// Predictions, a line a trial: SWE-bench, FEA-Bench and all that read the same three keys.
+    SweBench,
+}
+
+impl Format {
+    /// As it is written in commands and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Atif => "atif",
+            Self::SweBench => "swebench",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A trial, read.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial<'a> {
+    pub task: &'a Task,
+    pub arm: &'a Arm,
+    pub attempt: u32,
+    /// The events that stand (`proctor_types::standing`).
+    pub events: &'a [Envelope],
+    /// The one that the journal names.
+    pub patch: &'a [u8],
+    pub outcome: Option<&'a Outcome>,
+    pub verdict: Option<&'a Verdict>,
+    /// The version of Proctor that made the run.
+    pub proctor: &'a str,
+}
+
+impl Trial<'_> {
+    /// `TASK/ARM/ATTEMPT`, as `proctor show` names it.
+    pub fn name(&self) -> String {
+        format!("{}/{}/{}", self.task.id, self.arm.name, self.attempt)
+    }
+}

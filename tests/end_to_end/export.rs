@@ -1,0 +1,85 @@
+//! `proctor export`: a run in the forms of others (`docs/export.md`).
+
+use std::fs;
+
+use fake_llm::FakeLlm;
+use serde_json::Value;
+
+use crate::{
+    scripted::script,
+    stage::{DEMO_SOLUTION, Stage},
+};
+
+fn exported(stage: &Stage, form: &str) -> (std::path::PathBuf, String) {
+    let out = stage.path(form);
+    let run = stage.path("run");
+    let args = ["export", run.to_str().unwrap(), "--format", form, "--out", out.to_str().unwrap()];
+    let said = stage.run(args, 0);
+    (out, String::from_utf8(said.stderr).unwrap())
+}
+
+#[test]
+fn a_run_is_exported_and_says_what_stayed_behind() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script(&[DEMO_SOLUTION.to_owned()]))).unwrap();
+    let stage = Stage::new();
+    let config = stage.file(
+        "run.toml",
+        &format!(
+            "tasks = [\"configs/tasks/demo.jsonl\"]\n\
+             [[arms]]\nname = \"tools/scripted\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
+             [[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n\
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+            fake.base_url()
+        ),
+    );
+    let run = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", run.to_str().unwrap()], 0);
+
+    let (out, said) = exported(&stage, "atif");
+    let read = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(out.join(name)).unwrap()).unwrap()
+    };
+    let trial = read("tools-scripted/demo__roman-1.1.json");
+    assert_eq!(trial["schema_version"], "ATIF-v1.8");
+    assert_eq!(trial["agent"]["model_name"], "fake");
+    let steps = trial["steps"].as_array().unwrap();
+    let sources: Vec<&str> = steps.iter().map(|step| step["source"].as_str().unwrap()).collect();
+    assert_eq!(sources, ["system", "user", "agent", "agent"], "{trial:#}");
+    for (index, step) in steps.iter().enumerate() {
+        assert_eq!(step["step_id"], index + 1);
+    }
+    let call = &steps[2]["tool_calls"][0];
+    assert_eq!(call["arguments"]["command"], DEMO_SOLUTION);
+    let result = &steps[2]["observation"]["results"][0];
+    assert_eq!(result["source_call_id"], call["tool_call_id"]);
+    assert_eq!(result["extra"]["exit_status"], 0);
+    assert_eq!(trial["extra"]["proctor"]["verdict"]["resolved"], true);
+    assert_eq!(trial["final_metrics"]["total_steps"], 4);
+    assert_eq!(read("noop/demo__roman-1.1.json")["steps"].as_array().unwrap().len(), 1);
+    assert!(said.contains("left out: the files after each step (2)"), "{said}");
+    assert_eq!(read("fidelity.json")["trials"], 2);
+
+    let (out, said) = exported(&stage, "swebench");
+    let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(lines.trim_end()).unwrap();
+    assert_eq!(line["instance_id"], "demo__roman-1");
+    assert!(line["model_patch"].as_str().unwrap().starts_with("diff --git"), "{line}");
+    assert!(said.contains("left out: answers of the model"), "{said}");
+    // They are predictions: graded again they say the same.
+    let again = stage.path("again");
+    let file = out.join("tools-scripted.1.jsonl");
+    let args = ["grade", "--predictions", file.to_str().unwrap(), "--tasks", "configs/tasks/demo.jsonl"];
+    stage.run([&args[..], &["--out", again.to_str().unwrap()]].concat(), 0);
+    assert_eq!(stage.report(&again)["tasks"][0]["resolved"], true);
+
+    // A folder that holds something is not mixed with it; a trial that is damaged is named.
+    let args = ["export", run.to_str().unwrap(), "--format", "atif", "--out", out.to_str().unwrap()];
+    let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();
+    assert!(said.contains("is not empty") && said.contains("hint: "), "{said}");
+    let journal = crate::stage::find(&run.join("trials"), "trajectory.jsonl").remove(0);
+    fs::write(&journal, fs::read_to_string(&journal).unwrap().replacen("\"step\":0", "\"step\":7", 1)).unwrap();
+    fs::remove_dir_all(stage.path("atif")).unwrap();
+    let (_, said) = exported(&stage, "atif");
+    assert!(said.contains("not written: demo__roman-1 / ") && said.contains("damaged"), "{said}");
+}
