@@ -60,6 +60,20 @@ fn a_run_is_exported_and_says_what_stayed_behind() {
     assert!(said.contains("left out: the files after each step (2)"), "{said}");
     assert_eq!(read("fidelity.json")["trials"], 2);
 
+    // The same conversation in the forms of two other scaffolds.
+    let (out, _) = exported(&stage, "mini");
+    let text = fs::read(out.join("tools-scripted/demo__roman-1.1.traj.json")).unwrap();
+    let mini: Value = serde_json::from_slice(&text).unwrap();
+    let roles = mini["messages"].as_array().unwrap().iter().map(|one| one["role"].as_str().unwrap());
+    let roles: Vec<&str> = roles.collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "tool"], "{mini:#}");
+    assert_eq!(mini["info"]["exit_status"], "submitted");
+    let (out, _) = exported(&stage, "swe-agent");
+    let text = fs::read(out.join("tools-scripted/demo__roman-1.1.traj")).unwrap();
+    let agent: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(agent["trajectory"][0]["action"], DEMO_SOLUTION);
+    assert_eq!(agent["info"]["submission"], mini["info"]["submission"]);
+
     let (out, said) = exported(&stage, "swebench");
     let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
     let line: Value = serde_json::from_str(lines.trim_end()).unwrap();

@@ -159,6 +159,10 @@ pub enum ScaffoldAction {
 pub enum ExportFormat {
     /// Trajectories of Harbor (ATIF 1.8): a file a trial.
     Atif,
+    /// Trajectories of mini-swe-agent (format 1.1): a file a trial.
+    Mini,
+    /// Trajectories of SWE-agent (`.traj`): a file a trial.
+    SweAgent,
     /// Predictions (`instance_id`, `model_name_or_path`, `model_patch`): a file for each arm and attempt.
     Swebench,
 }

@@ -141,7 +141,7 @@ pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
         agent: Agent {
             name: trial.arm.scaffold.clone(),
             version: version(trial),
-            model_name: trial.arm.model.as_ref().map(|model| model.name.clone()),
+            model_name: trial.model().map(str::to_owned),
             tool_definitions: tools
                 .into_iter()
                 .map(|tool| json!({ "type": "function", "function": tool }))
@@ -231,7 +231,7 @@ fn extra(trial: &Trial<'_>) -> Value {
         "arm_id": trial.arm.id,
         "attempt": trial.attempt,
         "budget": trial.arm.budget,
-        "outcome": trial.outcome.map(|outcome| outcome.ending.name()),
+        "outcome": trial.ending(),
         "verdict": verdict,
         "patch": String::from_utf8_lossy(trial.patch),
     }})

@@ -5,10 +5,14 @@
 mod atif;
 mod conversation;
 mod fidelity;
+mod mini;
 mod predictions;
+mod swe_agent;
 mod trial;
 
 pub use atif::trajectory;
 pub use fidelity::{Fidelity, LeftOut};
+pub use mini::mini;
 pub use predictions::prediction;
+pub use swe_agent::swe_agent;
 pub use trial::{Format, Trial};

@@ -9,6 +9,10 @@ use proctor_types::{Arm, Envelope, Outcome, Task, Verdict};
 pub enum Format {
     /// Harbor's trajectories, version 1.8: a document a trial.
     Atif,
+    /// The trajectories of mini-swe-agent, format 1.1.
+    Mini,
+    /// The trajectories of SWE-agent.
+    SweAgent,
     /// Predictions, a line a trial: SWE-bench, FEA-Bench and all that read the same three keys.
     SweBench,
 }
@@ -18,7 +22,24 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Self::Atif => "atif",
+            Self::Mini => "mini",
+            Self::SweAgent => "swe-agent",
             Self::SweBench => "swebench",
+        }
+    }
+}
+
+impl Format {
+    /// The forms.
+    pub const ALL: [Self; 4] = [Self::Atif, Self::Mini, Self::SweAgent, Self::SweBench];
+
+    /// What the file of one trial ends in.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Atif => "json",
+            Self::Mini => "traj.json",
+            Self::SweAgent => "traj",
+            Self::SweBench => "jsonl",
         }
     }
 }
@@ -49,5 +70,15 @@ impl Trial<'_> {
     /// `TASK/ARM/ATTEMPT`, as `proctor show` names it.
     pub fn name(&self) -> String {
         format!("{}/{}/{}", self.task.id, self.arm.name, self.attempt)
+    }
+
+    /// What the endpoint calls the model; absent where none is asked.
+    pub(crate) fn model(&self) -> Option<&str> {
+        self.arm.model.as_ref().map(|model| model.name.as_str())
+    }
+
+    /// How it ended: `submitted`, `budget_steps`...
+    pub(crate) fn ending(&self) -> Option<String> {
+        self.outcome.map(|outcome| outcome.ending.name())
     }
 }

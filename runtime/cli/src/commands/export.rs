@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_interchange::{Fidelity, Format, Trial, prediction, trajectory};
+use proctor_interchange::{Fidelity, Format, Trial, mini, prediction, swe_agent, trajectory};
 use proctor_record::{Blobs, RunDir, read_journal};
 use proctor_types::{RunRecord, plural, standing};
 
@@ -31,6 +31,8 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
     }
     let format = match format {
         ExportFormat::Atif => Format::Atif,
+        ExportFormat::Mini => Format::Mini,
+        ExportFormat::SweAgent => Format::SweAgent,
         ExportFormat::Swebench => Format::SweBench,
     };
     let mut export = Export {
@@ -105,40 +107,42 @@ impl Export<'_> {
             verdict: checked.verdict.as_ref(),
             proctor: &self.record.proctor,
         };
-        match self.format {
-            Format::Atif => {
-                let document = trajectory(&trial, &mut self.fidelity);
-                let document = document.map_err(UserError::new)?;
-                let text = serde_json::to_string_pretty(&document)?;
-                let task = safe(found.task.task.id.as_str());
-                let file = self.arm(found).join(format!("{task}.{}.json", found.attempt));
-                self.write(&file, &format!("{text}\n"))?;
-            }
+        let document = match self.format {
+            Format::Atif => trajectory(&trial, &mut self.fidelity),
+            Format::Mini => mini(&trial, &mut self.fidelity),
+            Format::SweAgent => swe_agent(&trial, &mut self.fidelity),
             Format::SweBench => {
                 let line = match prediction(&trial) {
                     Ok(line) => line,
                     Err(why) => return Ok(Err(why)),
                 };
                 self.fidelity.written(&events).map_err(UserError::new)?;
-                let file = self.arm(found).with_extension("");
-                let name = format!("{}.{}.jsonl", file.display(), found.attempt);
-                self.write(Path::new(&name), &format!("{line}\n"))?;
+                let file = self.file(&self.arm(found), found.attempt);
+                self.write(&file, &line)?;
+                return Ok(Ok(()));
             }
-        }
+        };
+        let text = serde_json::to_string_pretty(&document.map_err(UserError::new)?)?;
+        let task = self.file(&safe(found.task.task.id.as_str()), found.attempt);
+        self.write(&Path::new(&self.arm(found)).join(task), &text)?;
         Ok(Ok(()))
     }
 
+    fn file(&self, name: &str, attempt: u32) -> PathBuf {
+        format!("{name}.{attempt}.{}", self.format.ending()).into()
+    }
+
     /// What an arm's files are called. Two arms whose names differ only in what no file name has are told apart by id.
-    fn arm(&self, found: Found<'_>) -> PathBuf {
+    fn arm(&self, found: Found<'_>) -> String {
         let name = safe(&found.arm.name);
         let alike = self.record.arms.iter().filter(|arm| safe(&arm.name) == name).count();
         match alike {
-            1 => name.into(),
-            _ => format!("{name}-{:.8}", found.arm.id.as_str()).into(),
+            1 => name,
+            _ => format!("{name}-{:.8}", found.arm.id.as_str()),
         }
     }
 
-    /// Adds to a file of the export.
+    /// Adds a document or a line to a file of the export.
     fn write(&mut self, file: &Path, text: &str) -> Result<(), CommandError> {
         use std::io::Write as _;
         let path = self.out.join(file);
@@ -146,7 +150,7 @@ impl Export<'_> {
             fs::create_dir_all(folder)?;
         }
         let mut open = fs::File::options().create(true).append(true).open(&path)?;
-        open.write_all(text.as_bytes())?;
+        writeln!(open, "{text}")?;
         self.files.insert(path);
         Ok(())
     }

@@ -1,0 +1,78 @@
+//! The trajectory of mini-swe-agent, format 1.1: a conversation in the form of chat, and how it ended.
+
+use serde_json::{Value, json};
+
+use crate::{
+    Fidelity, Trial,
+    conversation::{Answered, Call, Conversation, Turn},
+};
+
+/// As its own trajectories say it.
+const FORMAT: &str = "mini-swe-agent-1.1";
+
+/// The trial as a document. What is not in it, `fidelity` counts.
+///
+/// # Errors
+/// The shipped table of what is left out cannot be read.
+pub fn mini(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    fidelity.written(trial.events)?;
+    let mut messages = Vec::new();
+    for turn in Conversation::of(trial.events).turns {
+        match turn {
+            Turn::Told(told) => messages.push(json!({
+                "role": if told.is_system { "system" } else { "user" },
+                "content": told.text,
+                "extra": { "timestamp": told.at },
+            })),
+            Turn::Answered(answered) => messages.extend(answer_and_outputs(&answered)),
+        }
+    }
+    let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
+    Ok(json!({
+        "info": {
+            "model_stats": { "instance_cost": spent.cost_usd, "api_calls": spent.steps },
+            "config": {
+                "agent": { "step_limit": trial.arm.budget.steps, "cost_limit": trial.arm.budget.cost_usd },
+                "model": { "model_name": trial.model() },
+            },
+            "exit_status": trial.ending(),
+            "submission": String::from_utf8_lossy(trial.patch),
+        },
+        "messages": messages,
+        "trajectory_format": FORMAT,
+        "instance_id": trial.task.id,
+    }))
+}
+
+fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
+    let Answered { answer, calls, at, .. } = answered;
+    let mut assistant = json!({
+        "role": "assistant",
+        "content": answer.content,
+        "extra": {
+            "actions": calls.iter().map(|call| &call.arguments).collect::<Vec<_>>(),
+            "cost": answer.cost_usd,
+            "timestamp": at,
+        },
+    });
+    // A command that stands in the text is none of the wire's calls.
+    if !answer.tool_calls.is_empty() {
+        let calls = answer.tool_calls.iter().map(|call| {
+            let function = json!({ "name": call.name, "arguments": call.arguments });
+            json!({ "id": call.id, "type": "function", "function": function })
+        });
+        assistant["tool_calls"] = calls.collect();
+    }
+    let named = |call: &&Call| answer.tool_calls.iter().any(|one| one.id == call.id);
+    let outputs = calls.iter().filter(named).filter_map(|call| {
+        let output = call.output.as_ref()?;
+        Some(json!({
+            "role": "tool",
+            "tool_call_id": call.id,
+            "content": output.shown,
+            "extra": { "returncode": output.exit_status },
+        }))
+    });
+    let outputs: Vec<Value> = outputs.collect();
+    [vec![assistant], outputs].concat()
+}

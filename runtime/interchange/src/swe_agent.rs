@@ -1,0 +1,85 @@
+//! The trajectory of SWE-agent (`.traj`): an entry a step, the conversation beside it, and how it ended.
+
+use serde_json::{Value, json};
+
+use crate::{
+    Fidelity, Trial,
+    conversation::{Answered, Conversation, Turn},
+};
+
+/// The trial as a document. What is not in it, `fidelity` counts.
+///
+/// # Errors
+/// The shipped table of what is left out cannot be read.
+pub fn swe_agent(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    fidelity.written(trial.events)?;
+    let (mut trajectory, mut history) = (Vec::new(), Vec::new());
+    for turn in Conversation::of(trial.events).turns {
+        match turn {
+            Turn::Told(told) => history.push(json!({
+                "role": if told.is_system { "system" } else { "user" },
+                "content": told.text,
+                "agent": "main",
+            })),
+            Turn::Answered(answered) => {
+                trajectory.push(entry(&answered));
+                history.push(json!({
+                    "role": "assistant", "content": answered.answer.content, "agent": "main",
+                    "thought": answered.answer.content, "action": actions(&answered),
+                }));
+                let observed = observed(&answered);
+                if !observed.is_empty() {
+                    history.push(json!({ "role": "tool", "content": observed, "agent": "main" }));
+                }
+            }
+        }
+    }
+    let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
+    Ok(json!({
+        "trajectory": trajectory,
+        "history": history,
+        "info": {
+            "model_stats": {
+                "instance_cost": spent.cost_usd,
+                "tokens_sent": spent.input_tokens,
+                "tokens_received": spent.output_tokens,
+                "api_calls": spent.steps,
+            },
+            "exit_status": trial.ending(),
+            "submission": String::from_utf8_lossy(trial.patch),
+        },
+        "replay_config": null,
+        "environment": trial.task.id,
+    }))
+}
+
+fn entry(answered: &Answered) -> Value {
+    let seconds: f64 =
+        answered.calls.iter().filter_map(|call| Some(call.output.as_ref()?.seconds)).sum();
+    json!({
+        "action": actions(answered),
+        "observation": observed(answered),
+        "response": answered.answer.content,
+        "thought": answered.answer.content,
+        "execution_time": seconds,
+        "state": {},
+        "query": [],
+        "extra_info": { "after_the_limit": answered.is_grace },
+    })
+}
+
+/// Its format has one action a step: several calls are lines of it.
+fn actions(answered: &Answered) -> String {
+    let calls = answered.calls.iter().map(|call| match call.arguments["command"].as_str() {
+        Some(command) if call.arguments.as_object().is_some_and(|all| all.len() == 1) => {
+            command.to_owned()
+        }
+        _ => format!("{} {}", call.name, call.arguments),
+    });
+    calls.collect::<Vec<_>>().join("\n")
+}
+
+fn observed(answered: &Answered) -> String {
+    let outputs = answered.calls.iter().filter_map(|call| call.output.as_ref());
+    outputs.map(|output| output.shown.as_str()).collect::<Vec<_>>().join("\n")
+}
