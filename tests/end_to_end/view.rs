@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
+    path::{Path, PathBuf},
     process::{Child, Stdio},
 };
 
@@ -51,6 +52,12 @@ impl Viewer {
     fn get(&self, path: &str) -> String {
         self.ask("GET", path, &self.host)
     }
+}
+
+/// All files below a folder.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
 }
 
 #[test]
@@ -139,4 +146,20 @@ fn a_run_can_be_looked_at() {
         .filter(|link| viewer.get(&format!("{link}/step/1")).contains("What it changed"))
         .collect();
     assert_eq!(steps.len(), 2, "the scripted trials have steps, gold and noop have none");
+
+    // The same pages as files: every link of every page leads to one.
+    let files = stage.path("pages");
+    let told = said(&["view", &run, "--static", files.to_str().unwrap()]);
+    let pages = below(&files);
+    assert!(told.starts_with(&format!("{} pages", pages.len())), "{told}");
+    assert!(pages.len() > 7 && files.join("index.html").exists(), "{pages:?}");
+    for page in &pages {
+        let text = std::fs::read_to_string(page).unwrap().replace("&#x2f;", "/");
+        assert!(text.contains("http-equiv=\"Content-Security-Policy\""));
+        let links = text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        for link in links.filter(|link| !link.starts_with('#')) {
+            assert!(page.parent().unwrap().join(link).is_file(), "{}: {link}", page.display());
+        }
+    }
+    stage.run(["view", &run, "--static", files.to_str().unwrap()], 2);
 }

@@ -82,6 +82,9 @@ pub enum Command {
         /// The port on 127.0.0.1. Default: a free one.
         #[arg(long, default_value_t = 0, hide_default_value = true)]
         port: u16,
+        /// Writes the same pages as files instead, to be opened, sent or hosted. The folder is new or empty.
+        #[arg(long = "static", value_name = "DIR", conflicts_with = "port")]
+        files: Option<PathBuf>,
     },
     /// Writes the trials of a run in a form that other tools read, and says what the form cannot hold.
     Export {

@@ -134,15 +134,13 @@ pub struct Matrix {
 #[derive(Serialize)]
 struct MatrixFilling<'a> {
     runs: &'a [Matrix],
-    /// Ends in `/`.
-    root: &'a str,
+    links: &'a Links<'a>,
 }
 
 #[derive(Serialize)]
 struct TrialFilling<'a> {
     trial: &'a Trial,
-    root: &'a str,
-    here: &'a str,
+    links: &'a Links<'a>,
     patch: &'a str,
     gold: &'a str,
 }
@@ -152,34 +150,45 @@ struct StepFilling<'a> {
     step: &'a Step,
     trial: &'a str,
     more: bool,
-    root: &'a str,
-    here: &'a str,
+    links: &'a Links<'a>,
+}
+
+/// Where a page's links lead: to a server's pages, or to files.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Links<'a> {
+    /// What comes before every address; ends in `/`, or is empty.
+    pub root: &'a str,
+    /// The first page, behind that.
+    pub home: &'a str,
+    /// The trial's own address, without its ending.
+    pub here: &'a str,
+    /// What an address of a page ends in.
+    pub ending: &'a str,
 }
 
 /// # Errors
 /// A template that names what is not there. No content of a run can cause one; so it is for all three.
-pub fn matrix(runs: &[Matrix], root: &str) -> Result<String, Error> {
-    fill("matrix.html", MatrixFilling { runs, root })
+pub fn matrix(runs: &[Matrix], links: &Links<'_>) -> Result<String, Error> {
+    fill("matrix.html", MatrixFilling { runs, links })
 }
 
-/// The timeline. `here` is the page's own address, `patch` the final diff, `gold` what it is seen beside.
+/// The timeline. `patch` is the final diff, `gold` what it is seen beside.
 ///
 /// # Errors
 /// See [`matrix`].
 pub fn trial(
     trial: &Trial,
-    root: &str,
-    here: &str,
+    links: &Links<'_>,
     patch: &str,
     gold: &str,
 ) -> Result<String, Error> {
-    fill("trial.html", TrialFilling { trial, root, here, patch, gold })
+    fill("trial.html", TrialFilling { trial, links, patch, gold })
 }
 
 /// `trial` is its name, `more` whether another step follows.
 ///
 /// # Errors
 /// See [`matrix`].
-pub fn step(step: &Step, trial: &str, more: bool, root: &str, here: &str) -> Result<String, Error> {
-    fill("step.html", StepFilling { step, trial, more, root, here })
+pub fn step(step: &Step, trial: &str, more: bool, links: &Links<'_>) -> Result<String, Error> {
+    fill("step.html", StepFilling { step, trial, more, links })
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
-use proctor_html::{Call, Cell, Matrix, Step, StepRow, TestLine, Trial, Url, matrix, step, trial};
+use proctor_html::{Call, Cell, Links, Matrix, Step, StepRow, TestLine, Trial, Url, matrix, step, trial};
 use roxmltree::Document;
 
 const TRICK: &str = "<script>alert(1)</script>\"' onload=x></pre></span></table>{{ 7*7 }}\u{1b}[2J\u{202e}\u{0}\n+<b>\n-<i>";
@@ -72,10 +72,11 @@ fn all_pages() -> Vec<String> {
         rows: vec![(text.clone(), vec![vec![cell]])],
         findings: vec![text.clone()],
     };
+    let links = Links { root: "/t/", here: "/t/1/a/b/1", ..Links::default() };
     vec![
-        matrix(&[run], "/t/").unwrap(),
-        trial(&told, "/t/", "/t/1/a/b/1", &text, &text).unwrap(),
-        step(&whole, &text, true, "/t/", "/t/1/a/b/1").unwrap(),
+        matrix(&[run], &links).unwrap(),
+        trial(&told, &links, &text, &text).unwrap(),
+        step(&whole, &text, true, &links).unwrap(),
     ]
 }
 

@@ -24,11 +24,7 @@ const FIDELITY: &str = "fidelity.json";
 pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, CommandError> {
     let dir = RunDir::view(run).map_err(CommandError::of_run)?;
     let record = dir.read_run()?;
-    if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(UserError::new(format!("--out {}: is not empty", out.display()))
-            .hint("name a new or an empty folder")
-            .into());
-    }
+    new_or_empty(out)?;
     let format = match format {
         ExportFormat::Atif => Format::Atif,
         ExportFormat::Mini => Format::Mini,
@@ -65,6 +61,15 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         eprintln!("not written: {trial}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A folder that nothing is mixed with.
+pub fn new_or_empty(out: &Path) -> Result<(), UserError> {
+    if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(UserError::new(format!("{} is not empty", out.display()))
+            .hint("name a new or an empty folder"));
+    }
+    Ok(())
 }
 
 struct Export<'a> {

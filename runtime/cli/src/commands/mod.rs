@@ -46,4 +46,4 @@ pub use scaffold::scaffold;
 pub use schema::schema;
 pub use shell::shell;
 pub use tasks::tasks;
-pub use view::view;
+pub use view::{view, view_as_files};

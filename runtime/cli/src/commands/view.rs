@@ -4,7 +4,7 @@
 use std::{
     convert::Infallible,
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -23,6 +23,7 @@ use proctor_types::plural;
 use tokio::{net::TcpListener, task};
 
 use crate::{
+    commands::export::new_or_empty,
     error::{CommandError, UserError},
     print::result,
     trials::Pages,
@@ -32,6 +33,15 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of the token: as many as nobody guesses.
 const TOKEN: usize = 16;
+
+/// Writes the pages of the runs below a folder.
+pub fn view_as_files(runs: &[PathBuf], out: &Path) -> Result<ExitCode, CommandError> {
+    let pages = Pages::open(runs)?;
+    new_or_empty(out)?;
+    let count = pages.write(out)?;
+    result(&format!("{} below {}\n", plural(count, "page"), out.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
 
 /// Serves the runs until it is interrupted. The first line of standard output is the address.
 pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError> {

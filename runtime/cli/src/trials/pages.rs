@@ -1,21 +1,31 @@
-//! The pages of a viewer, by their addresses.
+//! The pages of a viewer, by their addresses, and all of them as files.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use proctor_html::{Cell, Matrix};
+use proctor_html::{Cell, Links, Matrix};
 use proctor_record::RunDir;
 use proctor_report::{ArmReport, TrialResult, build, findings, percent};
 use proctor_types::RunRecord;
 
-use super::{Found, gold_of, patch_of, step, trial};
+use super::{Found, gold_of, patch_of, planned, step, trial};
 use crate::{
     commands::{result_of_trial, results_of},
     error::CommandError,
 };
 
+/// The first page as a file, and what the others end in.
+const HOME: &str = "index.html";
+const ENDING: &str = ".html";
 /// Hex digits of an arm's id in an address, as on disk.
 const ARM: usize = 12;
+
+/// The address of a trial, by the number of its run.
+type Address = fn(&str, &Found<'_>) -> String;
 
 /// The runs that are shown.
 pub struct Pages {
@@ -51,7 +61,7 @@ impl Pages {
             .collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         match parts.as_slice() {
-            [""] => self.matrix(root).map(Some),
+            [""] => self.matrix(&Links { root, ..Links::default() }, address).map(Some),
             [run, task, arm, attempt] => self.trial([run, task, arm, attempt], root),
             [run, task, arm, attempt, "step", number] => {
                 let Ok(number) = number.parse() else { return Ok(None) };
@@ -76,8 +86,9 @@ impl Pages {
         let result = result_of_trial(&run, &found);
         let told = trial(&run, &shown.name, found, &result)?;
         let here = format!("{root}{}", address(place[0], &found));
+        let links = Links { root, here: &here, ..Links::default() };
         let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
-        Ok(Some(proctor_html::trial(&told, root, &here, &patch, &gold)?))
+        Ok(Some(proctor_html::trial(&told, &links, &patch, &gold)?))
     }
 
     fn step(
@@ -87,20 +98,48 @@ impl Pages {
         root: &str,
     ) -> Result<Option<String>, CommandError> {
         let Some((shown, found)) = self.find(place) else { return Ok(None) };
-        let run = RunDir::view(&shown.path)?;
-        let dir = run.trial_path(&found.id());
-        let journal = dir.trajectory();
-        if !journal.exists() {
-            return Ok(None);
-        }
-        let Some((told, more)) = step(&journal, &run.blobs_of(&dir), number)? else {
-            return Ok(None);
-        };
         let here = format!("{root}{}", address(place[0], &found));
-        Ok(Some(proctor_html::step(&told, &found.name(), more, root, &here)?))
+        step_page(shown, found, number, &Links { root, here: &here, ..Links::default() })
     }
 
-    fn matrix(&self, root: &str) -> Result<String, CommandError> {
+    /// Writes every page as a file. Links between them are relative, so the folder can be opened, moved and hosted.
+    /// Returns how many there are.
+    pub fn write(&self, out: &Path) -> Result<u64, CommandError> {
+        let links = Links { root: "", home: HOME, here: "", ending: ENDING };
+        fs::create_dir_all(out)?;
+        fs::write(out.join(HOME), self.matrix(&links, file_address)?)?;
+        let mut pages = 1;
+        for (index, shown) in self.runs.iter().enumerate() {
+            let run = RunDir::view(&shown.path)?;
+            for found in planned(&shown.record) {
+                let place = file_address(&(index + 1).to_string(), &found);
+                let (above, step_above) = ("../../../", "../../../../../");
+                let result = result_of_trial(&run, &found);
+                let told = trial(&run, &shown.name, found, &result)?;
+                let here = format!("{above}{place}");
+                let links = Links { root: above, here: &here, ..links };
+                let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
+                let page = proctor_html::trial(&told, &links, &patch, &gold)?;
+                let file = out.join(format!("{place}{ENDING}"));
+                let steps = out.join(&place).join("step");
+                let folder = if told.steps.is_empty() { file.parent() } else { Some(&*steps) };
+                fs::create_dir_all(folder.unwrap_or(out))?;
+                fs::write(file, page)?;
+                let here = format!("{step_above}{place}");
+                let links = Links { root: step_above, here: &here, ..links };
+                for number in 1..=told.steps.len() as u64 {
+                    if let Some(page) = step_page(shown, found, number, &links)? {
+                        fs::write(steps.join(format!("{number}{ENDING}")), page)?;
+                        pages += 1;
+                    }
+                }
+                pages += 1;
+            }
+        }
+        Ok(pages)
+    }
+
+    fn matrix(&self, links: &Links<'_>, address: Address) -> Result<String, CommandError> {
         let mut runs = Vec::new();
         for (index, shown) in self.runs.iter().enumerate() {
             let results = results_of(&shown.path, false)?;
@@ -132,8 +171,42 @@ impl Pages {
                 findings: findings(&report),
             });
         }
-        Ok(proctor_html::matrix(&runs, root)?)
+        Ok(proctor_html::matrix(&runs, links)?)
     }
+}
+
+fn step_page(
+    shown: &Shown,
+    found: Found<'_>,
+    number: u64,
+    links: &Links<'_>,
+) -> Result<Option<String>, CommandError> {
+    let run = RunDir::view(&shown.path)?;
+    let dir = run.trial_path(&found.id());
+    let journal = dir.trajectory();
+    if !journal.exists() {
+        return Ok(None);
+    }
+    let read = step(&journal, &run.blobs_of(&dir), number)?;
+    let page = read.map(|(told, more)| proctor_html::step(&told, &found.name(), more, links));
+    Ok(page.transpose()?)
+}
+
+/// The same as the name of a file. No letter of it needs an escape in an address.
+fn file_address(run: &str, found: &Found<'_>) -> String {
+    // No name begins with a point: it would be hidden, or lead out.
+    let plain = |at: usize, byte: u8| {
+        byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || (byte == b'.' && at > 0)
+    };
+    let task = found.task.task.id.as_str().bytes().enumerate();
+    let task: String = task
+        .map(|(at, byte)| match plain(at, byte) {
+            true => char::from(byte).to_string(),
+            false => format!("~{byte:02x}"),
+        })
+        .collect();
+    let arm = found.arm.id.as_str();
+    format!("{run}/{task}/{}/{}", arm.get(..ARM).unwrap_or(arm), found.attempt)
 }
 
 fn address(run: &str, found: &Found<'_>) -> String {
