@@ -280,4 +280,12 @@ fn a_repeated_trial_leaves_what_was_as_evidence() {
     assert!(said.contains("1 trial to repeat:") && said.contains("was not graded"), "{said}");
     assert_eq!(crossed.asked(), 2 * asked);
     assert!(top.exists());
+
+    // What somebody threw away is driven again, and the run says so from then on.
+    fs::remove_dir_all(top.parent().unwrap()).unwrap();
+    crossed.stage.run(["resume", out.to_str().unwrap()], 0);
+    let text = crossed.stage.run(["report", out.to_str().unwrap()], 0);
+    let text =
+        String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Repeated: 1 trial whose record was removed ("), "{text}");
 }

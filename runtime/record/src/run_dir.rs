@@ -180,6 +180,15 @@ impl RunDir {
         Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
     }
 
+    /// Trials that `report.json` has a verdict of, and of which nothing is there any more: somebody removed them. Sorted.
+    pub fn removed_trials(&self) -> Vec<TrialId> {
+        let reported = self.reported_verdicts().into_iter();
+        let mut gone: Vec<_> =
+            reported.filter(|id| !self.trial_path(id).trajectory().exists()).collect();
+        gone.sort();
+        gone
+    }
+
     /// The trials that `report.json` has a verdict of. What cannot be read of it says nothing.
     fn reported_verdicts(&self) -> HashSet<TrialId> {
         #[derive(Deserialize)]

@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc};
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::RunDir;
-use proctor_types::{RunRecord, TrialId};
+use proctor_types::{RunChange, RunRecord, TrialId, plural};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::carry_out, resume_set},
+    checks::first_of,
+    commands::{carry_out::carry_out, resume_set, run::now},
     error::CommandError,
     home, open_files,
 };
@@ -28,6 +29,17 @@ pub async fn resume(
     }
     if !sets.is_empty() {
         resume_set::change(&mut record, sets)?;
+        run.write_run(&record)?;
+    }
+    let removed = run.removed_trials();
+    if grading == Grading::Once && !removed.is_empty() {
+        // To throw results away until they please is no measurement: the record says what is driven again.
+        let names = removed.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let trials = plural(removed.len(), "trial");
+        let change = format!("repeated: {trials} whose record was removed ({})", first_of(names));
+        eprintln!("{change}");
+        let proctor = env!("CARGO_PKG_VERSION").into();
+        record.changes.push(RunChange { at: now(), proctor, change });
         run.write_run(&record)?;
     }
     go_on(run, &record, grading).await
