@@ -98,7 +98,7 @@ impl TaskReport {
             reason: Reason::of(outcome, verdict, trial.patch_bytes),
             limit: limit_of(trial),
             touched: noise_of(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
-            grading_touched: verdict.iter().flat_map(|it| touched_in(it)).collect(),
+            grading_touched: verdict.into_iter().flat_map(touched_in).collect(),
             noise: outcome.and_then(|outcome| outcome.noise.clone()),
             environment: verdict.and_then(|verdict| verdict.environment.clone()),
             policies_differ: verdict.map(differing).unwrap_or_default(),
