@@ -402,7 +402,7 @@ async fn a_killed_runtime_is_swept_by_one_with_another_cache() {
     holder.kill();
     let swept = native.sweep().await.unwrap();
     println!("swept {swept:?}");
-    holder.assert_gone();
+    holder.assert_swept(&native).await;
     assert!(holder.entry.exists(), "the other cache is the other runtime's");
 }
 
