@@ -96,9 +96,14 @@ impl Agent {
         self.exited.is_some()
     }
 
-    /// What was kept of its standard error, at the end of the conversation. Its two outputs are two pipes: what it wrote to
-    /// this one before its last line may come after it.
-    pub(crate) async fn errors(&mut self) -> Vec<u8> {
+    /// What was kept of its standard error so far.
+    pub(crate) fn errors(&self) -> Vec<u8> {
+        self.errors.text()
+    }
+
+    /// The same at the end of the conversation. Its two outputs are two pipes: what it wrote to this one before its last
+    /// line may come after it.
+    pub(crate) async fn last_errors(&mut self) -> Vec<u8> {
         let listen = async {
             while self.exited.is_none() {
                 match timeout(QUIET, self.running.next()).await {

@@ -102,7 +102,7 @@ impl Scaffold for Process {
             Ok(finish) => Ok(finish),
         };
         if !matches!(end, Err(Stop::Fault(_))) {
-            session.keep("stderr.log", &agent.errors().await).await?;
+            session.keep("stderr.log", &agent.last_errors().await).await?;
         }
         end
     }

@@ -96,7 +96,7 @@ impl Scaffold for Acp {
             Ok(finish) => Ok(finish),
         };
         if !matches!(end, Err(Stop::Fault(_))) {
-            session.keep("stderr.log", &agent.errors().await).await?;
+            session.keep("stderr.log", &agent.last_errors().await).await?;
         }
         end
     }
