@@ -5,6 +5,8 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use proctor_types::{ArmId, RunRecord, TrialId, path_component};
@@ -254,6 +256,9 @@ impl Verifier<'_> {
     }
 }
 
+/// A lock of a runtime that has just died may be held for this long: a process that it was about to start has the lock, too,
+/// until its program runs.
+const PASSING: Duration = Duration::from_millis(300);
 const REPORT: &str = "report.json";
 /// See [`Known`].
 const KNOWN: &str = "checked.jsonl";
@@ -273,7 +278,13 @@ fn hold(root: &Path) -> Result<File, RecordError> {
         .truncate(false)
         .open(&path)
         .map_err(RecordError::io(&path, "the run cannot be locked"))?;
-    match file.try_lock() {
+    let deadline = Instant::now() + PASSING;
+    let mut locked = file.try_lock();
+    while matches!(locked, Err(TryLockError::WouldBlock)) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+        locked = file.try_lock();
+    }
+    match locked {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
