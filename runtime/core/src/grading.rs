@@ -120,7 +120,7 @@ impl GradingSandbox<'_> {
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let options = GradeOptions { hidden, ..options.clone() };
         let (graded, counts) = {
-            let graded = proctor_grade::grade(sandbox.handle(), task, patch, &options);
+            let graded = Box::pin(proctor_grade::grade(sandbox.handle(), task, patch, &options));
             self.looked_at(sandbox.as_ref(), graded).await
         };
         let noise = noise(counts, None, None)?;
@@ -154,14 +154,15 @@ impl GradingSandbox<'_> {
         let Ready { sandbox, hidden } = self.open(task, purpose).await?;
         let options = GradeOptions { hidden, ..options.clone() };
         let (run, counts) = {
-            let run = run_official(sandbox.handle(), task, patch, &options);
+            let run = Box::pin(run_official(sandbox.handle(), task, patch, &options));
             self.looked_at(sandbox.as_ref(), run).await
         };
         let noise = noise(counts, None, None)?;
         closed(sandbox, run.map(|run| run.map(|run| (run, noise)))).await
     }
 
-    /// Grades, unless everything is to end, and looks at the sandbox before and after.
+    /// Grades, unless everything is to end, and looks at the sandbox before and after. The future comes in a box: as large as
+    /// a grading's is, passing it on would take the stack of a thread.
     async fn looked_at<T>(
         &self,
         sandbox: &dyn Sandbox,
