@@ -107,7 +107,10 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
     assert!(said.contains("note: 4 of 6 arms"), "{said}");
     assert_eq!(crossed.stage.report(&out)["arms"].as_array().unwrap().len(), 4);
     let said = crossed.run(&config, &out, &["--arms", "tool/steps=9", "--extend"], 2);
-    assert!(said.contains("--arms tool/steps=9: no arm") && said.contains("`tools/steps=9`"), "{said}");
+    assert!(
+        said.contains("--arms tool/steps=9: no arm") && said.contains("`tools/steps=9`"),
+        "{said}"
+    );
     let said = crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
     assert!(said.contains("added: 2 arms, 0 tasks, 0 attempts"), "{said}");
     let report = crossed.stage.report(&out);

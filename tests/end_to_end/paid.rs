@@ -131,13 +131,15 @@ fn a_trial_goes_on_after_a_fault_and_is_paid_once() {
 #[test]
 fn a_try_that_does_not_count_is_paid_for() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // The request is rejected in mid-trial, once: a new try finds out whether it is at fault.
-    let fault = "fault = [{ kind = \"status\", status = 400 }]";
+    // The key is refused in mid-trial, once, and what the try could go on with is lost.
+    let fault = "fault = [{ kind = \"status\", status = 401 }]";
     let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
     let stage = Stage::new();
     let config = stage.file("run.toml", &config(&fake, ""));
     let out = stage.path("run");
-    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
+    std::fs::remove_file(find(&out.join("trials"), "blobs.pack").remove(0)).unwrap();
+    stage.run(["resume", out.to_str().unwrap()], 0);
     assert_eq!(billed(&fake), 3);
     adds_up(&stage, &out, 3, 1);
     let journals = find(&out.join("trials"), "trajectory.jsonl");

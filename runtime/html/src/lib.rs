@@ -8,4 +8,6 @@ mod templates;
 mod trial;
 
 pub use report::{ReportPage, RunPage, report};
-pub use trial::{Call, Cell, Links, Matrix, Step, StepRow, TestLine, Trial, Url, matrix, step, trial};
+pub use trial::{
+    Call, Cell, Links, Matrix, Step, StepRow, TestLine, Trial, Url, matrix, step, trial,
+};

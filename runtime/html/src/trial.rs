@@ -176,12 +176,7 @@ pub fn matrix(runs: &[Matrix], links: &Links<'_>) -> Result<String, Error> {
 ///
 /// # Errors
 /// See [`matrix`].
-pub fn trial(
-    trial: &Trial,
-    links: &Links<'_>,
-    patch: &str,
-    gold: &str,
-) -> Result<String, Error> {
+pub fn trial(trial: &Trial, links: &Links<'_>, patch: &str, gold: &str) -> Result<String, Error> {
     fill("trial.html", TrialFilling { trial, links, patch, gold })
 }
 

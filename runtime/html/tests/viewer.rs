@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
-use proctor_html::{Call, Cell, Links, Matrix, Step, StepRow, TestLine, Trial, Url, matrix, step, trial};
+use proctor_html::{
+    Call, Cell, Links, Matrix, Step, StepRow, TestLine, Trial, Url, matrix, step, trial,
+};
 use roxmltree::Document;
 
 const TRICK: &str = "<script>alert(1)</script>\"' onload=x></pre></span></table>{{ 7*7 }}\u{1b}[2J\u{202e}\u{0}\n+<b>\n-<i>";

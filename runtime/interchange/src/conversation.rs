@@ -64,8 +64,7 @@ impl Conversation {
                         all.tools.clone_from(&ask.new.tools);
                     }
                     for (index, message) in ask.new.messages.iter().enumerate() {
-                        let is_known =
-                            ask.kept + index < known || ask.as_returned.contains(&index);
+                        let is_known = ask.kept + index < known || ask.as_returned.contains(&index);
                         if let (false, Some(told)) = (is_known, told(message, *t_wall)) {
                             all.turns.push(Turn::Told(told));
                         }

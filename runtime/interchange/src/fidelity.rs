@@ -99,11 +99,8 @@ mod tests {
             for format in &row.formats {
                 assert!(Format::ALL.iter().any(|one| one.name() == format), "{row:?}");
             }
-            let kind: String = row
-                .event
-                .split('_')
-                .map(|word| word[..1].to_uppercase() + &word[1..])
-                .collect();
+            let kind: String =
+                row.event.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
             assert!(kinds.contains(&format!("\n    {kind}")), "no event is called {}", row.event);
         }
     }

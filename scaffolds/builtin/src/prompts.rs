@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, fmt, path::Path};
 
 use minijinja::{Environment, value::Serde};
-use proctor_scaffold_api::{Brief, Limits, Overlay, Stop, WrongPrompts, template_environment, template_error};
+use proctor_scaffold_api::{
+    Brief, Limits, Overlay, Stop, WrongPrompts, template_environment, template_error,
+};
 use proctor_types::{Fault, Layer, from_toml};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};

@@ -162,10 +162,7 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), Comman
     }
     for arm in &record.arms {
         if !resolved.arms.iter().any(|one| one.id == arm.id) {
-            eprintln!(
-                "note: the arm `{}` is not asked for; it stays as it is",
-                arm.name
-            );
+            eprintln!("note: the arm `{}` is not asked for; it stays as it is", arm.name);
         }
     }
     record.arms.extend(added);
