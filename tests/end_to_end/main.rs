@@ -7,6 +7,7 @@ mod attacks;
 mod budgets;
 mod bundles;
 mod certificate;
+mod collect;
 mod contributing;
 mod curve;
 mod damage;

@@ -46,6 +46,8 @@ pub enum Command {
         #[command(subcommand)]
         action: TasksAction,
     },
+    /// Makes verified tasks out of a Python repository, without a hand and without a model: a dataset folder.
+    Collect(CollectArgs),
     /// Opens a shell in a sandbox that stands as a task begins, or as a trial was at its end or after a step. Reads
     /// commands from standard input where that is no terminal; the exit status is the shell's.
     #[command(override_usage = "proctor shell <TASK> --tasks <DATASET>...\n       \
@@ -465,6 +467,25 @@ pub enum TasksAction {
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct CollectArgs {
+    /// A release on PyPI with its tests in the sdist, a commit by its whole hash, or a folder.
+    #[arg(value_name = "NAME==VERSION|git+URL@COMMIT|PATH")]
+    pub origin: String,
+    /// The dataset folder: `tasks.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `report.json`, `summary.md`.
+    /// What it holds of these is replaced. Default: `collections/<name>`.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = Kind::Native)]
+    pub sandbox: Kind,
+    /// Test files at once.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub jobs: u32,
+    /// Names the stream of chance: the order of one run, how much is taken away, which files are drawn.
+    #[arg(long, default_value = "0")]
+    pub seed: String,
 }
 
 #[derive(Debug, Args)]

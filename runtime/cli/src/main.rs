@@ -73,6 +73,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
             commands::report(&runs, format, out.as_deref(), (groups, noise), verify)
         }
         Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
+        Command::Collect(args) => commands::collect(args).await,
         Command::Shell(args) => commands::shell(args).await,
         Command::Show(args) => commands::look(&args),
         Command::View { runs, files: Some(out), .. } => commands::view_as_files(&runs, &out),

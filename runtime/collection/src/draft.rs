@@ -22,6 +22,10 @@ pub struct Draft {
     /// Test files that are considered, relative to the work directory.
     pub test_files: Vec<String>,
     pub leave_out: Vec<String>,
+    /// The ids to be run; without them all that the files hold.
+    pub ids: Option<Vec<String>>,
+    /// The only test file whose tests may be fail-to-pass. Absent: any may.
+    pub feature: Option<String>,
 }
 
 /// Fetches the source, carves it and writes the statement.
@@ -74,10 +78,12 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         resources: None,
         cheats: Vec::new(),
         categories: recipe.categories.clone(),
+        meets_minima: None,
         from_scratch: None,
         benchmark: None,
     };
-    Ok(Draft { task, carving, test_files, leave_out: recipe.leave_out.clone() })
+    let leave_out = recipe.leave_out.clone();
+    Ok(Draft { task, carving, test_files, leave_out, ids: None, feature: None })
 }
 
 /// The set-up lines: the interpreter is checked first, since pip's own message comes late and from
@@ -122,9 +128,13 @@ fn environment(recipe: &Recipe) -> BTreeMap<String, String> {
 
 /// Where the code could be read: its repository and its releases, besides what the recipe names.
 fn blocked(recipe: &Recipe) -> Vec<String> {
-    let name = recipe.package.to_lowercase();
-    let mut out = recipe.blocked_urls.clone();
-    if let Some(repo) = &recipe.repo {
+    blocked_urls(&recipe.package, recipe.repo.as_deref(), recipe.blocked_urls.clone())
+}
+
+/// The repository's and the releases' addresses, beside those that are given.
+pub(crate) fn blocked_urls(package: &str, repo: Option<&str>, mut out: Vec<String>) -> Vec<String> {
+    let name = package.to_lowercase();
+    if let Some(repo) = repo {
         out.push(format!("https://github.com/{repo}/**"));
         out.push(format!("https://raw.githubusercontent.com/{repo}/**"));
         out.push(format!("https://codeload.github.com/{repo}/**"));

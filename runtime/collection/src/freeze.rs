@@ -50,13 +50,25 @@ pub async fn freeze(
     sources: &Sources,
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Frozen, RecipeError> {
-    let Draft { mut task, carving, test_files, leave_out } = draft;
-    let spec = layer_spec(&task, sources, std::path::Path::new(".")).await?;
+    let spec = layer_spec(&draft.task, sources, std::path::Path::new(".")).await?;
     tell("building the environment");
     let environment = backend.prepare(&spec).await?;
     // Ids are frozen in sandboxes like those that will grade: a test that needs what is hidden there
     // passes in neither.
-    let findings = find_leaks(backend, &environment, &task, &SandboxSpec::default()).await?;
+    let findings = find_leaks(backend, &environment, &draft.task, &SandboxSpec::default()).await?;
+    freeze_in((backend, &environment, &findings), draft, tell).await
+}
+
+/// [`freeze`], in an environment that was looked through already.
+///
+/// # Errors
+/// As there.
+pub(crate) async fn freeze_in(
+    place: (&dyn Backend, &Prepared, &LayerFindings),
+    draft: Draft,
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Frozen, RecipeError> {
+    let Draft { mut task, carving, test_files, leave_out, ids, feature } = draft;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
     let gold = gold_of(&task)
         .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?
@@ -65,7 +77,7 @@ pub async fn freeze(
         command: task.test_command.clone(),
         workdir: task.workdir.clone(),
         files: test_files,
-        ids: None,
+        ids,
         env: task.env.clone(),
         time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds),
         user: task.user.clone(),
@@ -73,13 +85,14 @@ pub async fn freeze(
     let (mut masked, mut restored) = (Vec::new(), Vec::new());
     for round in 1..=RUNS {
         tell(&format!("running the tests without and with the gold, round {round} of {RUNS}"));
-        let place = (backend, &environment, &findings);
         let without = run(place, &task, &plan, &[&mask]).await?;
         masked.push(ended(without, "masked")?);
         let with = run(place, &task, &plan, &[&mask, &gold]).await?;
         restored.push(ended(with, "gold")?);
     }
-    let sorted = sort(&masked, &restored, &leave_out);
+    let mut sorted = sort(&masked, &restored, &leave_out);
+    // What breaks in other files is nobody's to repair, and shows how the feature is used.
+    let broken = sorted.keep_to(feature.as_deref());
     if sorted.fail_to_pass.is_empty() {
         let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
         let seen = format!(
@@ -91,13 +104,25 @@ pub async fn freeze(
         return Err(RecipeError::NothingFails { carved: carved.join(", "), seen });
     }
     let files: BTreeSet<String> =
-        sorted.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect();
+        sorted.fail_to_pass.iter().chain(&broken).map(|id| file_of(id).to_owned()).collect();
     task.hidden.extend(files);
     task.hidden.sort();
     task.hidden.dedup();
     task.fail_to_pass = sorted.fail_to_pass;
     task.pass_to_pass = sorted.pass_to_pass;
     Ok(Frozen { task, flaky: sorted.flaky, left_out: sorted.left_out })
+}
+
+/// One run under the mask, in a fresh sandbox of an environment that was not searched: a look, before ids
+/// are frozen.
+pub(crate) async fn look(
+    backend: &dyn Backend,
+    environment: &Prepared,
+    task: &Task,
+    plan: &TestPlan,
+) -> Result<TestRun, RecipeError> {
+    let mask = task.mask.clone().unwrap_or_default().into_bytes();
+    run((backend, environment, &LayerFindings::default()), task, plan, &[&mask]).await
 }
 
 /// One run in a fresh sandbox, with some patches laid one over the other.
@@ -157,6 +182,20 @@ struct Sorted {
     pass_to_pass: Vec<String>,
     flaky: Vec<String>,
     left_out: Vec<LeftOut>,
+}
+
+impl Sorted {
+    /// Leaves fail-to-pass ids of other files than the feature's own out; returns them.
+    fn keep_to(&mut self, feature: Option<&str>) -> Vec<String> {
+        let Some(feature) = feature else { return Vec::new() };
+        let ids = std::mem::take(&mut self.fail_to_pass);
+        let (own, other): (Vec<String>, Vec<String>) =
+            ids.into_iter().partition(|id| file_of(id) == feature);
+        self.fail_to_pass = own;
+        let why = "it fails without the feature, in a file that is not the feature's";
+        self.left_out.extend(other.iter().map(|id| LeftOut { id: id.clone(), why }));
+        other
+    }
 }
 
 fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[String]) -> Sorted {

@@ -1,7 +1,8 @@
-//! Recipes: real tasks, cut out of real libraries.
+//! Real tasks out of real repositories: cut out of a library by a recipe, or collected from one.
 
 mod build;
 mod carve;
+mod collect;
 mod draft;
 mod error;
 mod freeze;
@@ -9,7 +10,10 @@ mod statement;
 mod tests;
 
 pub use build::build_cached;
-pub use carve::{CarveError, Carving, Kind, Object, carve};
+pub use carve::{CarveError, CarveOptions, Carving, Kind, Object, carve, carve_with};
+pub use collect::{
+    CollectError, Complexity, Facts, Origin, Place, Reject, Report, Stages, Unused, collect,
+};
 pub use draft::{Draft, draft};
 pub use error::RecipeError;
 pub use freeze::{Frozen, LeftOut, freeze};

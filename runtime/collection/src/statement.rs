@@ -33,8 +33,9 @@ struct File<'a> {
     objects: Vec<Shown<'a>>,
 }
 
+/// An object as a template shows it.
 #[derive(Serialize)]
-struct Shown<'a> {
+pub(crate) struct Shown<'a> {
     path: &'a str,
     kind: &'static str,
     aliases: &'a [String],
@@ -44,7 +45,7 @@ struct Shown<'a> {
 pub(crate) fn render(facts: &Facts<'_>, carving: &Carving) -> Result<String, RecipeError> {
     let mut files: BTreeMap<&str, Vec<Shown<'_>>> = BTreeMap::new();
     for object in &carving.objects {
-        files.entry(&object.file).or_default().push(shown(object));
+        files.entry(&object.file).or_default().push(Shown::of(object));
     }
     let exports: Vec<String> = carving
         .files
@@ -58,16 +59,18 @@ pub(crate) fn render(facts: &Facts<'_>, carving: &Carving) -> Result<String, Rec
         .map_err(|error| RecipeError::Statement { why: format!("{error:#}") })
 }
 
-fn shown(object: &Object) -> Shown<'_> {
-    Shown {
-        path: &object.path,
-        kind: match object.kind {
-            Kind::Function => "Function",
-            Kind::Class => "Class",
-            Kind::Method => "Method",
-        },
-        aliases: &object.aliases,
-        stub: &object.stub,
+impl<'a> Shown<'a> {
+    pub(crate) fn of(object: &'a Object) -> Self {
+        Self {
+            path: &object.path,
+            kind: match object.kind {
+                Kind::Function => "Function",
+                Kind::Class => "Class",
+                Kind::Method => "Method",
+            },
+            aliases: &object.aliases,
+            stub: &object.stub,
+        }
     }
 }
 

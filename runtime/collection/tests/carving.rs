@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use pretty_assertions::assert_eq;
-use proctor_collection::{CarveError, Carving, Kind, carve};
+use proctor_collection::{CarveError, CarveOptions, Carving, Kind, carve, carve_with};
 use tempfile::TempDir;
 
 fn tree(files: &[(&str, &str)]) -> TempDir {
@@ -457,4 +457,33 @@ fn a_name_that_is_not_there_is_answered_with_the_nearest() {
     assert!(matches!(error, CarveError::Syntax { .. }), "{error}");
     let error = carve(Path::new("/"), &wanted(&[("absent.py", &["f"])])).unwrap_err();
     assert!(matches!(error, CarveError::Unreadable { .. }), "{error}");
+}
+
+#[test]
+fn other_modules_lose_their_imports_where_that_is_asked_for() {
+    let files = [
+        ("p/__init__.py", ""),
+        ("p/a.py", "def f(): pass\ndef g(): pass\n"),
+        ("p/b.py", "from .a import f, g  # both\n\ndef use(): return f()\n"),
+        ("p/c.py", "from p.b import f as eff\n\ndef use(): return eff()\n"),
+        ("tests/test_a.py", "from p.a import g\n"),
+    ];
+    let dir = tree(&files);
+    let carve = |wanted_list: &[(&str, &[&str])], watched: &[String]| {
+        let options = CarveOptions { importers: true, watched };
+        carve_with(dir.path(), &wanted(wanted_list), options)
+    };
+    let carving = carve(&[("p/a.py", &["f"])], &["tests/test_a.py".to_owned()]).unwrap();
+    reverses(&carving);
+    assert_eq!(carving.files["p/b.py"].1, "from .a import g  # both\n\ndef use(): return f()\n");
+    assert_eq!(carving.files["p/c.py"].1, "\ndef use(): return eff()\n");
+    // A file that stays and imports what goes is named.
+    let refused = carve(&[("p/a.py", &["g"])], &["tests/test_a.py".to_owned()]);
+    match refused {
+        Err(CarveError::Needed { file, line, name }) => {
+            assert_eq!((file.as_str(), line, name.as_str()), ("tests/test_a.py", 1, "g"));
+        }
+        other => panic!("expected a refusal: {other:?}"),
+    }
+    assert!(carve(&[("p/a.py", &["g"])], &[]).is_ok());
 }

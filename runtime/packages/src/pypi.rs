@@ -138,7 +138,7 @@ fn unfit(offers: &[Offer], name: &str, version: &str, sha256: &str) -> String {
 
 impl Offer {
     /// Whether it is the sdist of a release.
-    fn is_of(&self, name: &str, version: &str) -> bool {
+    pub fn is_of(&self, name: &str, version: &str) -> bool {
         let parts = self.name.strip_suffix(".tar.gz").and_then(|stem| stem.rsplit_once('-'));
         parts.is_some_and(|(project, release)| {
             package_name(project) == package_name(name) && release == version

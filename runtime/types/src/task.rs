@@ -106,6 +106,9 @@ pub struct Task {
     /// Labels. Reports group by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
+    /// Whether a collected task has the size that FeatureBench asks of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meets_minima: Option<bool>,
     /// Present where the agent starts from nothing instead of from a masked source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_scratch: Option<FromScratch>,

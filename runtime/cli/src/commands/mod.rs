@@ -6,6 +6,7 @@ mod carry_out;
 mod certificate;
 mod check_tasks;
 mod clean;
+mod collect;
 mod compare;
 mod curve;
 mod curve_check;
@@ -31,6 +32,7 @@ mod validate;
 mod view;
 
 pub use clean::clean;
+pub use collect::collect;
 pub use compare::compare;
 pub use curve::curve;
 pub use doctor::doctor;

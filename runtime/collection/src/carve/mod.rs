@@ -1,5 +1,6 @@
 //! Takes objects out of a Python package, so that the rest still parses and still imports.
 
+mod definitions;
 mod describe;
 mod edits;
 mod error;
@@ -9,7 +10,10 @@ mod lists;
 mod package;
 mod references;
 mod scope;
+#[cfg(test)]
+mod standard_library;
 
+pub(crate) use definitions::{Definition, definitions};
 pub use describe::{Kind, Object};
 pub use error::CarveError;
-pub use package::{Carving, carve};
+pub use package::{CarveOptions, Carving, carve, carve_with};

@@ -16,6 +16,16 @@ use super::{
     references,
 };
 
+/// What else a carve takes into account.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CarveOptions<'a> {
+    /// Other modules of the package lose their imports of what goes, too, and not only package files
+    /// (`__init__.py`). What they need at import time is refused all the same.
+    pub importers: bool,
+    /// Further files that stay as they are: what they import may not go.
+    pub watched: &'a [String],
+}
+
 /// What a carve came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carving {
@@ -45,16 +55,39 @@ struct Text {
     module: Module,
     before: String,
     now: String,
+    /// It is only looked at.
+    watched: bool,
+}
+
+/// [`carve_with`] no options: what a recipe lists.
+///
+/// # Errors
+/// As there.
+pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carving, CarveError> {
+    carve_with(root, wanted, CarveOptions::default())
 }
 
 /// Takes the objects of `wanted` (file to dotted paths) out of the tree at `root`, in memory.
 ///
 /// Re-exports in package files (`__init__.py`) and entries of `__all__` go with them. What else
 /// needs them while it is imported is an error that names the place.
-pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carving, CarveError> {
+///
+/// # Errors
+/// [`CarveError`]: a file that cannot be read, a path that is not there, a use at import time.
+pub fn carve_with(
+    root: &Path,
+    wanted: &BTreeMap<String, Vec<String>>,
+    options: CarveOptions<'_>,
+) -> Result<Carving, CarveError> {
     let mut texts = BTreeMap::new();
     for file in wanted.keys() {
         load_package(root, file, &mut texts)?;
+    }
+    for file in options.watched {
+        // A file of another dialect, which this parser cannot read, is not imported either.
+        if !texts.contains_key(file) && load_file(root, file, Path::new(""), &mut texts).is_ok() {
+            texts.entry(file.clone()).and_modify(|text| text.watched = true);
+        }
     }
     let mut all_gone = Gone::new();
     let mut objects = Vec::new();
@@ -72,10 +105,12 @@ pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carv
     loop {
         let before = count(&all_gone);
         for (file, text) in &mut texts {
-            if text.module.is_package {
+            if !text.watched && (text.module.is_package || options.importers) {
                 drop_reexports(file, text, &mut all_gone)?;
             }
-            inherit_stars(file, text, &mut all_gone)?;
+            if !text.watched {
+                inherit_stars(file, text, &mut all_gone)?;
+            }
         }
         if count(&all_gone) == before {
             break;
@@ -217,7 +252,7 @@ fn load_file(
         parts.pop();
     }
     let module = Module { name: parts.join("."), is_package };
-    texts.insert(file.to_owned(), Text { module, now: before.clone(), before });
+    texts.insert(file.to_owned(), Text { module, now: before.clone(), before, watched: false });
     Ok(())
 }
 

@@ -127,6 +127,7 @@ fn draft<'a>(
         resources: None,
         cheats: Vec::new(),
         categories: Vec::new(),
+        meets_minima: None,
         from_scratch: None,
         benchmark: None,
     };

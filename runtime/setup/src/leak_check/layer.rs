@@ -21,7 +21,7 @@ use crate::{Hidden, PREPARATION, Stays, apply::join, take_away, workdir::copies}
 const HIDDEN_FILE: u64 = 4 << 20;
 
 /// What one environment holds of what one task hides. It is looked for once; every sandbox is made by it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerFindings {
     pub(super) labelled: Labelled,
     /// Outside of the work directory.

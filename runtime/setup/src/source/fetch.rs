@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_packages::Pypi;
+use proctor_packages::{Offer, Pypi};
 use proctor_sandbox_api::{SourceTree, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, Source, sha256_hex};
 
@@ -74,6 +74,25 @@ impl Sources {
                 Ok(tree(folder, digest))
             }
         }
+    }
+
+    /// A release as a source, with the checksum of the sdist that the index offers now.
+    ///
+    /// # Errors
+    /// A fault of the environment layer: unreachable index, no sdist of that version.
+    pub async fn release(&self, name: &str, version: &str) -> Result<Source, Fault> {
+        let index = Pypi::of_this_host()?;
+        let is_it = |offers: &[Offer]| {
+            let found = offers.iter().find(|offer| offer.is_of(name, version)).cloned();
+            found.ok_or_else(|| format!("the index has no sdist {name}-{version}.tar.gz"))
+        };
+        let offer = index.offer(name, &is_it).await?;
+        let sha256 = match offer.sha256 {
+            Some(sha256) => sha256.to_lowercase(),
+            // An index may say none; what it gives now is then what counts.
+            None => sha256_hex(&index.bytes(&offer).await?),
+        };
+        Ok(Source::Pypi { pypi: name.to_owned(), version: version.to_owned(), sha256 })
     }
 
     /// The sdist's bytes, out of the cache or from the index; their checksum holds.

@@ -1,0 +1,165 @@
+"""Which function of the project called which, test by test. The collector writes this file into a sandbox.
+
+A call is known by two pieces of code: the project's nearest frame below the one that begins, and that one.
+What other people's packages and the standard library do in between is left out, and code of theirs is
+asked about once. `sys.monitoring` tells of calls where there is one (3.12), the profiler elsewhere. Code
+is named by file, first line and name; the collector's own scan knows what stands there.
+"""
+
+import json
+import os
+import sys
+import threading
+
+
+class Calls:
+    def __init__(self, root, emit, file):
+        self.root = os.path.realpath(root) + os.sep
+        self.emit, self.file = emit, file
+        # Code to its number; None for code of other people.
+        self.known, self.numbers, self.fresh = {}, {}, []
+        self.edges, self.test, self.children = set(), None, None
+        self.process = os.getpid()
+
+    # What is being run. Before the first test and between tests: imports, collection.
+
+    def begin(self, test):
+        self.flush()
+        self.test = test
+        if self.children is not None:
+            os.environ["PROCTOR_CALLS_TEST"] = test
+
+    def end(self):
+        self.flush()
+        self.test = None
+        os.environ.pop("PROCTOR_CALLS_TEST", None)
+
+    def flush(self):
+        # In one step each: other threads may add meanwhile.
+        edges, self.edges = self.edges, set()
+        fresh, self.fresh = self.fresh, []
+        if edges or fresh:
+            self.emit({"t": "calls", "file": self.file, "process": self.process, "test": self.test,
+                       "code": fresh, "edges": sorted(edges)})
+
+    def finish(self):
+        self.uninstall()
+        self.flush()
+        for name in sorted(os.listdir(self.children)) if self.children else ():
+            try:
+                with open(os.path.join(self.children, name), encoding="ascii") as lines:
+                    for line in lines:
+                        self.emit(json.loads(line))
+            except (OSError, ValueError):
+                pass  # A child that was killed while it wrote.
+
+    # Programs that tests start.
+
+    def follow_children(self, here):
+        """Interpreters that a test starts trace themselves into files of their own."""
+        import tempfile
+
+        self.children = tempfile.mkdtemp(prefix="calls-")
+        os.environ["PROCTOR_CALLS"] = json.dumps([self.root, self.children, self.file])
+        path = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = here + "/child" + (os.pathsep + path if path else "")
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forked)
+
+    def forked(self):
+        """A copy of this process: what it does is told by a file of its own."""
+        if self.children is None:
+            return
+        self.process, self.edges, self.fresh = os.getpid(), set(), []
+        self.known, self.numbers = {}, {}
+        self.emit = to_file(self.children)
+        try:
+            from multiprocessing import util
+
+            util.register_after_fork(self, lambda calls: util.Finalize(calls, calls.flush, exitpriority=1))
+        except ImportError:
+            pass
+
+    # The interpreter's own events.
+
+    def install(self):
+        monitoring = getattr(sys, "monitoring", None)
+        if monitoring is not None and monitoring.get_tool(monitoring.PROFILER_ID) is None:
+            monitoring.use_tool_id(monitoring.PROFILER_ID, "proctor")
+            monitoring.register_callback(
+                monitoring.PROFILER_ID, monitoring.events.PY_START, self.started)
+            monitoring.set_events(monitoring.PROFILER_ID, monitoring.events.PY_START)
+        else:
+            threading.setprofile(self.profiled)
+            sys.setprofile(self.profiled)
+
+    def uninstall(self):
+        monitoring = getattr(sys, "monitoring", None)
+        if monitoring is not None and monitoring.get_tool(monitoring.PROFILER_ID) == "proctor":
+            monitoring.set_events(monitoring.PROFILER_ID, 0)
+            monitoring.free_tool_id(monitoring.PROFILER_ID)
+        else:
+            threading.setprofile(None)
+            sys.setprofile(None)
+
+    def started(self, code, offset):
+        number = self.number(code)
+        if number is None:
+            return sys.monitoring.DISABLE
+        self.add(number, sys._getframe(1))
+
+    def profiled(self, frame, event, argument):
+        if event == "call":
+            number = self.number(frame.f_code)
+            if number is not None:
+                self.add(number, frame)
+
+    def add(self, number, frame):
+        frame = frame.f_back
+        while frame is not None:
+            caller = self.number(frame.f_code)
+            if caller is not None:
+                self.edges.add((caller, number))
+                return
+            frame = frame.f_back
+        # Nothing of the project below: the test itself, a fixture, the start of a thread.
+        self.edges.add((-1, number))
+
+    def number(self, code):
+        # By identity: code compares by content, without its file. What is known stays alive.
+        try:
+            return self.known[id(code)][0]
+        except KeyError:
+            pass
+        number, file = None, code.co_filename
+        path = os.path.normpath(os.path.join(self.root, file))
+        if file.endswith(".py") and not path.startswith(self.root):
+            path = os.path.realpath(path)
+        if path.startswith(self.root) and file.endswith(".py"):
+            # A function that is defined anew with every call is one.
+            key = (path[len(self.root):], code.co_firstlineno, code.co_name)
+            number = self.numbers.get(key)
+            if number is None:
+                number = self.numbers[key] = len(self.numbers)
+                self.fresh.append([number, key[0], key[1], key[2]])
+        self.known[id(code)] = (number, code)
+        return number
+
+
+def to_file(folder):
+    def emit(record):
+        with open(os.path.join(folder, "%d.jsonl" % os.getpid()), "a", encoding="ascii") as out:
+            out.write(json.dumps(record) + "\n")
+
+    return emit
+
+
+def child():
+    """In an interpreter that a test started."""
+    import atexit
+
+    root, folder, file = json.loads(os.environ["PROCTOR_CALLS"])
+    calls = Calls(root, to_file(folder), file)
+    calls.test = os.environ.get("PROCTOR_CALLS_TEST")
+    calls.install()
+    atexit.register(lambda: (calls.uninstall(), calls.flush()))

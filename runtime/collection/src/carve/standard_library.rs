@@ -1,0 +1,109 @@
+//! The carver on real code: any selection of definitions of the interpreter's own library.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use proctor_patch::{Change, Current, MODE_FILE, Patch, RawPath};
+use proctor_types::sha256_hex;
+
+use super::{CarveError, Definition, carve, definitions, file::parse};
+
+/// Files that are looked at; `PROCTOR_CARVE_FILES` says how many instead.
+const FILES: usize = 200;
+
+#[test]
+fn a_mask_of_any_definitions_parses_and_reversed_gives_the_bytes_back() {
+    let files = library();
+    let most = std::env::var("PROCTOR_CARVE_FILES").ok().and_then(|most| most.parse().ok());
+    let files = &files[..most.unwrap_or(FILES).min(files.len())];
+    let results: Vec<Option<bool>> = std::thread::scope(|scope| {
+        let parts = files.chunks(files.len().div_ceil(2));
+        let work = parts.map(|part| scope.spawn(|| part.iter().map(|it| carve_some(it)).collect()));
+        let work: Vec<std::thread::ScopedJoinHandle<'_, Vec<_>>> = work.collect();
+        work.into_iter().flat_map(|part| part.join().unwrap()).collect()
+    });
+    let count = |what: Option<bool>| results.iter().filter(|result| **result == what).count();
+    let (carved, refused) = (count(Some(true)), count(Some(false)));
+    // Most of the library can be carved: else the test would say nothing.
+    assert!(carved > 2 * refused && carved > 100, "{carved} carved, {refused} refused");
+}
+
+/// Its files, in an order that mixes packages.
+fn library() -> Vec<PathBuf> {
+    let ask = "import sysconfig; print(sysconfig.get_paths()['stdlib'])";
+    let output = Command::new("python3").args(["-c", ask]).output().unwrap();
+    let root = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
+    let (mut folders, mut out) = (vec![root.clone()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.ends_with("site-packages") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "py") {
+                out.push(path);
+            }
+        }
+    }
+    out.sort_by_key(|path| {
+        sha256_hex(path.strip_prefix(&root).unwrap().as_os_str().as_encoded_bytes())
+    });
+    out
+}
+
+/// Whether some definitions of a file could be carved; nothing where it has none.
+fn carve_some(path: &Path) -> Option<bool> {
+    let text = fs::read_to_string(path).ok()?;
+    let found = definitions("m.py", &text).ok()?;
+    let mut wanted: Vec<String> = found
+        .iter()
+        .map(|it: &Definition| it.path.clone())
+        .filter(|path| is_chosen(path, &text))
+        .collect();
+    wanted.sort();
+    wanted.dedup();
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("m.py"), &text).unwrap();
+    while !wanted.is_empty() {
+        match carve(dir.path(), &BTreeMap::from([("m.py".to_owned(), wanted.clone())])) {
+            Ok(carving) => {
+                let (before, after) = &carving.files["m.py"];
+                assert!(parse("m.py", after).is_ok(), "{}", path.display());
+                let mask = carving.mask().into_bytes();
+                assert!(apply(&mask, before) == after.as_bytes(), "{}: the mask", path.display());
+                let gold = Patch::read(&mask).reversed().unwrap().to_bytes();
+                assert!(apply(&gold, after) == before.as_bytes(), "{}: the gold", path.display());
+                return Some(true);
+            }
+            // What is needed at import stays.
+            Err(CarveError::Needed { name, .. }) => {
+                let tail = name.rsplit('.').next().unwrap_or(&name).to_owned();
+                let before = wanted.len();
+                wanted.retain(|path| *path != name && path.rsplit('.').next() != Some(&tail));
+                if wanted.len() == before {
+                    return Some(false);
+                }
+            }
+            Err(error) => panic!("{}: {error}\n{wanted:?}", path.display()),
+        }
+    }
+    None
+}
+
+/// A third of them, the same ones each time.
+fn is_chosen(path: &str, text: &str) -> bool {
+    sha256_hex(format!("{path}{}", text.len()).as_bytes()).as_bytes()[0].is_multiple_of(3)
+}
+
+fn apply(patch: &[u8], text: &str) -> Vec<u8> {
+    let current = |_: &RawPath| {
+        Some(Current::File { bytes: text.as_bytes().to_vec(), mode: MODE_FILE & 0o777 })
+    };
+    match &Patch::read(patch).resolve(&current).unwrap()[..] {
+        [Change::Write { bytes, .. }] => bytes.clone(),
+        other => panic!("one file is written: {}", other.len()),
+    }
+}

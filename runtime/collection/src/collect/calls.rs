@@ -1,0 +1,90 @@
+//! Calls between functions, as a run told them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::observe::Record;
+
+/// A piece of code as the interpreter names it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Code {
+    /// Below the work directory.
+    pub(super) file: String,
+    pub(super) line: usize,
+    pub(super) name: String,
+}
+
+/// Caller and called one, by their numbers. Without a caller: begun by the test runner.
+pub(super) type Edge = (Option<usize>, usize);
+
+/// The calls that the process of one test file saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileCalls {
+    /// Before the first test and between tests: imports and collection.
+    pub(super) imports: BTreeSet<Edge>,
+    /// While a test ran, its fixtures included.
+    pub(super) tests: BTreeMap<String, BTreeSet<Edge>>,
+}
+
+/// The calls of a suite.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Calls {
+    pub(super) code: Vec<Code>,
+    pub(super) files: BTreeMap<String, FileCalls>,
+}
+
+impl Calls {
+    /// Adds what a start told. Each process counts its code by itself.
+    pub(super) fn take(&mut self, records: &[Record]) {
+        let mut known: BTreeMap<Code, usize> =
+            self.code.iter().cloned().enumerate().map(|(number, code)| (code, number)).collect();
+        let mut processes: BTreeMap<(&str, u64), BTreeMap<i64, usize>> = BTreeMap::new();
+        for record in records {
+            let Record::Calls { file: Some(file), process, test, code, edges } = record else {
+                continue;
+            };
+            let numbers = processes.entry((file, *process)).or_default();
+            for (number, file, line, name) in code {
+                let code = Code { file: file.clone(), line: *line, name: name.clone() };
+                let next = self.code.len();
+                let place = *known.entry(code.clone()).or_insert(next);
+                if place == next {
+                    self.code.push(code);
+                }
+                numbers.insert(i64::from(*number), place);
+            }
+            let calls = self.files.entry(file.clone()).or_default();
+            let to = match test {
+                Some(test) => calls.tests.entry(test.clone()).or_default(),
+                None => &mut calls.imports,
+            };
+            to.extend(edges.iter().filter_map(|(caller, called)| {
+                let called = *numbers.get(&i64::from(*called))?;
+                Some((numbers.get(caller).copied(), called))
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_process_counts_by_itself_and_code_is_known_by_its_place() {
+        let lines = [
+            r#"{"t":"calls","file":"t.py","process":1,"test":null,"code":[[0,"m.py",1,"f"]],"edges":[[-1,0]]}"#,
+            r#"{"t":"calls","file":"t.py","process":1,"test":"t.py::a","code":[[1,"m.py",5,"g"]],"edges":[[0,1]]}"#,
+            r#"{"t":"calls","file":"t.py","process":2,"test":"t.py::a","code":[[0,"m.py",5,"g"]],"edges":[[-1,0]]}"#,
+        ];
+        let records: Vec<Record> =
+            lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut calls = Calls::default();
+        calls.take(&records);
+        assert_eq!(calls.code.len(), 2);
+        let file = &calls.files["t.py"];
+        assert_eq!(file.imports, [(None, 0)].into());
+        assert_eq!(file.tests["t.py::a"], [(Some(0), 1), (None, 1)].into());
+    }
+}

@@ -1,0 +1,498 @@
+//! One test file, from its tops to a verified task or the reason why there is none.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    time::Duration,
+};
+
+use proctor_grade::TestPlan;
+use proctor_sandbox_api::{Backend, Prepared, SourceTree};
+use proctor_setup::Sources;
+use proctor_types::{
+    Environment as TaskEnvironment, Fault, Source, TASK_SCHEMA, Task, TaskId, TestStatus, Timeouts,
+    sha256_hex,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    environment::{Environment, PYTHON, WORKDIR, variables},
+    graph::FileGraph,
+    mask::{lines_gone, mask, named_in},
+    objects::Objects,
+    others::{self, Others},
+    project::Project,
+    seeded::Seeded,
+    settings::Settings,
+    statement,
+    suite::Suite,
+    test_file::TestFile,
+    tops,
+    traverse::{Bounds, Extracted, extract},
+    verify,
+};
+use crate::{
+    Carving, Draft, RecipeError,
+    draft::blocked_urls,
+    freeze::{freeze_in, look},
+};
+
+/// All that the candidates of a collection share.
+pub(super) struct Shared<'a> {
+    pub(super) backend: &'a dyn Backend,
+    pub(super) sources: &'a Sources,
+    pub(super) source: Source,
+    pub(super) tree: SourceTree,
+    pub(super) project: Project,
+    pub(super) environment: Environment,
+    pub(super) prepared: Prepared,
+    pub(super) suite: Suite,
+    pub(super) objects: Objects,
+    pub(super) graphs: BTreeMap<String, FileGraph>,
+    /// Python files beside the tests that are no tests: they stay, and so does what they import.
+    pub(super) helpers: Vec<String>,
+    pub(super) settings: &'a Settings,
+    pub(super) seed: String,
+}
+
+/// A test file that gives no task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reject {
+    pub file: String,
+    /// `tops`, `pass_to_pass`, `mask`, `verify`, `leak_check`, `fault`.
+    pub stage: String,
+    pub reason: String,
+}
+
+/// A verified task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) task: Task,
+    /// In FeatureBench's fields.
+    pub(super) row: serde_json::Value,
+    pub(super) facts: Facts,
+}
+
+/// What the complexity table counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    pub task: String,
+    /// The test file that it is about.
+    pub file: String,
+    pub policy: String,
+    /// Words of the statement.
+    pub words: usize,
+    /// Lines and files of the gold, and functions in it.
+    pub lines: usize,
+    pub files: usize,
+    pub functions: usize,
+    pub tops: Vec<String>,
+    pub fail_to_pass: usize,
+    pub pass_to_pass: usize,
+    /// Other files whose tests must go on passing.
+    pub pass_to_pass_files: usize,
+    /// Of the tests of its own file, the share that passes without the feature.
+    pub pass_rate: f64,
+    /// Lines of the gold that the statement tells, beyond signatures and documentation: a share.
+    pub leak_score: f64,
+    pub meets_minima: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    Task(Box<Made>),
+    Reject(Reject),
+}
+
+/// What a policy leaves to be taken away.
+struct Plan {
+    others: Others,
+    extracted: Extracted,
+    carving: Carving,
+    mask: String,
+    watched: Vec<String>,
+}
+
+impl Shared<'_> {
+    /// # Errors
+    /// A fault that says nothing about the candidate: another try may help.
+    pub(super) async fn candidate(&self, file: &str) -> Result<Outcome, Fault> {
+        match self.make(file).await {
+            Ok(made) => Ok(Outcome::Task(Box::new(made))),
+            Err(Stop::Reject(stage, reason)) => Ok(Outcome::Reject(Reject {
+                file: file.to_owned(),
+                stage: stage.to_owned(),
+                reason,
+            })),
+            Err(Stop::Fault(fault)) => Err(fault),
+        }
+    }
+
+    async fn make(&self, file: &str) -> Result<Made, Stop> {
+        let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
+        let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
+            return Err(Stop::Reject("tops", "none of its tests passes every time".into()));
+        };
+        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let candidates = tops::find(
+            file,
+            graph,
+            &TestFile::read(&text),
+            &self.objects,
+            &self.graphs,
+            &self.settings.tops,
+        );
+        let tops: BTreeSet<usize> =
+            candidates.iter().filter(|it| it.top).map(|it| it.number).collect();
+        if tops.is_empty() {
+            let why = format!(
+                "none of {} functions that it reaches is what it is about",
+                candidates.len()
+            );
+            return Err(Stop::Reject("tops", why));
+        }
+        let mut plan = self.plan(file, graph, &tops)?;
+        for round in 0.. {
+            match self.try_out(file, &plan).await? {
+                Ok(()) => break,
+                Err((failed, log)) => {
+                    let gone = plan.extracted.all();
+                    let back = named_in(&log, &self.objects, &gone);
+                    if back.is_empty() || round >= self.settings.take_away.rounds {
+                        let why = format!("without the feature other tests fail: {failed}");
+                        return Err(Stop::Reject("verify", why));
+                    }
+                    plan.extracted.put_back(&back);
+                    self.carve(file, &mut plan).map_err(|why| Stop::Reject("mask", why))?;
+                }
+            }
+        }
+        self.verified(file, plan).await
+    }
+
+    /// The first policy that leaves a task of FeatureBench's size, else the one that leaves most.
+    fn plan(&self, file: &str, graph: &FileGraph, tops: &BTreeSet<usize>) -> Result<Plan, Stop> {
+        let mut best: Option<Plan> = None;
+        let mut refused = Vec::new();
+        for &policy in &self.settings.pass_to_pass.policies {
+            let name = serde_json::to_string(&policy).unwrap_or_default();
+            let mut seeded = Seeded::of(&[&self.seed, file, &name]);
+            let chosen = others::choose(
+                policy,
+                file,
+                tops,
+                &self.steady_graphs(),
+                &self.settings.pass_to_pass,
+                &mut seeded,
+            );
+            let Some(others) = chosen else {
+                refused.push(format!("{name}: no other test file is free of its tops"));
+                continue;
+            };
+            let mut remained: BTreeSet<usize> = BTreeSet::new();
+            for graph in self.graphs.values() {
+                remained.extend(&graph.imported);
+            }
+            for graph in others.files.iter().filter_map(|file| self.graphs.get(file)) {
+                remained.extend(&graph.reached);
+                remained.extend(&graph.collected);
+            }
+            let [low, high] = self.settings.take_away.lines;
+            let bounds = Bounds {
+                remained: &remained,
+                lines: seeded.between(low, high),
+                never: &self.settings.take_away.never,
+            };
+            let extracted = extract(&others.tops, graph, &self.objects, &bounds);
+            if extracted.all().is_empty() {
+                refused.push(format!("{name}: other tests, or imports, need all of it"));
+                continue;
+            }
+            let watched: Vec<String> = others
+                .files
+                .iter()
+                .chain(&self.helpers)
+                .filter(|name| *name != file)
+                .cloned()
+                .collect();
+            let mut plan = Plan {
+                others,
+                extracted,
+                carving: Carving { objects: Vec::new(), files: BTreeMap::new() },
+                mask: String::new(),
+                watched,
+            };
+            if let Err(why) = self.carve(file, &mut plan) {
+                refused.push(format!("{name}: {why}"));
+                continue;
+            }
+            let lines = lines_gone(&plan.mask);
+            if best.as_ref().is_none_or(|best| lines_gone(&best.mask) < lines) {
+                best = Some(plan);
+            }
+            if lines >= self.settings.minima.lines {
+                break;
+            }
+        }
+        best.ok_or_else(|| Stop::Reject("pass_to_pass", refused.join("; ")))
+    }
+
+    fn carve(&self, file: &str, plan: &mut Plan) -> Result<(), String> {
+        let carving = mask(
+            &self.tree.folder,
+            &self.objects,
+            &mut plan.extracted,
+            &plan.watched,
+            self.settings.take_away.rounds,
+        )?;
+        if let Some(graph) = self.graphs.get(file) {
+            plan.extracted.show_entries(graph);
+        }
+        plan.mask = carving.mask();
+        plan.carving = carving;
+        Ok(())
+    }
+
+    /// Files that can be asked to go on passing.
+    fn steady_graphs(&self) -> BTreeMap<String, FileGraph> {
+        let steady = self.graphs.iter().filter(|(file, _)| self.suite.steady.contains_key(*file));
+        steady.map(|(file, graph)| (file.clone(), graph.clone())).collect()
+    }
+
+    /// One run under the mask. Inside: what failed of the other files, and what the run printed.
+    async fn try_out(&self, file: &str, plan: &Plan) -> Result<Result<(), (String, String)>, Stop> {
+        let files: Vec<&String> = plan.others.files.iter().filter(|other| *other != file).collect();
+        let ids = |file: &String| self.suite.steady.get(file).cloned().unwrap_or_default();
+        let other: Vec<String> = files.iter().flat_map(|file| ids(file)).collect();
+        let task = self.task(file, plan, String::new());
+        let run = look(self.backend, &self.prepared, &task, &self.test_plan(&task, other.clone()))
+            .await?;
+        let failed: Vec<&String> =
+            other.iter().filter(|id| run.status(id) != TestStatus::Passed).collect();
+        if failed.is_empty() {
+            return Ok(Ok(()));
+        }
+        let shown: Vec<&str> = failed.iter().take(3).map(|id| id.as_str()).collect();
+        let more = failed.len().saturating_sub(shown.len());
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let mut log = String::from_utf8_lossy(&run.log).into_owned();
+        for why in run.collect_errors.values() {
+            log.push_str(why);
+        }
+        Ok(Err((format!("{}{more}", shown.join(", ")), log)))
+    }
+
+    fn test_plan(&self, task: &Task, ids: Vec<String>) -> TestPlan {
+        let files: BTreeSet<String> = ids.iter().map(|id| file_of(id).to_owned()).collect();
+        TestPlan {
+            command: task.test_command.clone(),
+            workdir: task.workdir.clone(),
+            files: files.into_iter().collect(),
+            ids: Some(ids),
+            env: task.env.clone(),
+            time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds),
+            user: None,
+        }
+    }
+
+    /// Freezes the ids, writes the statement, and grades gold and noop.
+    async fn verified(&self, file: &str, plan: Plan) -> Result<Made, Stop> {
+        let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
+        let mut task = self.task(file, &plan, String::new());
+        let test_command = task.test_command.join(" ");
+        let statements = statement::write(
+            &self.project,
+            &plan.carving,
+            &plan.extracted,
+            &self.objects,
+            &test_command,
+        )?;
+        task.statement.clone_from(&statements.own);
+        let files: BTreeSet<String> = ids.iter().map(|id| file_of(id).to_owned()).collect();
+        let draft = Draft {
+            task,
+            carving: plan.carving.clone(),
+            test_files: files.into_iter().collect(),
+            leave_out: Vec::new(),
+            ids: Some(ids),
+            feature: Some(file.to_owned()),
+        };
+        // Before the runs: what an agent could read makes no task, however its tests behave.
+        let (environment, mut findings) = verify::look_through(self, &draft.task).await?;
+        let hidden = draft.task.hidden.clone();
+        let place = (self.backend, &environment, &findings);
+        let frozen = freeze_in(place, draft, &|_| {}).await;
+        let frozen = frozen.map_err(|error| match error {
+            RecipeError::Fault(fault) => Stop::Fault(fault),
+            other => Stop::Reject("verify", other.to_string()),
+        })?;
+        let mut task = frozen.task;
+        let steady = self.suite.steady.get(file).map_or(0, Vec::len);
+        let fail_to_pass = task.fail_to_pass.len();
+        let other_files: BTreeSet<&str> =
+            task.pass_to_pass.iter().map(|id| file_of(id)).filter(|other| *other != file).collect();
+        let pass_rate = 1.0 - fail_to_pass as f64 / steady.max(1) as f64;
+        let lines = lines_gone(&plan.mask);
+        let minima = &self.settings.minima;
+        let all = plan.extracted.all();
+        let meets_minima = lines >= minima.lines
+            && fail_to_pass >= minima.points
+            && other_files.len() >= minima.files
+            && pass_rate <= minima.pass_rate;
+        let facts = Facts {
+            task: task.id.to_string(),
+            file: file.to_owned(),
+            policy: serde_json::to_value(plan.others.policy)
+                .ok()
+                .and_then(|value| value.as_str().map(str::to_owned))
+                .unwrap_or_default(),
+            words: statements.own.split_whitespace().count(),
+            lines,
+            files: plan.carving.files.len(),
+            functions: all.len(),
+            tops: self.ids_of(&plan.extracted.shown),
+            fail_to_pass,
+            pass_to_pass: task.pass_to_pass.len(),
+            pass_to_pass_files: other_files.len(),
+            pass_rate: (pass_rate * 1e4).round() / 1e4,
+            leak_score: (statements.leak_score * 1e4).round() / 1e4,
+            meets_minima,
+        };
+        task.meets_minima = Some(meets_minima);
+        if task.hidden != hidden {
+            (_, findings) = verify::look_through(self, &task).await?;
+        }
+        verify::grade_both(self, &task, &environment, &findings).await?;
+        let row = self.row(&task, file, &plan, &facts, statements.featurebench);
+        Ok(Made { task, row, facts })
+    }
+
+    fn ids_of(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
+        numbers
+            .iter()
+            .filter_map(|&number| self.objects.list.get(number))
+            .map(|it| it.id())
+            .collect()
+    }
+
+    /// The task of a plan, before its ids are known.
+    fn task(&self, file: &str, plan: &Plan, statement: String) -> Task {
+        let repo = self.project.repository();
+        let mut timeouts = Timeouts::default();
+        timeouts.grade_seconds = timeouts.grade_seconds.max((self.suite.seconds * 20.0).ceil());
+        let blocked =
+            self.project.urls.iter().map(|url| format!("{}/**", url.trim_end_matches('/')));
+        Task {
+            schema_version: TASK_SCHEMA,
+            id: TaskId::new(self.id(file)),
+            repo: repo.clone(),
+            level: Some(1),
+            statement,
+            environment: TaskEnvironment {
+                image: None,
+                base: Some("host".into()),
+                setup: self.environment.setup.clone(),
+            },
+            source: Some(self.source.clone()),
+            workdir: WORKDIR.into(),
+            mask: Some(plan.mask.clone()),
+            hidden: vec![file.to_owned()],
+            blocked_urls: blocked_urls(&self.project.name, repo.as_deref(), blocked.collect()),
+            fail_to_pass: Vec::new(),
+            pass_to_pass: Vec::new(),
+            test_command: [PYTHON, "-m", "pytest", "-q"].map(str::to_owned).to_vec(),
+            test_patch: None,
+            timeouts,
+            gold: None,
+            env: variables(&self.project).into_iter().collect(),
+            user: None,
+            platform: None,
+            resources: None,
+            cheats: Vec::new(),
+            categories: Vec::new(),
+            meets_minima: None,
+            from_scratch: None,
+            benchmark: None,
+        }
+    }
+
+    /// As FeatureBench names its tasks: repository, commit, test file, level.
+    fn id(&self, file: &str) -> String {
+        let repo = self.project.repository().unwrap_or_else(|| self.project.name.clone());
+        let stem = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".py");
+        let short = |text: &str| text.chars().take(8).collect::<String>();
+        let commit = short(&self.tree.digest);
+        let path = short(&sha256_hex(file.as_bytes()));
+        format!("{}.{commit}.{stem}.{path}.lv1", repo.replace('/', "__"))
+    }
+
+    fn row(
+        &self,
+        task: &Task,
+        file: &str,
+        plan: &Plan,
+        facts: &Facts,
+        statement: String,
+    ) -> serde_json::Value {
+        let others: BTreeSet<&str> = task
+            .pass_to_pass
+            .iter()
+            .map(|id| file_of(id))
+            .filter(|other| plan.others.files.iter().any(|chosen| chosen == other))
+            .collect();
+        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let settings = serde_json::json!({
+            "test_cmd": format!("{} -rA -p no:cacheprovider --color=no", task.test_command.join(" ")),
+            "timeout_run": task.timeouts.grade_seconds,
+            "library_name": self.project.name,
+            "black_links": self.project.urls,
+            "setup": self.environment.setup,
+            "docker_specs": {"run_args": {}, "custom_docker_args": task.env.iter()
+                .map(|(key, value)| format!("-e {key}={value}")).collect::<Vec<_>>()},
+        });
+        serde_json::json!({
+            "instance_id": task.id,
+            "repo": task.repo,
+            "base_commit": self.tree.digest,
+            "problem_statement": statement,
+            "patch": task.mask,
+            "test_patch": verify::deletion(file, &text),
+            "FAIL_TO_PASS": [file],
+            "PASS_TO_PASS": others,
+            "image_name": serde_json::Value::Null,
+            "repo_settings": settings.to_string(),
+            "lines": facts.lines,
+            "files": facts.files,
+            "functions": facts.functions,
+            "f2p_test_points": facts.fail_to_pass,
+            "p2p_test_points": facts.pass_to_pass,
+            "top_objects": facts.tops,
+        })
+    }
+}
+
+pub(super) fn file_of(id: &str) -> &str {
+    id.split_once("::").map_or(id, |(file, _)| file)
+}
+
+/// Why there is no task.
+pub(super) enum Stop {
+    Reject(&'static str, String),
+    Fault(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<RecipeError> for Stop {
+    fn from(error: RecipeError) -> Self {
+        match error {
+            RecipeError::Fault(fault) => Self::Fault(fault),
+            other => Self::Reject("verify", other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! An environment in which a project's tests run, found without a hand.
+
+use std::{collections::BTreeSet, path::Path, time::Duration};
+
+use proctor_sandbox_api::{Backend, Base, LayerSpec, SourceTree, wire::RawPath};
+use proctor_types::Fault;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    observe::{Bench, Mode, Order, Record},
+    project::{Project, bare, python_condition},
+    settings::Settings,
+};
+
+pub(super) const WORKDIR: &str = "/testbed";
+pub(super) const PYTHON: &str = "/venv/bin/python";
+const PIP: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
+const BUILD_LIMIT: Duration = Duration::from_secs(1800);
+
+/// What was found: the set-up lines of every task, with each package pinned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Environment {
+    pub(super) setup: Vec<String>,
+    /// Modules that no package was found for.
+    pub(super) missing: Vec<String>,
+    /// `Python 3.11.2`.
+    pub(super) python: String,
+}
+
+/// The variables of a task's sandboxes. The project is imported from its tree.
+pub(super) fn variables(project: &Project) -> Vec<(String, String)> {
+    let path = match project.root.as_str() {
+        "." => WORKDIR.to_owned(),
+        below => format!("{WORKDIR}/{below}"),
+    };
+    vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned()), ("PYTHONPATH".to_owned(), path)]
+}
+
+/// The layer of some set-up lines over the source.
+pub(super) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) -> LayerSpec {
+    LayerSpec {
+        base: Base::Host,
+        source: Some(SourceTree { at: RawPath::from(WORKDIR), ..source.clone() }),
+        setup,
+        workdir: RawPath::from(WORKDIR),
+        env: variables(project),
+        time_limit: BUILD_LIMIT,
+    }
+}
+
+/// Builds environments until the tests find what they import, a bounded number of times; then pins what
+/// the last one holds.
+///
+/// # Errors
+/// A fault of the environment: no interpreter that the project allows, no package index.
+pub(super) async fn find(
+    backend: &dyn Backend,
+    source: &SourceTree,
+    project: &Project,
+    settings: &Settings,
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Environment, Fault> {
+    let mut more: Vec<String> = Vec::new();
+    let mut asked = BTreeSet::new();
+    let mut round = 0;
+    loop {
+        round += 1;
+        let more_said = match more.is_empty() {
+            true => String::new(),
+            false => format!(", with {}", more.join(", ")),
+        };
+        tell(&format!("building the environment{more_said}"));
+        let setup = lines(project, settings, &more);
+        let prepared = backend.prepare(&layer(source, project, setup)).await?;
+        let bench = Bench::new(backend, &prepared, project, settings);
+        let order = Order::new(Mode::Collect, settings, project.tests.clone());
+        let records = bench.observe(&order, "looking for tests").await?;
+        let missing: BTreeSet<String> = records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Error { missing: Some(module), .. } => Some(module.clone()),
+                _ => None,
+            })
+            .collect();
+        let fresh: Vec<String> = missing
+            .iter()
+            .filter(|module| !is_own(project, &source.folder, module))
+            .map(|module| package_of(settings, module))
+            .filter(|package| asked.insert(package.clone()))
+            .collect();
+        if fresh.is_empty() || round > settings.environment.rounds {
+            let (pins, editable, python) = bench.freeze().await?;
+            return Ok(Environment {
+                setup: pinned(project, settings, &pins, editable),
+                missing: missing.into_iter().collect(),
+                python,
+            });
+        }
+        more.extend(fresh);
+    }
+}
+
+/// A module of the project itself is not on an index, or is somebody else's there.
+fn is_own(project: &Project, tree: &Path, module: &str) -> bool {
+    let top = module.split('.').next().unwrap_or(module);
+    let of_package = project.modules.iter().any(|file| {
+        file.split('/').any(|part| part == top || part.strip_suffix(".py") == Some(top))
+    });
+    let beside =
+        [top.to_owned(), format!("{top}.py"), format!("tests/{top}.py"), format!("tests/{top}")];
+    of_package || beside.iter().any(|path| tree.join(path).exists())
+}
+
+fn package_of(settings: &Settings, module: &str) -> String {
+    let modules = &settings.environment.modules;
+    let top = module.split('.').next().unwrap_or(module);
+    modules.get(module).or_else(|| modules.get(top)).cloned().unwrap_or_else(|| top.to_owned())
+}
+
+/// The lines of a first try: what does not install is left out, and what it was needed for tells.
+fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String> {
+    let mut out = vec![interpreter(project, settings)];
+    out.push(format!("{PIP} {}", quoted(&settings.environment.pytest)));
+    let wanted: Vec<String> = project.requirements.iter().chain(more).cloned().collect();
+    if !wanted.is_empty() {
+        let all = quoted(&wanted);
+        out.push(format!("{PIP} {all} || for name in {all}; do {PIP} \"$name\" || true; done"));
+    }
+    if project.installable {
+        out.push(format!("{PIP} --editable . || true"));
+    }
+    out
+}
+
+fn pinned(project: &Project, settings: &Settings, pins: &[String], editable: bool) -> Vec<String> {
+    let mut out = vec![interpreter(project, settings)];
+    out.push(format!("{PIP} --no-deps {}", quoted(pins)));
+    if editable {
+        // For its metadata and entry points; its code is imported from the tree in any case.
+        out.push(format!("{PIP} --no-deps --editable ."));
+    }
+    out
+}
+
+/// Makes `/venv` of the first interpreter that the project allows.
+fn interpreter(project: &Project, settings: &Settings) -> String {
+    let condition = python_condition(&project.requires_python);
+    let names = settings.environment.pythons.join(" ");
+    let wanted = match project.requires_python.as_str() {
+        "" => "no Python 3 with venv".to_owned(),
+        requires => format!("no Python {requires} with venv"),
+    };
+    let wanted = wanted.replace(['\'', '"'], "");
+    format!(
+        "for python in {names}; do command -v $python >/dev/null && $python -c 'import sys; v = \
+         sys.version_info[:3]; sys.exit(not ({condition}))' && $python -m venv /venv && exit 0; done; \
+         echo '{wanted}' >&2; exit 1"
+    )
+}
+
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> =
+        names.iter().map(|name| format!("'{}'", name.replace('\'', "\""))).collect();
+    quoted.join(" ")
+}
+
+/// The pins of `pip freeze`, without what is made of this tree and without pip itself.
+pub(super) fn pins(frozen: &str, project: &Project) -> Vec<String> {
+    let own = proctor_types::package_name(&project.name);
+    let mut out: Vec<String> = frozen
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', '-']))
+        .filter(|line| {
+            let name = proctor_types::package_name(bare(line));
+            name != own && name != "pip"
+        })
+        .map(str::to_owned)
+        .collect();
+    out.sort();
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_installed_is_pinned_without_the_project_itself() {
+        let project = Project { name: "My_Pkg".into(), ..Project::default() };
+        let frozen = "pytest==8.4.2\n-e /testbed\n# x\nmy-pkg==1\npip==23.0\nattrs==24.1\n";
+        assert_eq!(pins(frozen, &project), ["attrs==24.1", "pytest==8.4.2"]);
+    }
+
+    #[test]
+    fn a_module_is_asked_for_by_its_packages_name_and_never_if_it_is_the_projects_own() {
+        let settings = Settings::get().unwrap();
+        assert_eq!(package_of(settings, "yaml.nodes"), "PyYAML");
+        assert_eq!(package_of(settings, "hypothesis.strategies"), "hypothesis");
+        let project = Project { modules: vec!["src/pkg/a.py".into()], ..Project::default() };
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::write(tree.path().join("helpers.py"), "").unwrap();
+        assert!(is_own(&project, tree.path(), "pkg.b"));
+        assert!(is_own(&project, tree.path(), "helpers"));
+        assert!(!is_own(&project, tree.path(), "trio"));
+    }
+
+    #[test]
+    fn an_interpreter_is_looked_for_by_what_the_project_allows() {
+        let settings = Settings::get().unwrap();
+        let project = Project { requires_python: ">=3.12".into(), ..Project::default() };
+        let line = interpreter(&project, settings);
+        assert!(line.contains("not (v>=(3,12,))") && line.contains("python3.13"), "{line}");
+    }
+}

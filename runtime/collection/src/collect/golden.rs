@@ -1,0 +1,247 @@
+//! The golden cases of tracing: what a run shows, in the words of the scan.
+
+use std::{collections::BTreeSet, fs, process::Command};
+
+use super::{
+    calls::Calls,
+    graph::FileGraph,
+    objects::Objects,
+    observe::{Record, SCRIPTS},
+    traverse::{Bounds, extract},
+};
+
+const MODULE: &str = r#"
+import functools, subprocess, sys, threading
+import third
+
+class A:
+    def __init__(self): self.run()
+    def run(self): return 1
+
+class B(A):
+    def __init__(self):
+        super().__init__()
+    def run(self):
+        return helper()
+    @property
+    def x(self):
+        return helper()
+    @x.setter
+    def x(self, value):
+        fact(value)
+
+def helper(): return 2
+
+def fact(n):
+    return 1 if n < 2 else n * fact(n - 1)
+
+def even(n): return n == 0 or odd(n - 1)
+def odd(n): return n != 0 and even(n - 1)
+
+def deco(f):
+    @functools.wraps(f)
+    def wrapper(*args):
+        return f(*args)
+    return wrapper
+
+@deco
+def decorated(): return helper()
+
+def by_lambda(): return (lambda: helper())()
+def by_generator(): return sum(fact(x) for x in [1, 2])
+def by_others(): return third.apply(helper)
+
+def nested():
+    def inner(): return helper()
+    return inner()
+
+async def waited(): return helper()
+def waits():
+    try:
+        waited().send(None)
+    except StopIteration:
+        pass
+
+def target(): return 3
+def in_thread():
+    thread = threading.Thread(target=target)
+    thread.start()
+    thread.join()
+
+def apart(): return 4
+def in_child():
+    subprocess.run([sys.executable, "-c", "import m; m.apart()"], check=True)
+
+def built(): return registered()
+def registered(): return []
+TABLE = built()
+
+def use_a(): return A()
+def use_b():
+    b = B()
+    b.x = b.x
+    return b
+"#;
+
+const DRIVER: &str = r#"
+import json, os, sys
+here = sys.argv[1]
+sys.path.insert(0, here)
+from calls import Calls
+sys.path[0:1] = [os.getcwd(), sys.argv[2]]
+os.environ["PYTHONPATH"] = sys.argv[2]
+records = []
+calls = Calls(os.getcwd(), records.append, "t.py")
+calls.follow_children(here)
+calls.install()
+import m
+for name in sys.argv[3:]:
+    calls.begin(name)
+    argument = [3] if name in ("fact", "even") else []
+    getattr(m, name)(*argument)
+    calls.end()
+calls.finish()
+print(json.dumps(records))
+"#;
+
+/// Traces a run of some functions of the module by one interpreter.
+fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    for (name, text) in SCRIPTS {
+        let place = dir.path().join("here").join(name);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, text).unwrap();
+    }
+    fs::create_dir_all(&root).unwrap();
+    fs::create_dir_all(dir.path().join("site")).unwrap();
+    fs::write(dir.path().join("site/third.py"), "def apply(f):\n    return [f() for _ in [1]]\n")
+        .unwrap();
+    fs::write(root.join("m.py"), MODULE).unwrap();
+    fs::write(dir.path().join("driver.py"), DRIVER).unwrap();
+    let output = Command::new(python)
+        .arg(dir.path().join("driver.py"))
+        .args([dir.path().join("here"), dir.path().join("site")])
+        .args(functions)
+        .current_dir(&root)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let records: Vec<Record> = serde_json::from_slice(&output.stdout).unwrap();
+    let mut calls = Calls::default();
+    calls.take(&records);
+    let objects = Objects::scan(&root, &["m.py".to_owned()]);
+    let graph = FileGraph::all(&calls, &objects).remove("t.py").unwrap();
+    (objects, graph)
+}
+
+fn paths(objects: &Objects, numbers: &BTreeSet<usize>) -> Vec<String> {
+    numbers.iter().map(|&number| objects.list[number].path.clone()).collect()
+}
+
+fn number(objects: &Objects, path: &str) -> usize {
+    objects.list.iter().position(|object| object.path == path).unwrap()
+}
+
+fn called(objects: &Objects, graph: &FileGraph, path: &str) -> Vec<String> {
+    paths(objects, &graph.called_by(number(objects, path)))
+}
+
+/// The interpreters of this machine, of which one is enough.
+fn interpreters() -> Vec<&'static str> {
+    let all = ["python3", "python3.12", "python3.13"];
+    let runs = |name: &&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    all.into_iter().filter(runs).collect()
+}
+
+#[test]
+fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
+    let interpreters = interpreters();
+    assert!(!interpreters.is_empty(), "no python3 on this machine");
+    for python in interpreters {
+        let functions = [
+            "use_a",
+            "use_b",
+            "fact",
+            "even",
+            "decorated",
+            "by_lambda",
+            "by_generator",
+            "by_others",
+            "nested",
+            "waits",
+            "in_thread",
+            "in_child",
+        ];
+        let (objects, graph) = trace(python, &functions);
+        let of = |path: &str| called(&objects, &graph, path);
+        for (path, expected) in [
+            // Same-named methods stay apart, also under `super()`.
+            ("use_b", &["B.__init__", "B.x"][..]),
+            ("B.__init__", &["A.__init__"]),
+            ("A.__init__", &["A.run", "B.run"]),
+            ("A.run", &[]),
+            ("B.run", &["helper"]),
+            // A getter and its setter are one object.
+            ("B.x", &["fact", "helper"]),
+            // Recursion is no edge, a circle is two.
+            ("fact", &[]),
+            ("even", &["odd"]),
+            ("odd", &["even"]),
+            // A wrapper is part of what made it.
+            ("deco", &["decorated"]),
+            ("decorated", &["helper"]),
+            ("by_lambda", &["helper"]),
+            ("by_generator", &["fact"]),
+            ("by_others", &["helper"]),
+            ("nested", &["helper"]),
+            ("waits", &["waited"]),
+            ("waited", &["helper"]),
+        ] {
+            assert_eq!(of(path), expected, "{python}: {path}");
+        }
+        let reached = paths(&objects, &graph.reached);
+        for name in ["target", "apart"] {
+            assert!(reached.iter().any(|path| path == name), "{python}: {name}: {reached:?}");
+        }
+        let imported = paths(&objects, &graph.imported);
+        for name in ["built", "registered", "deco"] {
+            assert!(imported.iter().any(|path| path == name), "{python}: {name}: {imported:?}");
+        }
+        assert!(!imported.iter().any(|path| path == "helper"), "{python}: {imported:?}");
+    }
+}
+
+#[test]
+fn what_others_need_stays_and_a_circle_goes_as_a_whole() {
+    let (objects, graph) = trace("python3", &["even", "nested", "use_b"]);
+    let of = |path: &str| number(&objects, path);
+    let never = ["__init__".to_owned()];
+    let take = |tops: &[&str], remained: &[&str], lines: usize| {
+        let remained = remained.iter().map(|path| of(path)).collect();
+        let bounds = Bounds { remained: &remained, lines, never: &never };
+        let tops = tops.iter().map(|path| of(path)).collect();
+        let extracted = extract(&tops, &graph, &objects, &bounds);
+        (paths(&objects, &extracted.shown), paths(&objects, &extracted.helpers))
+    };
+    let owned = |list: &[&str]| list.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
+    assert_eq!(take(&["even"], &[], 100), (owned(&["even"]), owned(&["odd"])));
+    // Methods that stay call the helper: it is shown, too.
+    assert_eq!(take(&["nested"], &[], 100), (owned(&["helper", "nested"]), owned(&[])));
+    // Another file reaches the helper: it stays.
+    assert_eq!(take(&["nested"], &["helper"], 100), (owned(&["nested"]), owned(&[])));
+    // What stays is walked through.
+    let (shown, helpers) = take(&["use_b"], &["B.x", "nested"], 100);
+    assert_eq!(
+        shown,
+        ["B.run", "fact", "helper", "use_b"],
+        "not the constructors: they are never taken"
+    );
+    assert_eq!(helpers, owned(&[]));
+    // The budget is of lines: the helper is one, the function over it three.
+    assert_eq!(take(&["nested"], &[], 3), (owned(&["nested"]), owned(&[])));
+    assert_eq!(take(&["nested"], &["nested"], 100), (owned(&["helper"]), owned(&[])));
+}

@@ -1,0 +1,58 @@
+//! What a stage made, kept by what it was made of.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::sha256_hex;
+use serde::{Serialize, de::DeserializeOwned};
+
+/// A folder of results by content. A collection that was killed goes on with what is there.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    folder: PathBuf,
+    /// Names all that every stage depends on.
+    base: String,
+}
+
+impl Kept {
+    pub(super) fn new(folder: &Path, base: &str) -> Self {
+        Self { folder: folder.to_owned(), base: sha256_hex(base.as_bytes()) }
+    }
+
+    fn file(&self, stage: &str, of: &str) -> PathBuf {
+        let key = sha256_hex(format!("{}\0{stage}\0{of}", self.base).as_bytes());
+        self.folder.join(format!("{stage}-{}.json", &key[..24]))
+    }
+
+    /// What a stage made of the same before.
+    pub(super) fn get<T: DeserializeOwned>(&self, stage: &str, of: &str) -> Option<T> {
+        let text = fs::read_to_string(self.file(stage, of)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Whole or not at all: by a rename.
+    pub(super) fn put<T: Serialize>(&self, stage: &str, of: &str, made: &T) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        fs::write(file.path(), serde_json::to_vec(made)?)?;
+        file.persist(self.file(stage, of)).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_of_something_else_is_not_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::new(folder.path(), "tree");
+        kept.put("runs", "a", &vec![1, 2]).unwrap();
+        assert_eq!(kept.get::<Vec<u32>>("runs", "a"), Some(vec![1, 2]));
+        assert_eq!(kept.get::<Vec<u32>>("runs", "b"), None);
+        assert_eq!(Kept::new(folder.path(), "other").get::<Vec<u32>>("runs", "a"), None);
+    }
+}

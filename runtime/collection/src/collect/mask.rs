@@ -1,0 +1,101 @@
+//! The mask: what was chosen is taken away by the carver, and what an import needs is put back.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use super::{objects::Objects, traverse::Extracted};
+use crate::{CarveError, CarveOptions, Carving, carve_with};
+
+/// Takes away as much of `extracted` as everything that stays can be imported without. Returns the carving;
+/// `extracted` is then what went.
+///
+/// # Errors
+/// A sentence: what cannot be taken away and why, where nothing of it is left in the end.
+pub(super) fn mask(
+    tree: &Path,
+    objects: &Objects,
+    extracted: &mut Extracted,
+    watched: &[String],
+    rounds: usize,
+) -> Result<Carving, String> {
+    let mut last = String::new();
+    // Each round puts back what one refusal names; a project whose imports need much has many.
+    for _ in 0..rounds.max(1) * 8 {
+        let all = extracted.all();
+        if all.is_empty() {
+            return Err(match last.is_empty() {
+                true => "nothing is left to be taken away".to_owned(),
+                false => format!("all of it is needed when something is imported: {last}"),
+            });
+        }
+        let wanted = objects.wanted(&all);
+        let options = CarveOptions { importers: true, watched };
+        match carve_with(tree, &wanted, options) {
+            Ok(carving) => return Ok(carving),
+            Err(error) => {
+                let back = needed(&error, objects, &all);
+                last = error.to_string();
+                if back.is_empty() {
+                    return Err(last);
+                }
+                extracted.put_back(&back);
+            }
+        }
+    }
+    Err(last)
+}
+
+/// The objects that a refusal is about.
+fn needed(error: &CarveError, objects: &Objects, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
+    let of = |fits: &dyn Fn(&super::objects::Object) -> bool| -> BTreeSet<usize> {
+        let numbers = gone.iter().copied();
+        numbers.filter(|&number| objects.list.get(number).is_some_and(fits)).collect()
+    };
+    match error {
+        CarveError::Needed { file, name, .. } => {
+            let here = of(&|object| object.file == *file && object.path == *name);
+            if !here.is_empty() {
+                return here;
+            }
+            // Another module's, by the name that was imported; or a name that stood for it.
+            let tail = name.rsplit('.').next().unwrap_or(name);
+            let top = of(&|object| object.path == tail);
+            if !top.is_empty() { top } else { of(&|object| object.name() == tail) }
+        }
+        CarveError::Broken { file, .. }
+        | CarveError::Syntax { file, .. }
+        | CarveError::Unreadable { file, .. } => of(&|object| object.file == *file),
+        CarveError::NotFound { file, path, .. } => {
+            of(&|object| object.file == *file && object.path == *path)
+        }
+    }
+}
+
+/// The objects that a failed run's messages name: what it could not find.
+pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
+    let mut by_name: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    for &number in gone {
+        if let Some(object) = objects.list.get(number) {
+            by_name.entry(object.name()).or_default().insert(number);
+        }
+    }
+    let mut out = BTreeSet::new();
+    // As pytest prints the last line of an exception, and an exception without pytest.
+    let errors = log.lines().filter(|line| line.starts_with("E  ") || line.contains("Error: "));
+    for line in errors {
+        let words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        for word in words {
+            if let Some(found) = by_name.get(word) {
+                out.extend(found);
+            }
+        }
+    }
+    out
+}
+
+/// Lines that a mask takes away.
+pub(super) fn lines_gone(mask: &str) -> usize {
+    mask.lines().filter(|line| line.starts_with('-') && !line.starts_with("--- ")).count()
+}

@@ -1,0 +1,31 @@
+//! `proctor collect`: a repository into a benchmark, with no hand and no model (`docs/collection.md`).
+
+mod calls;
+mod candidate;
+mod environment;
+#[cfg(test)]
+mod golden;
+mod graph;
+mod kept;
+mod mask;
+mod objects;
+mod observe;
+mod origin;
+mod others;
+mod pipeline;
+mod project;
+mod report;
+mod seeded;
+mod settings;
+mod statement;
+mod suite;
+mod test_file;
+mod tops;
+mod traverse;
+mod verify;
+
+pub use candidate::{Facts, Reject};
+pub use origin::Origin;
+pub use pipeline::{CollectError, Place, collect};
+pub use report::{Complexity, Report, Stages};
+pub use suite::Unused;

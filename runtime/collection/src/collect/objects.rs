@@ -1,0 +1,135 @@
+//! What can be taken away: the functions, methods and classes of a package.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use super::calls::Code;
+use crate::{
+    Kind,
+    carve::{Definition, definitions},
+};
+
+/// All definitions of one path.
+#[derive(Debug, Clone)]
+pub(super) struct Object {
+    pub(super) file: String,
+    pub(super) path: String,
+    pub(super) kind: Kind,
+    /// Of all its definitions.
+    pub(super) lines: usize,
+    definitions: Vec<Definition>,
+}
+
+impl Object {
+    /// `file::path`.
+    pub(super) fn id(&self) -> String {
+        format!("{}::{}", self.file, self.path)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or(&self.path)
+    }
+
+    /// The class that it is a method of.
+    pub(super) fn class(&self) -> Option<&str> {
+        let (class, _) = self.path.rsplit_once('.')?;
+        (self.kind == Kind::Method).then_some(class)
+    }
+}
+
+/// What a piece of code stands for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Node {
+    /// By its number in [`Objects`].
+    Object(usize),
+    /// The statements of a module, which run when it is imported; a class body among them.
+    Module(String),
+    /// A lambda or a generator of a module's statements.
+    Loose(String, usize),
+    /// Not of the package: tests, their fixtures and helpers.
+    Outside(Code),
+}
+
+/// The objects of a package, in the order of files and paths.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Objects {
+    pub(super) list: Vec<Object>,
+    files: BTreeMap<String, Vec<usize>>,
+}
+
+impl Objects {
+    /// Files that cannot be parsed have none: a template, an old dialect.
+    pub(super) fn scan(tree: &Path, modules: &[String]) -> Self {
+        let mut out = Self::default();
+        for file in modules {
+            let text = fs::read_to_string(tree.join(file)).unwrap_or_default();
+            let found = definitions(file, &text).unwrap_or_default();
+            let mut by_path: BTreeMap<String, Object> = BTreeMap::new();
+            for definition in found {
+                let object = by_path.entry(definition.path.clone()).or_insert_with(|| Object {
+                    file: file.clone(),
+                    path: definition.path.clone(),
+                    kind: definition.kind,
+                    lines: 0,
+                    definitions: Vec::new(),
+                });
+                object.lines += definition.lines();
+                object.definitions.push(definition);
+            }
+            let of_file = out.files.entry(file.clone()).or_default();
+            for (_, object) in by_path {
+                of_file.push(out.list.len());
+                out.list.push(object);
+            }
+        }
+        out
+    }
+
+    /// What some code stands for. Code inside a function stands for the function.
+    pub(super) fn node(&self, code: &Code) -> Node {
+        let Some(of_file) = self.files.get(&code.file) else { return Node::Outside(code.clone()) };
+        if code.name == "<module>" {
+            return Node::Module(code.file.clone());
+        }
+        let begins_here = |definition: &Definition| {
+            (definition.first == code.line || definition.line == code.line)
+                && definition.name() == code.name
+        };
+        let mut innermost: Option<(usize, usize)> = None;
+        for &number in of_file {
+            let Some(object) = self.list.get(number) else { continue };
+            if object.definitions.iter().any(begins_here) {
+                return match object.kind {
+                    Kind::Class => Node::Module(code.file.clone()),
+                    Kind::Function | Kind::Method => Node::Object(number),
+                };
+            }
+            if object.kind == Kind::Class {
+                continue;
+            }
+            for definition in &object.definitions {
+                let holds = (definition.first..=definition.last).contains(&code.line);
+                let closer = innermost.is_none_or(|(first, _)| definition.first > first);
+                if holds && closer {
+                    innermost = Some((definition.first, number));
+                }
+            }
+        }
+        match innermost {
+            Some((_, number)) => Node::Object(number),
+            None => Node::Loose(code.file.clone(), code.line),
+        }
+    }
+
+    /// File to paths, as a carve wants them. A method of a class that goes as well is not named.
+    pub(super) fn wanted(&self, numbers: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
+        let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for object in numbers.iter().filter_map(|&number| self.list.get(number)) {
+            out.entry(object.file.clone()).or_default().push(object.path.clone());
+        }
+        out
+    }
+}

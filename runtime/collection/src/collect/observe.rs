@@ -1,0 +1,375 @@
+//! Runs of a project's tests in a sandbox, as `python/observe.py` tells them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proctor_sandbox_api::{Backend, Command, Prepared, SandboxHandle, SandboxRequest, ending_of};
+use proctor_types::{Cause, Fault, Layer, SandboxSpec};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    calls::Calls,
+    environment::{PYTHON, WORKDIR, pins, variables},
+    project::Project,
+    settings::Settings,
+};
+
+const FOLDER: &str = "/tmp/collector";
+pub(super) const SCRIPTS: [(&str, &str); 3] = [
+    ("observe.py", include_str!("../../python/observe.py")),
+    ("calls.py", include_str!("../../python/calls.py")),
+    ("child/sitecustomize.py", include_str!("../../python/child/sitecustomize.py")),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mode {
+    Collect,
+    Run,
+    Trace,
+}
+
+/// What `observe.py` is told.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Order<'a> {
+    mode: Mode,
+    arguments: &'a [String],
+    plugin_arguments: &'a BTreeMap<String, Vec<String>>,
+    test_seconds: f64,
+    file_seconds: f64,
+    pub(super) files: Vec<String>,
+    pub(super) deselect: BTreeSet<String>,
+    pub(super) seed: Option<u64>,
+    /// Modules that are loaded once, before any file's process begins.
+    pub(super) warm: Vec<String>,
+}
+
+impl<'a> Order<'a> {
+    pub(super) fn new(mode: Mode, settings: &'a Settings, files: Vec<String>) -> Self {
+        let runs = &settings.runs;
+        Self {
+            mode,
+            arguments: &runs.arguments,
+            plugin_arguments: &runs.plugin_arguments,
+            test_seconds: runs.test_seconds,
+            file_seconds: runs.file_seconds,
+            files,
+            deselect: BTreeSet::new(),
+            seed: None,
+            warm: Vec::new(),
+        }
+    }
+}
+
+/// What is the same for several runs of a suite.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Selection {
+    pub(super) files: Vec<String>,
+    pub(super) deselect: BTreeSet<String>,
+    pub(super) warm: Vec<String>,
+}
+
+/// One line that `observe.py` writes.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "t", rename_all = "snake_case")]
+pub(super) enum Record {
+    Items {
+        file: String,
+        ids: Vec<String>,
+    },
+    /// Something could not be collected.
+    Error {
+        id: String,
+        why: String,
+        missing: Option<String>,
+    },
+    Start {
+        id: String,
+    },
+    Test {
+        id: String,
+        outcome: String,
+        seconds: f64,
+    },
+    /// A file's process ended; without a code it had to be killed.
+    File {
+        file: String,
+        code: Option<i32>,
+    },
+    Broken {
+        file: String,
+        why: String,
+    },
+    /// Modules of other people's packages that collecting the tests loaded.
+    Loaded {
+        modules: Vec<String>,
+    },
+    Calls {
+        file: Option<String>,
+        process: u64,
+        test: Option<String>,
+        /// Number, file, first line, name.
+        code: Vec<(u32, String, usize, String)>,
+        edges: Vec<(i64, u32)>,
+    },
+    End,
+}
+
+/// What one run of the suite came to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Ran {
+    /// Outcome and seconds by id.
+    pub(super) tests: BTreeMap<String, (String, f64)>,
+    /// Tests that had to be killed with their file.
+    pub(super) hung: BTreeSet<String>,
+    /// Files that gave nothing, and why.
+    pub(super) broken: BTreeMap<String, String>,
+    pub(super) seconds: f64,
+}
+
+/// Where runs are made: a built environment.
+pub(super) struct Bench<'a> {
+    backend: &'a dyn Backend,
+    prepared: &'a Prepared,
+    project: &'a Project,
+    settings: &'a Settings,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(
+        backend: &'a dyn Backend,
+        prepared: &'a Prepared,
+        project: &'a Project,
+        settings: &'a Settings,
+    ) -> Self {
+        Self { backend, prepared, project, settings }
+    }
+
+    /// Runs `observe.py` in a fresh sandbox, without network.
+    pub(super) async fn observe(
+        &self,
+        order: &Order<'_>,
+        what: &str,
+    ) -> Result<Vec<Record>, Fault> {
+        let mut line = serde_json::to_vec(order)
+            .map_err(|error| Fault::new(Layer::Environment, format!("{what}: {error}")))?;
+        line.push(b'\n');
+        let done = self
+            .in_sandbox(what, async |handle| {
+                for (name, text) in SCRIPTS {
+                    let path = format!("{FOLDER}/{name}");
+                    handle
+                        .write(&path.as_str().into(), text.as_bytes(), Some(0o644))
+                        .await
+                        .map_err(|error| error.fault("writing the collector's program"))?;
+                }
+                let mut command = self.command([PYTHON, &format!("{FOLDER}/observe.py")]);
+                command.stdin.clone_from(&line);
+                command.results = true;
+                handle.run(command).await.map_err(|error| error.fault(what))
+            })
+            .await?;
+        let records: Vec<Record> = done
+            .results
+            .split(|&byte| byte == b'\n')
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect();
+        if matches!(records.last(), Some(Record::End)) {
+            return Ok(records);
+        }
+        let said = [done.stdout.text(), done.stderr.text()].concat();
+        let tail: Vec<&str> = said.lines().rev().take(12).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        let what = format!("{what}: {}:\n{}", ending_of(&done.exited), tail.join("\n"));
+        Err(Fault::new(Layer::Environment, what).cause(Cause::SetupLine))
+    }
+
+    /// The pins of what is installed, whether the project is, and the interpreter's version.
+    pub(super) async fn freeze(&self) -> Result<(Vec<String>, bool, String), Fault> {
+        let what = "listing what is installed";
+        let pip = ["-m", "pip", "--disable-pip-version-check"];
+        self.in_sandbox(what, async |handle| {
+            let ask = async |arguments: &[&str]| {
+                let argv: Vec<&str> = [PYTHON].iter().chain(arguments).copied().collect();
+                let done = handle.run(self.command(argv)).await;
+                let done = done.map_err(|error| error.fault(what))?;
+                match done.success() {
+                    true => Ok(done.stdout.text()),
+                    false => Err(Fault::new(
+                        Layer::Environment,
+                        format!("{what}: {}", done.stderr.text()),
+                    )),
+                }
+            };
+            let frozen =
+                ask(&[&pip[..], &["freeze", "--all", "--exclude-editable"]].concat()).await?;
+            let editable =
+                ask(&[&pip[..], &["list", "--editable", "--format=json"]].concat()).await?;
+            let python = ask(&["--version"]).await?;
+            let editable = editable.contains("\"name\"");
+            Ok((pins(&frozen, self.project), editable, python.trim().to_owned()))
+        })
+        .await
+    }
+
+    /// One run of the suite, over as many starts as tests that hang make necessary.
+    pub(super) async fn run(
+        &self,
+        mode: Mode,
+        selection: &Selection,
+        seed: Option<u64>,
+        what: &str,
+    ) -> Result<(Ran, Calls), Fault> {
+        let mut order = Order::new(mode, self.settings, selection.files.clone());
+        (order.deselect, order.seed) = (selection.deselect.clone(), seed);
+        order.warm.clone_from(&selection.warm);
+        let (mut ran, mut calls) = (Ran::default(), Calls::default());
+        for start in 0..=self.settings.runs.restarts {
+            let records = self.observe(&order, what).await?;
+            let killed = ran.take(&records);
+            calls.take(&records);
+            let again: Vec<String> = killed
+                .into_iter()
+                .filter_map(|(file, test)| match test {
+                    Some(test) if start < self.settings.runs.restarts => {
+                        order.deselect.insert(test);
+                        Some(file)
+                    }
+                    _ => {
+                        ran.broken.insert(file, "it does not end by itself".to_owned());
+                        None
+                    }
+                })
+                .collect();
+            if again.is_empty() {
+                break;
+            }
+            order.files = again;
+        }
+        Ok((ran, calls))
+    }
+
+    fn command<I>(&self, argv: I) -> Command
+    where
+        I: IntoIterator,
+        I::Item: Into<proctor_sandbox_api::wire::RawPath>,
+    {
+        let mut command = Command::new(argv).cwd(WORKDIR);
+        for (key, value) in variables(self.project) {
+            command = command.env(&key, value.as_str());
+        }
+        for (key, value) in
+            [("PYTHONNOUSERSITE", "1"), ("PYTHONHASHSEED", "0"), ("PYTHONIOENCODING", "utf-8")]
+        {
+            command = command.env(key, value);
+        }
+        command.time_limit = Some(Duration::from_secs_f64(self.settings.runs.seconds));
+        command.reap_all = true;
+        command
+    }
+
+    async fn in_sandbox<T>(
+        &self,
+        what: &str,
+        work: impl AsyncFnOnce(&SandboxHandle) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let request = SandboxRequest {
+            environment: self.prepared.clone(),
+            limits: SandboxSpec {
+                memory_mb: self.settings.runs.memory_mb,
+                ..SandboxSpec::default()
+            },
+            mounts: Vec::new(),
+            purpose: format!("collecting: {what}"),
+        };
+        let mut sandbox = self.backend.open(&request).await?;
+        let done = work(sandbox.handle()).await;
+        let closed = sandbox.close().await;
+        let done = done?;
+        closed?;
+        Ok(done)
+    }
+}
+
+impl Ran {
+    /// Adds what a start told. Returns the files that were killed, with the test that was running.
+    fn take(&mut self, records: &[Record]) -> Vec<(String, Option<String>)> {
+        let mut killed = Vec::new();
+        let mut running: Option<&String> = None;
+        for record in records {
+            match record {
+                Record::Start { id } => running = Some(id),
+                Record::Test { id, outcome, seconds } => {
+                    running = None;
+                    self.seconds += seconds;
+                    self.tests.insert(id.clone(), (outcome.clone(), *seconds));
+                }
+                Record::File { file, code: None, .. } => {
+                    let test = running.take().cloned();
+                    self.hung.extend(test.clone());
+                    killed.push((file.clone(), test));
+                }
+                Record::File { .. } => running = None,
+                Record::Error { id, why, .. } => {
+                    let file = id.split("::").next().unwrap_or(id);
+                    let last = why.lines().last().unwrap_or_default().trim();
+                    self.broken.insert(file.to_owned(), format!("it cannot be collected: {last}"));
+                }
+                Record::Broken { file, why } => {
+                    self.broken.insert(file.clone(), why.clone());
+                }
+                Record::Items { .. }
+                | Record::Loaded { .. }
+                | Record::Calls { .. }
+                | Record::End => {}
+            }
+        }
+        killed
+    }
+}
+
+/// The tests that were found, by file.
+pub(super) fn items(records: &[Record]) -> BTreeMap<String, Vec<String>> {
+    let items = records.iter().filter_map(|record| match record {
+        Record::Items { file, ids } => Some((file.clone(), ids.clone())),
+        _ => None,
+    });
+    items.collect()
+}
+
+/// The modules that can be loaded once for all files.
+pub(super) fn loaded(records: &[Record]) -> Vec<String> {
+    let modules = records.iter().filter_map(|record| match record {
+        Record::Loaded { modules } => Some(modules.clone()),
+        _ => None,
+    });
+    modules.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &str) -> Vec<Record> {
+        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    #[test]
+    fn a_test_that_hangs_is_named_and_its_file_is_to_run_again() {
+        let records = read(
+            "{\"t\": \"start\", \"id\": \"t.py::a\"}\n\
+             {\"t\": \"test\", \"id\": \"t.py::a\", \"outcome\": \"passed\", \"seconds\": 0.5}\n\
+             {\"t\": \"start\", \"id\": \"t.py::b\"}\n\
+             {\"t\": \"te\n\
+             {\"t\": \"file\", \"file\": \"t.py\", \"code\": null, \"seconds\": 9}\n\
+             {\"t\": \"error\", \"id\": \"u.py\", \"why\": \"x\\nE  No\", \"missing\": \"trio\"}\n",
+        );
+        let mut ran = Ran::default();
+        let killed = ran.take(&records);
+        assert_eq!(killed, [("t.py".to_owned(), Some("t.py::b".to_owned()))]);
+        assert_eq!(ran.tests["t.py::a"].0, "passed");
+        assert!(ran.hung.contains("t.py::b") && ran.broken["u.py"].ends_with("E  No"));
+    }
+}

@@ -1,0 +1,103 @@
+//! What a collection starts from, as a person names it.
+
+use std::path::Path;
+
+use proctor_setup::Sources;
+use proctor_types::{Fault, Source};
+use serde::{Deserialize, Serialize};
+
+/// A repository at one state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// `NAME==VERSION`: the sdist of a release.
+    Release { name: String, version: String },
+    /// `git+URL@COMMIT`, or a plain address with `@COMMIT` behind it.
+    Commit { url: String, commit: String },
+    /// A folder of this machine.
+    Folder(String),
+}
+
+impl Origin {
+    /// # Errors
+    /// A sentence for the person, with what could have been meant.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some((name, version)) = text.split_once("==") {
+            let plain = |part: &str| {
+                !part.is_empty()
+                    && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.+!".contains(c))
+            };
+            let (name, version) = (name.trim(), version.trim());
+            if !plain(name) || !plain(version) {
+                return Err(format!("{text:?} is not NAME==VERSION"));
+            }
+            return Ok(Self::Release { name: name.to_owned(), version: version.to_owned() });
+        }
+        let address = text.strip_prefix("git+");
+        let looks_remote = text.contains("://") || text.starts_with("git@");
+        if address.is_some() || looks_remote {
+            let address = address.unwrap_or(text);
+            let Some((url, commit)) = address.rsplit_once('@') else {
+                return Err(format!("{text:?} names no commit; write git+URL@COMMIT"));
+            };
+            if commit.len() != 40 || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Err(format!(
+                    "{commit:?} is not the whole hash of a commit (40 hex digits): a branch or a tag may move"
+                ));
+            }
+            return Ok(Self::Commit { url: url.to_owned(), commit: commit.to_lowercase() });
+        }
+        match Path::new(text).is_dir() {
+            true => Ok(Self::Folder(text.to_owned())),
+            false => Err(format!("{text:?} is no folder, no NAME==VERSION and no git+URL@COMMIT")),
+        }
+    }
+
+    /// The source of the tasks: a release with its checksum.
+    ///
+    /// # Errors
+    /// A fault of the environment where the index does not have the release.
+    pub(super) async fn source(&self, sources: &Sources) -> Result<Source, Fault> {
+        match self {
+            Self::Release { name, version } => sources.release(name, version).await,
+            Self::Commit { url, commit } => {
+                Ok(Source::Git { git: url.clone(), commit: commit.clone() })
+            }
+            Self::Folder(path) => {
+                // The dataset may lie elsewhere.
+                let path = std::fs::canonicalize(path)
+                    .map_or_else(|_| path.clone(), |path| path.display().to_string());
+                Ok(Source::Path { path })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_forms_are_told_apart_and_what_may_move_is_refused() {
+        let release = Origin::parse("boltons==25.0.0").unwrap();
+        assert_eq!(release, Origin::Release { name: "boltons".into(), version: "25.0.0".into() });
+        let hash = "a".repeat(40);
+        for text in [format!("git+https://h.test/o/n@{hash}"), format!("https://h.test/o/n@{hash}")]
+        {
+            let Origin::Commit { url, commit } = Origin::parse(&text).unwrap() else {
+                panic!("{text}")
+            };
+            assert_eq!((url.as_str(), commit), ("https://h.test/o/n", hash.clone()));
+        }
+        assert!(matches!(Origin::parse("/"), Ok(Origin::Folder(_))));
+        for (text, part) in [
+            ("git+https://h.test/o/n@main", "may move"),
+            ("https://h.test/o/n", "names no commit"),
+            ("no-such-folder-here", "is no folder"),
+            ("a b==1", "NAME==VERSION"),
+            ("a==", "NAME==VERSION"),
+        ] {
+            let said = Origin::parse(text).unwrap_err();
+            assert!(said.contains(part), "{text}: {said}");
+        }
+    }
+}

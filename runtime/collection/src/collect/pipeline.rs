@@ -1,0 +1,309 @@
+//! A collection from end to end.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use futures_util::{StreamExt, stream};
+use proctor_host::host_base;
+use proctor_sandbox_api::Backend;
+use proctor_setup::{PREPARATION, Sources};
+use proctor_types::{Fault, Task, plural};
+
+use super::{
+    candidate::{Made, Outcome, Reject, Shared},
+    environment::{self, Environment},
+    graph::FileGraph,
+    kept::Kept,
+    objects::Objects,
+    observe::{Bench, SCRIPTS},
+    origin::Origin,
+    project::Project,
+    report::{Head, Report},
+    settings::{Settings, TEXT},
+    suite::{self, Suite},
+};
+
+/// Where a collection works.
+pub struct Place<'a> {
+    pub backend: &'a dyn Backend,
+    pub sources: &'a Sources,
+    /// What stages made is kept below it.
+    pub cache: PathBuf,
+    /// Candidates at once.
+    pub jobs: usize,
+    pub seed: String,
+    /// Hears what is being done, for a person to read.
+    pub tell: &'a (dyn Fn(&str) + Send + Sync),
+}
+
+/// Why a collection made no report.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// What was named has nothing that could be collected from.
+    #[error("{what}")]
+    Nothing { what: String, hint: &'static str },
+    #[error("{}: {error}", place.display())]
+    Io { place: PathBuf, error: io::Error },
+}
+
+/// Makes a dataset folder `out` of a repository: `tasks.jsonl`, `featurebench.jsonl`, `rejects.jsonl`,
+/// `report.json`, `summary.md`.
+///
+/// # Errors
+/// [`CollectError`]. A candidate that gives no task is none: it is in the report.
+pub async fn collect(
+    origin: &Origin,
+    name: &str,
+    out: &Path,
+    place: &Place<'_>,
+) -> Result<Report, CollectError> {
+    let settings = Settings::get()?;
+    let tell = place.tell;
+    tell("fetching the source");
+    let source = origin.source(place.sources).await?;
+    let tree = place.sources.fetch(&source, Path::new(".")).await?;
+    let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
+    if project.name.is_empty() {
+        project.name = default_name(origin);
+    }
+    if project.modules.is_empty() {
+        return Err(CollectError::Nothing {
+            what: format!(
+                "{name} holds no Python package, neither at its top nor below src or lib"
+            ),
+            hint: "name a project with a package of Python code",
+        });
+    }
+    let kept =
+        Kept::new(&place.cache.join("collections"), &key(place, settings.version, &tree.digest));
+    let environment = match kept.get::<Environment>("environment", "") {
+        Some(environment) => environment,
+        None => {
+            let found = environment::find(place.backend, &tree, &project, settings, tell).await?;
+            keep(&kept, "environment", "", &found);
+            found
+        }
+    };
+    if !environment.missing.is_empty() {
+        tell(&format!("no package has these modules: {}", environment.missing.join(", ")));
+    }
+    tell("building the environment of the tasks, pinned");
+    let layer = environment::layer(&tree, &project, environment.setup.clone());
+    let prepared = place.backend.prepare(&layer).await?;
+    let suite = match kept.get::<Suite>("suite", &environment.setup.join("\n")) {
+        Some(suite) => suite,
+        None => {
+            let bench = Bench::new(place.backend, &prepared, &project, settings);
+            let made =
+                suite::look(&bench, project.tests.clone(), &place.seed, settings, tell).await?;
+            keep(&kept, "suite", &environment.setup.join("\n"), &made);
+            made
+        }
+    };
+    if suite.found == 0 {
+        return Err(CollectError::Nothing {
+            what: format!("pytest finds no test in {name}"),
+            hint: "many releases on PyPI leave their tests out: try git+URL@COMMIT of the same version",
+        });
+    }
+    let objects = Objects::scan(&tree.folder, &project.modules);
+    let graphs = FileGraph::all(&suite.calls, &objects);
+    let helpers = helpers(&tree.folder, &suite, &project);
+    let shared = Shared {
+        backend: place.backend,
+        sources: place.sources,
+        source,
+        tree,
+        project,
+        environment,
+        prepared,
+        suite,
+        objects,
+        graphs,
+        helpers,
+        settings,
+        seed: place.seed.clone(),
+    };
+    let (made, rejects) = candidates(&shared, &kept, place).await;
+    let head = Head {
+        origin: name.to_owned(),
+        package: shared.project.name.clone(),
+        version: shared.project.version.clone(),
+        python: shared.environment.python.clone(),
+        seed: place.seed.clone(),
+        tests: shared.suite.found,
+        steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
+        unused: shared.suite.unused.clone(),
+    };
+    let facts = made.iter().map(|made| made.facts.clone()).collect();
+    let report = Report::of(head, facts, rejects);
+    write(out, &made, &report)?;
+    Ok(report)
+}
+
+/// Every test file, some at once; the results in the order of files.
+async fn candidates<'a>(
+    shared: &'a Shared<'_>,
+    kept: &Kept,
+    place: &Place<'_>,
+) -> (Vec<Made>, Vec<Reject>) {
+    let files: Vec<&String> = shared.graphs.keys().collect();
+    let count = files.len();
+    let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
+    let suite = &suite;
+    let one = |(index, file): (usize, &'a String)| async move {
+        let of = format!("{file}\0{suite}");
+        let outcome = match kept.get::<Outcome>("candidate", &of) {
+            Some(outcome) => outcome,
+            None => match shared.candidate(file).await {
+                Ok(outcome) => {
+                    keep(kept, "candidate", &of, &outcome);
+                    outcome
+                }
+                // Not kept: the next collection tries it again.
+                Err(fault) => Outcome::Reject(Reject {
+                    file: file.clone(),
+                    stage: "fault".to_owned(),
+                    reason: fault.to_string(),
+                }),
+            },
+        };
+        let said = match &outcome {
+            Outcome::Task(made) => format!(
+                "a task: {} taken away, {} fail",
+                plural(made.facts.lines, "line"),
+                plural(made.facts.fail_to_pass, "test")
+            ),
+            Outcome::Reject(reject) => {
+                let why = reject.reason.lines().next().unwrap_or_default();
+                format!("no task ({}): {why}", reject.stage)
+            }
+        };
+        (place.tell)(&format!("{file} ({} of {count}): {said}", index + 1));
+        outcome
+    };
+    let outcomes: Vec<Outcome> = stream::iter(files.into_iter().enumerate())
+        .map(one)
+        .buffered(place.jobs.max(1))
+        .collect()
+        .await;
+    let (mut made, mut rejects) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Task(task) => made.push(*task),
+            Outcome::Reject(reject) => rejects.push(reject),
+        }
+    }
+    (made, rejects)
+}
+
+/// All that every stage depends on.
+fn key(place: &Place<'_>, version: u32, tree: &str) -> String {
+    let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| *text).collect();
+    let templates = [
+        include_str!("../../../../prompts/collection/statement.md.j2"),
+        include_str!("../../../../prompts/featurebench/level-1.md.j2"),
+    ];
+    [
+        version.to_string().as_str(),
+        tree,
+        TEXT,
+        scripts.concat().as_str(),
+        templates.concat().as_str(),
+        place.seed.as_str(),
+        host_base::host_digest().as_str(),
+        PREPARATION,
+        place.backend.agent().as_str(),
+        place.backend.name(),
+    ]
+    .join("\0")
+}
+
+/// A result that cannot be kept is made again the next time, and is no reason to end this one.
+fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
+    if let Err(error) = kept.put(stage, of, made) {
+        tracing::warn!(%error, stage, "a stage's result is not kept");
+    }
+}
+
+fn default_name(origin: &Origin) -> String {
+    let last = |text: &str| {
+        let name = text.trim_end_matches('/').rsplit('/').next().unwrap_or(text);
+        name.trim_end_matches(".git").to_owned()
+    };
+    match origin {
+        Origin::Release { name, .. } => name.clone(),
+        Origin::Commit { url, .. } => last(url),
+        Origin::Folder(path) => fs::canonicalize(path)
+            .map_or_else(|_| last(path), |path| last(&path.display().to_string())),
+    }
+}
+
+/// Python files in the folders of tests that hold no test.
+fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
+    let known: BTreeSet<&str> = suite
+        .steady
+        .keys()
+        .chain(suite.calls.files.keys())
+        .chain(&project.modules)
+        .map(String::as_str)
+        .collect();
+    let folders: BTreeSet<&str> = suite
+        .calls
+        .files
+        .keys()
+        .map(|file| file.rsplit_once('/').map_or("", |(folder, _)| folder))
+        .collect();
+    let mut out = Vec::new();
+    for folder in folders {
+        for entry in fs::read_dir(tree.join(folder)).into_iter().flatten().flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+            // At the top of a project there are its own scripts, too.
+            let is_helper = name.ends_with(".py") && (!folder.is_empty() || name == "conftest.py");
+            if is_helper && !known.contains(path.as_str()) {
+                out.push(path);
+            }
+        }
+    }
+    out.sort();
+    out
+}
+
+fn write(out: &Path, made: &[Made], report: &Report) -> Result<(), CollectError> {
+    let failed =
+        |place: &Path, error: io::Error| CollectError::Io { place: place.to_owned(), error };
+    fs::create_dir_all(out).map_err(|error| failed(out, error))?;
+    let mut made: Vec<&Made> = made.iter().collect();
+    made.sort_by(|a, b| a.task.id.as_str().cmp(b.task.id.as_str()));
+    let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
+    let rows: Vec<&serde_json::Value> =
+        made.iter().filter(|made| made.facts.meets_minima).map(|made| &made.row).collect();
+    let report_text = serde_json::to_string_pretty(report).map(|text| text + "\n");
+    for (name, text) in [
+        ("tasks.jsonl", lines(&tasks)),
+        ("featurebench.jsonl", lines(&rows)),
+        ("rejects.jsonl", lines(&report.rejects)),
+        ("report.json", report_text),
+        ("summary.md", Ok(report.summary())),
+    ] {
+        let place = out.join(name);
+        let text = text.map_err(|error| failed(&place, error.into()))?;
+        fs::write(&place, text).map_err(|error| failed(&place, error))?;
+    }
+    Ok(())
+}
+
+fn lines<T: serde::Serialize>(list: &[T]) -> serde_json::Result<String> {
+    let mut out = String::new();
+    for one in list {
+        out.push_str(&serde_json::to_string(one)?);
+        out.push('\n');
+    }
+    Ok(out)
+}

@@ -1,0 +1,359 @@
+//! What a source tree says about itself: read as data, nothing of it runs.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::settings::{EnvironmentSettings, Layout};
+
+/// A project's own statements, as far as a collection needs them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Project {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) summary: String,
+    pub(super) requires_python: String,
+    /// Packages that its tests want: of an extra, of a dependency group, of a requirements file.
+    pub(super) requirements: Vec<String>,
+    pub(super) urls: Vec<String>,
+    /// The folder that its packages are imported from: `.`, `src` or `lib`.
+    pub(super) root: String,
+    /// The package's own Python files, below the tree.
+    pub(super) modules: Vec<String>,
+    /// Folders for pytest where the project's configuration names none.
+    pub(super) tests: Vec<String>,
+    /// It can be installed.
+    pub(super) installable: bool,
+}
+
+impl Project {
+    pub(super) fn read(tree: &Path, settings: &EnvironmentSettings, layout: &Layout) -> Self {
+        let text = |name: &str| fs::read_to_string(tree.join(name)).unwrap_or_default();
+        let pyproject: Table = text("pyproject.toml").parse().unwrap_or_default();
+        let metadata = text("PKG-INFO");
+        let headers: Vec<(&str, &str)> = metadata
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .filter_map(|line| line.split_once(": "))
+            .collect();
+        let header =
+            |key: &str| headers.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+        let project = pyproject.get("project").and_then(Value::as_table);
+        let poetry = at(&pyproject, &["tool", "poetry"]).and_then(Value::as_table);
+        let own = |key: &str| {
+            let found = project.and_then(|table| table.get(key)?.as_str());
+            found.or_else(|| poetry.and_then(|table| table.get(key)?.as_str()))
+        };
+        let mut out = Self {
+            name: header("Name").or(own("name")).unwrap_or_default().to_owned(),
+            version: header("Version").or(own("version")).unwrap_or_default().to_owned(),
+            summary: header("Summary").or(own("description")).unwrap_or_default().to_owned(),
+            requires_python: header("Requires-Python")
+                .or(own("requires-python"))
+                .unwrap_or_default()
+                .to_owned(),
+            installable: ["pyproject.toml", "setup.py"]
+                .iter()
+                .any(|name| tree.join(name).is_file()),
+            ..Self::default()
+        };
+        let mut extras: BTreeSet<&str> =
+            headers.iter().filter(|(key, _)| *key == "Provides-Extra").map(|(_, it)| *it).collect();
+        let optional = project.and_then(|table| table.get("optional-dependencies")?.as_table());
+        extras.extend(optional.into_iter().flatten().map(|(name, _)| name.as_str()));
+        // Its list, and not the extra itself, of which pip would install the tools as well.
+        let extra = settings.extras.iter().find(|name| extras.contains(name.as_str()));
+        if let Some(extra) = extra {
+            let listed = optional.and_then(|table| table.get(extra)?.as_array());
+            let said =
+                headers.iter().filter(|(key, _)| *key == "Requires-Dist").filter_map(|(_, it)| {
+                    let (what, marker) = it.split_once(';')?;
+                    let ours = [format!("extra == '{extra}'"), format!("extra == \"{extra}\"")];
+                    ours.iter().any(|it| marker.trim() == *it).then(|| what.trim().to_owned())
+                });
+            match listed {
+                Some(listed) => out.requirements.extend(strings(listed)),
+                None => out.requirements.extend(said),
+            }
+        }
+        let groups = pyproject.get("dependency-groups").and_then(Value::as_table);
+        if let Some(groups) = groups
+            && let Some(name) = settings.groups.iter().find(|name| groups.contains_key(*name))
+        {
+            group(groups, name, 0, &mut out.requirements);
+        }
+        out.requirements.extend(of_poetry(poetry, settings));
+        let file = settings.requirements.iter().find(|name| tree.join(name).is_file());
+        out.requirements.extend(file.into_iter().flat_map(|name| listed_in(&text(name))));
+        let wanted = |requirement: &String| {
+            let name = proctor_types::package_name(bare(requirement));
+            !name.is_empty() && !settings.left_out.contains(&name)
+        };
+        out.requirements.retain(wanted);
+        let mut seen = BTreeSet::new();
+        out.requirements.retain(|requirement| seen.insert(requirement.clone()));
+        out.urls = urls(&headers, project, poetry);
+        out.lay_out(tree, layout);
+        let configured = at(&pyproject, &["tool", "pytest", "ini_options", "testpaths"]).is_some()
+            || ["pytest.ini", "tox.ini", "setup.cfg"]
+                .iter()
+                .any(|name| text(name).lines().any(|line| line.starts_with("testpaths")));
+        if !configured {
+            let folders = ["tests", "test"].into_iter().filter(|name| tree.join(name).is_dir());
+            out.tests = folders.map(str::to_owned).collect();
+        }
+        out
+    }
+
+    /// Finds the folder that packages are imported from, and their files.
+    fn lay_out(&mut self, tree: &Path, layout: &Layout) {
+        for root in ["src", "lib", "."] {
+            let mut modules = Vec::new();
+            for name in names(&tree.join(root)) {
+                let path = tree.join(root).join(&name);
+                let below = if root == "." { name.clone() } else { format!("{root}/{name}") };
+                if path.join("__init__.py").is_file() && !layout.outside.contains(&name) {
+                    files(tree, &below, layout, &mut modules);
+                } else if is_module(&name, layout) && path.is_file() {
+                    modules.push(below);
+                }
+            }
+            if !modules.is_empty() {
+                modules.sort();
+                self.root = root.to_owned();
+                self.modules = modules;
+                return;
+            }
+        }
+        self.root = ".".to_owned();
+    }
+
+    /// `owner/name` of its repository, where one of its addresses is at a known forge.
+    pub(super) fn repository(&self) -> Option<String> {
+        self.urls.iter().find_map(|url| {
+            let rest = url.split_once("://")?.1;
+            let rest = rest.strip_prefix("www.").unwrap_or(rest);
+            let mut parts = rest.trim_end_matches('/').split('/');
+            let host = parts.next()?;
+            let (owner, name) = (parts.next()?, parts.next()?.trim_end_matches(".git"));
+            (["github.com", "gitlab.com", "codeberg.org"].contains(&host) && owner != "sponsors")
+                .then(|| format!("{owner}/{name}"))
+        })
+    }
+}
+
+fn is_module(name: &str, layout: &Layout) -> bool {
+    name.strip_suffix(".py").is_some_and(|stem| {
+        !layout.not_modules.iter().any(|other| other == stem) && !is_test_name(name)
+    })
+}
+
+/// What pytest takes for a file of tests, or for its help.
+pub(super) fn is_test_name(name: &str) -> bool {
+    name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py"
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let listing = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut out: Vec<String> =
+        listing.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    out.sort();
+    out
+}
+
+fn files(tree: &Path, below: &str, layout: &Layout, out: &mut Vec<String>) {
+    for name in names(&tree.join(below)) {
+        let path = format!("{below}/{name}");
+        if tree.join(&path).is_dir() {
+            if !layout.outside.contains(&name) && !name.starts_with('.') {
+                files(tree, &path, layout, out);
+            }
+        } else if name.ends_with(".py") && !is_test_name(&name) {
+            out.push(path);
+        }
+    }
+}
+
+fn at<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
+}
+
+fn strings(list: &[Value]) -> impl Iterator<Item = String> + '_ {
+    list.iter().filter_map(Value::as_str).map(str::to_owned)
+}
+
+/// A dependency group with those that it includes (PEP 735).
+fn group(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
+    let Some(list) = groups.get(name).and_then(Value::as_array).filter(|_| depth < 8) else {
+        return;
+    };
+    for entry in list {
+        match entry {
+            Value::String(text) => out.push(text.clone()),
+            Value::Table(table) => {
+                if let Some(inner) = table.get("include-group").and_then(Value::as_str) {
+                    group(groups, inner, depth + 1, out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The requirements of a file, without pip's options and checksums.
+fn listed_in(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| {
+        let line = line.split(" #").next().unwrap_or_default();
+        line.split(" --hash").next().unwrap_or_default().trim_end_matches('\\').trim()
+    });
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', '-', '.', '/']))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Poetry's own groups. Their versions are of another grammar: names alone, and pip chooses.
+fn of_poetry(poetry: Option<&Table>, settings: &EnvironmentSettings) -> Vec<String> {
+    let Some(poetry) = poetry else { return Vec::new() };
+    let groups = poetry.get("group").and_then(Value::as_table);
+    let group = |name: &String| groups?.get(name)?.get("dependencies")?.as_table();
+    let found = settings.groups.iter().find_map(group);
+    let found = found.or_else(|| poetry.get("dev-dependencies")?.as_table());
+    found
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .filter(|name| name != "python")
+        .collect()
+}
+
+/// The name of a requirement: what stands before an extra, a version or a marker.
+pub(super) fn bare(requirement: &str) -> &str {
+    let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+    requirement[..end.unwrap_or(requirement.len())].trim()
+}
+
+fn urls(headers: &[(&str, &str)], project: Option<&Table>, poetry: Option<&Table>) -> Vec<String> {
+    let mut out = BTreeSet::new();
+    for (key, value) in headers {
+        match *key {
+            "Home-page" | "Download-URL" => drop(out.insert(value.trim().to_owned())),
+            "Project-URL" => {
+                out.extend(value.split_once(',').map(|(_, url)| url.trim().to_owned()))
+            }
+            _ => {}
+        }
+    }
+    let tables = project.and_then(|table| table.get("urls")?.as_table());
+    out.extend(tables.into_iter().flatten().filter_map(|(_, url)| url.as_str().map(str::to_owned)));
+    for key in ["homepage", "repository", "documentation"] {
+        out.extend(poetry.and_then(|table| table.get(key)?.as_str().map(str::to_owned)));
+    }
+    out.retain(|url| url.starts_with("http"));
+    out.into_iter().collect()
+}
+
+/// Requires-Python as a condition on `v`, for an interpreter that has nothing but itself. What it cannot
+/// say is left out: pip says it, later.
+pub(super) fn python_condition(requires: &str) -> String {
+    let clause = |part: &str| -> Option<String> {
+        let part = part.trim();
+        let (operator, version) = ["~=", ">=", "<=", "!=", "==", ">", "<"]
+            .iter()
+            .find_map(|operator| Some((*operator, part.strip_prefix(operator)?.trim())))?;
+        let star = version.ends_with(".*");
+        let numbers: Vec<u32> = version
+            .trim_end_matches(".*")
+            .split('.')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .ok()?;
+        let tuple: String = numbers.iter().map(|number| format!("{number},")).collect();
+        Some(match (operator, star) {
+            ("==" | "!=", true) => format!("v[:{}]{operator}({tuple})", numbers.len()),
+            ("~=", _) => {
+                let same = &numbers[..numbers.len().saturating_sub(1)];
+                let upper: String = same.iter().map(|number| format!("{number},")).collect();
+                format!("v>=({tuple}) and v[:{}]==({upper})", same.len())
+            }
+            _ => format!("v{operator}({tuple})"),
+        })
+    };
+    let clauses: Vec<String> = requires.split(',').filter_map(clause).collect();
+    if clauses.is_empty() { "True".to_owned() } else { clauses.join(" and ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::settings::Settings, *};
+
+    fn read(files: &[(&str, &str)]) -> Project {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let settings = Settings::get().unwrap();
+        Project::read(dir.path(), &settings.environment, &settings.layout)
+    }
+
+    #[test]
+    fn a_release_says_what_its_tests_want_and_where_its_code_is() {
+        let project = read(&[
+            (
+                "PKG-INFO",
+                "Metadata-Version: 2.3\nName: A-Pkg\nVersion: 1.2\nSummary: Does it.\n\
+                 Requires-Python: >=3.8\nProject-URL: Docs, https://docs.test/\n\
+                 Project-URL: Source, https://github.com/o/n/\nProvides-Extra: test\n\
+                 Requires-Dist: nose>1; extra == 'test'\nRequires-Dist: mypy; extra == 'test'\n\nName: No\n",
+            ),
+            (
+                "pyproject.toml",
+                "[dependency-groups]\ndev = ['x>1', {include-group = 'more'}]\nmore = ['y', 'ruff']\n\
+                 [tool.pytest.ini_options]\ntestpaths = ['tests']\n",
+            ),
+            ("src/pkg/__init__.py", ""),
+            ("src/pkg/sub/a.py", ""),
+            ("src/pkg/tests/test_a.py", ""),
+            ("tests/test_b.py", ""),
+            (
+                "requirements/tests.txt",
+                "-r more.txt\nz==1 ; python_version > '3' --hash=sha256:ab \\\n  # via -r x\ntox # why\n",
+            ),
+        ]);
+        assert_eq!((project.name.as_str(), project.version.as_str()), ("A-Pkg", "1.2"));
+        assert_eq!(project.requirements, ["nose>1", "x>1", "y", "z==1 ; python_version > '3'"]);
+        assert_eq!(project.root, "src");
+        assert_eq!(project.modules, ["src/pkg/__init__.py", "src/pkg/sub/a.py"]);
+        assert_eq!(project.repository().as_deref(), Some("o/n"));
+        assert!(project.tests.is_empty(), "the configuration says where");
+    }
+
+    #[test]
+    fn a_plain_folder_is_read_too() {
+        let project = read(&[
+            ("setup.py", ""),
+            ("one.py", ""),
+            ("test_one.py", ""),
+            ("conftest.py", ""),
+            ("test/test_two.py", ""),
+        ]);
+        assert_eq!(
+            (project.root.as_str(), &project.modules[..]),
+            (".", &["one.py".to_owned()][..])
+        );
+        assert_eq!(project.tests, ["test"]);
+        assert!(project.installable && project.name.is_empty());
+    }
+
+    #[test]
+    fn the_interpreter_is_asked_in_its_own_words() {
+        assert_eq!(python_condition(">=3.8, !=3.9.*,<4"), "v>=(3,8,) and v[:2]!=(3,9,) and v<(4,)");
+        assert_eq!(python_condition("~=3.8"), "v>=(3,8,) and v[:1]==(3,)");
+        assert_eq!(python_condition(""), "True");
+        assert_eq!(python_condition("nonsense"), "True");
+    }
+}

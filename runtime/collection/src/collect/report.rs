@@ -1,0 +1,217 @@
+//! What a collection came to: `report.json`, and the same to be read.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    candidate::{Facts, Reject},
+    suite::Unused,
+};
+
+/// The version of `report.json`.
+const REPORT_SCHEMA: u32 = 1;
+
+/// What `report.json` holds. It says nothing of the clock: the same seed gives the same bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub schema_version: u32,
+    pub origin: String,
+    pub package: String,
+    pub version: String,
+    pub python: String,
+    pub seed: String,
+    pub stages: Stages,
+    pub complexity: Complexity,
+    pub tasks: Vec<Facts>,
+    pub rejects: Vec<Reject>,
+    /// Tests and files that are used nowhere, and why.
+    pub unused: Vec<Unused>,
+}
+
+/// How many test files are left after each stage.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stages {
+    pub tests: usize,
+    pub steady_tests: usize,
+    pub test_files: usize,
+    pub with_tops: usize,
+    pub with_other_files: usize,
+    pub masked: usize,
+    pub verified: usize,
+    pub meets_minima: usize,
+}
+
+/// Means over the tasks, as the table of FeatureBench's paper has them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Complexity {
+    pub problem_words: f64,
+    pub gold_lines: f64,
+    pub gold_files: f64,
+    pub functions: f64,
+    pub fail_to_pass: f64,
+    pub pass_to_pass_files: f64,
+    pub leak_score: f64,
+}
+
+/// What a report says beside its tasks and rejects.
+pub(super) struct Head {
+    pub(super) origin: String,
+    pub(super) package: String,
+    pub(super) version: String,
+    pub(super) python: String,
+    pub(super) seed: String,
+    pub(super) tests: usize,
+    pub(super) steady_tests: usize,
+    pub(super) unused: Vec<Unused>,
+}
+
+impl Report {
+    pub(super) fn of(head: Head, tasks: Vec<Facts>, rejects: Vec<Reject>) -> Self {
+        let ended = |stages: &[&str]| {
+            rejects.iter().filter(|reject| stages.contains(&reject.stage.as_str())).count()
+        };
+        let files = tasks.len() + rejects.len();
+        let with_tops = files - ended(&["tops"]);
+        let with_other_files = with_tops - ended(&["pass_to_pass"]);
+        let stages = Stages {
+            tests: head.tests,
+            steady_tests: head.steady_tests,
+            test_files: files,
+            with_tops,
+            with_other_files,
+            masked: with_other_files - ended(&["mask"]),
+            verified: tasks.len(),
+            meets_minima: tasks.iter().filter(|task| task.meets_minima).count(),
+        };
+        Self {
+            schema_version: REPORT_SCHEMA,
+            origin: head.origin,
+            package: head.package,
+            version: head.version,
+            python: head.python,
+            seed: head.seed,
+            stages,
+            complexity: Complexity::of(&tasks),
+            tasks,
+            rejects,
+            unused: head.unused,
+        }
+    }
+
+    /// For a person, in Markdown.
+    pub fn summary(&self) -> String {
+        let stages = &self.stages;
+        let mut out = format!(
+            "# Tasks out of {} {}\n\n{}, seed {:?}.\n\n| stage | left |\n| --- | ---: |\n",
+            self.package, self.version, self.python, self.seed
+        );
+        for (name, count) in [
+            ("tests found", stages.tests),
+            ("tests that pass every time", stages.steady_tests),
+            ("test files", stages.test_files),
+            ("about something of the package", stages.with_tops),
+            ("with other files that can go on passing", stages.with_other_files),
+            ("something can be taken away", stages.masked),
+            ("verified: gold resolves, noop does not", stages.verified),
+            ("of FeatureBench's size", stages.meets_minima),
+        ] {
+            out.push_str(&format!("| {name} | {count} |\n"));
+        }
+        if !self.tasks.is_empty() {
+            out.push_str(
+                "\n| task's test file | words | lines | files | functions | F2P | P2P files | policy | size |\n\
+                 | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n",
+            );
+            for task in &self.tasks {
+                out.push_str(&format!(
+                    "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+                    task.file,
+                    task.words,
+                    task.lines,
+                    task.files,
+                    task.functions,
+                    task.fail_to_pass,
+                    task.pass_to_pass_files,
+                    task.policy,
+                    if task.meets_minima { "yes" } else { "small" }
+                ));
+            }
+            let mean = &self.complexity;
+            out.push_str(&format!(
+                "| mean | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {:.1} | | |\n\nShare of the gold's lines \
+                 that a statement tells, beyond signatures and documentation: {:.4}.\n",
+                mean.problem_words,
+                mean.gold_lines,
+                mean.gold_files,
+                mean.functions,
+                mean.fail_to_pass,
+                mean.pass_to_pass_files,
+                mean.leak_score
+            ));
+        }
+        if !self.rejects.is_empty() {
+            out.push_str("\n| no task of | ended at | because |\n| --- | --- | --- |\n");
+            for reject in &self.rejects {
+                let why = reject.reason.lines().next().unwrap_or_default().replace('|', "\\|");
+                out.push_str(&format!("| {} | {} | {why} |\n", reject.file, reject.stage));
+            }
+        }
+        out
+    }
+}
+
+impl Complexity {
+    fn of(tasks: &[Facts]) -> Self {
+        let mean = |of: &dyn Fn(&Facts) -> f64| match tasks.len() {
+            0 => 0.0,
+            count => (tasks.iter().map(of).sum::<f64>() / count as f64 * 1e4).round() / 1e4,
+        };
+        Self {
+            problem_words: mean(&|task| task.words as f64),
+            gold_lines: mean(&|task| task.lines as f64),
+            gold_files: mean(&|task| task.files as f64),
+            functions: mean(&|task| task.functions as f64),
+            fail_to_pass: mean(&|task| task.fail_to_pass as f64),
+            pass_to_pass_files: mean(&|task| task.pass_to_pass_files as f64),
+            leak_score: mean(&|task| task.leak_score),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_counted_until_the_stage_that_it_ended_at() {
+        let head = Head {
+            origin: "p==1".into(),
+            package: "p".into(),
+            version: "1".into(),
+            python: "Python 3".into(),
+            seed: "0".into(),
+            tests: 9,
+            steady_tests: 8,
+            unused: Vec::new(),
+        };
+        let reject = |stage: &str| Reject {
+            file: format!("{stage}.py"),
+            stage: stage.into(),
+            reason: "a | b".into(),
+        };
+        let rejects = ["tops", "pass_to_pass", "mask", "verify"].map(reject).to_vec();
+        let report = Report::of(head, Vec::new(), rejects);
+        let stages = &report.stages;
+        assert_eq!(
+            [
+                stages.test_files,
+                stages.with_tops,
+                stages.with_other_files,
+                stages.masked,
+                stages.verified
+            ],
+            [4, 3, 2, 1, 0]
+        );
+        let summary = report.summary();
+        assert!(summary.contains("| mask.py | mask | a \\| b |"), "{summary}");
+    }
+}

@@ -1,0 +1,57 @@
+//! Chance that is the same for the same seed, on every machine and in every order of work.
+
+use proctor_types::sha256_hex;
+
+/// A stream of numbers that a few texts name.
+#[derive(Debug, Clone)]
+pub(super) struct Seeded(u64);
+
+impl Seeded {
+    pub(super) fn of(parts: &[&str]) -> Self {
+        let digest = sha256_hex(parts.join("\0").as_bytes());
+        Self(u64::from_str_radix(&digest[..16], 16).unwrap_or(1))
+    }
+
+    /// SplitMix64: a dozen numbers a task, and a library's stream may change with its version.
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// One of the numbers from `low` to `high`, both included.
+    pub(super) fn between(&mut self, low: usize, high: usize) -> usize {
+        let width = high.saturating_sub(low) as u64 + 1;
+        low + (self.next() % width) as usize
+    }
+
+    /// At most so many of a list, in the order in which they are drawn.
+    pub(super) fn sample<T>(&mut self, mut from: Vec<T>, most: usize) -> Vec<T> {
+        let mut out = Vec::new();
+        while out.len() < most && !from.is_empty() {
+            let index = self.between(0, from.len() - 1);
+            out.push(from.swap_remove(index));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_words_give_the_same_numbers() {
+        let draw = |word: &str| {
+            let mut seeded = Seeded::of(&["seed", word]);
+            (seeded.between(3, 5), seeded.sample(vec![1, 2, 3, 4], 3))
+        };
+        assert_eq!(draw("a"), draw("a"));
+        assert_ne!((draw("a"), draw("b")), (draw("b"), draw("a")));
+        assert!((3..=5).contains(&draw("a").0) && draw("a").1.len() == 3);
+        // Fixed: another stream would make other tasks.
+        assert_eq!(Seeded::of(&["seed"]).next(), Seeded::of(&["seed"]).next());
+    }
+}

@@ -1,0 +1,117 @@
+//! `configs/collection.toml`.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use proctor_types::{Fault, Layer};
+use serde::{Deserialize, Serialize};
+
+pub(super) const TEXT: &str = include_str!("../../../../configs/collection.toml");
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Settings {
+    pub(super) version: u32,
+    pub(super) environment: EnvironmentSettings,
+    pub(super) runs: RunSettings,
+    pub(super) layout: Layout,
+    pub(super) tops: TopSettings,
+    pub(super) pass_to_pass: PassSettings,
+    pub(super) take_away: TakeAway,
+    pub(super) minima: Minima,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EnvironmentSettings {
+    pub(super) pytest: Vec<String>,
+    pub(super) pythons: Vec<String>,
+    pub(super) extras: Vec<String>,
+    pub(super) groups: Vec<String>,
+    pub(super) requirements: Vec<String>,
+    pub(super) left_out: Vec<String>,
+    pub(super) rounds: usize,
+    pub(super) modules: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunSettings {
+    pub(super) arguments: Vec<String>,
+    pub(super) plugin_arguments: BTreeMap<String, Vec<String>>,
+    pub(super) test_seconds: f64,
+    pub(super) file_seconds: f64,
+    pub(super) seconds: f64,
+    pub(super) restarts: usize,
+    pub(super) memory_mb: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Layout {
+    pub(super) outside: Vec<String>,
+    pub(super) not_modules: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TopSettings {
+    pub(super) depth: usize,
+    pub(super) threshold: f64,
+    pub(super) affinity: f64,
+    pub(super) direct: f64,
+    pub(super) asserted: f64,
+    pub(super) first_level: f64,
+    pub(super) helper: f64,
+    pub(super) frequent: f64,
+    pub(super) everywhere: f64,
+    pub(super) helper_words: Vec<String>,
+}
+
+/// Which other test files must go on passing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Every other test file.
+    All,
+    /// Those that share no top with the task's own.
+    Least,
+    /// Drawn by the seed.
+    Random,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PassSettings {
+    pub(super) policies: Vec<Policy>,
+    pub(super) files: usize,
+    pub(super) fewest: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TakeAway {
+    pub(super) lines: [usize; 2],
+    pub(super) never: Vec<String>,
+    pub(super) rounds: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Minima {
+    pub(super) lines: usize,
+    pub(super) points: usize,
+    pub(super) files: usize,
+    pub(super) pass_rate: f64,
+}
+
+impl Settings {
+    /// # Errors
+    /// The file that came with the program is broken.
+    pub(super) fn get() -> Result<&'static Self, Fault> {
+        static READ: LazyLock<Result<Settings, String>> =
+            LazyLock::new(|| toml::from_str(TEXT).map_err(|error| error.to_string()));
+        READ.as_ref().map_err(|error| {
+            Fault::new(Layer::Environment, format!("configs/collection.toml: {error}"))
+        })
+    }
+}

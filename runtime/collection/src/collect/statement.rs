@@ -1,0 +1,183 @@
+//! What an agent is told: in Proctor's words, and in FeatureBench's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_datasets::fill;
+use proctor_types::{Fault, Layer, plural};
+use serde::Serialize;
+
+use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::Extracted};
+use crate::{Carving, Object, statement::Shown};
+
+const OWN: &str = include_str!("../../../../prompts/collection/statement.md.j2");
+const FEATUREBENCH: &str = include_str!("../../../../prompts/featurebench/level-1.md.j2");
+
+/// Both statements, and the share of the gold's lines that they hold beyond signatures and documentation.
+pub(super) struct Statements {
+    pub(super) own: String,
+    pub(super) featurebench: String,
+    pub(super) leak_score: f64,
+}
+
+#[derive(Serialize)]
+struct Own<'a> {
+    title: String,
+    package: &'a str,
+    version: &'a str,
+    summary: &'a str,
+    files: Vec<File<'a>>,
+    helpers: Vec<Helpers<'a>>,
+    exports: Vec<String>,
+    test_command: &'a str,
+    workdir: &'a str,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    path: &'a str,
+    objects: Vec<Shown<'a>>,
+}
+
+#[derive(Serialize)]
+struct Helpers<'a> {
+    path: &'a str,
+    names: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Theirs<'a> {
+    task_statement: String,
+    task_name: &'a str,
+    library_name: &'a str,
+    black_links: String,
+    example: Interface,
+    interfaces: Vec<Interface>,
+}
+
+#[derive(Clone, Serialize)]
+struct Interface {
+    path: String,
+    code: String,
+}
+
+/// Writes the statements of one task.
+///
+/// # Errors
+/// A template that cannot be filled in.
+pub(super) fn write(
+    project: &Project,
+    carving: &Carving,
+    extracted: &Extracted,
+    objects: &Objects,
+    test_command: &str,
+) -> Result<Statements, Fault> {
+    let of = |numbers: &BTreeSet<usize>| -> BTreeSet<(String, String)> {
+        let found = numbers.iter().filter_map(|&number| objects.list.get(number));
+        found.map(|object| (object.file.clone(), object.path.clone())).collect()
+    };
+    let (tops, helpers) = (of(&extracted.shown), of(&extracted.helpers));
+    let is_in = |object: &Object, set: &BTreeSet<(String, String)>| {
+        set.contains(&(object.file.clone(), object.path.clone()))
+    };
+    let mut files: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
+    for object in carving.objects.iter().filter(|object| is_in(object, &tops)) {
+        files.entry(&object.file).or_default().push(object);
+    }
+    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for object in carving.objects.iter().filter(|object| is_in(object, &helpers)) {
+        missing.entry(&object.file).or_default().push(&object.path);
+    }
+    let touched: BTreeSet<&str> =
+        carving.objects.iter().map(|object| object.file.as_str()).collect();
+    let exports = carving.files.keys().filter(|path| !touched.contains(path.as_str()));
+    let own = Own {
+        title: title(project, &files),
+        package: &project.name,
+        version: &project.version,
+        summary: project.summary.trim(),
+        files: files
+            .iter()
+            .map(|(path, objects)| File {
+                path,
+                objects: objects.iter().map(|it| Shown::of(it)).collect(),
+            })
+            .collect(),
+        helpers: missing.into_iter().map(|(path, names)| Helpers { path, names }).collect(),
+        exports: exports.map(|path| format!("`{path}`")).collect(),
+        test_command,
+        workdir: WORKDIR,
+    };
+    let title = own.title.clone();
+    let own = filled(OWN, own)?;
+    let interfaces: Vec<Interface> = files
+        .iter()
+        .map(|(path, objects)| {
+            let code: Vec<String> = objects.iter().map(|object| interface(object)).collect();
+            Interface { path: format!("{WORKDIR}/{path}"), code: code.join("\n") }
+        })
+        .collect();
+    let theirs = Theirs {
+        task_statement: format!("{title}."),
+        task_name: &project.name,
+        library_name: &project.name,
+        black_links: project.urls.join("\n"),
+        example: interfaces
+            .first()
+            .cloned()
+            .unwrap_or(Interface { path: String::new(), code: String::new() }),
+        interfaces,
+    };
+    let featurebench = filled(FEATUREBENCH, theirs)?;
+    let leak_score = leak_score(carving, &[&own, &featurebench]);
+    Ok(Statements { own, featurebench, leak_score })
+}
+
+fn filled(template: &str, filling: impl Serialize) -> Result<String, Fault> {
+    fill(template, filling).map_err(|error| {
+        Fault::new(Layer::Environment, format!("a statement's template: {error:#}"))
+    })
+}
+
+/// A method's stub inside its class, as FeatureBench shows it.
+fn interface(object: &Object) -> String {
+    let Some((class, _)) = object.path.rsplit_once('.') else { return object.stub.clone() };
+    let inner: String = object
+        .stub
+        .lines()
+        .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") })
+        .collect();
+    format!("class {class}:\n{inner}")
+}
+
+fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
+    let names: Vec<&str> = files.values().flatten().map(|object| object.path.as_str()).collect();
+    let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let more = match names.len().saturating_sub(3) {
+        0 => String::new(),
+        more => format!(" and {} more", plural(more, "name")),
+    };
+    format!("Implement {shown}{more} in {}", project.name)
+}
+
+/// Lines of the gold that stand in a statement though no stub shows them, of all such lines. Lines that are
+/// too short to tell anything are not counted.
+fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
+    const TELLING: usize = 20;
+    let plain = |text: &str| -> BTreeSet<String> {
+        let lines = text.lines().map(str::trim).filter(|line| line.len() >= TELLING);
+        lines.map(str::to_owned).collect()
+    };
+    let shown: BTreeSet<String> =
+        carving.objects.iter().flat_map(|object| plain(&object.stub)).collect();
+    let mut hidden = BTreeSet::new();
+    for (before, after) in carving.files.values() {
+        let stays = plain(after);
+        hidden.extend(plain(before).into_iter().filter(|line| !stays.contains(line)));
+    }
+    hidden.retain(|line| !shown.contains(line));
+    let said: BTreeSet<String> = statements.iter().flat_map(|text| plain(text)).collect();
+    if hidden.is_empty() {
+        return 0.0;
+    }
+    hidden.iter().filter(|line| said.contains(*line)).count() as f64 / hidden.len() as f64
+}

@@ -1,0 +1,167 @@
+//! A project's tests, run and traced: what every task of it is made from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_types::{Fault, plural};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    calls::Calls,
+    observe::{Bench, Mode, Order, Ran, Selection, items, loaded},
+    seeded::Seeded,
+    settings::Settings,
+};
+
+/// A test or a file that is used nowhere, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unused {
+    pub id: String,
+    pub why: String,
+}
+
+/// Tests that pass every time, and who calls whom in them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Suite {
+    /// Tests that were found.
+    pub(super) found: usize,
+    /// Tests that passed in every run, by file.
+    pub(super) steady: BTreeMap<String, Vec<String>>,
+    pub(super) unused: Vec<Unused>,
+    pub(super) calls: Calls,
+    /// Of the tests of a plain run.
+    pub(super) seconds: f64,
+}
+
+/// Runs the suite twice as it is, the second time in random order, and once traced.
+///
+/// # Errors
+/// A fault of the environment or of the sandbox.
+pub(super) async fn look(
+    bench: &Bench<'_>,
+    tests: Vec<String>,
+    seed: &str,
+    settings: &Settings,
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Suite, Fault> {
+    let records =
+        bench.observe(&Order::new(Mode::Collect, settings, tests), "looking for tests").await?;
+    let items = items(&records);
+    let found = items.values().map(Vec::len).sum();
+    let mut selection = Selection {
+        files: items.keys().cloned().collect(),
+        deselect: BTreeSet::new(),
+        warm: loaded(&records),
+    };
+    let files = plural(selection.files.len(), "file");
+    tell(&format!("{} in {files}; running them", plural(found, "test")));
+    let (plain, _) = bench.run(Mode::Run, &selection, None, "running the tests").await?;
+    tell("running them again, in random order");
+    selection.deselect.extend(plain.hung.iter().cloned());
+    let order = Some(Seeded::of(&[seed, "order"]).next() >> 12);
+    let (random, _) =
+        bench.run(Mode::Run, &selection, order, "running the tests in random order").await?;
+    tell("tracing them");
+    selection.deselect.extend(random.hung.iter().cloned());
+    let (traced, calls) = bench.run(Mode::Trace, &selection, None, "tracing the tests").await?;
+    let mut suite = sort(&items, &[&plain, &random, &traced]);
+    suite.calls = calls;
+    suite.seconds = plain.seconds;
+    suite.found = found;
+    let steady: usize = suite.steady.values().map(Vec::len).sum();
+    tell(&format!("{} pass every time", plural(steady, "test")));
+    Ok(suite)
+}
+
+fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&Ran]) -> Suite {
+    let mut out = Suite::default();
+    let broken: BTreeMap<&String, &String> = runs.iter().flat_map(|run| &run.broken).collect();
+    for (file, why) in &broken {
+        out.unused.push(Unused { id: (*file).clone(), why: (*why).clone() });
+    }
+    for (file, ids) in items {
+        // A process that was killed tells nothing about what it did not come to.
+        if broken.contains_key(file) {
+            continue;
+        }
+        for id in ids {
+            match why_unsteady(id, runs) {
+                Some(why) => out.unused.push(Unused { id: id.clone(), why }),
+                None => out.steady.entry(file.clone()).or_default().push(id.clone()),
+            }
+        }
+    }
+    out
+}
+
+fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
+    if id.chars().any(char::is_control) {
+        return Some("its id cannot be asked for by name".to_owned());
+    }
+    if runs.iter().any(|run| run.hung.contains(id)) {
+        return Some("it hangs".to_owned());
+    }
+    let outcomes: Vec<&str> = runs
+        .iter()
+        .map(|run| run.tests.get(id).map_or("missing", |(outcome, _)| outcome.as_str()))
+        .collect();
+    let first = outcomes.first().copied().unwrap_or("missing");
+    match outcomes.iter().all(|outcome| *outcome == first) {
+        true if first == "passed" => None,
+        true => Some(format!("it does not pass: {first}")),
+        false => Some(format!("its runs disagree: {}", outcomes.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(outcomes: &[(&str, &str)], hung: &[&str], broken: &[(&str, &str)]) -> Ran {
+        let own = |text: &&str| (*text).to_owned();
+        Ran {
+            tests: outcomes.iter().map(|(id, it)| (own(id), ((*it).to_owned(), 0.1))).collect(),
+            hung: hung.iter().map(own).collect(),
+            broken: broken.iter().map(|(file, why)| (own(file), (*why).to_owned())).collect(),
+            seconds: 0.1,
+        }
+    }
+
+    #[test]
+    fn only_what_passes_in_every_run_is_used_and_the_rest_has_its_reason() {
+        let items = BTreeMap::from([
+            (
+                "a.py".to_owned(),
+                ["a.py::1", "a.py::2", "a.py::3", "a.py::4"].map(str::to_owned).to_vec(),
+            ),
+            ("b.py".to_owned(), vec!["b.py::1".to_owned()]),
+        ]);
+        let plain = ran(
+            &[
+                ("a.py::1", "passed"),
+                ("a.py::2", "failed"),
+                ("a.py::3", "passed"),
+                ("b.py::1", "passed"),
+            ],
+            &["a.py::4"],
+            &[],
+        );
+        let random = ran(
+            &[("a.py::1", "passed"), ("a.py::2", "failed"), ("a.py::3", "error")],
+            &[],
+            &[("b.py", "x")],
+        );
+        let suite = sort(&items, &[&plain, &random]);
+        assert_eq!(suite.steady, BTreeMap::from([("a.py".into(), vec!["a.py::1".into()])]));
+        let why: Vec<String> =
+            suite.unused.iter().map(|it| format!("{}: {}", it.id, it.why)).collect();
+        assert_eq!(
+            why,
+            [
+                "b.py: x",
+                "a.py::2: it does not pass: failed",
+                "a.py::3: its runs disagree: passed, error",
+                "a.py::4: it hangs"
+            ]
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! What a test file says about what it tests: the names that it imports and uses, and those that it
+//! asserts something about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{
+    Expr, Stmt,
+    visitor::{self, Visitor},
+};
+use ruff_python_parser::parse_module;
+
+/// The names of one test file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct TestFile {
+    /// Module and name: imported and used, or used as an attribute of an imported module.
+    pub(super) used: BTreeSet<(String, String)>,
+    /// Last parts of names whose value an assertion looks at.
+    pub(super) asserted: BTreeSet<String>,
+}
+
+impl TestFile {
+    /// A file that cannot be parsed says nothing.
+    pub(super) fn read(text: &str) -> Self {
+        let Ok(parsed) = parse_module(text) else { return Self::default() };
+        let mut names = Names::default();
+        for stmt in &parsed.syntax().body {
+            names.visit_stmt(stmt);
+        }
+        let mut used = BTreeSet::new();
+        for name in &names.loaded {
+            if let Some((module, inner)) = names.imports.get(name) {
+                used.extend(inner.clone().map(|inner| (module.clone(), inner)));
+            }
+        }
+        for (owner, attribute) in &names.attributes {
+            if let Some((module, inner)) = names.imports.get(owner) {
+                let module = match inner {
+                    Some(inner) => format!("{module}.{inner}"),
+                    None => module.clone(),
+                };
+                used.insert((module, attribute.clone()));
+            }
+        }
+        Self { used, asserted: names.asserted }
+    }
+}
+
+#[derive(Default)]
+struct Names {
+    /// Local name to module and name in it.
+    imports: BTreeMap<String, (String, Option<String>)>,
+    loaded: BTreeSet<String>,
+    attributes: BTreeSet<(String, String)>,
+    asserted: BTreeSet<String>,
+}
+
+impl<'a> Visitor<'a> for Names {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    let (local, module) = match &alias.asname {
+                        Some(local) => (local.to_string(), alias.name.to_string()),
+                        // `import a.b` binds `a`; `a.b.c` is then looked up by its whole path.
+                        None => (alias.name.to_string(), alias.name.to_string()),
+                    };
+                    self.imports.insert(local, (module, None));
+                }
+            }
+            Stmt::ImportFrom(import) => {
+                let module = import.module.as_deref().unwrap_or_default();
+                for alias in &import.names {
+                    let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
+                    self.imports.insert(local, (module.to_owned(), Some(alias.name.to_string())));
+                }
+            }
+            Stmt::FunctionDef(def) => {
+                let mut flow = Flow::default();
+                def.body.iter().for_each(|stmt| flow.visit_stmt(stmt));
+                self.asserted.extend(flow.names());
+                visitor::walk_stmt(self, stmt);
+            }
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) => drop(self.loaded.insert(name.id.to_string())),
+            Expr::Attribute(attribute) => {
+                if let Some(owner) = dotted(&attribute.value) {
+                    self.attributes.insert((owner, attribute.attr.to_string()));
+                }
+                visitor::walk_expr(self, expr);
+            }
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+}
+
+/// Which values of one function an assertion looks at.
+#[derive(Default)]
+struct Flow {
+    /// Names that stand in assertions, with what is called there.
+    asserted: BTreeSet<String>,
+    /// Targets, and the names on the right.
+    assigned: Vec<(BTreeSet<String>, BTreeSet<String>)>,
+}
+
+impl Flow {
+    fn names(mut self) -> BTreeSet<String> {
+        // A value may pass through several variables.
+        loop {
+            let before = self.asserted.len();
+            for (targets, values) in &self.assigned {
+                if !targets.is_disjoint(&self.asserted) {
+                    self.asserted.extend(values.iter().cloned());
+                }
+            }
+            if self.asserted.len() == before {
+                return self.asserted;
+            }
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Flow {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Assert(assert) => self.asserted.extend(tails(&assert.test)),
+            Stmt::Assign(assign) => {
+                let targets = assign.targets.iter().flat_map(tails).collect();
+                self.assigned.push((targets, tails(&assign.value)));
+            }
+            Stmt::For(each) => {
+                self.assigned.push((tails(&each.target), tails(&each.iter)));
+            }
+            Stmt::With(with) => {
+                let raises = with
+                    .items
+                    .iter()
+                    .any(|item| tails(&item.context_expr).iter().any(|name| is_assertion(name)));
+                for item in &with.items {
+                    if let Some(target) = &item.optional_vars {
+                        self.assigned.push((tails(target), tails(&item.context_expr)));
+                    }
+                }
+                if raises {
+                    let mut inner = Tails::default();
+                    with.body.iter().for_each(|stmt| inner.visit_stmt(stmt));
+                    self.asserted.extend(inner.0);
+                }
+            }
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Call(call) = expr
+            && tails(&call.func).iter().any(|name| is_assertion(name))
+        {
+            self.asserted.extend(tails(expr));
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+fn is_assertion(name: &str) -> bool {
+    name.starts_with("assert") || ["raises", "warns", "eq_", "ok_"].contains(&name)
+}
+
+/// Names and last parts of attributes of an expression.
+fn tails(expr: &Expr) -> BTreeSet<String> {
+    let mut tails = Tails::default();
+    tails.visit_expr(expr);
+    tails.0
+}
+
+#[derive(Default)]
+struct Tails(BTreeSet<String>);
+
+impl<'a> Visitor<'a> for Tails {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) => drop(self.0.insert(name.id.to_string())),
+            Expr::Attribute(attribute) => drop(self.0.insert(attribute.attr.to_string())),
+            _ => {}
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+fn dotted(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Name(name) => Some(name.id.to_string()),
+        Expr::Attribute(attribute) => {
+            Some(format!("{}.{}", dotted(&attribute.value)?, attribute.attr))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_imported_and_used_is_told_from_what_is_only_imported() {
+        let file = TestFile::read(
+            "from pkg.a import f, idle\nfrom pkg import b\nimport pkg.c\nimport pkg.d as dd\n\
+             def test():\n    f(b.g, pkg.c.h, dd.k)\n",
+        );
+        let used: Vec<(&str, &str)> =
+            file.used.iter().map(|(module, name)| (module.as_str(), name.as_str())).collect();
+        assert_eq!(
+            used,
+            [("pkg", "b"), ("pkg.a", "f"), ("pkg.b", "g"), ("pkg.c", "h"), ("pkg.d", "k")]
+        );
+    }
+
+    #[test]
+    fn an_assertion_looks_at_values_through_variables() {
+        let file = TestFile::read(
+            "def test():\n    x = parse(1)\n    y = x.body\n    setup()\n    assert y == 2\n    \
+             with pytest.raises(E):\n        broken()\n    self.assertEqual(direct(), 1)\n    other = idle()\n",
+        );
+        for name in ["parse", "body", "broken", "direct"] {
+            assert!(file.asserted.contains(name), "{name}: {:?}", file.asserted);
+        }
+        for name in ["setup", "idle"] {
+            assert!(!file.asserted.contains(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The objects that a test file is about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{
+    graph::FileGraph,
+    objects::{Object, Objects},
+    settings::TopSettings,
+    test_file::TestFile,
+};
+
+/// A candidate, and what speaks for it and against it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Candidate {
+    #[serde(skip)]
+    pub(super) number: usize,
+    pub(super) object: String,
+    pub(super) score: f64,
+    pub(super) top: bool,
+    /// What is true of it, with its weight.
+    pub(super) because: BTreeMap<&'static str, f64>,
+}
+
+/// Scores the candidates of a test file, level by level below its tests.
+pub(super) fn find(
+    file: &str,
+    graph: &FileGraph,
+    test: &TestFile,
+    objects: &Objects,
+    all: &BTreeMap<String, FileGraph>,
+    settings: &TopSettings,
+) -> Vec<Candidate> {
+    let words = words(stem(file));
+    let mut out = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut level = graph.called_by_tests();
+    for depth in 1..=settings.depth {
+        let mut next = BTreeSet::new();
+        for number in level {
+            if !seen.insert(number) {
+                continue;
+            }
+            let Some(object) = objects.list.get(number) else { continue };
+            let reach = all.values().filter(|graph| graph.reached.contains(&number)).count();
+            let share = reach as f64 / all.len().max(1) as f64;
+            let because = because(object, depth, share, &words, test, settings);
+            let score: f64 = because.values().sum();
+            let top = score >= settings.threshold;
+            out.push(Candidate { number, object: object.id(), score, top, because });
+            if !top {
+                next.extend(graph.called_by(number));
+            }
+        }
+        level = next;
+    }
+    out
+}
+
+fn because(
+    object: &Object,
+    depth: usize,
+    share: f64,
+    test_words: &BTreeSet<String>,
+    test: &TestFile,
+    settings: &TopSettings,
+) -> BTreeMap<&'static str, f64> {
+    let mut out = BTreeMap::new();
+    let module = stem(&object.file);
+    let mut own = words(module);
+    object.path.split('.').for_each(|part| own.extend(words(part)));
+    if !own.is_disjoint(test_words) {
+        out.insert("affinity", settings.affinity);
+    }
+    let dotted = module_of(&object.file);
+    let top = object.path.split('.').next().unwrap_or(&object.path);
+    let direct = test.used.iter().any(|(used, name)| {
+        // A package hands on what its modules define.
+        let same = dotted == *used
+            || dotted.ends_with(&format!(".{used}"))
+            || format!(".{dotted}").contains(&format!(".{used}."));
+        name == top && same && !used.is_empty()
+    });
+    if direct {
+        out.insert("direct", settings.direct);
+    }
+    let class = object.class().and_then(|class| class.rsplit('.').next());
+    let asserted = test.asserted.contains(object.name())
+        || (object.name() == "__init__" && class.is_some_and(|name| test.asserted.contains(name)));
+    if asserted {
+        out.insert("asserted", settings.asserted);
+    }
+    if depth == 1 {
+        out.insert("first_level", settings.first_level);
+    }
+    let helper =
+        dotted.split(['.', '_']).any(|word| settings.helper_words.iter().any(|it| it == word));
+    if helper {
+        out.insert("helper", settings.helper);
+    }
+    if share > 0.5 {
+        out.insert("everywhere", settings.everywhere);
+    } else if share > 0.25 {
+        out.insert("frequent", settings.frequent);
+    }
+    out
+}
+
+/// The dotted name of a file, with what stands before the package.
+fn module_of(file: &str) -> String {
+    let path = file.trim_end_matches(".py").trim_end_matches("/__init__");
+    path.replace('/', ".")
+}
+
+/// The name of a file without its ending and without what makes it a test's.
+fn stem(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let name = name.strip_suffix(".py").unwrap_or(name);
+    let name = name.strip_prefix("test_").unwrap_or(name);
+    name.strip_suffix("_test").unwrap_or(name)
+}
+
+/// The words of a name, in lower case, without a plural's ending.
+fn words(name: &str) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    let mut word = String::new();
+    let mut previous_lower = false;
+    for c in name.chars().chain(['_']) {
+        let breaks = !c.is_alphanumeric() || (c.is_uppercase() && previous_lower);
+        if breaks && !word.is_empty() {
+            let plain = word.strip_suffix('s').filter(|rest| rest.len() > 2).unwrap_or(&word);
+            if plain.len() > 1 {
+                out.insert(plain.to_owned());
+            }
+            word.clear();
+        }
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        }
+        previous_lower = c.is_lowercase() || c.is_numeric();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_word_by_word() {
+        let of = |name: &str| words(name).into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!(of("IndexedSet"), "indexed set");
+        assert_eq!(of("test_utils2"), "test utils2");
+        assert_eq!(of("__init__"), "init");
+        assert_eq!(stem("tests/test_session.py"), "session");
+        assert_eq!(stem("pkg/set_test.py"), "set");
+        assert_eq!(module_of("src/pkg/sub/__init__.py"), "src.pkg.sub");
+    }
+}

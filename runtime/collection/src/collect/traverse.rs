@@ -1,0 +1,175 @@
+//! What goes with the tops: all that only they need.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::{graph::FileGraph, objects::Objects};
+
+/// What must stay, and how much may go.
+pub(super) struct Bounds<'a> {
+    /// Objects that other tests or imports need.
+    pub(super) remained: &'a BTreeSet<usize>,
+    /// Lines of definitions.
+    pub(super) lines: usize,
+    /// Names that are never taken away.
+    pub(super) never: &'a [String],
+}
+
+/// What goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Extracted {
+    /// Shown in the statement: what the tests are about, and what code that stays calls.
+    pub(super) shown: BTreeSet<usize>,
+    /// Called by these alone.
+    pub(super) helpers: BTreeSet<usize>,
+}
+
+impl Extracted {
+    pub(super) fn all(&self) -> BTreeSet<usize> {
+        self.shown.union(&self.helpers).copied().collect()
+    }
+
+    pub(super) fn put_back(&mut self, numbers: &BTreeSet<usize>) {
+        self.shown.retain(|number| !numbers.contains(number));
+        self.helpers.retain(|number| !numbers.contains(number));
+    }
+
+    /// Shows what the tests or code that stays call: whoever writes it again must meet them.
+    pub(super) fn show_entries(&mut self, graph: &FileGraph) {
+        let gone = self.all();
+        let mut called = graph.called_by_tests();
+        for number in graph.reached.iter().filter(|number| !gone.contains(number)) {
+            called.extend(graph.called_by(*number));
+        }
+        let entries: Vec<usize> = self.helpers.intersection(&called).copied().collect();
+        for entry in entries {
+            self.helpers.remove(&entry);
+            self.shown.insert(entry);
+        }
+    }
+}
+
+/// Walks breadth first from the tops. What remains is walked through and kept. Objects that call each other
+/// in a circle go together or stay together.
+pub(super) fn extract(
+    tops: &BTreeSet<usize>,
+    graph: &FileGraph,
+    objects: &Objects,
+    bounds: &Bounds<'_>,
+) -> Extracted {
+    let component = components(graph);
+    let alone = |number: &usize| vec![*number];
+    let members = |number: &usize| component.get(number).cloned().unwrap_or_else(|| alone(number));
+    let may_go = |number: &usize| {
+        let never = objects
+            .list
+            .get(*number)
+            .is_none_or(|object| bounds.never.iter().any(|name| name == object.name()));
+        !never && !bounds.remained.contains(number)
+    };
+    let size = |numbers: &[usize]| -> usize {
+        numbers
+            .iter()
+            .filter_map(|number| objects.list.get(*number))
+            .map(|object| object.lines)
+            .sum()
+    };
+    let mut out = Extracted::default();
+    let mut left = bounds.lines;
+    let mut gone = BTreeSet::new();
+    for top in tops.iter().filter(|top| may_go(top)) {
+        // A top goes whatever it calls; its circle is looked at below.
+        out.shown.insert(*top);
+        gone.insert(*top);
+        left = left.saturating_sub(size(&[*top]));
+    }
+    let mut open: VecDeque<usize> = tops.iter().copied().collect();
+    let mut seen: BTreeSet<usize> = tops.clone();
+    while let Some(number) = open.pop_front() {
+        for called in graph.called_by(number) {
+            if !seen.insert(called) {
+                continue;
+            }
+            if !may_go(&called) {
+                open.push_back(called);
+                continue;
+            }
+            let circle: Vec<usize> =
+                members(&called).into_iter().filter(|other| !gone.contains(other)).collect();
+            let whole = circle.iter().all(may_go);
+            let lines = size(&circle);
+            if !whole || lines > left {
+                // Part of it must stay, or it is too much: it stays, and what it needs as well.
+                continue;
+            }
+            left -= lines;
+            for other in circle {
+                gone.insert(other);
+                seen.insert(other);
+                out.helpers.insert(other);
+                open.push_back(other);
+            }
+        }
+    }
+    out.helpers.retain(|number| !out.shown.contains(number));
+    out.show_entries(graph);
+    out
+}
+
+/// The circles of more than one object, by member (Tarjan's algorithm, without recursion).
+fn components(graph: &FileGraph) -> BTreeMap<usize, Vec<usize>> {
+    let mut index: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut low: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut stack: Vec<usize> = Vec::new();
+    let mut on_stack = BTreeSet::new();
+    let mut out = BTreeMap::new();
+    for &start in &graph.reached {
+        if index.contains_key(&start) {
+            continue;
+        }
+        let mut work: Vec<(usize, Vec<usize>)> = Vec::new();
+        let enter = |number: usize,
+                     index: &mut BTreeMap<usize, usize>,
+                     low: &mut BTreeMap<usize, usize>| {
+            let at = index.len();
+            index.insert(number, at);
+            low.insert(number, at);
+            (number, graph.called_by(number).into_iter().collect::<Vec<_>>())
+        };
+        work.push(enter(start, &mut index, &mut low));
+        stack.push(start);
+        on_stack.insert(start);
+        while let Some((number, next)) = work.last_mut() {
+            let number = *number;
+            let Some(called) = next.pop() else {
+                work.pop();
+                let lowest = low.get(&number).copied().unwrap_or_default();
+                if let Some((parent, _)) = work.last() {
+                    low.entry(*parent).and_modify(|it| *it = lowest.min(*it));
+                }
+                if index.get(&number) == Some(&lowest) {
+                    let from = stack.iter().rposition(|it| *it == number).unwrap_or_default();
+                    let mut members = stack.split_off(from);
+                    members.sort_unstable();
+                    for member in &members {
+                        on_stack.remove(member);
+                    }
+                    if members.len() > 1 {
+                        for member in &members {
+                            out.insert(*member, members.clone());
+                        }
+                    }
+                }
+                continue;
+            };
+            if !index.contains_key(&called) {
+                work.push(enter(called, &mut index, &mut low));
+                stack.push(called);
+                on_stack.insert(called);
+            } else if on_stack.contains(&called) {
+                let at = index.get(&called).copied().unwrap_or_default();
+                low.entry(number).and_modify(|it| *it = at.min(*it));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,124 @@
+//! The last word on a task: in fresh sandboxes gold resolves it, noop does not, and an agent would find no
+//! copy of what is hidden.
+
+use std::path::Path;
+
+use proctor_grade::{GradeOptions, Graded, find_leaks, given_by_gold, grade};
+use proctor_patch::{FilePatch, MODE_FILE, RawPath, gold_of};
+use proctor_sandbox_api::Prepared;
+use proctor_setup::{LayerFindings, Preparation, Purpose, Ready, layer_spec, prepare_for_driving};
+use proctor_types::{Fault, Layer, OnFinding, SandboxSpec, Task};
+
+use super::candidate::{Shared, Stop};
+
+/// The task's environment, and what it holds of what the task hides: an agent's sandbox can be made of it.
+///
+/// # Errors
+/// A rejection that names the copy; a fault of a sandbox.
+pub(super) async fn look_through(
+    shared: &Shared<'_>,
+    task: &Task,
+) -> Result<(Prepared, LayerFindings), Stop> {
+    let spec = layer_spec(task, shared.sources, Path::new(".")).await?;
+    let environment = shared.backend.prepare(&spec).await?;
+    let limits = SandboxSpec::default();
+    let findings = find_leaks(shared.backend, &environment, task, &limits).await?;
+    let place = Place { shared, environment: &environment, findings: &findings, task };
+    place.as_an_agent_finds_it().await?;
+    Ok((environment, findings))
+}
+
+/// Grades gold and noop.
+///
+/// # Errors
+/// A rejection with what was seen; a fault of a sandbox.
+pub(super) async fn grade_both(
+    shared: &Shared<'_>,
+    task: &Task,
+    environment: &Prepared,
+    findings: &LayerFindings,
+) -> Result<(), Stop> {
+    let place = Place { shared, environment, findings, task };
+    let gold = gold_of(task)
+        .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?
+        .unwrap_or_default();
+    let mut graded = place.grade(&gold, GradeOptions::default()).await?;
+    if !graded.verdict.resolved {
+        // What the library's own tests do to the interpreter is no evidence against its own code.
+        let expected = given_by_gold(&graded)?;
+        graded = place.grade(&gold, GradeOptions { expected, ..GradeOptions::default() }).await?;
+    }
+    if !graded.verdict.resolved {
+        return Err(Stop::Reject("verify", format!("gold does not resolve it: {}", why(&graded))));
+    }
+    let graded = place.grade(b"", GradeOptions::default()).await?;
+    if graded.verdict.resolved {
+        return Err(Stop::Reject("verify", format!("noop resolves it: {}", why(&graded))));
+    }
+    Ok(())
+}
+
+fn why(graded: &Graded) -> String {
+    let strict = graded.verdict.policies.get("strict");
+    strict.map_or_else(String::new, |strict| strict.why.clone())
+}
+
+struct Place<'a> {
+    shared: &'a Shared<'a>,
+    environment: &'a Prepared,
+    findings: &'a LayerFindings,
+    task: &'a Task,
+}
+
+impl Place<'_> {
+    async fn open(&self, purpose: Purpose<'_>) -> Result<Ready, Fault> {
+        let preparation = Preparation {
+            backend: self.shared.backend,
+            environment: self.environment,
+            task: self.task,
+            findings: self.findings,
+            limits: &SandboxSpec::default(),
+            mounts: &[],
+            label: format!("verifying {}", self.task.id),
+        };
+        preparation.open(purpose).await
+    }
+
+    async fn as_an_agent_finds_it(&self) -> Result<(), Stop> {
+        let refuse = OnFinding::default();
+        let refused = |fault: Fault| match fault.layer {
+            Layer::Setup => {
+                let id = format!("{}: ", self.task.id);
+                Stop::Reject("leak_check", fault.what.replacen(&id, "", 1))
+            }
+            _ => Stop::Fault(fault),
+        };
+        let Ready { mut sandbox, hidden } =
+            self.open(Purpose::Driving(refuse)).await.map_err(refused)?;
+        let looked =
+            prepare_for_driving(sandbox.handle(), self.task, self.findings, &hidden, refuse).await;
+        let closed = sandbox.close().await;
+        looked.map_err(refused)?;
+        closed?;
+        Ok(())
+    }
+
+    async fn grade(&self, patch: &[u8], options: GradeOptions) -> Result<Graded, Fault> {
+        let Ready { mut sandbox, hidden } = self.open(Purpose::Testing).await?;
+        let options = GradeOptions { hidden, ..options };
+        let graded = grade(sandbox.handle(), self.task, patch, &options).await;
+        let closed = sandbox.close().await;
+        let graded = graded?;
+        closed?;
+        Ok(graded)
+    }
+}
+
+/// The patch that deletes a file.
+pub(super) fn deletion(file: &str, text: &str) -> String {
+    let before = Some((MODE_FILE, text.as_bytes().to_vec()));
+    let patch = FilePatch::between(&RawPath::from(file), before, None);
+    let mut out = Vec::new();
+    FilePatch { index: None, ..patch }.write(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -1,0 +1,123 @@
+//! `proctor collect`: a small project into a dataset, and what is no project.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::stage::Stage;
+
+/// A project whose first test file is about a module of its own; the others need nothing of it.
+fn project(stage: &Stage) -> String {
+    let write = |path: &str, text: &str| {
+        let path = stage.path("project").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let (mut area, mut tests) = (String::from("from .lengths import checked\n\n"), String::new());
+    for side in 3..=12 {
+        area.push_str(&format!(
+            "\ndef area_of_{side}(length):\n    \"\"\"The area of a regular polygon with {side} sides.\n\n    \
+             A negative length is a ValueError.\n    \"\"\"\n    length = checked(length)\n    \
+             # The triangles between the centre and each side.\n    count = {side}\n    \
+             angle = math.pi / count\n    height = length / 2 / math.tan(angle)\n    \
+             return count * length * height / 2\n\n"
+        ));
+        tests.push_str(&format!(
+            "def test_{side}():\n    assert area_of_{side}(2) > 1.7\n    with pytest.raises(ValueError):\n        \
+             area_of_{side}(-1)\n\n"
+        ));
+    }
+    let names: Vec<String> = (3..=12).map(|side| format!("area_of_{side}")).collect();
+    let names = names.join(", ");
+    write("shapes/__init__.py", &format!("from .area import {names}\n"));
+    write("shapes/area.py", &format!("import math\n\n{area}"));
+    write(
+        "shapes/lengths.py",
+        "def checked(length):\n    if length < 0:\n        raise ValueError(length)\n    return length\n",
+    );
+    write("tests/test_area.py", &format!("import pytest\nfrom shapes import {names}\n\n{tests}"));
+    for number in 1..=4 {
+        write(
+            &format!("tests/test_other_{number}.py"),
+            "def test_it():\n    import shapes.area\n    assert shapes.area.math\n",
+        );
+    }
+    write(
+        "tests/test_order.py",
+        "seen = []\n\ndef test_first():\n    seen.append(1)\n\ndef test_second():\n    assert seen\n\n\
+         def test_third():\n    assert seen\n\ndef test_fourth():\n    assert seen\n\n\
+         def test_fails():\n    assert not 1\n",
+    );
+    stage.path("project").display().to_string()
+}
+
+#[test]
+fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
+    let stage = Stage::new();
+    let project = project(&stage);
+    let collect = |out: &str| {
+        let out = stage.path(out).display().to_string();
+        let output = stage.run(["collect", &project, "--out", &out], 0);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let summary = collect("first");
+    assert!(summary.contains("| tests/test_area.py |"), "{summary}");
+    let read = |name: &str| fs::read_to_string(stage.path("first").join(name)).unwrap();
+    let tasks: Vec<Value> =
+        read("tasks.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [task] = &tasks[..] else { panic!("one task: {summary}") };
+    assert_eq!(task["meets_minima"], true, "{summary}");
+    assert_eq!(task["fail_to_pass"].as_array().unwrap().len(), 10);
+    assert_eq!(task["hidden"], serde_json::json!(["tests/test_area.py"]));
+    let mask = task["mask"].as_str().unwrap();
+    assert!(
+        mask.contains("-def area_of_3(length):") && mask.contains("-from .area import"),
+        "{mask}"
+    );
+    // What only the feature needs goes with it, and is named without its body.
+    assert!(mask.contains("-def checked(length):"), "{mask}");
+    let statement = task["statement"].as_str().unwrap();
+    assert!(
+        statement.contains("def area_of_12(length):") && statement.contains("`checked`"),
+        "{statement}"
+    );
+    assert!(!statement.contains("math.tan"), "{statement}");
+    let row: Value = serde_json::from_str(read("featurebench.jsonl").trim()).unwrap();
+    assert_eq!(row["FAIL_TO_PASS"], serde_json::json!(["tests/test_area.py"]));
+    assert_eq!(row["PASS_TO_PASS"].as_array().unwrap().len(), 5);
+    assert_eq!(read("rejects.jsonl").lines().count(), 5, "{summary}");
+    let report: Value = serde_json::from_str(&read("report.json")).unwrap();
+    assert_eq!(report["stages"]["verified"], 1);
+    assert_eq!(report["tasks"][0]["leak_score"], 0.0);
+    let unused = report["unused"].to_string();
+    assert!(
+        unused.contains("its runs disagree") && unused.contains("it does not pass: failed"),
+        "{unused}"
+    );
+
+    // The rows are a dataset; and what was made once is there.
+    let rows = stage.path("first").join("tasks.jsonl");
+    stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
+    assert_eq!(collect("second"), summary);
+    for name in ["tasks.jsonl", "featurebench.jsonl", "rejects.jsonl", "report.json"] {
+        assert_eq!(
+            fs::read_to_string(stage.path("second").join(name)).unwrap(),
+            read(name),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_collected_from_is_told_with_what_helps() {
+    let stage = Stage::new();
+    fs::create_dir(stage.path("empty")).unwrap();
+    let told = |origin: &str| {
+        let output = stage.run(["collect", origin], 2);
+        String::from_utf8(output.stderr).unwrap().replace("\n ", " ")
+    };
+    let empty = stage.path("empty").display().to_string();
+    assert!(told(&empty).contains("holds no Python package"));
+    assert!(told("git+https://h.test/o/n@main").contains("may move"));
+    assert!(told("no-such-thing").contains("proctor collect boltons=="));
+}
