@@ -44,7 +44,9 @@ fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
     let (tasks, certificate) = (dataset(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
     let out = stage.path("validated");
-    let args = ["tasks", "validate", "--tasks", tasks.as_str(), "--attack", "--certificate", file];
+    // The whole pack is graded by the tests of the grader. Here it is one attack of each outcome.
+    let pack = "--attack=noop,conftest-hook,equal-to-everything";
+    let args = ["tasks", "validate", "--tasks", tasks.as_str(), pack, "--certificate", file];
     let said = stage.run([args.as_slice(), &["--out", out.to_str().unwrap()]].concat(), 1);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     let failed = told.split("attacks:\n").nth(1).unwrap_or_default();
@@ -63,7 +65,8 @@ fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
     assert_eq!(of(0, "equal-to-everything")["policies"]["strict"], "seen");
     assert_eq!(of(0, "cheat: answers at random")["policies"]["strict"], "beaten");
     assert!(made["attacks"]["tasks"][0]["environment"]["digest"].is_string());
-    assert!(find(&out.join("attacks"), "verdict.json").len() > 50);
+    // Three of the pack and the cheat, on two tasks.
+    assert_eq!(find(&out.join("attacks"), "verdict.json").len(), 8);
 
     // A score can name it.
     let graded = stage.path("graded");
@@ -75,4 +78,14 @@ fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
     let text = text.join(" ");
     assert!(text.contains("attacks on 2 tasks: resolved under strict: weak-1 ("), "{text}");
     assert!(text.contains("not attacked: 0 of 2 tasks."), "{text}");
+}
+
+#[test]
+fn an_attack_that_the_pack_does_not_have_is_a_mistake() {
+    let stage = Stage::new();
+    let tasks = dataset(&stage);
+    let said = stage.run(["tasks", "validate", "--tasks", &tasks, "--attack=nop"], 2);
+    let told = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(told.contains("the pack has no attack nop"), "{told}");
+    assert!(told.contains("conftest-hook"), "{told}");
 }

@@ -38,21 +38,27 @@ pub fn make(attack: &Attack, target: &Target, start: &ReadStart<'_>) -> Result<M
     if needs("test_f") && target.test_file().is_none() {
         return Ok(Made::NotApplicable("no test of the task names a Python file".to_owned()));
     }
+    let wrong =
+        |error: String| Fault::new(Layer::Grade, format!("the attack {}: {error}", attack.name));
+    let templates = templates().map_err(wrong)?;
     // Of one path the later edit is of what the earlier one made.
     let mut edits: Vec<(String, SideContent, SideContent)> = Vec::new();
     for file in &attack.files {
+        let text = file.template().map_err(wrong)?;
         let modules: Vec<Option<&Module>> = match file.each {
             Some(Each::Module) => target.modules.iter().map(Some).collect(),
             None => vec![target.modules.first()],
         };
         for module in modules {
+            let mut words = words(target, module);
             for n in 1..=file.count.unwrap_or(1) {
-                let words = words(target, module, n);
-                let wrong = |error: String| {
-                    Fault::new(Layer::Grade, format!("the attack {}: {error}", attack.name))
+                words.insert("n".to_owned(), n.into());
+                let render = |template: &str| {
+                    let made = templates.render_str(template, Serde(&words));
+                    made.map_err(|error| wrong(error.to_string()))
                 };
-                let path = render(&file.path, &words).map_err(wrong)?;
-                let text = render(&file.template().map_err(wrong)?, &words).map_err(wrong)?;
+                let path = render(&file.path)?;
+                let text = render(text)?;
                 let path = path.strip_prefix("./").unwrap_or(&path).to_owned();
                 match edits.iter_mut().find(|(known, ..)| *known == path) {
                     Some((.., new)) => *new = file.how.onto(new.as_ref(), text.into_bytes()),
@@ -92,11 +98,11 @@ impl How {
 }
 
 impl AttackFile {
-    fn template(&self) -> Result<String, String> {
+    fn template(&self) -> Result<&str, String> {
         match (&self.text, &self.from) {
-            (Some(text), None) => Ok(text.clone()),
+            (Some(text), None) => Ok(text),
             (None, Some(name)) => {
-                script(name).map(str::to_owned).ok_or_else(|| format!("no script is named {name}"))
+                script(name).ok_or_else(|| format!("no script is named {name}"))
             }
             _ => Err(format!("{}: one of `text` and `from` is needed", self.path)),
         }
@@ -110,7 +116,7 @@ impl AttackFile {
 }
 
 /// What templates may name. Lists are JSON, which is Python too.
-fn words(target: &Target, module: Option<&Module>, n: u32) -> Map<String, Value> {
+fn words(target: &Target, module: Option<&Module>) -> Map<String, Value> {
     let test_file = target.test_file().unwrap_or_default();
     let test_folder = test_file.rsplit_once('/').map_or(".", |(folder, _)| folder);
     let list = |names: Value| Value::String(names.to_string());
@@ -123,7 +129,6 @@ fn words(target: &Target, module: Option<&Module>, n: u32) -> Map<String, Value>
         "test_folder": test_folder,
         "tests": list(json!(target.tests)),
         "all_tests": target.tests,
-        "n": n,
     });
     match words {
         Value::Object(words) => words,
@@ -131,11 +136,12 @@ fn words(target: &Target, module: Option<&Module>, n: u32) -> Map<String, Value>
     }
 }
 
-fn render(template: &str, words: &Map<String, Value>) -> Result<String, String> {
+/// A name that is not there is an error of the pack.
+fn templates() -> Result<Environment<'static>, String> {
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
     let syntax = syntax.map_err(|error| error.to_string())?;
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_syntax(syntax);
-    environment.render_str(template, Serde(words)).map_err(|error| error.to_string())
+    Ok(environment)
 }

@@ -445,9 +445,10 @@ pub enum TasksAction {
     Validate {
         #[command(flatten)]
         dataset: Dataset,
-        /// Grade the pack of attacks (and the tasks' own `cheats`) on each task: none may be resolved.
-        #[arg(long)]
-        attack: bool,
+        /// Grade the pack of attacks (and the tasks' own `cheats`) on each task: none may be resolved. `--attack=A,B`
+        /// grades these of the pack only.
+        #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true, default_missing_value = WHOLE_PACK)]
+        attack: Option<String>,
         /// Only so many tasks, drawn by a fixed seed.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
@@ -468,6 +469,9 @@ pub enum TasksAction {
         certificate: Option<PathBuf>,
     },
 }
+
+/// What `--attack` without names stands for.
+pub const WHOLE_PACK: &str = "all";
 
 #[derive(Debug, Args)]
 pub struct CollectArgs {

@@ -18,13 +18,14 @@ use proctor_types::{
 use serde_json::json;
 
 use crate::{
+    args::WHOLE_PACK,
     assemble::{Flakes, Grading},
     commands::{
         carry_out::{Carried, carry},
         predictions, run,
     },
     config::ConfigFile,
-    error::CommandError,
+    error::{CommandError, UserError},
     open_files,
 };
 
@@ -33,6 +34,8 @@ const FOLDER: &str = "attacks";
 
 /// What is attacked: the tasks of a validation, after gold and noop.
 pub struct Attacked<'a> {
+    /// The attacks, besides the tasks' own.
+    pub pack: Vec<&'static Attack>,
     /// The run of gold and noop.
     pub validated: &'a Path,
     pub config: &'a ConfigFile,
@@ -43,13 +46,28 @@ pub struct Attacked<'a> {
     pub jobs: usize,
 }
 
+/// The attacks of the pack that a user named, in the order of the pack.
+pub fn chosen(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
+    let pack = pack().map_err(|why| anyhow::anyhow!(why))?;
+    if named == WHOLE_PACK {
+        return Ok(pack.iter().collect());
+    }
+    let names: Vec<&str> = named.split(',').map(str::trim).collect();
+    if let Some(unknown) = names.iter().find(|name| !pack.iter().any(|one| one.name == **name)) {
+        let known: Vec<&str> = pack.iter().map(|one| one.name.as_str()).collect();
+        return Err(UserError::new(format!("--attack: the pack has no attack {unknown}"))
+            .hint(format!("it has {}", known.join(", ")))
+            .into());
+    }
+    Ok(pack.iter().filter(|one| names.contains(&one.name.as_str())).collect())
+}
+
 /// By task, in the order of the arms.
 type AllMade = BTreeMap<usize, Vec<(usize, Made)>>;
 
 /// Carries the pack out. `None`: it was interrupted.
 pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, CommandError> {
-    let pack = pack().map_err(|why| anyhow::anyhow!(why))?;
-    let names = names(pack, on.tasks);
+    let names = names(&on.pack, on.tasks);
     let pack_digest = digest();
     let arms: Vec<Arm> = names
         .iter()
@@ -58,7 +76,7 @@ pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, Comma
             predictions::arm(&one.name, &on.config.sandbox, settings)
         })
         .collect();
-    let made = all_made(&on, pack, &names)?;
+    let made = all_made(&on, &names)?;
     let patches: usize = made.values().flatten().filter(|(_, made)| is_patch(made)).count();
     open_files::check(on.jobs, patches, arms.iter())?;
     let out = on.validated.join(FOLDER);
@@ -128,7 +146,7 @@ pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, Comma
 }
 
 /// The pack's attacks, and behind them what the tasks bring along.
-fn names(pack: &[Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
+fn names(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
     let of_pack =
         pack.iter().map(|one| CertifiedAttack { name: one.name.clone(), class: one.class });
     let mut own: Vec<String> = Vec::new();
@@ -144,7 +162,6 @@ fn names(pack: &[Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
 /// Every patch, made of what the noop trial began with.
 fn all_made(
     on: &Attacked<'_>,
-    pack: &[Attack],
     names: &[CertifiedAttack],
 ) -> Result<AllMade, CommandError> {
     let run = RunDir::view(on.validated)?;
@@ -169,12 +186,12 @@ fn all_made(
                 Ok(tree.mode(path).zip(tree.read(path)?))
             };
             let target = Target::of(task, &start)?;
-            for (arm, attack) in pack.iter().enumerate() {
+            for (arm, attack) in on.pack.iter().enumerate() {
                 made.push((arm, make(attack, &target, &start)?));
             }
         } else {
             let why = "gold does not resolve the task";
-            made.extend((0..pack.len()).map(|arm| (arm, Made::NotApplicable(why.to_owned()))));
+            made.extend((0..on.pack.len()).map(|arm| (arm, Made::NotApplicable(why.to_owned()))));
         }
         for cheat in &task.cheats {
             let arm = names.iter().position(|one| one.name == cheat.attack());

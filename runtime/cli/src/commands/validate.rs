@@ -39,8 +39,8 @@ pub struct Validation {
     pub dataset: Dataset,
     /// How often gold and noop run.
     pub repeat: u32,
-    /// Whether the pack of attacks is graded, too.
-    pub attack: bool,
+    /// Attacks of the pack that are graded, too, as they were asked for.
+    pub attack: Option<String>,
     /// So many tasks of the dataset.
     pub limit: Option<u64>,
     pub kind: SandboxKind,
@@ -52,11 +52,12 @@ pub struct Validation {
 /// Gold must resolve every task and noop none, each time; anything else is exit status 1.
 pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let Validation { repeat, kind, jobs, .. } = asked;
-    if asked.certificate.is_some() && repeat < 2 && !asked.attack {
+    if asked.certificate.is_some() && repeat < 2 && asked.attack.is_none() {
         return Err(UserError::new("--certificate needs --repeat of at least 2, or --attack")
             .hint("one run cannot tell a flaky test from a steady one")
             .into());
     }
+    let pack = asked.attack.as_deref().map(attack::chosen).transpose()?;
     let temporary = tempfile::Builder::new().prefix("proctor-validate-").tempdir()?;
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = home::cache()?;
@@ -93,8 +94,9 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         return Ok(done);
     }
     let mut attacks = None;
-    if asked.attack {
+    if let Some(pack) = pack {
         let on = attack::Attacked {
+            pack,
             validated: out,
             config: &resolved.file,
             tasks: &planned,
