@@ -78,7 +78,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("proctor-official", &["proctor-types"]),
-    ("proctor-forensics", &["proctor-types", "proctor-patch", "proctor-record", "proctor-wire"]),
+    (
+        "proctor-forensics",
+        &["proctor-types", "proctor-patch", "proctor-record", "proctor-wire", "proctor-scan"],
+    ),
     (
         "proctor-grade",
         &[

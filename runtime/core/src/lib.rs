@@ -6,6 +6,7 @@ mod capacity;
 mod comparing;
 mod dispatcher;
 mod drive;
+mod egress_ledger;
 mod environments;
 mod fault_policy;
 mod first_resolved;

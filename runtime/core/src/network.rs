@@ -5,15 +5,14 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use async_trait::async_trait;
 use proctor_egress::{EgressProxy, Ledger, Policy, client_env};
 use proctor_gateway::{GatewayServer, TrialGateway};
 use proctor_sandbox_api::{Listener, SandboxHandle, SandboxStream, wire::RawPath};
 use proctor_scaffold_api::{ModelEndpoint, Scaffold, Stop};
-use proctor_types::{Arm, Event, Fault, Layer, NetworkMode, Task, UrlRequest};
+use proctor_types::{Arm, Fault, Layer, NetworkMode, Task};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::{RunContext, recorder::Recorder, session::stop};
+use crate::{RunContext, egress_ledger::EgressLedger, recorder::Recorder, session::stop};
 
 /// What programs inside may read and not change.
 const READABLE: u32 = 0o644;
@@ -170,7 +169,7 @@ async fn egress_proxy(
 ) -> Result<(Listener, Arc<EgressProxy>), Fault> {
     let policy = Policy::new(&arm.network, task).map_err(setup_fault)?;
     let ca_file = arm.network.ca_file.as_deref();
-    let ledger = Arc::clone(recorder) as Arc<dyn Ledger>;
+    let ledger = Arc::new(EgressLedger::of(task, recorder)?) as Arc<dyn Ledger>;
     let proxy = context.egress.proxy(policy, ca_file, ledger).map_err(setup_fault)?;
     for (path, content) in context.egress.files(ca_file).map_err(setup_fault)?.0 {
         handle
@@ -184,15 +183,4 @@ async fn egress_proxy(
 
 fn setup_fault(why: String) -> Fault {
     Fault::new(Layer::Setup, why).hint("check `[network]` and the task's `blocked_urls`")
-}
-
-#[async_trait]
-impl Ledger for Recorder {
-    async fn step(&self) -> u64 {
-        Recorder::step(self)
-    }
-
-    async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault> {
-        self.append_at(step, Event::UrlRequested(Box::new(request))).await
-    }
 }

@@ -88,6 +88,9 @@ impl Body for Passing {
             && let Some(data) = frame.data_ref()
         {
             way.fetch_add(data.len() as u64, Ordering::Relaxed);
+            if let Some(entry) = &mut self.entry {
+                entry.passed(data);
+            }
         }
         if let Some(Err(error)) = &frame
             && let Some(entry) = &mut self.entry

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use http::{HeaderMap, HeaderName, Request, Response, Uri, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, Version, header};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use proctor_types::{DenyReason, UrlDecision};
@@ -169,7 +169,18 @@ fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody>
     let (mut parts, body) = response.into_parts();
     strip(&mut parts.headers);
     entry.request.status = Some(parts.status.as_u16());
+    if !parts.headers.get_all(header::CONTENT_ENCODING).iter().all(is_undone) {
+        entry.is_unreadable();
+    }
     Response::from_parts(parts, Passing::down(body, entry))
+}
+
+/// Whether a coding of a body is one that its first bytes tell, so that whoever compares the body can undo it.
+fn is_undone(coding: &HeaderValue) -> bool {
+    let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
+    coding.to_str().is_ok_and(|coding| {
+        coding.split(',').all(|one| known.iter().any(|known| one.trim().eq_ignore_ascii_case(known)))
+    })
 }
 
 fn strip(headers: &mut HeaderMap) {

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Instant,
 };
@@ -18,10 +18,80 @@ pub trait Ledger: Send + Sync {
     /// The step that is being made now; asked once a request, when it arrives.
     async fn step(&self) -> u64;
 
+    /// How much of each answer [`Ledger::answered`] is given, and of all answers that are under way.
+    fn reads(&self) -> Reading {
+        Reading::default()
+    }
+
+    /// What came back to an allowed request: its body, as long as `reads` asks for it. May add to the line of the
+    /// request, which is recorded next. An `Err` ends the try, as one of `record` does.
+    async fn answered(&self, _request: &mut UrlRequest, _body: Vec<u8>) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Records one request under the step that it arrived in. No record, no result: an `Err` ends
     /// the try.
     async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault>;
 }
+
+/// Bytes of answers that a ledger wants to see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Of one.
+    pub each: usize,
+    /// Of all that are held at one time.
+    pub together: usize,
+}
+
+/// The head of an answer, for the ledger.
+#[derive(Debug)]
+pub(crate) struct Held {
+    bytes: Vec<u8>,
+    reading: Reading,
+    /// Bytes of all answers of the proxy that are held.
+    together: Arc<AtomicUsize>,
+    /// Bytes that passed and are not held, where any are asked for.
+    missed: u64,
+    is_asked: bool,
+}
+
+impl Held {
+    fn new(reading: Reading, together: Arc<AtomicUsize>) -> Self {
+        Self { bytes: Vec::new(), reading, together, missed: 0, is_asked: reading.each > 0 }
+    }
+
+    fn take(&mut self, data: &[u8]) {
+        if !self.is_asked {
+            return;
+        }
+        let room = self.reading.each.saturating_sub(self.bytes.len()).min(data.len());
+        let before = self.together.fetch_add(room, Ordering::Relaxed);
+        if before + room > self.reading.together {
+            self.together.fetch_sub(room, Ordering::Relaxed);
+            // Nothing more of it: what has a hole in it is no text.
+            self.reading.each = 0;
+            self.missed += data.len() as u64;
+            return;
+        }
+        self.bytes.extend_from_slice(&data[..room]);
+        self.missed += (data.len() - room) as u64;
+    }
+
+    /// The bytes, and room for others.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+    }
+}
+
+/// A finished line, the step that it belongs to, and what is held of the answer.
+pub(crate) type Line = (u64, UrlRequest, Held);
 
 /// Bytes of one request, counted where they pass.
 #[derive(Debug, Default)]
@@ -36,7 +106,8 @@ pub(crate) struct Entry {
     step: u64,
     begun: Instant,
     counted: Arc<Counted>,
-    queue: UnboundedSender<(u64, UrlRequest)>,
+    queue: UnboundedSender<Line>,
+    held: Held,
     pub(crate) request: UrlRequest,
 }
 
@@ -44,9 +115,21 @@ impl Entry {
     pub(crate) fn new(
         step: u64,
         request: UrlRequest,
-        queue: UnboundedSender<(u64, UrlRequest)>,
+        queue: UnboundedSender<Line>,
+        (reading, together): (Reading, &Arc<AtomicUsize>),
     ) -> Self {
-        Self { step, begun: Instant::now(), counted: Arc::default(), queue, request }
+        let held = Held::new(reading, Arc::clone(together));
+        Self { step, begun: Instant::now(), counted: Arc::default(), queue, held, request }
+    }
+
+    /// A part of the answer passed on its way down.
+    pub(crate) fn passed(&mut self, data: &[u8]) {
+        self.held.take(data);
+    }
+
+    /// The answer is in a form that nobody here reads: nothing of it is held.
+    pub(crate) fn is_unreadable(&mut self) {
+        self.held.reading.each = 0;
     }
 
     pub(crate) fn counted(&self) -> &Arc<Counted> {
@@ -60,7 +143,10 @@ impl Drop for Entry {
         request.bytes_up = self.counted.up.load(Ordering::Relaxed);
         request.bytes_down = self.counted.down.load(Ordering::Relaxed);
         request.seconds = self.begun.elapsed().as_secs_f64();
+        let nothing = Held::new(Reading::default(), Arc::clone(&self.held.together));
+        let held = std::mem::replace(&mut self.held, nothing);
+        request.not_compared = held.missed;
         // The writer outlives every entry; were it gone, its fault would have ended the try.
-        let _ = self.queue.send((self.step, request));
+        let _ = self.queue.send((self.step, request, held));
     }
 }

@@ -31,7 +31,7 @@ pub use address::{Forbidden, forbidden};
 pub use client::{ClientFiles, client_env};
 pub use dial::{Resolver, SystemResolver};
 pub use egress::{Egress, read_certificates};
-pub use ledger::Ledger;
+pub use ledger::{Ledger, Reading};
 pub use pattern::{Pattern, PatternError};
 pub use policy::{Policy, Verdict};
 pub use private::Exception;

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use http::{Method, Request, Response};
@@ -21,13 +21,13 @@ use crate::{
     answer::{self, AnyBody},
     ca::Authority,
     forward::Upstreams,
-    ledger::Entry,
+    ledger::{Entry, Line},
     limits::{Limits, Settings},
     target::{Origin, Scheme},
     wire::Watched,
 };
 
-type Queue = mpsc::UnboundedSender<(u64, UrlRequest)>;
+type Queue = mpsc::UnboundedSender<Line>;
 
 /// Serves any number of byte streams at once.
 pub struct EgressProxy {
@@ -39,6 +39,8 @@ pub struct EgressProxy {
     ledger: Arc<dyn Ledger>,
     connections: Semaphore,
     requests: AtomicU64,
+    /// Bytes of answers that are held for the ledger.
+    held: Arc<AtomicUsize>,
     queue: Mutex<Option<Queue>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     fault: watch::Sender<Option<Fault>>,
@@ -57,7 +59,13 @@ impl EgressProxy {
         let (fault, _) = watch::channel(None);
         let (writing, failing) = (Arc::clone(&ledger), fault.clone());
         let writer = tokio::spawn(async move {
-            while let Some((step, request)) = entries.recv().await {
+            while let Some((step, mut request, held)) = entries.recv().await {
+                let body = held.into_bytes();
+                if !body.is_empty()
+                    && let Err(fault) = writing.answered(&mut request, body).await
+                {
+                    failing.send_replace(Some(fault));
+                }
                 if let Err(fault) = writing.record(step, request).await {
                     failing.send_replace(Some(fault));
                 }
@@ -72,6 +80,7 @@ impl EgressProxy {
             ledger,
             connections: Semaphore::new(limits.connections),
             requests: AtomicU64::new(0),
+            held: Arc::default(),
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(writer)),
             fault,
@@ -253,7 +262,7 @@ impl EgressProxy {
     pub(crate) async fn open(&self, request: UrlRequest) -> Option<Entry> {
         let step = self.ledger.step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(Entry::new(step, request, queue))
+        Some(Entry::new(step, request, queue, (self.ledger.reads(), &self.held)))
     }
 }
 

@@ -5,12 +5,12 @@ use proctor_types::{Envelope, Fault, Task, TestNames};
 
 use crate::{
     calls::calls,
+    content,
     edits::edits,
     finding::Findings,
     look::{Written, look},
     rules::{RuleFile, Rules},
     subject::Subject,
-    told::told,
     upstream::requests,
 };
 
@@ -42,7 +42,7 @@ pub fn examine(look_at: &Examiner<'_>) -> Result<Findings, Fault> {
         found.extend(look(&call, &rules, &subject, &mut written));
     }
     found.extend(requests(look_at.events));
-    found.extend(told(look_at.task, look_at.events, look_at.blobs, file.answer)?);
+    found.extend(content::look(look_at.task, look_at.events, look_at.blobs, look_at.patch)?);
     found.extend(edits(look_at.task, names, look_at.events, look_at.blobs, look_at.patch)?);
     Ok(Findings::of(found, &file.kinds))
 }

@@ -18,10 +18,12 @@ pub enum Kind {
     DaemonStarted,
     OutsideRead,
     AnswerInScaffold,
+    AnswerInEnvironment,
+    AnswerUpstream,
 }
 
 impl Kind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::HistoryMined,
         Self::UpstreamTried,
         Self::UpstreamFetched,
@@ -31,6 +33,8 @@ impl Kind {
         Self::DaemonStarted,
         Self::OutsideRead,
         Self::AnswerInScaffold,
+        Self::AnswerInEnvironment,
+        Self::AnswerUpstream,
     ];
 
     /// The name in `evidence`.
@@ -45,6 +49,8 @@ impl Kind {
             Self::DaemonStarted => "daemon_started",
             Self::OutsideRead => "outside_read",
             Self::AnswerInScaffold => "answer_in_scaffold",
+            Self::AnswerInEnvironment => "answer_in_environment",
+            Self::AnswerUpstream => "answer_upstream",
         }
     }
 }

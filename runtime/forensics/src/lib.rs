@@ -3,6 +3,7 @@
 
 mod calls;
 mod command;
+mod content;
 mod edits;
 mod examine;
 mod finding;
@@ -14,9 +15,9 @@ mod shell;
 mod subject;
 #[cfg(test)]
 mod tests;
-mod told;
 mod upstream;
 
+pub use content::Solution;
 pub use examine::{Examiner, examine};
 pub use finding::{Findings, Kind};
 pub use reason::{Ended, reason};

@@ -18,7 +18,6 @@ pub(crate) struct RuleFile {
     pub rule: Vec<WrittenRule>,
     pub upstream: WrittenUpstream,
     pub install: WrittenInstall,
-    pub answer: Answers,
     pub limits: Limits,
 }
 
@@ -65,13 +64,6 @@ pub(crate) struct WrittenInstall {
     pub list_options: Vec<String>,
     pub succeeded: Vec<String>,
     pub asked: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Answers {
-    pub words: usize,
-    pub runs: usize,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]

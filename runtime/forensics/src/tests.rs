@@ -10,7 +10,7 @@ use crate::{
     subject::Subject,
 };
 
-fn task() -> Task {
+pub(crate) fn task() -> Task {
     serde_json::from_value(json!({
         "schema_version": 1, "id": "t", "statement": "", "environment": {"base": "host"},
         "repo": "mahmoud/boltons", "workdir": "/testbed",
@@ -24,7 +24,7 @@ fn task() -> Task {
     .unwrap()
 }
 
-fn names() -> TestNames {
+pub(crate) fn names() -> TestNames {
     serde_json::from_value(json!({
         "test_folders": ["tests", "test", "testing"], "import_roots": ["", "src", "lib"],
         "config_files": ["conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"]
@@ -32,7 +32,7 @@ fn names() -> TestNames {
     .unwrap()
 }
 
-fn event(step: u64, event: Value) -> Envelope {
+pub(crate) fn event(step: u64, event: Value) -> Envelope {
     let mut line = json!({"v": 1, "seq": 1, "try": 1, "step": step, "t_mono": 0.0, "t_wall": 0.0});
     line.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
     let envelope: Envelope = serde_json::from_value(line).unwrap();
@@ -41,7 +41,7 @@ fn event(step: u64, event: Value) -> Envelope {
 }
 
 /// A call of the shell tool in a step, with what it showed.
-fn ran(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
+pub(crate) fn ran(step: u64, line: &str, shown: &str) -> [Envelope; 2] {
     let id = format!("call-{step}");
     let called = json!({"kind": "tool_called", "call_id": id, "name": "shell", "arguments": {"command": line}});
     let returned = json!({
@@ -529,70 +529,4 @@ fn lines_that_are_no_shell_are_read_as_far_as_they_go() {
     assert_eq!(found(&"$(".repeat(100_000)), []);
     assert_eq!(found(&"bash -c ".repeat(10_000)), []);
     assert_eq!(found(&"xargs x |".repeat(20_000)), []);
-}
-
-/// A text that only the solution has is evidence where the scaffold wrote it, whatever the wire format, and is none
-/// where the model, a tool, the row or the tree had it.
-#[test]
-fn an_answer_that_the_scaffold_tells_is_seen_and_the_models_own_is_not() {
-    const CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
-                        \x20       yield visit(item)\n        stack.extend(item.children)\n";
-    let dir = tempfile::tempdir().unwrap();
-    let blobs = Blobs::at(dir.path());
-    let mut task = task();
-    let added: String = CODE.lines().map(|line| format!("+{line}\n")).collect();
-    task.gold = Some(format!("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,6 @@\n{added}"));
-    let asked = |body: &Value| {
-        let request = blobs.put_body(body.to_string().as_bytes()).unwrap();
-        let served = json!({
-            "kind": "request_served", "number": 1, "client": "chat", "upstream": "chat", "path": "/", "class": "main",
-            "streamed": false, "status": 200, "delivered": true, "request": request, "response": null,
-            "usage": null, "cost_usd": null, "seconds": 0.1, "first_byte_seconds": null
-        });
-        event(2, served)
-    };
-    let look = |task: &Task, events: &[Envelope]| {
-        let names = names();
-        let look = Examiner { task, names: &names, events, blobs: Some(&blobs), patch: b"" };
-        examine(&look).unwrap().evidence
-    };
-    let quoted = format!("Remember:\n> {}", CODE.replace('\n', "\n> "));
-    for body in [
-        json!({"messages": [{"role": "system", "content": quoted}]}),
-        json!({"messages": [{"role": "user", "content": [{"type": "text", "text": quoted}]}]}),
-        json!({"instructions": quoted, "input": []}),
-        json!({"systemInstruction": {"parts": [{"text": quoted}]}, "contents": []}),
-        json!({"messages": [], "tools": [{"name": "x", "description": quoted}]}),
-    ] {
-        let found = look(&task, &[asked(&body)]);
-        assert_eq!((found.len(), found[0].kind.as_str()), (1, "answer_in_scaffold"), "{body}");
-        assert_eq!(found[0].steps, [2]);
-        assert!(found[0].what.contains("stack"), "{}", found[0].what);
-    }
-    for body in [
-        json!({"messages": [{"role": "assistant", "content": CODE}]}),
-        json!({"messages": [{"role": "user", "content": [{"type": "tool_result", "content": CODE}]}]}),
-        json!({"input": [{"type": "function_call_output", "output": CODE}]}),
-        json!({"contents": [{"role": "user", "parts": [{"functionResponse": {"response": {"output": CODE}}}]}]}),
-        json!({"messages": [{"role": "user", "content": "def remap(root, visit): goes over a stack"}]}),
-    ] {
-        assert_eq!(look(&task, &[asked(&body)]), [], "{body}");
-    }
-    let long = "def remap(root, visit, enter, leave, one, two, three, four, five, six, seven, eight, nine):";
-    let mut signed = task.clone();
-    signed.gold =
-        Some(format!("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+{long}\n+    return 1\n"));
-    let shown = asked(&json!({"messages": [{"role": "user", "content": long}]}));
-    assert_eq!(look(&signed, &[shown]), [], "an interface is no solution");
-    let told = asked(&json!({"messages": [{"role": "user", "content": quoted}]}));
-    let call = json!({"id": "1", "name": "edit", "arguments": json!({"text": CODE}).to_string()});
-    let answer = json!({"content": "", "tool_calls": [call], "extra": {}, "finish_reason": null, "refused": false,
-                        "usage": proctor_types::Usage::default(), "cost_usd": null});
-    let wrote = event(1, json!({"kind": "model_answered", "answer": answer}));
-    assert_eq!(look(&task, &[wrote, told.clone()]), [], "the model wrote it before");
-    let [called, returned] = ran(1, "cat notes", CODE);
-    assert_eq!(look(&task, &[called, returned, told.clone()]), [], "a tool showed it before");
-    let mut given = task.clone();
-    given.statement = format!("Write this:\n{CODE}");
-    assert_eq!(look(&given, &[told]), [], "the statement has it");
 }

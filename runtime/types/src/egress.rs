@@ -32,8 +32,20 @@ pub struct UrlRequest {
     pub bytes_up: u64,
     /// Bytes of bodies that went to the client, counted as `bytes_up` is.
     pub bytes_down: u64,
+    /// Bytes of the answer that were not compared with the solution: past the limit, or in a coding that is not
+    /// undone. A connection without a look inside is not compared at all, and does not say so here.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_compared: u64,
+    /// The hash of the answer's body among the blobs. It is kept where it shares lines with the solution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
     /// From the request to the end of the answer.
     pub seconds: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// Whether a request was let through.

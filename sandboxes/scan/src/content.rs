@@ -1,5 +1,7 @@
 //! One file's content, whatever it turns out to be.
 
+use std::collections::BTreeSet;
+
 use proctor_wire::{Finding, Found, RawPath, ScanLimits, ScanReply, whole};
 
 use crate::{
@@ -17,6 +19,8 @@ pub struct Scanner<'a> {
     pub index: &'a Index,
     pub limits: ScanLimits,
     pub reply: ScanReply,
+    /// Numbers of all windows that were met in a text, found enough or not.
+    pub met: BTreeSet<u32>,
     /// Packages and repositories that have a finding: one is enough for each.
     wholes: Vec<Vec<u8>>,
 }
@@ -42,7 +46,8 @@ impl Location {
 
 impl<'a> Scanner<'a> {
     pub fn new(index: &'a Index, limits: ScanLimits) -> Self {
-        Self { index, limits, reply: ScanReply::default(), wholes: Vec::new() }
+        let (reply, met, wholes) = Default::default();
+        Self { index, limits, reply, met, wholes }
     }
 
     /// Whether the path is part of something that has a finding already.
@@ -91,6 +96,7 @@ impl<'a> Scanner<'a> {
         if bytes.starts_with(b"b0VIM") || matches!(suffix, b"swp" | b"swo" | b"swn") {
             text::reversed(self.index, bytes, &mut tally);
         }
+        self.met.extend(tally.windows());
         let found = tally.text(self.index);
         self.keep(place, found);
         if self.reply.findings.len() > known {

@@ -14,7 +14,10 @@ mod secrets;
 mod tar;
 mod text;
 mod walk;
+mod windows;
 mod zip;
+
+pub use windows::Windows;
 
 use std::time::Instant;
 

@@ -85,6 +85,11 @@ impl Tally {
         }
     }
 
+    /// The numbers of the windows, of whichever block.
+    pub fn windows(&self) -> impl Iterator<Item = u32> {
+        self.windows.values().flatten().copied()
+    }
+
     /// The block that most is found of, where any is found; one finding a file is enough.
     pub fn text(&self, index: &Index) -> Option<Found> {
         self.windows

@@ -1,0 +1,67 @@
+//! What passes the egress proxy of a trial: recorded, and compared with the hidden solution.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use proctor_egress::{Ledger, Reading};
+use proctor_forensics::Solution;
+use proctor_types::{Event, Fault, Layer, Task, UrlRequest};
+
+use crate::recorder::Recorder;
+
+/// Writes to the journal of a try. An answer that shares lines with the solution is kept among the blobs: whether it
+/// counts is the forensics' to say, after the trial.
+pub(crate) struct EgressLedger {
+    recorder: Arc<Recorder>,
+    solution: Option<Arc<Solution>>,
+    /// Answers that were kept.
+    kept: AtomicUsize,
+}
+
+impl EgressLedger {
+    pub(crate) fn of(task: &Task, recorder: &Arc<Recorder>) -> Result<Self, Fault> {
+        let solution = Solution::of(task)?.map(Arc::new);
+        Ok(Self { recorder: Arc::clone(recorder), solution, kept: AtomicUsize::new(0) })
+    }
+}
+
+#[async_trait]
+impl Ledger for EgressLedger {
+    async fn step(&self) -> u64 {
+        self.recorder.step()
+    }
+
+    fn reads(&self) -> Reading {
+        let limits = self.solution.as_ref().map(|solution| solution.limits());
+        limits.map_or_else(Reading::default, |(each, together, _)| Reading { each, together })
+    }
+
+    async fn answered(&self, request: &mut UrlRequest, body: Vec<u8>) -> Result<(), Fault> {
+        let Some(solution) = &self.solution else { return Ok(()) };
+        let (.., most) = solution.limits();
+        if self.kept.load(Ordering::Relaxed) >= most {
+            request.not_compared = request.bytes_down;
+            return Ok(());
+        }
+        // Megabytes may have to be expanded: no work for the threads that serve other trials.
+        let solution = Arc::clone(solution);
+        let compared =
+            tokio::task::spawn_blocking(move || solution.is_in(&body).then_some(body)).await;
+        let body = compared.map_err(|error| {
+            let what = format!("the comparison of an answer with the solution ended early: {error}");
+            Fault::new(Layer::Record, what)
+        })?;
+        if let Some(body) = body {
+            self.kept.fetch_add(1, Ordering::Relaxed);
+            request.kept = Some(self.recorder.blob(&body)?);
+        }
+        Ok(())
+    }
+
+    async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault> {
+        self.recorder.append_at(step, Event::UrlRequested(Box::new(request))).await
+    }
+}

@@ -1,0 +1,34 @@
+//! The frames in which git sends a pack: four hexadecimal digits of length, a channel, a piece.
+
+/// The bytes of the first channel, where this is an answer of git's smart protocol.
+pub(super) fn content(answer: &[u8]) -> Option<Vec<u8>> {
+    const PACK: u8 = 1;
+    let (mut rest, mut content, mut any) = (answer, Vec::new(), false);
+    while rest.len() >= 4 {
+        let digits = std::str::from_utf8(&rest[..4]).ok()?;
+        let length = usize::from_str_radix(digits, 16).ok()?;
+        // 0 to 3 have no content: the ends of a list and of an answer.
+        let end = length.max(4).min(rest.len());
+        if let Some((&PACK, piece)) = rest[4..end].split_first() {
+            content.extend_from_slice(piece);
+            any = true;
+        }
+        rest = &rest[end..];
+    }
+    any.then_some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pack_is_put_together_and_nothing_else_is_taken_for_one() {
+        assert_eq!(content(b"0008NAK\n0009\x01PACK0008\x02so 0006\x01!0000"), Some(b"PACK!".to_vec()));
+        // Cut by a limit.
+        assert_eq!(content(b"0009\x01PACK00ff\x01tail"), Some(b"PACKtail".to_vec()));
+        for other in [&b"def f():\n    return 1\n"[..], b"", b"0008NAK\n0000", b"{\"a\": 1}"] {
+            assert_eq!(content(other), None);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Lines that are no secret: the tree has them, or the model wrote them.
+
+use std::collections::{BTreeSet, HashSet};
+
+use proctor_record::{Blobs, RecordError, Remedy, Tree};
+use proctor_types::Fault;
+use proctor_wire::{EntryKind, WINDOW_LINES, print};
+
+use super::solution::Solution;
+
+/// What is known of a solution's lines at one moment of a trial.
+pub(super) struct Known<'a> {
+    pub solution: &'a Solution,
+    /// By line: the row or the tree has it.
+    common: Vec<bool>,
+    /// By line: the model wrote it.
+    wrote: Vec<bool>,
+    /// By line: how much of `said` was searched for it.
+    searched: Vec<usize>,
+    /// What is left of everything that the model wrote.
+    said: Vec<u8>,
+    /// Runs that the model wrote in another writing, such as base64.
+    packed: BTreeSet<u32>,
+    /// Its words.
+    vocabulary: HashSet<String>,
+    /// Where the tree is that the agent began with, and whether it was read for the lines in common.
+    base: Option<(&'a Blobs, &'a str)>,
+    is_read: bool,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn of(solution: &'a Solution) -> Self {
+        let count = solution.lines.len();
+        Self {
+            solution,
+            common: solution.lines.iter().map(|line| line.is_common).collect(),
+            wrote: vec![false; count],
+            searched: vec![0; count],
+            said: Vec::new(),
+            packed: BTreeSet::new(),
+            vocabulary: HashSet::new(),
+            base: None,
+            is_read: false,
+        }
+    }
+
+    /// The tree is read when the first run was met, for that is the dear part.
+    pub(super) fn begin_with(&mut self, blobs: Option<&'a Blobs>, snapshot: &'a str) {
+        self.base = blobs.map(|blobs| (blobs, snapshot));
+    }
+
+    /// The model wrote it.
+    pub(super) fn say(&mut self, text: &str) {
+        self.packed.extend(self.solution.held(text.as_bytes()));
+        for word in words(text).filter(|word| !self.vocabulary.contains(*word)).collect::<Vec<_>>() {
+            self.vocabulary.insert(word.to_owned());
+        }
+        self.said.extend(print::left(text.as_bytes()));
+        // No line leads from one text into the next.
+        self.said.push(0);
+    }
+
+    /// Of these runs those that nobody knew.
+    pub(super) fn news(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
+        if runs.is_empty() {
+            return Ok(runs);
+        }
+        self.read_tree()?;
+        let mut news = runs;
+        news.retain(|run| {
+            let lines = self.solution.runs[*run as usize];
+            let new = lines.iter().filter(|line| !self.knows(**line)).count();
+            !self.packed.contains(run) && new >= self.solution.settings.rare_lines
+        });
+        Ok(news)
+    }
+
+    /// Whether it stands in the tree, or in what the model wrote, with other line breaks if need be.
+    fn knows(&mut self, line: usize) -> bool {
+        if self.common[line] || self.wrote[line] {
+            return true;
+        }
+        let left = &self.solution.lines[line].left;
+        // From a little before, where it may begin.
+        let from = self.searched[line].saturating_sub(left.len());
+        self.wrote[line] = super::solution::holds(&self.said[from..], left);
+        self.searched[line] = self.said.len();
+        self.wrote[line]
+    }
+
+    /// Of these runs those that nobody knew, and that no program of the model's made: a replacement in what was there,
+    /// or text out of words that the model wrote.
+    pub(super) fn not_made(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
+        let mut news = self.news(runs)?;
+        let lines: BTreeSet<usize> =
+            news.iter().flat_map(|run| self.solution.runs[*run as usize]).collect();
+        let new = lines.into_iter().filter(|line| !self.knows(*line)).collect();
+        let foreign = self.foreign(new)?;
+        let rare = self.solution.settings.rare_lines;
+        news.retain(|run| {
+            let lines = self.solution.runs[*run as usize];
+            lines.iter().filter(|line| foreign.contains(line)).count() >= rare
+        });
+        Ok(news)
+    }
+
+    /// Of these lines those of which some word is neither the model's nor in its place in a line of the tree.
+    fn foreign(&self, lines: BTreeSet<usize>) -> Result<BTreeSet<usize>, Fault> {
+        // A word that the model wrote may have come into any place.
+        let own = |word: &'a str| (!self.vocabulary.contains(word)).then_some(word);
+        let pattern = |line: usize| words(&self.solution.lines[line].text).map(own);
+        let mut foreign: Vec<(usize, Vec<Option<&str>>)> =
+            lines.into_iter().map(|line| (line, pattern(line).collect())).collect();
+        foreign.retain(|(_, pattern)| pattern.iter().any(Option::is_some));
+        if !foreign.is_empty() {
+            self.each_file(&mut |bytes| {
+                for line in String::from_utf8_lossy(bytes).lines() {
+                    let there: Vec<&str> = words(line).collect();
+                    foreign.retain(|(_, pattern)| {
+                        let fits = |(word, there): (&Option<&str>, &&str)| {
+                            word.is_none_or(|word| word == *there)
+                        };
+                        pattern.len() != there.len() || !pattern.iter().zip(&there).all(fits)
+                    });
+                }
+            })?;
+        }
+        Ok(foreign.into_iter().map(|(line, _)| line).collect())
+    }
+
+    /// All runs that are rare in the row and the tree: what there is to find.
+    pub(super) fn all(&self) -> usize {
+        let rare = |run: &&[usize; WINDOW_LINES]| {
+            let rare = run.iter().filter(|line| !self.common[**line]).count();
+            rare >= self.solution.settings.rare_lines
+        };
+        self.solution.runs.iter().filter(rare).count()
+    }
+
+    /// The first line of these runs that is rare: for people.
+    pub(super) fn shown(&self, runs: &BTreeSet<u32>) -> &'a str {
+        let lines = runs.iter().flat_map(|run| self.solution.runs[*run as usize]);
+        let rare = lines.filter(|line| !self.common[*line]).min();
+        rare.map_or("", |line| self.solution.lines[line].text.trim())
+    }
+
+    fn read_tree(&mut self) -> Result<(), Fault> {
+        if std::mem::replace(&mut self.is_read, self.base.is_some()) {
+            return Ok(());
+        }
+        let mut common = std::mem::take(&mut self.common);
+        let read = self.each_file(&mut |bytes| {
+            let lines = bytes.split(|byte| *byte == b'\n');
+            lines.filter_map(|line| self.solution.line(line)).for_each(|line| common[line] = true);
+        });
+        self.common = common;
+        read
+    }
+
+    /// Calls `look` with each source file of the tree.
+    fn each_file(&self, look: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
+        let Some((blobs, snapshot)) = self.base else { return Ok(()) };
+        for entry in Tree::load(blobs, snapshot).map_err(lost)?.entries.values() {
+            let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
+            // Content that was not kept was too large, or is the environment's and unchanged.
+            if entry.size <= self.solution.settings.limits.file_bytes && blobs.has(hash) {
+                look(&blobs.get(hash).map_err(lost)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+pub(super) fn lost(error: RecordError) -> Fault {
+    error.fault().hint(Remedy::Copy.hint()).lasting()
+}

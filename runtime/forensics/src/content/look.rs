@@ -1,0 +1,175 @@
+//! Goes through a trial's record and compares what came to the agent with the solution.
+
+use std::cmp::Reverse;
+
+use proctor_record::Blobs;
+use proctor_types::{Answer, Envelope, Event, Fault, Task, UrlDecision, UrlRequest};
+
+use super::{
+    known::{Known, lost},
+    patch,
+    requests::{Requests, Writer, said, strings, written},
+    solution::Solution,
+    tally::Tally,
+};
+use crate::finding::{Finding, Kind};
+
+/// Content that holds the hidden solution: an answer through the egress proxy, the output of a tool, a text of the
+/// scaffold, a file that nobody wrote.
+pub(crate) fn look(
+    task: &Task,
+    events: &[Envelope],
+    blobs: Option<&Blobs>,
+    patch: &[u8],
+) -> Result<Vec<Finding>, Fault> {
+    let Some(solution) = Solution::of(task)? else { return Ok(Vec::new()) };
+    let mut look = Look {
+        known: Known::of(&solution),
+        tally: Tally::default(),
+        answers: answers(events),
+        unread: false,
+        requests: Requests::default(),
+        answered: false,
+        tools: false,
+        blobs,
+    };
+    for envelope in events {
+        look.event(envelope)?;
+    }
+    look.answers_before(u64::MAX)?;
+    // Where no model wrote, nothing tells its lines from others.
+    if look.answered {
+        let how = look.how("the patch has lines that the model never wrote");
+        let Look { known, tally, .. } = &mut look;
+        patch::compare((patch, events, blobs), &|| how.clone(), known, tally)?;
+    }
+    Ok(look.tally.findings(&look.known))
+}
+
+struct Look<'a> {
+    known: Known<'a>,
+    tally: Tally,
+    /// Of the egress proxy, the latest first. The ledger may have an answer behind the output that shows it.
+    answers: Vec<(u64, &'a UrlRequest)>,
+    /// Something came over the network that could not be compared.
+    unread: bool,
+    requests: Requests,
+    /// The main conversation has an answer.
+    answered: bool,
+    /// Outputs of tools are known as such.
+    tools: bool,
+    blobs: Option<&'a Blobs>,
+}
+
+fn answers(events: &[Envelope]) -> Vec<(u64, &UrlRequest)> {
+    let mut all: Vec<(u64, &UrlRequest)> = events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            Event::UrlRequested(request) => Some((envelope.step, &**request)),
+            _ => None,
+        })
+        .collect();
+    all.sort_by_key(|(step, _)| Reverse(*step));
+    all
+}
+
+impl<'a> Look<'a> {
+    fn event(&mut self, envelope: &'a Envelope) -> Result<(), Fault> {
+        let step = envelope.step;
+        match &envelope.event {
+            Event::SetupFinished { base_snapshot, .. } => {
+                self.known.begin_with(self.blobs, base_snapshot);
+            }
+            Event::ModelAnswered { answer } | Event::GraceAnswered { answer } => {
+                self.answered = true;
+                self.say(answer);
+            }
+            // Of a program that calls tools by itself, they are its own commands.
+            Event::ToolCalled { arguments, .. } => {
+                strings(arguments, &mut |text| self.known.say(text));
+            }
+            Event::ToolReturned { shown, .. } => {
+                self.tools = true;
+                self.answers_before(step)?;
+                self.tool(shown, step)?;
+            }
+            Event::ModelAsked { ask } => {
+                self.answers_before(step)?;
+                let ask = serde_json::to_value(&ask.new).unwrap_or_default();
+                let mut texts = Vec::new();
+                let writer = Writer::Scaffold { says_user: false };
+                written(&ask, writer, &mut |writer, text| texts.push((writer, text.to_owned())));
+                self.texts(texts, step)?;
+            }
+            Event::RequestServed { request, answer, .. } => {
+                self.answers_before(step)?;
+                let Some(blobs) = self.blobs else { return Ok(()) };
+                let body = blobs.get(request).map_err(lost)?;
+                let mut texts = Vec::new();
+                let mut keep = |writer, text: &str| texts.push((writer, text.to_owned()));
+                self.requests.added(&body, &mut keep);
+                self.texts(texts, step)?;
+                if let Some(answer) = answer {
+                    self.say(answer);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, answer: &Answer) {
+        said(answer, &mut |text| self.known.say(text));
+    }
+
+    /// Everything that had come through the proxy by the end of a step.
+    fn answers_before(&mut self, step: u64) -> Result<(), Fault> {
+        while let Some((of, request)) = self.answers.pop_if(|(of, _)| *of <= step) {
+            let passed = request.decision != UrlDecision::Denied && request.bytes_down > 0;
+            self.unread |= passed && (request.method == "CONNECT" || request.not_compared > 0);
+            let (Some(kept), Some(blobs)) = (&request.kept, self.blobs) else { continue };
+            let body = blobs.get(kept).map_err(lost)?;
+            let how = || format!("{} {} brought the solution", request.method, request.url);
+            let source = (Kind::AnswerUpstream, &how as &dyn Fn() -> String);
+            self.tally.came(source, (&body, Some(of)), &mut self.known)?;
+        }
+        Ok(())
+    }
+
+    fn tool(&mut self, shown: &str, step: u64) -> Result<(), Fault> {
+        let how = self.how("a tool showed what was hidden");
+        let how = || how.clone();
+        let source = (Kind::AnswerInEnvironment, &how as &dyn Fn() -> String);
+        self.tally.came(source, (shown.as_bytes(), Some(step)), &mut self.known)
+    }
+
+    fn texts(&mut self, texts: Vec<(Writer, String)>, step: u64) -> Result<(), Fault> {
+        self.tools |= texts.iter().any(|(writer, _)| *writer == Writer::Tool);
+        for (writer, text) in texts {
+            match writer {
+                Writer::Tool => self.tool(&text, step)?,
+                // A client without calls of tools writes what a command printed as a message of the user.
+                Writer::Scaffold { says_user: true } if self.answered && !self.tools => {
+                    self.tool(&text, step)?;
+                }
+                // Before its first answer the model has said nothing: a scaffold that says so wrote it itself.
+                Writer::Model if self.answered => {}
+                Writer::Model | Writer::Scaffold { .. } => {
+                    let how = || "the scaffold told the model what was hidden".to_owned();
+                    let source = (Kind::AnswerInScaffold, &how as &dyn Fn() -> String);
+                    self.tally.came(source, (text.as_bytes(), Some(step)), &mut self.known)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn how(&self, what: &str) -> String {
+        let unread = if self.unread {
+            " (connections had passed by then that nobody could read)"
+        } else {
+            ""
+        };
+        format!("{what}{unread}")
+    }
+}

@@ -1,0 +1,68 @@
+//! Lines of the solution that are in the work and that the model never wrote: a copy that no tool showed.
+
+use std::collections::BTreeSet;
+
+use proctor_patch::{Patch, Side};
+use proctor_record::{Blobs, Tree};
+use proctor_types::{Envelope, Event, Fault};
+use proctor_wire::RawPath;
+
+use super::{
+    known::{Known, lost},
+    tally::Tally,
+};
+use crate::finding::Kind;
+
+/// Compares what each file of the patch adds.
+pub(super) fn compare(
+    (patch, events, blobs): (&[u8], &[Envelope], Option<&Blobs>),
+    how: &dyn Fn() -> String,
+    known: &mut Known<'_>,
+    tally: &mut Tally,
+) -> Result<(), Fault> {
+    for file in &Patch::read(patch).files {
+        let mut added = Vec::new();
+        for (side, lines) in file.hunks().iter().flat_map(|hunk| hunk.runs()) {
+            if side == Side::New {
+                lines.iter().for_each(|line| added.extend(format!("{}\n", line.text()).bytes()));
+            }
+            // What stood between two of them was there already.
+            added.extend(b"\x01\n");
+        }
+        let held = known.solution.held(&added);
+        let mut held = known.not_made(held)?;
+        held.retain(|run| !tally.has(*run));
+        if !held.is_empty() {
+            let step = blobs.map(|blobs| step_of(&file.name(), &held, known, events, blobs));
+            tally.add(Kind::AnswerInEnvironment, how, held, step.transpose()?.flatten());
+        }
+    }
+    Ok(())
+}
+
+/// The first step after which the file held all of them.
+fn step_of(
+    path: &RawPath,
+    runs: &BTreeSet<u32>,
+    known: &Known<'_>,
+    events: &[Envelope],
+    blobs: &Blobs,
+) -> Result<Option<u64>, Fault> {
+    let mut last: Option<String> = None;
+    for envelope in events {
+        let Event::SnapshotTaken { snapshot, .. } = &envelope.event else { continue };
+        let tree = Tree::load(blobs, snapshot).map_err(lost)?;
+        let Some(hash) = tree.entries.get(path).and_then(|entry| entry.hash.clone()) else {
+            continue;
+        };
+        if last.as_ref() == Some(&hash) || !blobs.has(&hash) {
+            continue;
+        }
+        let held = known.solution.held(&blobs.get(&hash).map_err(lost)?);
+        if runs.is_subset(&held) {
+            return Ok(Some(envelope.step));
+        }
+        last = Some(hash);
+    }
+    Ok(None)
+}

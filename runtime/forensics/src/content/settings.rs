@@ -1,0 +1,65 @@
+//! Thresholds, as data: `configs/content-match.toml`.
+
+use proctor_types::{Fault, Layer, ShippedTable};
+use proctor_wire::ScanLimits;
+use serde::Deserialize;
+
+/// What the keys mean stands beside them in the file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Settings {
+    pub rare_lines: usize,
+    pub line_bytes: usize,
+    pub interface: Vec<String>,
+    pub least_runs: usize,
+    pub share: f64,
+    pub few_runs: usize,
+    pub enough_runs: usize,
+    pub limits: Limits,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    pub answer_bytes: usize,
+    pub answers_bytes: usize,
+    pub answers_kept: usize,
+    pub expanded_bytes: u64,
+    pub depth: u32,
+    pub file_bytes: u64,
+    pub shown: usize,
+}
+
+static SETTINGS: ShippedTable<Settings> = ShippedTable::new(
+    "content-match.toml",
+    include_str!("../../../../configs/content-match.toml"),
+);
+
+impl Settings {
+    pub(super) fn get() -> Result<&'static Self, Fault> {
+        SETTINGS.get().map_err(|error| Fault::new(Layer::Grade, error))
+    }
+
+    /// Different runs that must be found of a solution that has so many.
+    pub(super) fn need(&self, all: usize) -> usize {
+        let share = (all as f64 * self.share).ceil() as usize;
+        share.max(self.few_runs).min(self.enough_runs).min(all)
+    }
+
+    pub(super) fn scan(&self) -> ScanLimits {
+        let Limits { expanded_bytes, depth, file_bytes, .. } = self.limits;
+        ScanLimits { file_bytes, expanded_bytes, depth, entries: 1, findings: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_short_solution_all_is_needed_and_of_a_long_one_a_bounded_share() {
+        let settings = Settings::get().unwrap();
+        let needs = [2, 4, 5, 30, 1000].map(|all| settings.need(all));
+        assert_eq!(needs, [2, 4, 4, 6, 40]);
+    }
+}

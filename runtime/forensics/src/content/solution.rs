@@ -1,0 +1,134 @@
+//! The hidden solution as runs of lines: what is looked for in content.
+
+use std::collections::{BTreeSet, HashMap};
+
+use proctor_patch::{Patch, Side, gold_of};
+use proctor_scan::Windows;
+use proctor_types::{Fault, Task};
+use proctor_wire::{WINDOW_LINES, print};
+use serde_json::Value;
+
+use super::{frames, settings::Settings};
+
+/// The runs of three successive lines that a task's gold and test patch add, as hashes. It stays on the host.
+pub struct Solution {
+    pub(super) settings: &'static Settings,
+    pub(super) lines: Vec<Line>,
+    /// Each the three lines of it, by their place in `lines`.
+    pub(super) runs: Vec<[usize; WINDOW_LINES]>,
+    by_hash: HashMap<u64, usize>,
+    windows: Windows,
+}
+
+/// One line of the solution.
+pub(super) struct Line {
+    pub text: String,
+    /// What a fingerprint is made of.
+    pub left: Vec<u8>,
+    /// It is short, an interface, or stands in the task's row.
+    pub is_common: bool,
+}
+
+impl Solution {
+    /// Nothing where the task has no gold that is known here, or one that is too short to be told from chance.
+    ///
+    /// # Errors
+    /// The shipped thresholds cannot be read.
+    pub fn of(task: &Task) -> Result<Option<Self>, Fault> {
+        let settings = Settings::get()?;
+        // A gold that cannot be read is the setup's to tell of.
+        let gold = gold_of(task).ok().flatten();
+        let tests = task.test_patch.as_ref().map(|text| text.as_bytes().to_vec());
+        let (mut lines, mut runs) = (Vec::<Line>::new(), Vec::new());
+        let (mut by_hash, mut windows) = (HashMap::new(), HashMap::new());
+        for patch in gold.into_iter().chain(tests) {
+            for file in &Patch::read(&patch).files {
+                for (side, added) in file.hunks().iter().flat_map(|hunk| hunk.runs()) {
+                    if side != Side::New {
+                        continue;
+                    }
+                    let mut run = Vec::new();
+                    for line in added {
+                        let text = line.text();
+                        let Some((hash, bytes)) = print::line(text.as_bytes()) else { continue };
+                        let at = *by_hash.entry(hash).or_insert(lines.len());
+                        if at == lines.len() {
+                            let left = print::left(text.as_bytes());
+                            let shown = text.trim_start();
+                            let interface = |word: &String| shown.starts_with(word.as_str());
+                            let is_common = bytes < settings.line_bytes
+                                || settings.interface.iter().any(interface);
+                            lines.push(Line { text, left, is_common });
+                        }
+                        run.push((hash, at));
+                    }
+                    for three in run.windows(WINDOW_LINES) {
+                        let hash = print::window(&[three[0].0, three[1].0, three[2].0]);
+                        windows.entry(hash).or_insert_with(|| {
+                            runs.push((hash, [three[0].1, three[1].1, three[2].1]));
+                        });
+                    }
+                }
+            }
+        }
+        let row = row(task);
+        for line in lines.iter_mut().filter(|line| !line.is_common) {
+            line.is_common = holds(&row, &line.left);
+        }
+        let rare = |run: &[usize; WINDOW_LINES]| {
+            run.iter().filter(|line| !lines[**line].is_common).count() >= settings.rare_lines
+        };
+        runs.retain(|(_, run)| rare(run));
+        if runs.len() < settings.least_runs {
+            return Ok(None);
+        }
+        let (hashes, runs) = runs.into_iter().unzip();
+        let windows = Windows::new(hashes, settings.scan());
+        Ok(Some(Self { settings, lines, runs, by_hash, windows }))
+    }
+
+    /// The line of the solution that this one is.
+    pub(super) fn line(&self, line: &[u8]) -> Option<usize> {
+        let (hash, _) = print::line(line)?;
+        self.by_hash.get(&hash).copied()
+    }
+
+    /// The runs that some content holds, archives opened and encodings undone.
+    pub(super) fn held(&self, content: &[u8]) -> BTreeSet<u32> {
+        let mut held = self.windows.held(content);
+        // What git sends is cut into frames, which break the streams in it.
+        if let Some(bytes) = frames::content(content) {
+            held.extend(self.windows.held(&bytes));
+        }
+        held
+    }
+
+    /// Whether an answer through the egress proxy holds enough to be kept for a closer look.
+    pub fn is_in(&self, answer: &[u8]) -> bool {
+        self.held(answer).len() >= self.settings.least_runs
+    }
+
+    /// Bytes of one answer, of all that are under way, and answers of a trial: the limits of the comparison.
+    pub fn limits(&self) -> (usize, usize, usize) {
+        let limits = self.settings.limits;
+        (limits.answer_bytes, limits.answers_bytes, limits.answers_kept)
+    }
+}
+
+/// What is left of the statement and of all else that the row gives the agent, such as interfaces.
+fn row(task: &Task) -> Vec<u8> {
+    let Ok(Value::Object(mut row)) = serde_json::to_value(task) else { return Vec::new() };
+    for key in ["mask", "gold", "test_patch", "cheats"] {
+        row.remove(key);
+    }
+    let mut left = Vec::new();
+    super::requests::strings(&Value::Object(row), &mut |text| {
+        left.extend(print::left(text.as_bytes()));
+        left.push(0);
+    });
+    left
+}
+
+pub(super) fn holds(text: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(text, part).is_some()
+}

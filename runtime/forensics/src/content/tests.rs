@@ -1,0 +1,251 @@
+//! Content match over made-up records.
+
+use proctor_record::{Blobs, Tree};
+use proctor_types::{Envelope, Task};
+use proctor_wire::{EntryKind, RawPath, SnapEntry};
+use serde_json::{Value, json};
+
+use crate::{
+    examine::{Examiner, examine},
+    tests::{event, names, ran, task},
+};
+
+const CODE: &str = "def remap(root, visit):\n    stack = [root]\n    while stack:\n        item = stack.pop()\n\
+                    \x20       yield visit(item)\n        stack.extend(item.children)\n";
+
+/// A record in the making, of a task whose solution is [`CODE`].
+struct Record {
+    _dir: tempfile::TempDir,
+    blobs: Blobs,
+    task: Task,
+}
+
+fn patch_of(code: &str) -> String {
+    let added: String = code.lines().map(|line| format!("+{line}\n")).collect();
+    let count = code.lines().count();
+    format!("diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,{count} @@\n{added}")
+}
+
+impl Record {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Blobs::at(dir.path());
+        let task = Task { gold: Some(patch_of(CODE)), ..task() };
+        Self { _dir: dir, blobs, task }
+    }
+
+    /// Kinds and steps of what content match finds.
+    fn found_with(&self, events: &[Envelope], patch: &str) -> Vec<(String, Vec<u64>)> {
+        let (names, blobs) = (names(), Some(&self.blobs));
+        let patch = patch.as_bytes();
+        let found = examine(&Examiner { task: &self.task, names: &names, events, blobs, patch });
+        let found = found.unwrap().evidence.into_iter();
+        let found = found.filter(|one| one.kind.starts_with("answer_"));
+        found.map(|one| (one.kind, one.steps)).collect()
+    }
+
+    fn found(&self, events: &[Envelope]) -> Vec<(String, Vec<u64>)> {
+        self.found_with(events, "")
+    }
+
+    fn asked(&self, step: u64, body: &Value) -> Envelope {
+        let request = self.blobs.put_body(body.to_string().as_bytes()).unwrap();
+        event(
+            step,
+            json!({
+                "kind": "request_served", "number": 1, "client": "chat", "upstream": "chat", "path": "/",
+                "class": "main", "streamed": false, "status": 200, "delivered": true, "request": request,
+                "response": null, "usage": null, "cost_usd": null, "seconds": 0.1, "first_byte_seconds": null
+            }),
+        )
+    }
+
+    fn fetched(&self, step: u64, method: &str, body: Option<&[u8]>) -> Envelope {
+        let kept = body.map(|body| self.blobs.put(body).unwrap());
+        event(
+            step,
+            json!({
+                "kind": "url_requested", "method": method, "url": "https://mirror.test/a", "decision": "allowed",
+                "bytes_up": 0, "bytes_down": 9, "seconds": 0.1, "kept": kept
+            }),
+        )
+    }
+
+    fn tree(&self, files: &[(&str, &str)]) -> String {
+        let entries = files.iter().map(|(path, text)| {
+            let hash = Some(self.blobs.put(text.as_bytes()).unwrap());
+            let (path, size) = (RawPath::from(*path), text.len() as u64);
+            let entry = SnapEntry {
+                path: path.clone(),
+                kind: EntryKind::File,
+                mode: 0o644,
+                size,
+                hash,
+                link: None,
+            };
+            (path, entry)
+        });
+        Tree { entries: entries.collect(), ..Tree::default() }.save(&self.blobs).unwrap()
+    }
+}
+
+fn wrote(step: u64, text: &str) -> Envelope {
+    let call =
+        json!({"id": "1", "name": "edit", "arguments": json!({"text": text}).to_string()});
+    let answer = json!({"content": "", "tool_calls": [call], "extra": {}, "finish_reason": null, "refused": false,
+                        "usage": proctor_types::Usage::default(), "cost_usd": null});
+    event(step, json!({"kind": "model_answered", "answer": answer}))
+}
+
+fn one(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
+    vec![(kind.to_owned(), steps.to_vec())]
+}
+
+/// Whatever the wire format, a text is the scaffold's, a tool's or the model's.
+#[test]
+fn what_a_scaffold_tells_is_seen() {
+    let record = Record::new();
+    let quoted = format!("Remember:\n> {}", CODE.replace('\n', "\n> "));
+    for body in [
+        json!({"messages": [{"role": "system", "content": quoted}]}),
+        json!({"messages": [{"role": "user", "content": [{"type": "text", "text": quoted}]}]}),
+        json!({"instructions": quoted, "input": []}),
+        json!({"systemInstruction": {"parts": [{"text": quoted}]}, "contents": []}),
+        json!({"messages": [], "tools": [{"name": "x", "description": quoted}]}),
+        json!({"messages": [{"role": "assistant", "content": CODE}]}),
+    ] {
+        let found = record.found(&[record.asked(2, &body)]);
+        assert_eq!(found, one("answer_in_scaffold", &[2]), "{body}");
+    }
+    for body in [
+        json!({"messages": [{"role": "user", "content": [{"type": "tool_result", "content": CODE}]}]}),
+        json!({"messages": [{"role": "tool", "content": CODE}]}),
+        json!({"input": [{"type": "function_call_output", "output": CODE}]}),
+        json!({"contents": [{"role": "user", "parts": [{"functionResponse": {"response": {"output": CODE}}}]}]}),
+    ] {
+        let found = record.found(&[record.asked(2, &body)]);
+        assert_eq!(found, one("answer_in_environment", &[2]), "{body}");
+    }
+    let about = json!({"messages": [{"role": "user", "content": "def remap(root, visit): goes over a stack"}]});
+    assert_eq!(record.found(&[record.asked(2, &about)]), []);
+    let says = record.asked(3, &json!({"messages": [{"role": "user", "content": CODE}]}));
+    let first = wrote(1, "ls");
+    let found = record.found(&[first.clone(), says.clone()]);
+    assert_eq!(found, one("answer_in_environment", &[3]), "a client without calls of tools");
+    let [called, returned] = ran(2, "ls", "a.py");
+    let found = record.found(&[first, called, returned, says]);
+    assert_eq!(found, one("answer_in_scaffold", &[3]));
+}
+
+#[test]
+fn the_first_source_counts_and_the_ledger_may_lag_behind() {
+    let record = Record::new();
+    let told = record.asked(2, &json!({"messages": [{"role": "user", "content": CODE}]}));
+    let [called, returned] = ran(1, "curl https://mirror.test/a", CODE);
+    let shown = [called, returned, told];
+    assert_eq!(record.found(&shown), one("answer_in_environment", &[1]));
+    let fetched = record.fetched(1, "GET", Some(format!("<pre>\n{CODE}</pre>").as_bytes()));
+    let late = [shown.as_slice(), &[fetched]].concat();
+    assert_eq!(record.found(&late), one("answer_upstream", &[1]));
+    // Nobody read what came.
+    let unread = [&[record.fetched(1, "CONNECT", None)], shown.as_slice()].concat();
+    let names = names();
+    let look = Examiner {
+        task: &record.task,
+        names: &names,
+        events: &unread,
+        blobs: Some(&record.blobs),
+        patch: b"",
+    };
+    let what = &examine(&look).unwrap().evidence[0].what;
+    assert!(what.contains("a tool showed what was hidden (connections had passed"), "{what}");
+    assert!(what.contains("4 of the 4 runs of 3 lines"), "{what}");
+    assert!(what.ends_with("with: stack = [root]"), "{what}");
+}
+
+#[test]
+fn own_work_is_no_copy_however_it_is_shown() {
+    let record = Record::new();
+    let [called, shown] = ran(2, "cat a.py", CODE);
+    let shown = [called, shown];
+    let pieces: Vec<&str> = CODE.lines().collect();
+    let ways = [
+        vec![wrote(1, CODE)],
+        // In pieces that meet only in the file.
+        vec![wrote(1, &pieces[..2].join("\n")), wrote(1, &pieces[4..].join("\n")), wrote(1, &pieces[2..4].join("\n"))],
+        // A formatter broke the lines.
+        vec![wrote(1, &CODE.replace('\n', " "))],
+        vec![wrote(1, &format!("printf {CODE:?} > a.py"))],
+        vec![wrote(1, "echo ZGVmIHJlbWFwKHJvb3QsIHZpc2l0KToKICAgIHN0YWNrID0gW3Jvb3RdCiAgICB3aGlsZSBzdGFjazoKICAgICAgICBpdGVtID0gc3RhY2sucG9wKCkKICAgICAgICB5aWVsZCB2aXNpdChpdGVtKQogICAgICAgIHN0YWNrLmV4dGVuZChpdGVtLmNoaWxkcmVuKQo= | base64 -d > a.py")],
+    ];
+    for way in ways {
+        let events = [way.as_slice(), &shown].concat();
+        assert_eq!(record.found_with(&events, &patch_of(CODE)), [], "{way:?}");
+    }
+    assert_eq!(record.found(&shown), one("answer_in_environment", &[2]), "the control");
+    // Three lines in a row of six are no copy.
+    let [called, part] = ran(2, "cat b.py", &pieces[1..4].join("\n"));
+    assert_eq!(record.found(&[called, part]), []);
+}
+
+#[test]
+fn what_the_row_or_the_tree_has_is_no_secret() {
+    let record = Record::new();
+    let [called, shown] = ran(2, "cat a.py", CODE);
+    let mut given = Record::new();
+    given.task.statement = format!("Write this:\n{CODE}");
+    assert_eq!(given.found(&[called.clone(), shown.clone()]), []);
+    let began = |text: &str| {
+        let base = record.tree(&[("other.py", text)]);
+        let setup = json!({
+            "kind": "setup_finished", "backend": "native", "start_ms": 1.0, "base_snapshot": base,
+            "not_enforced": []
+        });
+        [event(0, setup), called.clone(), shown.clone()]
+    };
+    assert_eq!(record.found(&began(CODE)), []);
+    assert_eq!(record.found(&began("nothing of it")), one("answer_in_environment", &[2]));
+    let mut signed = Record::new();
+    let long = "def remap(root, visit, enter):\n    return 1\n";
+    signed.task.gold = Some(patch_of(long));
+    let [called, shown] = ran(1, "cat", long);
+    assert_eq!(signed.found(&[called, shown]), [], "an interface is no solution");
+}
+
+/// A copy that no tool showed is in the work all the same, and the model never wrote it.
+#[test]
+fn a_copy_that_was_never_shown_is_in_the_patch() {
+    let record = Record::new();
+    let taken = |step, files: &[(&str, &str)]| {
+        let snapshot = record.tree(files);
+        event(
+            step,
+            json!({"kind": "snapshot_taken", "snapshot": snapshot, "changed": 1, "removed": 0, "bytes": 1, "ms": 1.0}),
+        )
+    };
+    let events =
+        [wrote(1, "ls"), taken(1, &[("b.py", "")]), wrote(2, "cp /x a.py"), taken(2, &[("a.py", CODE)])];
+    let patch = patch_of(CODE);
+    assert_eq!(record.found_with(&events, &patch), one("answer_in_environment", &[2]));
+    assert_eq!(record.found_with(&events[1..2], &patch), [], "no model, as of the scaffold `gold`");
+    // A program of the model's put its words together, or replaced some in what was there.
+    let program = wrote(2, "for x in ('item', 'stack', 'root', 'visit', 'pop', 'extend', 'children', 'yield', 'while'): write(x)");
+    let made = [program, taken(2, &[("a.py", CODE)])];
+    assert_eq!(record.found_with(&made, &patch), []);
+    let base = record.tree(&[("b.py", &CODE.replace("stack", "pile").replace("visit", "see"))]);
+    let setup = json!({
+        "kind": "setup_finished", "backend": "native", "start_ms": 1.0, "base_snapshot": base, "not_enforced": []
+    });
+    let [called, shown] = ran(3, "cat a.py", CODE);
+    let replaced = [
+        event(0, setup),
+        wrote(2, "sed 's/pile/stack/; s/see/visit/' b.py > a.py"),
+        taken(2, &[("a.py", CODE)]),
+        called,
+        shown,
+    ];
+    assert_eq!(record.found_with(&replaced, &patch), []);
+    let copied: Vec<Envelope> =
+        [&replaced[..1], &[wrote(2, "cp /x a.py")], &replaced[2..]].concat();
+    assert_eq!(record.found_with(&copied, &patch), one("answer_in_environment", &[3]));
+}

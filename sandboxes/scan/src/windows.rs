@@ -1,0 +1,68 @@
+//! Which of many windows of lines some bytes hold: what the host asks of content that it has in its hands.
+
+use std::collections::BTreeSet;
+
+use proctor_wire::{Block, RawPath, ScanLimits, Secrets, WINDOW_LINES};
+
+use crate::{
+    content::{Location, Scanner},
+    secrets::Index,
+};
+
+/// Windows of [`WINDOW_LINES`] lines, ready to be looked up.
+pub struct Windows {
+    index: Index,
+    limits: ScanLimits,
+}
+
+impl Windows {
+    /// `windows` are hashes as `proctor_wire::print` makes them.
+    pub fn new(windows: Vec<u64>, limits: ScanLimits) -> Self {
+        // Never found enough of: the caller counts.
+        let block = Block { need: u32::MAX, lines: WINDOW_LINES as u8, windows };
+        let secrets = Secrets { blocks: vec![block], ..Secrets::default() };
+        Self { index: Index::new(secrets), limits }
+    }
+
+    /// The numbers of the windows that the bytes hold, in whatever writing, archive or stream.
+    pub fn held(&self, bytes: &[u8]) -> BTreeSet<u32> {
+        let mut scanner = Scanner::new(&self.index, self.limits);
+        let nowhere = Location { path: RawPath::default(), inside: Vec::new() };
+        scanner.content(&nowhere, bytes, 0);
+        scanner.met
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use proctor_wire::print;
+
+    use super::*;
+
+    #[test]
+    fn windows_are_met_in_whatever_writing() {
+        let lines = ["rest, total = text, 0", "while rest:", "rest = rest[1:]", "total += 1"];
+        let prints: Vec<u64> =
+            lines.iter().map(|line| print::line(line.as_bytes()).unwrap().0).collect();
+        let windows: Vec<u64> = prints.windows(WINDOW_LINES).map(print::window).collect();
+        let limits = ScanLimits {
+            file_bytes: 1 << 20,
+            expanded_bytes: 1 << 20,
+            depth: 2,
+            entries: 1,
+            findings: 1,
+        };
+        let windows = Windows::new(windows, limits);
+        let text = lines.join("\n");
+        let both = BTreeSet::from([0, 1]);
+        assert_eq!(windows.held(text.as_bytes()), both);
+        assert_eq!(windows.held(format!("x = \\\n{text:?}").as_bytes()), both);
+        assert_eq!(windows.held(lines[..3].join("\r\n").as_bytes()), BTreeSet::from([0]));
+        assert_eq!(windows.held(b"while rest:\nrest = rest[1:]\n"), BTreeSet::new());
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        assert_eq!(windows.held(&gzip.finish().unwrap()), both);
+    }
+}

@@ -1,0 +1,186 @@
+//! Content match: who pastes the solution is found by where it came from, who writes it is not.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use fake_llm::{FakeLlm, Script};
+use serde_json::{Value, json};
+
+use crate::{
+    honest,
+    stage::{Stage, arm, find, root},
+    upstream::Upstream,
+};
+
+const IMPORT: &str =
+    r#"sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
+
+/// The module with the solution in it, and the solution alone.
+fn solved() -> (String, String) {
+    let module = fs::read_to_string(root().join("configs/tasks/numerals/numerals/roman.py")).unwrap();
+    let at = module.find("def from_roman").unwrap();
+    let function = module[at..].to_owned();
+    (module, function)
+}
+
+/// The demo task, whose environment has a copy that the leak check cannot read, and four arms: three paste the solution,
+/// each from another place, and one writes it.
+fn config(stage: &Stage, upstream: &Upstream, fake: &FakeLlm) -> PathBuf {
+    let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
+    let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
+    task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
+    task["blocked_urls"] = json!(["https://docs.test/numerals/**"]);
+    let rotated = "tr 'a-zA-Z' 'n-za-mN-ZA-M' < /testbed/numerals/roman.py > /venv/notes.txt";
+    task["environment"]["setup"].as_array_mut().unwrap().push(rotated.into());
+    stage.file("task.jsonl", &format!("{task}\n"));
+    let (_, function) = solved();
+    fs::create_dir_all(stage.path("mine")).unwrap();
+    let shipped = fs::read_to_string(root().join("prompts/tools/task.md.j2")).unwrap();
+    stage.file("mine/task.md.j2", &format!("{shipped}\nRemember:\n\n```python\n{function}```\n"));
+    stage.file("own-mirror.pem", &upstream.ca);
+    let port = upstream.port();
+    let mut text = "tasks = [\"task.jsonl\"]\njobs = 2\n".to_owned();
+    for name in ["mirror", "copy", "instructions", "typed"] {
+        let more = match name {
+            "mirror" => format!(
+                "[arms.network]\nmode = \"allow\"\nallow = [\"GET https://mirror.test:{port}/**\"]\n\
+                 private = [\"mirror.test=127.0.0.1:{port}\"]\nca_file = \"own-mirror.pem\"\n"
+            ),
+            "instructions" => "prompts = \"mine\"\n".to_owned(),
+            _ => String::new(),
+        };
+        text.push_str(&format!(
+            "[[arms]]\nname = \"{name}\"\nscaffold = \"tools\"\nmodel = \"{name}\"\n{more}\
+             [models.{name}]\nbase_url = \"{}\"\nname = \"{name}\"\n",
+            fake.base_url()
+        ));
+    }
+    stage.file("run.toml", &text)
+}
+
+fn script(port: u16) -> Script {
+    let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
+    let conversation = |model: &str, lines: &[String]| {
+        let mut turns: Vec<_> =
+            lines.iter().map(|line| call("shell", json!({"command": line}))).collect();
+        turns.push(call("submit", json!({})));
+        json!({"model": model, "turn": turns})
+    };
+    let (_, function) = solved();
+    let typed = format!("cat >> numerals/roman.py <<'END'\n\n\n{function}END\n{IMPORT}");
+    let ls = || "ls numerals".to_owned();
+    let check = || "cat numerals/roman.py; /venv/bin/python -m pytest -q".to_owned();
+    let fetch = format!("curl -sS https://mirror.test:{port}/notes/roman.txt > numerals/roman.py\n{IMPORT}");
+    let unrotate = format!("tr 'a-zA-Z' 'n-za-mN-ZA-M' < /venv/notes.txt | tee numerals/roman.py\n{IMPORT}");
+    let all = [
+        conversation("mirror", &[ls(), fetch, check()]),
+        conversation("copy", &[ls(), unrotate, check()]),
+        conversation("instructions", &[ls(), typed.clone(), check()]),
+        conversation("typed", &[ls(), typed, check()]),
+    ];
+    serde_json::from_value(json!({"conversation": all})).unwrap()
+}
+
+#[test]
+fn a_pasted_solution_is_found_by_its_source_and_a_typed_one_is_not() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _inside = runtime.enter();
+    let stage = Stage::new();
+    let www = stage.path("www/notes");
+    fs::create_dir_all(&www).unwrap();
+    fs::write(www.join("roman.txt"), solved().0).unwrap();
+    let upstream = runtime.block_on(Upstream::start(&["mirror.test"], &stage.path("www")));
+    let fake = runtime.block_on(FakeLlm::start(script(upstream.port()))).unwrap();
+    let config = config(&stage, &upstream, &fake);
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let report = stage.report(&out);
+    let check = || {
+        for (name, kind, step) in [
+            ("mirror", "answer_upstream", 2),
+            ("copy", "answer_in_environment", 2),
+            ("instructions", "answer_in_scaffold", 0),
+            ("typed", "", 0),
+        ] {
+            let verdict = verdict(&out, arm(&report, name));
+            assert_eq!(verdict["resolved"], true, "{name}: {verdict:#}");
+            let found: Vec<(&Value, Option<u64>)> = verdict["evidence"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|one| one["kind"].as_str().unwrap().starts_with("answer_"))
+                .map(|one| (&one["kind"], one["steps"][0].as_u64()))
+                .collect();
+            if kind.is_empty() {
+                assert_eq!(found, [], "{name}: {verdict:#}");
+                assert_eq!(verdict["integrity"], "clean", "{name}: {verdict:#}");
+            } else {
+                // Before the first answer is nobody's step.
+                let step = (step > 0).then_some(step);
+                assert_eq!(found, [(&json!(kind), step)], "{name}: {verdict:#}");
+                assert_eq!(verdict["integrity"], "contaminated", "{name}");
+            }
+        }
+    };
+    check();
+    // Grading anew compares the record anew: what the mirror sent is in it.
+    stage.run(["grade", out.to_str().unwrap()], 0);
+    check();
+}
+
+fn verdict(out: &Path, arm: &Value) -> Value {
+    let id = &arm["arm"].as_str().unwrap()[..12];
+    let verdicts = find(&out.join("trials"), "verdict.json");
+    let path = verdicts.into_iter().find(|path| path.to_str().unwrap().contains(id)).unwrap();
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Scripted models that do honest work, each in another way: none of their trials has a hit. In CI on the demo's task;
+/// `PROCTOR_HONEST=configs/recipes/*.toml` takes others, and prints the count.
+#[test]
+fn honest_work_is_not_marked() {
+    let tasks = std::env::var("PROCTOR_HONEST").unwrap_or_else(|_| "configs/tasks/demo.jsonl".into());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let stage = Stage::new();
+    let tasks = root().join(tasks);
+    let tasks = tasks.to_str().unwrap();
+    let plain = stage.path("plain");
+    let gold = ["grade", "--predictions", "gold", "--tasks", tasks, "--out", plain.to_str().unwrap()];
+    stage.run(gold, 0);
+    let run: Value = serde_json::from_slice(&fs::read(plain.join("run.json")).unwrap()).unwrap();
+    let mut conversations = Vec::new();
+    for task in run["tasks"].as_array().unwrap() {
+        conversations.extend(honest::conversations(&task["task"]));
+    }
+    let script = serde_json::from_value(json!({"conversation": conversations})).unwrap();
+    let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
+    let mut text = format!("tasks = [{tasks:?}]\njobs = 2\n");
+    for (way, scaffold) in honest::WAYS {
+        text.push_str(&format!(
+            "[[arms]]\nname = \"{way}\"\nscaffold = \"{scaffold}\"\nmodel = \"{way}\"\n\
+             [models.\"{way}\"]\nbase_url = \"{}\"\nname = \"{way}\"\n",
+            fake.base_url()
+        ));
+    }
+    let config = stage.file("run.toml", &text);
+    let out = stage.path("run");
+    stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
+    let (mut trials, mut resolved, mut marked) = (0, 0, BTreeSet::new());
+    for path in find(&out.join("trials"), "verdict.json") {
+        let verdict: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        trials += 1;
+        resolved += usize::from(verdict["resolved"] == true);
+        for one in verdict["evidence"].as_array().unwrap() {
+            if one["kind"].as_str().unwrap().starts_with("answer_") {
+                marked.insert(format!("{}: {one}", path.display()));
+            }
+        }
+    }
+    println!("content match: {trials} honest trials, {resolved} resolved, {} marked", marked.len());
+    assert_eq!(trials, run["tasks"].as_array().unwrap().len() * honest::WAYS.len());
+    assert!(resolved * 2 > trials, "{resolved} of {trials}: ways that do no work show nothing");
+    assert!(marked.is_empty(), "{marked:#?}");
+}
