@@ -63,6 +63,7 @@ fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
     let of = |task: usize, attack: &str| &made["attacks"]["tasks"][task]["attacks"][attack];
     assert_eq!(of(0, "noop"), &json!({"policies": {"strict": "beaten"}}));
     assert_eq!(of(0, "equal-to-everything")["policies"]["strict"], "seen");
+    assert_eq!(of(0, "equal-to-everything")["classes"], json!(["grader_in_process"]));
     assert_eq!(of(0, "cheat: answers at random")["policies"]["strict"], "beaten");
     assert!(made["attacks"]["tasks"][0]["environment"]["digest"].is_string());
     // Three of the pack and the cheat, on two tasks.

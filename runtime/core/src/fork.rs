@@ -171,6 +171,7 @@ impl ForkPoint {
                 Event::ModelAttempted { request, body, .. } => {
                     named.extend(request.iter().chain(body).cloned());
                 }
+                Event::UrlRequested(request) => named.extend(request.kept.clone()),
                 Event::ToolReturned { full, edited, .. } => {
                     named.extend(full.clone());
                     named.extend(edited.iter().flat_map(|edit| edit.before.clone()));

@@ -102,7 +102,7 @@ mod tests {
     fn graded(evidence: &[&str]) -> Graded {
         let evidence: Vec<Evidence> = evidence
             .iter()
-            .map(|kind| Evidence { kind: (*kind).into(), what: String::new(), steps: vec![] })
+            .map(|kind| Evidence::new(*kind, "", Vec::new()))
             .collect();
         let verdict = serde_json::from_value(json!({
             "schema_version": 1, "task": "t", "resolved": true, "passed_rate": 1.0,

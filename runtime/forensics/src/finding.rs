@@ -99,11 +99,7 @@ impl Findings {
                     count => format!(" (and {} more)", count - 1),
                 };
                 let first = whats.into_iter().next().unwrap_or_default();
-                Evidence {
-                    kind: kind.name().to_owned(),
-                    what: format!("{first}{more}"),
-                    steps: steps.into_iter().collect(),
-                }
+                Evidence::new(kind.name(), format!("{first}{more}"), steps.into_iter().collect())
             })
             .collect();
         Self { evidence, integrity }

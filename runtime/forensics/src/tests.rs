@@ -1,5 +1,5 @@
 use proctor_record::{Blobs, Tree};
-use proctor_types::{Envelope, Event, Evidence, Integrity, Task, TestNames};
+use proctor_types::{Envelope, Event, Evidence, EvidenceClass, Integrity, Task, TestNames};
 use proctor_wire::{EntryKind, RawPath, SnapEntry};
 use serde_json::{Value, json};
 
@@ -364,13 +364,11 @@ fn one_kind_is_one_piece_of_evidence_with_all_its_steps() {
     assert_eq!(found.integrity, Integrity::Suspect);
     assert_eq!(
         found.evidence[0],
-        Evidence {
-            kind: "history_mined".into(),
-            what:
-                "looked for history that is not the work directory's own: git reflog (and 1 more)"
-                    .into(),
-            steps: vec![2, 5],
-        }
+        Evidence::new(
+            "history_mined",
+            "looked for history that is not the work directory's own: git reflog (and 1 more)",
+            vec![2, 5],
+        )
     );
     assert_eq!(found.evidence.len(), 2);
 }
@@ -476,6 +474,9 @@ fn findings_never_better_a_verdict_and_leave_resolved_alone() {
 fn the_rules_give_every_kind_a_meaning_and_hold_for_a_task_without_names() {
     let file = RuleFile::get().unwrap();
     assert_eq!(file.kinds.keys().copied().collect::<Vec<_>>(), Kind::ALL);
+    for kind in Kind::ALL {
+        assert!(EvidenceClass::of(kind.name()).is_some(), "{} has no class", kind.name());
+    }
     let mut bare = task();
     (bare.repo, bare.source, bare.mask) = (None, None, None);
     (bare.blocked_urls, bare.hidden, bare.fail_to_pass) = (vec![], vec![], vec![]);

@@ -93,5 +93,5 @@ pub(crate) const KINDS: [&str; 36] = [
 ];
 
 pub(crate) fn note(kind: &str, what: impl Into<String>) -> Evidence {
-    Evidence { kind: kind.to_owned(), what: what.into(), steps: Vec::new() }
+    Evidence::new(kind, what, Vec::new())
 }

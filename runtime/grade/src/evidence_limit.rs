@@ -36,7 +36,7 @@ pub fn limit_evidence(verdict: &mut Verdict) -> Result<(), Fault> {
         let what = format!("and {} more", seen[&kind] - limits.evidence_per_kind);
         steps.sort_unstable();
         steps.dedup();
-        kept.push(Evidence { kind, what, steps });
+        kept.push(Evidence::new(kind, what, steps));
     }
     verdict.evidence = kept;
     Ok(())

@@ -121,6 +121,8 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
+    use proctor_types::EvidenceClass;
+
     use super::*;
     use crate::evidence::KINDS;
 
@@ -129,6 +131,9 @@ mod tests {
         let policy = Policy::get().unwrap();
         let named: Vec<&str> = policy.evidence.keys().map(String::as_str).collect();
         assert_eq!(named, KINDS);
+        for kind in KINDS {
+            assert!(EvidenceClass::knows(kind), "configs/evidence.toml does not name {kind}");
+        }
         for kind in &policy.expected_of_gold {
             assert!(named.contains(&kind.as_str()), "{kind}");
         }

@@ -10,7 +10,7 @@ use proctor_report::{
     ArmReport, Comparison, GroupTable, Groups, Pair, Report, TaskReport, TrialResult, findings,
     group_tables, noise_rows, percent,
 };
-use proctor_types::{Arm, ArmId, Evidence, Integrity, RunRecord, TestGroup, TestStatus, Verdict};
+use proctor_types::{Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -60,6 +60,8 @@ struct Page<'a> {
     groups: Vec<GroupTable<'a>>,
     ks: BTreeSet<u32>,
     findings: Vec<Finding>,
+    /// Those that any arm has, and a cell for each arm.
+    classes: Vec<(EvidenceClass, Vec<u64>)>,
     evidence: Vec<EvidenceRow<'a>>,
     trials: Vec<TrialRow<'a>>,
     runs: Vec<RunRow<'a>>,
@@ -101,6 +103,7 @@ struct EvidenceRow<'a> {
     attempt: u32,
     integrity: String,
     kind: &'a str,
+    class: Option<EvidenceClass>,
     what: &'a str,
     steps: &'a [u64],
 }
@@ -201,6 +204,7 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
             .into_iter()
             .map(|text| Finding { deeper: text.starts_with(' '), text: text.trim().to_owned() })
             .collect(),
+        classes: classes(&report.arms),
         evidence: page
             .trials
             .iter()
@@ -279,6 +283,14 @@ fn pairs(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
     rows
 }
 
+/// Doubted verdicts of each arm, by what speaks against them.
+fn classes(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
+    let of = |arm: &ArmReport, class| arm.evidence_classes.get(&class).copied().unwrap_or(0);
+    let rows = EvidenceClass::ALL.into_iter();
+    let rows = rows.map(|class| (class, arms.iter().map(|arm| of(arm, class)).collect::<Vec<_>>()));
+    rows.filter(|(_, counts)| counts.iter().any(|count| *count > 0)).collect()
+}
+
 /// What makes results worth a second look. That no canary was judged is no finding of a trial: a line of the
 /// findings counts it.
 fn evidence<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
@@ -292,6 +304,7 @@ fn evidence<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
         attempt: trial.attempt,
         integrity: verdict.integrity.to_string(),
         kind: &evidence.kind,
+        class: evidence.class.or_else(|| EvidenceClass::of(&evidence.kind)),
         what: &evidence.what,
         steps: &evidence.steps,
     };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use proctor_html::{ReportPage, RunPage, report};
 use proctor_report::{TaskFacts, TrialResult, build, compare};
 use proctor_types::{
-    Arm, ArmId, EarlierTries, Ending, Evidence, Fault, Integrity, Layer, Outcome, PolicyVerdict,
+    Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, Fault, Integrity, Layer, Outcome, PolicyVerdict,
     Reason, RunRecord, Spent, TaskId, TestGroup, TestStatus, Verdict,
 };
 use roxmltree::{Document, ParsingOptions};
@@ -81,9 +81,8 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
             )]),
             integrity: Integrity::Suspect,
             evidence: vec![Evidence {
-                kind: tricky("kind"),
-                what: tricky("what"),
-                steps: vec![3, 5],
+                class: Some(EvidenceClass::AnswerUpstream),
+                ..Evidence::new(tricky("kind"), tricky("what"), vec![3, 5])
             }],
             environment: None,
             noise: Default::default(),
@@ -242,6 +241,7 @@ fn the_page_has_every_arm_plot_and_section() {
     let page = page();
     let tree = tree(&page);
     let ids: Vec<&str> = tree.descendants().filter_map(|node| node.attribute("id")).collect();
+    assert!(page.contains("evidence: answer upstream"), "the classes of evidence have a row");
     for id in [
         "results",
         "comparisons",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{ArmId, ForkOrigin, Integrity, Outcome, Reason, Spent, TokenClasses, Verdict};
+use proctor_types::{ArmId, EvidenceClass, ForkOrigin, Integrity, Outcome, Reason, Spent, TokenClasses, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -115,6 +115,9 @@ pub struct ArmReport {
     pub outgrown: u64,
     /// Verdicts by integrity.
     pub integrity: IntegrityCounts,
+    /// Verdicts that are suspect or worse, by what speaks against them: one may count in several classes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub evidence_classes: BTreeMap<EvidenceClass, u64>,
     /// Trials by the name of their outcome.
     pub outcomes: BTreeMap<String, u64>,
     /// The share of trials that a limit of their own ended, by its kind.
@@ -244,6 +247,10 @@ impl ArmReport {
                 Integrity::Contaminated => &mut integrity.contaminated,
             } += 1;
         }
+        let mut evidence_classes = BTreeMap::new();
+        for class in verdicts.iter().flat_map(|verdict| verdict.classes()) {
+            *evidence_classes.entry(class).or_default() += 1;
+        }
         let mut outcomes = BTreeMap::new();
         for outcome in &ended {
             *outcomes.entry(outcome.ending.name()).or_default() += 1;
@@ -331,6 +338,7 @@ impl ArmReport {
             malformed_calls: ended.iter().map(|outcome| outcome.malformed_calls).sum(),
             outgrown: ended.iter().filter(|outcome| outcome.spent.outgrown).count() as u64,
             integrity,
+            evidence_classes,
             outcomes,
             limit_bound,
             noise: NoiseReport::of(trials),

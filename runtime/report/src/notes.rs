@@ -112,8 +112,14 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         Some(Integrity::Clean | Integrity::Unverified) | None => None,
     });
     for (trial, word) in doubtful {
+        let classes: Vec<String> =
+            trial.evidence_classes.iter().map(|class| class.name().replace('_', " ")).collect();
+        let classes = match classes.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", classes.join(", ")),
+        };
         note(&format!(
-            "{}: the verdict is {word}; its evidence is in verdict.json.",
+            "{}: the verdict is {word}{classes}; its evidence is in verdict.json.",
             place(report, trial)
         ));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pretty_assertions::assert_eq;
 use proctor_report::{Groups, Report, TaskFacts, TrialResult, build};
 use proctor_types::{
-    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Fault, Integrity, Layer, Outcome, Spent,
+    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, Layer, Outcome, Spent,
     TaskId, TestGroup, TokenClasses, Verdict,
 };
 use serde_json::{Value, json};
@@ -237,7 +237,10 @@ fn policies_that_differ_are_listed_with_their_reasons() {
 #[test]
 fn what_is_doubtful_is_said() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
-    one.verdict.as_mut().unwrap().integrity = Integrity::Suspect;
+    let verdict = one.verdict.as_mut().unwrap();
+    verdict.integrity = Integrity::Suspect;
+    let seen = ["upstream_tried", "install_tried", "timed_out"];
+    verdict.evidence.extend(seen.map(|kind| Evidence::new(kind, "", vec![])));
     one.outcome.as_mut().unwrap().spent.estimated = true;
     let report = build(vec![one, trial("tools", "t2", submitted(), Some(1.0))]);
     assert!(report.arms[0].usage_estimated);
@@ -246,7 +249,10 @@ fn what_is_doubtful_is_said() {
     assert_eq!((arm.resolved, arm.resolved_clean), (2, 1), "with and without the doubtful one");
     assert_eq!((arm.resolved_rate, arm.resolved_rate_clean), (1.0, 0.5));
     let text = text(&report);
-    assert!(text.contains("tools / t1 / 1: the verdict is suspect"), "{text}");
+    assert!(text.contains("tools / t1 / 1: the verdict is suspect (answer upstream)"), "{text}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["tasks"][0]["evidence_classes"], serde_json::json!(["answer_upstream"]));
+    assert_eq!(json["arms"][0]["evidence_classes"], serde_json::json!({"answer_upstream": 1}));
     assert!(
         text.contains("tools: 2/2 resolved, 1/2 (50.0 %) with clean integrity alone."),
         "{text}"
@@ -344,11 +350,8 @@ fn groups_tell_levels_sizes_and_attempts_apart() {
 fn a_patch_that_grading_rejected_is_not_applied() {
     let mut one = trial("tools", "t1", submitted(), Some(0.0));
     let verdict = one.verdict.as_mut().unwrap();
-    verdict.evidence.push(proctor_types::Evidence {
-        kind: proctor_types::PATCH_REJECTED.into(),
-        what: "hunk 1".into(),
-        steps: vec![],
-    });
+    let rejected = Evidence::new(proctor_types::PATCH_REJECTED, "hunk 1", vec![]);
+    verdict.evidence.push(rejected);
     assert_eq!(build(vec![one]).arms[0].applied, 0);
 }
 

@@ -63,6 +63,9 @@ pub struct AttackResult {
     /// The kinds of evidence that made the verdict suspect.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub seen_as: BTreeSet<String>,
+    /// What these kinds are about.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub classes: BTreeSet<EvidenceClass>,
     /// Why the attack could not be made for the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,

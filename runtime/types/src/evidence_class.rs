@@ -1,9 +1,13 @@
 //! What a piece of evidence, or an attack, is about: the closed set that audits of benchmarks count by.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
+use crate::ShippedTable;
+
 /// One kind of cheating.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceClass {
     /// The solution was found in the sandbox: history, image, cache, mount.
@@ -28,4 +32,92 @@ pub enum EvidenceClass {
     LimitChanged,
     /// Text was aimed at a model that judges.
     JudgeInjected,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    classes: BTreeMap<EvidenceClass, BTreeSet<String>>,
+    none: Unclassed,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unclassed {
+    kinds: BTreeSet<String>,
+}
+
+static TABLE: ShippedTable<Table> =
+    ShippedTable::new("evidence.toml", include_str!("../../../configs/evidence.toml"));
+
+impl EvidenceClass {
+    /// Every class, in the order of the type.
+    pub const ALL: [Self; 11] = [
+        Self::AnswerInEnvironment,
+        Self::AnswerUpstream,
+        Self::AnswerInScaffold,
+        Self::GraderOverwrite,
+        Self::GraderInProcess,
+        Self::ToolReplaced,
+        Self::LateWriter,
+        Self::OutputForged,
+        Self::SpecialCased,
+        Self::LimitChanged,
+        Self::JudgeInjected,
+    ];
+
+    /// What a kind of evidence is about. Nothing for a kind that says nothing of cheating.
+    pub fn of(kind: &str) -> Option<Self> {
+        let table = TABLE.get().ok()?;
+        table.classes.iter().find(|(_, kinds)| kinds.contains(kind)).map(|(class, _)| *class)
+    }
+
+    /// Whether `configs/evidence.toml` names a kind: each that is ever written must be there.
+    pub fn knows(kind: &str) -> bool {
+        Self::of(kind).is_some() || TABLE.get().is_ok_and(|table| table.none.kinds.contains(kind))
+    }
+
+    /// The name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AnswerInEnvironment => "answer_in_environment",
+            Self::AnswerUpstream => "answer_upstream",
+            Self::AnswerInScaffold => "answer_in_scaffold",
+            Self::GraderOverwrite => "grader_overwrite",
+            Self::GraderInProcess => "grader_in_process",
+            Self::ToolReplaced => "tool_replaced",
+            Self::LateWriter => "late_writer",
+            Self::OutputForged => "output_forged",
+            Self::SpecialCased => "special_cased",
+            Self::LimitChanged => "limit_changed",
+            Self::JudgeInjected => "judge_injected",
+        }
+    }
+}
+
+impl std::fmt::Display for EvidenceClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_class_and_a_kind_once() {
+        let table = TABLE.get().unwrap();
+        assert_eq!(table.classes.keys().copied().collect::<Vec<_>>(), EvidenceClass::ALL);
+        let mut seen = BTreeSet::new();
+        for kind in table.classes.values().chain([&table.none.kinds]).flatten() {
+            assert!(seen.insert(kind), "{kind} is there twice");
+        }
+        for class in EvidenceClass::ALL {
+            assert_eq!(serde_json::to_value(class).unwrap(), class.name());
+        }
+        assert_eq!(EvidenceClass::of("upstream_fetched"), Some(EvidenceClass::AnswerUpstream));
+        assert_eq!((EvidenceClass::of("timed_out"), EvidenceClass::knows("timed_out")), (None, true));
+        assert!(!EvidenceClass::knows("dreamt"));
+    }
 }

@@ -1,10 +1,11 @@
 //! What grading found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{EnvironmentRecord, Noise, Reason, TaskId};
+use crate::{EnvironmentRecord, EvidenceClass, Reason, TaskId};
 
 /// The version of the verdict's form.
 pub const VERDICT_SCHEMA: u32 = 1;
@@ -57,6 +58,17 @@ pub enum Integrity {
     Contaminated,
 }
 
+impl Verdict {
+    /// What speaks against it, by class: nothing where its integrity is no worse than `unverified`, since honest work
+    /// leaves notes, too.
+    pub fn classes(&self) -> BTreeSet<EvidenceClass> {
+        let doubted = self.integrity >= Integrity::Suspect;
+        let evidence = self.evidence.iter().filter(|_| doubted);
+        // Verdicts of before there were classes have kinds.
+        evidence.filter_map(|one| one.class.or_else(|| EvidenceClass::of(&one.kind))).collect()
+    }
+}
+
 impl std::fmt::Display for Integrity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -100,11 +112,22 @@ pub const PATCH_REJECTED: &str = "patch_rejected";
 pub struct Evidence {
     /// A stable name, such as `canary_passed`.
     pub kind: String,
+    /// What it is about, by `configs/evidence.toml`. Absent for what says nothing of cheating.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<EvidenceClass>,
     /// What was seen, with the place. `configs/grading.toml` limits its length in a verdict.
     pub what: String,
     /// The steps that it shows in, where it shows in steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<u64>,
+}
+
+impl Evidence {
+    /// Of a kind, with the class that this kind has.
+    pub fn new(kind: impl Into<String>, what: impl Into<String>, steps: Vec<u64>) -> Self {
+        let kind = kind.into();
+        Self { class: EvidenceClass::of(&kind), kind, what: what.into(), steps }
+    }
 }
 
 /// `verdict.json`.

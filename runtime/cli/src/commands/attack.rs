@@ -215,7 +215,8 @@ fn result_of(verdict: &Verdict) -> AttackResult {
         .collect();
     let seen = policies.values().any(|outcome| *outcome == AttackOutcome::Seen);
     let kinds = verdict.evidence.iter().filter(|_| seen).map(|evidence| evidence.kind.clone());
-    AttackResult { seen_as: kinds.collect(), policies, ..AttackResult::default() }
+    let classes = if seen { verdict.classes() } else { BTreeSet::new() };
+    AttackResult { seen_as: kinds.collect(), classes, policies, ..AttackResult::default() }
 }
 
 /// Names the tasks by their content.

@@ -238,6 +238,9 @@ fn named_by(event: &Event) -> Vec<(&str, &'static str)> {
             let edited = edited.iter().flat_map(|edit| edit.before.iter().chain(&edit.after));
             full.chain(edited.map(|hash| (hash.as_str(), "an edited file"))).collect()
         }
+        Event::UrlRequested(request) => {
+            request.kept.iter().map(|hash| (hash.as_str(), "an answer of the network")).collect()
+        }
         Event::PatchCollected { hash, .. } => vec![(hash, "the patch")],
         _ => Vec::new(),
     }
