@@ -93,6 +93,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("proctor-attacks", &["proctor-types", "proctor-patch"]),
+    ("proctor-quality", &["proctor-types", "proctor-patch", "proctor-wire"]),
     (
         "proctor-collection",
         &[

@@ -79,6 +79,22 @@ fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
     let text = text.join(" ");
     assert!(text.contains("attacks on 2 tasks: resolved under strict: weak-1 ("), "{text}");
     assert!(text.contains("not attacked: 0 of 2 tasks."), "{text}");
+
+    // What speaks against a task, and the score without it.
+    let quality = stage.path("quality.json");
+    let quality = quality.to_str().unwrap();
+    let asked = ["tasks", "quality", "--tasks", &tasks, "--certificate", file, "--out", quality];
+    let said = String::from_utf8(stage.run(asked, 0).stdout).unwrap();
+    assert!(said.starts_with("weak-1\n  marked: attacked, duplicate\n"), "{said}");
+    assert!(said.contains("resolved under strict by: cheat: answers at random"), "{said}");
+    assert!(said.ends_with("2 tasks: 1 marked, 2 certified, 2 attacked.\n"), "{said}");
+    let report = ["report", graded.to_str().unwrap(), "--quality", quality];
+    let text = String::from_utf8(stage.run(report, 0).stdout).unwrap();
+    let line = "gold: 1/1 (100 %) resolved without marked tasks, 2/2 (100 %) with them.";
+    assert!(text.contains(line), "{text}");
+    let text: Vec<&str> = text.split_whitespace().collect();
+    let cited = "Quality of 2 tasks: 1 marked (attacked 1, duplicate 1); not judged: 0.";
+    assert!(text.join(" ").contains(cited), "{text:?}");
 }
 
 #[test]

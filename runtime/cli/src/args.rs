@@ -73,6 +73,9 @@ pub enum Command {
         /// Exit status 3 where damage takes verdicts away, 1 where it takes evidence alone.
         #[arg(long)]
         verify: bool,
+        /// A file of `proctor tasks quality --out`: shows the scores without the tasks that it marks, too.
+        #[arg(long, value_name = "FILE")]
+        quality: Option<PathBuf>,
     },
     /// Prints the trials of a run, one trial, or one step of it, by the names of task and arm.
     Show(ShowArgs),
@@ -467,6 +470,18 @@ pub enum TasksAction {
         /// (gold also runs with half the CPUs and half the memory); with --attack, what the attacks did.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
+    },
+    /// What speaks against each task: a statement that tells the solution, duplicates, tests that need the network or the
+    /// day, and what a certificate knows. Nothing is run.
+    Quality {
+        #[command(flatten)]
+        dataset: Dataset,
+        /// A certificate of `proctor tasks validate`: gold, noop, unreliable tests, attacks.
+        #[arg(long, value_name = "FILE")]
+        certificate: Option<PathBuf>,
+        /// Write the quality file, which `proctor report --quality` takes.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
 }
 

@@ -68,9 +68,10 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
-        Command::Report { runs, format, out, groups, noise, verify } => {
+        Command::Report { runs, format, out, groups, noise, verify, quality } => {
             let groups = if groups { Groups::All } else { Groups::Telling };
-            commands::report(&runs, format, out.as_deref(), (groups, noise), verify)
+            let (out, quality) = (out.as_deref(), quality.as_deref());
+            commands::report(&runs, format, out, (groups, noise), verify, quality)
         }
         Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
         Command::Collect(args) => commands::collect(args).await,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     EarlierReport, GroupReport, Intervals, NoiseReport, Paid, SingleShotReport, TrialResult,
-    VarianceReport,
+    Unmarked, VarianceReport,
     build::round,
     groups::groups,
     limits::limit_of,
@@ -42,6 +42,9 @@ pub struct ArmReport {
     /// `resolved_clean / trials`.
     #[serde(default)]
     pub resolved_rate_clean: f64,
+    /// Without the tasks that a quality file marks, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmarked: Option<Unmarked>,
     /// The mean over all trials of the share of F2P tests passed; a missing verdict counts 0.
     pub passed_rate: f64,
     /// What `passed_rate` can still become.
@@ -281,6 +284,7 @@ impl ArmReport {
             resolved_bounds: bounds(resolved as f64),
             resolved_clean: resolved_clean as u64,
             resolved_rate_clean: share(resolved_clean as f64),
+            unmarked: None,
             passed_rate: share(passed),
             passed_bounds: bounds(passed),
             applied,

@@ -20,6 +20,7 @@ mod spread;
 mod table;
 mod task;
 mod text;
+mod unmarked;
 
 pub use arm::{
     ArmReport, Bounds, Count, Grace, IntegrityCounts, PerStep, Seconds, Side, Steps, Tokens,
@@ -46,3 +47,4 @@ pub use single::{
 pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval};
 pub use task::TaskReport;
 pub use text::{percent, short, text};
+pub use unmarked::{Unmarked, add_quality};

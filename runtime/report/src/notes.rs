@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proctor_types::{ArmId, Integrity, noun_of, plural};
 
-use crate::{Report, TaskReport, limits, noise, text::percent};
+use crate::{ArmReport, Report, TaskReport, limits, noise, text::percent};
 
 /// What the numbers do not say: a sentence each. What belongs to the one before begins with two blanks.
 pub fn findings(report: &Report) -> Vec<String> {
@@ -98,6 +98,19 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             arm.resolved_clean,
             arm.trials,
             percent(arm.resolved_rate_clean),
+        ));
+    }
+    let unmarked = |arm: &'_ ArmReport| arm.unmarked.filter(|one| one.trials < arm.trials);
+    for (arm, one) in report.arms.iter().filter_map(|arm| Some((arm, unmarked(arm)?))) {
+        note(&format!(
+            "{}: {}/{} ({}) resolved without marked tasks, {}/{} ({}) with them.",
+            arm.name,
+            one.resolved,
+            one.trials,
+            percent(one.resolved_rate),
+            arm.resolved,
+            arm.trials,
+            percent(arm.resolved_rate),
         ));
     }
     for arm in report.arms.iter().filter(|arm| arm.integrity.unverified > 0) {

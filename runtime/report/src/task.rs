@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
-    ArmId, BudgetKind, Ending, EnvironmentRecord, EvidenceClass, ExitCause, Integrity, Noise, Reason,
+    ArmId, BudgetKind, Ending, EnvironmentRecord, EvidenceClass, ExitCause, Integrity, Noise, QualityMark, Reason,
     SandboxLimit, TaskId, Verdict,
 };
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,9 @@ pub struct TaskReport {
     /// What speaks against a verdict that is suspect or worse, by class.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub evidence_classes: BTreeSet<EvidenceClass>,
+    /// What a quality file says against its task, where one was given.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub marks: BTreeSet<QualityMark>,
     /// There is a verdict to be trusted. Where false, the trial is no zero: it has no score.
     #[serde(default)]
     pub score_valid: bool,
@@ -97,6 +100,7 @@ impl TaskReport {
             resolved: verdict.map(|verdict| verdict.resolved),
             passed_rate: verdict.map(|verdict| round(verdict.passed_rate)),
             integrity: verdict.map(|verdict| verdict.integrity),
+            marks: BTreeSet::new(),
             evidence_classes: verdict.map(Verdict::classes).unwrap_or_default(),
             score_valid: verdict.is_some(),
             reason: Reason::of(outcome, verdict, trial.patch_bytes),

@@ -18,6 +18,7 @@ mod grade;
 mod grade_log;
 mod look;
 mod predictions;
+mod quality;
 mod report;
 mod rerun;
 mod resume;

@@ -18,7 +18,7 @@ use proctor_types::{Arm, EarlierTries, FlakePolicy, RunRecord, RunTask, TrialId,
 
 use crate::{
     args::ReportFormat,
-    commands::{carry_out::INCOMPLETE, compare::tell_apart},
+    commands::{carry_out::INCOMPLETE, compare::tell_apart, quality},
     config::SCRIPT,
     error::{CommandError, UserError},
     print::result,
@@ -38,7 +38,9 @@ pub fn report(
     out: Option<&Path>,
     (groups, noise): (Groups, bool),
     verify: bool,
+    quality: Option<&Path>,
 ) -> Result<ExitCode, CommandError> {
+    let quality = quality.map(quality::read).transpose()?;
     let mut results = Vec::new();
     let mut pages = Vec::new();
     let mut remarks = BTreeSet::new();
@@ -65,6 +67,9 @@ pub fn report(
     let mut report = with(proctor_report::build(results.clone()), remarks);
     for run in runs {
         name_origins(&mut report, run)?;
+    }
+    if let Some(quality) = &quality {
+        proctor_report::add_quality(&mut report, &results, quality);
     }
     let report = report;
     let comparison = (arms.len() > 1).then(|| proctor_report::compare(&results, None));

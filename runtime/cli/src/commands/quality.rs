@@ -1,0 +1,170 @@
+//! `proctor tasks quality`: what speaks against each task of a dataset.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use proctor_core::PlannedTask;
+use proctor_quality::{ReadFile, Subject, judge};
+use proctor_setup::Sources;
+use proctor_types::{
+    QUALITY_SCHEMA, QualityFile, SandboxKind, Signs, TaskQuality, plural, sha256_hex,
+};
+
+use crate::{
+    assemble,
+    commands::{certificate, run::now},
+    error::{CommandError, UserError},
+    home,
+    print::result,
+    tasks,
+};
+
+/// The tree of a task's source on this host, where there is one.
+#[derive(Debug)]
+struct Tree(Option<PathBuf>);
+
+impl ReadFile for Tree {
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.0.as_ref()?.join(path)).ok()
+    }
+}
+
+/// Prints a line for each task that has something against it, and writes the file where one is asked for.
+pub async fn quality(
+    patterns: &[String],
+    certificate: Option<&Path>,
+    out: Option<&Path>,
+) -> Result<ExitCode, CommandError> {
+    let read = certificate.map(certificate::read).transpose()?;
+    let cache = home::cache()?;
+    let loaded = tasks::whole(patterns, &cache).await?;
+    // Only a recipe that was not built before needs a sandbox.
+    let planned = match loaded.recipes.is_empty() {
+        true => tasks::planned(&loaded)?,
+        false => {
+            let backend = assemble::backend(SandboxKind::Native, &cache).await?;
+            tasks::built(loaded, &cache, &backend).await?
+        }
+    };
+    let sources = Sources::new(cache.join("sources"));
+    let mut trees = Vec::new();
+    for task in &planned {
+        trees.push(tree(task, &sources).await);
+    }
+    let subjects: Vec<Subject<'_>> = planned
+        .iter()
+        .zip(&trees)
+        .map(|(planned, tree)| Subject { task: &planned.task, file: tree })
+        .collect();
+    let judged = judge(&subjects, read.as_ref()).map_err(|why| anyhow::anyhow!(why))?;
+    result(&table(&judged))?;
+    if let Some(out) = out {
+        let digests: BTreeSet<&str> = judged.iter().map(|one| one.digest.as_str()).collect();
+        let digests: Vec<&str> = digests.into_iter().collect();
+        let file = QualityFile {
+            schema_version: QUALITY_SCHEMA,
+            proctor: env!("CARGO_PKG_VERSION").to_owned(),
+            made: now(),
+            dataset: sha256_hex(digests.join("\n").as_bytes()),
+            certificate: certificate.map(|path| std::fs::read(path).map(|text| sha256_hex(&text))).transpose()?,
+            tasks: judged,
+        };
+        let text = serde_json::to_string_pretty(&file)?;
+        std::fs::write(out, text + "\n").map_err(|error| {
+            UserError::new(format!("cannot write {}: {error}", out.display()))
+                .hint("name a file in a folder that you may write to")
+        })?;
+        eprintln!("quality file: {}", out.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A source that cannot be had costs the signs in its tests, and no more.
+async fn tree(planned: &PlannedTask, sources: &Sources) -> Tree {
+    let Some(source) = &planned.task.source else { return Tree(None) };
+    match sources.fetch(source, &planned.base_dir).await {
+        Ok(tree) => Tree(Some(tree.folder)),
+        Err(fault) => {
+            eprintln!("note: {}: its tests cannot be read: {fault}", planned.task.id);
+            Tree(None)
+        }
+    }
+}
+
+/// Reads a quality file that a report is to show.
+pub fn read(path: &Path) -> Result<QualityFile, UserError> {
+    let shown = path.display();
+    let hint = "`proctor tasks quality --out FILE` writes one";
+    let text = std::fs::read(path).map_err(|error| {
+        UserError::new(format!("cannot read the quality file {shown}: {error}")).hint(hint)
+    })?;
+    let read: QualityFile = serde_json::from_slice(&text).map_err(|error| {
+        UserError::new(format!("{shown} is not a quality file: {error}")).hint(hint)
+    })?;
+    if read.schema_version != QUALITY_SCHEMA {
+        let what = format!("{shown} is a quality file of schema {}", read.schema_version);
+        return Err(UserError::new(what).hint(hint));
+    }
+    Ok(read)
+}
+
+/// What there is to say, one task a line and what it is below it.
+fn table(judged: &[TaskQuality]) -> String {
+    let mut out = String::new();
+    for task in judged {
+        let said = said(task);
+        if !said.is_empty() {
+            out.push_str(&format!("{}\n", task.task));
+            said.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
+        }
+    }
+    let marked = judged.iter().filter(|task| !task.marks.is_empty()).count();
+    let certified = judged.iter().filter(|task| task.gold_fails.is_some()).count();
+    let attacked = judged.iter().filter(|task| task.attacks.is_some()).count();
+    out.push_str(&format!(
+        "{}: {marked} marked, {certified} certified, {attacked} attacked.\n",
+        plural(judged.len(), "task")
+    ));
+    out
+}
+
+fn said(task: &TaskQuality) -> Vec<String> {
+    let mut said = Vec::new();
+    if !task.marks.is_empty() {
+        let marks: Vec<String> = task.marks.iter().map(ToString::to_string).collect();
+        said.push(format!("marked: {}", marks.join(", ")));
+    }
+    if let Some(score) = task.leak_score.filter(|score| *score > 0.0) {
+        said.push(format!("leak score: {score:.2}"));
+    }
+    let many = |ids: &BTreeSet<String>| ids.iter().cloned().collect::<Vec<_>>();
+    for (what, ids) in [
+        ("flaky", many(&task.flaky)),
+        ("resource-sensitive", many(&task.resource_sensitive)),
+        ("the same work as", task.duplicate_of.iter().map(ToString::to_string).collect()),
+    ] {
+        if !ids.is_empty() {
+            said.push(format!("{what}: {}", crate::checks::first_of(ids)));
+        }
+    }
+    for (policy, attacks) in task.attacks.iter().flatten() {
+        said.push(format!("resolved under {policy} by: {}", attacks.join(", ")));
+    }
+    for (what, signs) in [("network", &task.network), ("day", &task.date)] {
+        said.extend(signed(what, signs));
+    }
+    said
+}
+
+fn signed(what: &str, signs: &Signs) -> Option<String> {
+    let first = signs.found.first()?;
+    let count = signs.found.len() + signs.more;
+    let (test, line, text) = (&first.test, first.line, &first.text);
+    Some(format!(
+        "{} of the {what} in its tests' text, such as {test}, line {line}: {text}",
+        plural(count, "sign")
+    ))
+}

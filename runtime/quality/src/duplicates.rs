@@ -1,0 +1,74 @@
+//! Tasks that ask for the same work.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use proctor_types::Task;
+use proctor_wire::{WINDOW_LINES, print};
+
+use crate::{gold::added, settings::Duplicates};
+
+/// Of each task the earlier ones that it repeats, by their places.
+pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet<usize>> {
+    let mut found = vec![BTreeSet::new(); tasks.len()];
+    let mut statements: HashMap<&str, usize> = HashMap::new();
+    for (at, task) in tasks.iter().enumerate() {
+        let first = *statements.entry(task.statement.trim()).or_insert(at);
+        if first != at {
+            found[at].insert(first);
+        }
+    }
+    let runs: Vec<BTreeSet<u64>> = tasks.iter().map(|task| runs_of(task)).collect();
+    let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (at, own) in runs.iter().enumerate() {
+        let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
+        for run in own {
+            let holders = holders.entry(*run).or_default();
+            for other in &*holders {
+                *shared.entry(*other).or_default() += 1;
+            }
+            holders.push(at);
+        }
+        for (other, shared) in shared {
+            let smaller = own.len().min(runs[other].len());
+            let is_enough = shared as f64 >= smaller as f64 * settings.share;
+            if smaller >= settings.least_runs && is_enough {
+                found[at].insert(other);
+            }
+        }
+    }
+    found
+}
+
+fn runs_of(task: &Task) -> BTreeSet<u64> {
+    let mut all = BTreeSet::new();
+    for run in added(task) {
+        let lines: Vec<u64> =
+            run.iter().filter_map(|line| print::line(line.as_bytes())).map(|line| line.0).collect();
+        all.extend(lines.windows(WINDOW_LINES).map(print::window));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{judge::tests::task, settings::Settings};
+
+    #[test]
+    fn the_same_work_under_another_name_is_found_once() {
+        let code = |name: &str| -> String {
+            (0..9).map(|n| format!("    {name}_{n} = side({n}) + {n}\n")).collect()
+        };
+        let more = format!("{}{}", code("coin"), code("dice"));
+        let tasks = [
+            task("a", "one", &code("coin")),
+            task("b", "two", &code("dice")),
+            task("c", "three", &more),
+            task("d", " one ", &code("card")),
+        ];
+        let tasks: Vec<&Task> = tasks.iter().collect();
+        let found = duplicates(&tasks, &Settings::get().unwrap().duplicates);
+        let expected = [vec![], vec![], vec![0, 1], vec![0]];
+        assert_eq!(found, expected.map(BTreeSet::from_iter));
+    }
+}

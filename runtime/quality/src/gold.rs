@@ -1,0 +1,13 @@
+//! What a solution adds.
+
+use proctor_patch::{Patch, Side, gold_of};
+use proctor_types::Task;
+
+/// Each successive run of lines that the gold adds; nothing of a gold that cannot be read.
+pub(crate) fn added(task: &Task) -> Vec<Vec<String>> {
+    let Some(gold) = gold_of(task).ok().flatten() else { return Vec::new() };
+    let patch = Patch::read(&gold);
+    let hunks = patch.files.iter().flat_map(|file| file.hunks());
+    let runs = hunks.flat_map(|hunk| hunk.runs()).filter(|(side, _)| *side == Side::New);
+    runs.map(|(_, lines)| lines.iter().map(|line| line.text()).collect()).collect()
+}

@@ -1,0 +1,44 @@
+//! Scores without the tasks that a quality file marks.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{QualityFile, TaskId};
+use serde::{Deserialize, Serialize};
+
+use crate::{Report, TrialResult, build::round};
+
+/// An arm's score over the trials of tasks that nothing marks. A task that the file does not judge is not marked.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Unmarked {
+    pub trials: u64,
+    pub resolved: u64,
+    /// `resolved / trials`.
+    pub resolved_rate: f64,
+    /// As in the arm.
+    pub passed_rate: f64,
+}
+
+/// Adds a quality file's marks to each trial, the score without marked tasks to each arm, and what the file says of
+/// the report's tasks to the remarks. `trials` are those that the report was built from.
+pub fn add_quality(report: &mut Report, trials: &[TrialResult], file: &QualityFile) {
+    let mut digests: BTreeMap<&TaskId, &str> = BTreeMap::new();
+    for (told, trial) in report.tasks.iter_mut().zip(trials) {
+        let digest = trial.facts.revision.as_deref().unwrap_or_default();
+        digests.insert(&trial.task, digest);
+        told.marks = file.of(&trial.task, digest).map(|one| one.marks.clone()).unwrap_or_default();
+    }
+    for arm in &mut report.arms {
+        let own = report.tasks.iter().filter(|trial| trial.arm == arm.arm && trial.marks.is_empty());
+        let own: Vec<_> = own.collect();
+        let resolved = own.iter().filter(|trial| trial.resolved == Some(true)).count() as u64;
+        let passed: f64 = own.iter().filter_map(|trial| trial.passed_rate).sum();
+        let share = |sum: f64| round(sum / own.len().max(1) as f64);
+        arm.unmarked = Some(Unmarked {
+            trials: own.len() as u64,
+            resolved,
+            resolved_rate: share(resolved as f64),
+            passed_rate: share(passed),
+        });
+    }
+    report.remarks.push(file.cite(digests));
+}

@@ -1,0 +1,167 @@
+//! The quality of a dataset's tasks: what speaks against each, beside the dataset as a certificate is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{TaskId, plural};
+
+/// The version of the file's form. A report refuses a file of another version.
+pub const QUALITY_SCHEMA: u32 = 1;
+
+/// Written by `proctor tasks quality --out FILE`, taken by `proctor report --quality FILE`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QualityFile {
+    /// [`QUALITY_SCHEMA`] when it was written.
+    pub schema_version: u32,
+    /// The version of Proctor that wrote it.
+    pub proctor: String,
+    /// Seconds since the Unix epoch.
+    pub made: u64,
+    /// SHA-256 of the digests of the tasks, sorted.
+    pub dataset: String,
+    /// SHA-256 of the certificate that it was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
+    /// Each task of the dataset, in its order.
+    pub tasks: Vec<TaskQuality>,
+}
+
+/// What speaks against one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskQuality {
+    /// The task's id.
+    pub task: TaskId,
+    /// SHA-256 of the task's canonical JSON: of a task that changed since, the file says nothing.
+    pub digest: String,
+    /// Why a score without the task is worth a look. Empty: nothing that is known.
+    pub marks: BTreeSet<QualityMark>,
+    /// The share of the gold's code that stands in the statement, too, from 0 to 1. Null: there is too little code, or no
+    /// gold.
+    pub leak_score: Option<f64>,
+    /// Whether gold failed in some run of the certificate. Null: not certified, as all that follows up to `attacks`.
+    pub gold_fails: Option<bool>,
+    /// Whether an empty patch resolved it in some run.
+    pub noop_passes: Option<bool>,
+    /// Ids whose status was not the same in every run.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub flaky: BTreeSet<String>,
+    /// Ids that failed with half the CPUs and memory alone.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub resource_sensitive: BTreeSet<String>,
+    /// Attacks that resolved it, by policy. Null: it was not attacked.
+    pub attacks: Option<BTreeMap<String, Vec<String>>>,
+    /// Earlier tasks of the dataset that ask for the same work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub duplicate_of: Vec<TaskId>,
+    /// Tests that ask the network.
+    pub network: Signs,
+    /// Tests whose result depends on the day.
+    pub date: Signs,
+}
+
+/// What marks a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QualityMark {
+    /// The statement tells much of the solution.
+    Leaky,
+    /// The solution does not resolve it, each time.
+    GoldFails,
+    /// Doing nothing resolves it.
+    NoopPasses,
+    /// A test that decides it does not say the same each time.
+    Flaky,
+    /// An attack resolves it by the policy that counts.
+    Attacked,
+    /// An earlier task asks for the same work.
+    Duplicate,
+}
+
+impl std::fmt::Display for QualityMark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Leaky => "leaky",
+            Self::GoldFails => "gold fails",
+            Self::NoopPasses => "noop passes",
+            Self::Flaky => "flaky",
+            Self::Attacked => "attacked",
+            Self::Duplicate => "duplicate",
+        })
+    }
+}
+
+/// What is known of one need of a task's tests. A sign marks no task: it is a line of text, not a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Signs {
+    /// How it is known.
+    pub by: SignedBy,
+    /// Lines of tests that look as if they had the need.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<Sign>,
+    /// How many more there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// How a need is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignedBy {
+    /// Gold resolved the task in every run of the certificate without it: there is no such need.
+    Runs,
+    /// The text of the tests that could be read was searched.
+    Text,
+    /// No text of the tests could be read.
+    Nothing,
+}
+
+/// One line of a test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sign {
+    /// The id of the test that it stands in, or its file.
+    pub test: String,
+    /// Counted from 1, in the file or in what the test patch adds to it.
+    pub line: usize,
+    /// What stands there.
+    pub text: String,
+}
+
+impl QualityFile {
+    /// What marks a task, as it is now. Nothing where the file does not know it so.
+    pub fn of(&self, task: &TaskId, digest: &str) -> Option<&TaskQuality> {
+        self.tasks.iter().find(|one| one.task == *task && one.digest == digest)
+    }
+
+    /// What a report says of it, in one sentence, of its own tasks.
+    pub fn cite<'a>(&self, digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>) -> String {
+        let known: Vec<Option<&TaskQuality>> =
+            digests.into_iter().map(|(task, digest)| self.of(task, digest)).collect();
+        let mut counts: BTreeMap<QualityMark, usize> = BTreeMap::new();
+        let mut marked = 0;
+        for task in known.iter().flatten().filter(|task| !task.marks.is_empty()) {
+            marked += 1;
+            for mark in &task.marks {
+                *counts.entry(*mark).or_default() += 1;
+            }
+        }
+        let counts: Vec<String> =
+            counts.iter().map(|(mark, count)| format!("{mark} {count}")).collect();
+        let counts =
+            if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
+        format!(
+            "Quality of {}: {marked} marked{counts}; not judged: {}.",
+            plural(known.len(), "task"),
+            known.iter().filter(|one| one.is_none()).count(),
+        )
+    }
+}
