@@ -45,8 +45,12 @@ pub fn conversations(task: &Value) -> Vec<Value> {
 }
 
 fn test_command(task: &Value) -> String {
-    let words: Vec<&str> =
-        task["test_command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let words: Vec<&str> = task["test_command"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|word| word.as_str().unwrap())
+        .collect();
     format!("{} 2>&1 | tail -n 60", words.join(" "))
 }
 
@@ -56,12 +60,15 @@ fn lines(way: &str, gold: &str, test: &str) -> Vec<String> {
     let changed = files().iter().map(|(path, _)| path.clone()).collect::<Vec<_>>().join(" ");
     let cat = format!("cat {changed}");
     let apply = "git apply /tmp/work.diff || patch -p1 < /tmp/work.diff";
-    let typed = |text: &str| format!("cat > /tmp/work.diff <<'END OF WORK'\n{text}END OF WORK\n{apply}");
+    let typed =
+        |text: &str| format!("cat > /tmp/work.diff <<'END OF WORK'\n{text}END OF WORK\n{apply}");
     let whole = || typed(gold);
     let test = test.to_owned();
     match way {
         "by-files" => {
-            let pieces = files().into_iter().flat_map(|(path, text)| [typed(&text), format!("cat -n {path}")]);
+            let pieces = files()
+                .into_iter()
+                .flat_map(|(path, text)| [typed(&text), format!("cat -n {path}")]);
             [cat.clone()].into_iter().chain(pieces).chain([test]).collect()
         }
         "by-program" => {
@@ -85,7 +92,12 @@ fn lines(way: &str, gold: &str, test: &str) -> Vec<String> {
                 _ => format!("{line}\n"),
             });
             let other: String = other.collect();
-            vec![typed(&other), format!("sed -i 's/zreturn/return/g; s/zself/self/g' {changed}"), cat, test]
+            vec![
+                typed(&other),
+                format!("sed -i 's/zreturn/return/g; s/zself/self/g' {changed}"),
+                cat,
+                test,
+            ]
         }
         "formats" => {
             let format = "python3 -c 'import ast, sys\nfor path in sys.argv[1:]:\n    \
@@ -99,7 +111,8 @@ fn lines(way: &str, gold: &str, test: &str) -> Vec<String> {
             vec![library.to_owned(), site.to_owned(), read, whole(), cat, test]
         }
         "looks-around" => {
-            let grep = "grep -rn 'def \\|import \\|class ' --include=*.py . | head -n 400".to_owned();
+            let grep =
+                "grep -rn 'def \\|import \\|class ' --include=*.py . | head -n 400".to_owned();
             let difference = format!("cat /tmp/work.diff; ls -la; cat -A {changed} | head -n 300");
             vec!["ls -R | head -n 200".to_owned(), grep, whole(), difference, test]
         }

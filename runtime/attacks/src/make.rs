@@ -101,9 +101,7 @@ impl AttackFile {
     fn template(&self) -> Result<&str, String> {
         match (&self.text, &self.from) {
             (Some(text), None) => Ok(text),
-            (None, Some(name)) => {
-                script(name).ok_or_else(|| format!("no script is named {name}"))
-            }
+            (None, Some(name)) => script(name).ok_or_else(|| format!("no script is named {name}")),
             _ => Err(format!("{}: one of `text` and `from` is needed", self.path)),
         }
     }

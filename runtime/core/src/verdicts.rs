@@ -100,10 +100,8 @@ mod tests {
     }
 
     fn graded(evidence: &[&str]) -> Graded {
-        let evidence: Vec<Evidence> = evidence
-            .iter()
-            .map(|kind| Evidence::new(*kind, "", Vec::new()))
-            .collect();
+        let evidence: Vec<Evidence> =
+            evidence.iter().map(|kind| Evidence::new(*kind, "", Vec::new())).collect();
         let verdict = serde_json::from_value(json!({
             "schema_version": 1, "task": "t", "resolved": true, "passed_rate": 1.0,
             "fail_to_pass": {"passed": ["f"], "failed": []},

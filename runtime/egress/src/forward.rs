@@ -179,7 +179,9 @@ fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody>
 fn is_undone(coding: &HeaderValue) -> bool {
     let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
     coding.to_str().is_ok_and(|coding| {
-        coding.split(',').all(|one| known.iter().any(|known| one.trim().eq_ignore_ascii_case(known)))
+        coding
+            .split(',')
+            .all(|one| known.iter().any(|known| one.trim().eq_ignore_ascii_case(known)))
     })
 }
 

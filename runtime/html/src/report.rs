@@ -10,7 +10,9 @@ use proctor_report::{
     ArmReport, Comparison, GroupTable, Groups, Pair, Report, TaskReport, TrialResult, findings,
     group_tables, noise_rows, percent,
 };
-use proctor_types::{Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict};
+use proctor_types::{
+    Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
+};
 use serde::Serialize;
 use serde_json::Value;
 

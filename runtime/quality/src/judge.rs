@@ -168,7 +168,9 @@ pub(crate) mod tests {
     pub(crate) fn task(id: &str, statement: &str, code: &str) -> Task {
         let added: String = code.lines().map(|line| format!("+{line}\n")).collect();
         let count = code.lines().count();
-        let gold = format!("diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,{count} @@\n{added}");
+        let gold = format!(
+            "diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,{count} @@\n{added}"
+        );
         serde_json::from_value(json!({
             "schema_version": 1, "id": id, "statement": statement, "environment": {"base": "host"},
             "fail_to_pass": ["t.py::test_a", "t.py::test_b"], "test_command": ["pytest"], "gold": gold
@@ -195,8 +197,8 @@ pub(crate) mod tests {
 
     #[test]
     fn marks_come_from_the_certificate_of_the_task_as_it_is() {
-        let tasks = ["sound", "broken", "weak", "changed"]
-            .map(|id| task(id, id, &format!("{id} = 1\n")));
+        let tasks =
+            ["sound", "broken", "weak", "changed"].map(|id| task(id, id, &format!("{id} = 1\n")));
         let entry = |at: usize, gold: u32, noop: u32, flaky: serde_json::Value| {
             json!({"task": tasks[at].id, "digest": tasks[at].digest(), "gold_resolved": gold, "noop_resolved": noop,
                    "flaky": flaky, "gold_seconds": [1.0]})
@@ -204,8 +206,12 @@ pub(crate) mod tests {
         let mut changed = entry(3, 0, 3, json!({}));
         changed["digest"] = "other".into();
         let unsteady = json!({"t.py::test_a": {"passed": 2, "failed": 1}});
-        let certified =
-            json!([entry(0, 3, 0, json!({"t.py::test_c": {"passed": 1, "failed": 2}})), entry(1, 2, 0, unsteady), entry(2, 3, 1, json!({})), changed]);
+        let certified = json!([
+            entry(0, 3, 0, json!({"t.py::test_c": {"passed": 1, "failed": 2}})),
+            entry(1, 2, 0, unsteady),
+            entry(2, 3, 1, json!({})),
+            changed
+        ]);
         let attacks = json!({"pack": "p", "dataset": "d", "attacks": [{"name": "noop"}], "tasks": [
             {"task": "weak", "digest": tasks[2].digest(), "attacks": {"noop": {"policies": {"strict": "passed"}}}}]});
         let certificate = certificate(certified, attacks);

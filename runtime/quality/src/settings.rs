@@ -53,10 +53,8 @@ pub(crate) struct SignRules {
     pub unless: Vec<Regex>,
 }
 
-static SETTINGS: ShippedTable<Settings> = ShippedTable::new(
-    "task-quality.toml",
-    include_str!("../../../configs/task-quality.toml"),
-);
+static SETTINGS: ShippedTable<Settings> =
+    ShippedTable::new("task-quality.toml", include_str!("../../../configs/task-quality.toml"));
 
 impl Settings {
     pub(crate) fn get() -> Result<&'static Self, String> {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use proctor_types::{ArmId, EvidenceClass, ForkOrigin, Integrity, Outcome, Reason, Spent, TokenClasses, Verdict};
+use proctor_types::{
+    ArmId, EvidenceClass, ForkOrigin, Integrity, Outcome, Reason, Spent, TokenClasses, Verdict,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_types::{
-    ArmId, BudgetKind, Ending, EnvironmentRecord, EvidenceClass, ExitCause, Integrity, Noise, QualityMark, Reason,
-    SandboxLimit, TaskId, Verdict,
+    ArmId, BudgetKind, Ending, EnvironmentRecord, EvidenceClass, ExitCause, Integrity, Noise,
+    QualityMark, Reason, SandboxLimit, TaskId, Verdict,
 };
 use serde::{Deserialize, Serialize};
 

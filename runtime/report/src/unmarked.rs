@@ -28,7 +28,8 @@ pub fn add_quality(report: &mut Report, trials: &[TrialResult], file: &QualityFi
         told.marks = file.of(&trial.task, digest).map(|one| one.marks.clone()).unwrap_or_default();
     }
     for arm in &mut report.arms {
-        let own = report.tasks.iter().filter(|trial| trial.arm == arm.arm && trial.marks.is_empty());
+        let own =
+            report.tasks.iter().filter(|trial| trial.arm == arm.arm && trial.marks.is_empty());
         let own: Vec<_> = own.collect();
         let resolved = own.iter().filter(|trial| trial.resolved == Some(true)).count() as u64;
         let passed: f64 = own.iter().filter_map(|trial| trial.passed_rate).sum();

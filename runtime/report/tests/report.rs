@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pretty_assertions::assert_eq;
 use proctor_report::{Groups, Report, TaskFacts, TrialResult, build};
 use proctor_types::{
-    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, Layer, Outcome, Spent,
-    TaskId, TestGroup, TokenClasses, Verdict,
+    ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, Layer,
+    Outcome, Spent, TaskId, TestGroup, TokenClasses, Verdict,
 };
 use serde_json::{Value, json};
 

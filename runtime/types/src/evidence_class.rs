@@ -117,7 +117,10 @@ mod tests {
             assert_eq!(serde_json::to_value(class).unwrap(), class.name());
         }
         assert_eq!(EvidenceClass::of("upstream_fetched"), Some(EvidenceClass::AnswerUpstream));
-        assert_eq!((EvidenceClass::of("timed_out"), EvidenceClass::knows("timed_out")), (None, true));
+        assert_eq!(
+            (EvidenceClass::of("timed_out"), EvidenceClass::knows("timed_out")),
+            (None, true)
+        );
         assert!(!EvidenceClass::knows("dreamt"));
     }
 }

@@ -160,10 +160,7 @@ fn names(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
 }
 
 /// Every patch, made of what the noop trial began with.
-fn all_made(
-    on: &Attacked<'_>,
-    names: &[CertifiedAttack],
-) -> Result<AllMade, CommandError> {
+fn all_made(on: &Attacked<'_>, names: &[CertifiedAttack]) -> Result<AllMade, CommandError> {
     let run = RunDir::view(on.validated)?;
     let record = run.read_run()?;
     let arm = |name: &str| record.arms.iter().find(|arm| arm.name == name).map(|arm| &arm.id);

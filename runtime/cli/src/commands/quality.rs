@@ -69,7 +69,9 @@ pub async fn quality(
             proctor: env!("CARGO_PKG_VERSION").to_owned(),
             made: now(),
             dataset: sha256_hex(digests.join("\n").as_bytes()),
-            certificate: certificate.map(|path| std::fs::read(path).map(|text| sha256_hex(&text))).transpose()?,
+            certificate: certificate
+                .map(|path| std::fs::read(path).map(|text| sha256_hex(&text)))
+                .transpose()?,
             tasks: judged,
         };
         let text = serde_json::to_string_pretty(&file)?;

@@ -24,7 +24,10 @@ mod tests {
 
     #[test]
     fn a_pack_is_put_together_and_nothing_else_is_taken_for_one() {
-        assert_eq!(content(b"0008NAK\n0009\x01PACK0008\x02so 0006\x01!0000"), Some(b"PACK!".to_vec()));
+        assert_eq!(
+            content(b"0008NAK\n0009\x01PACK0008\x02so 0006\x01!0000"),
+            Some(b"PACK!".to_vec())
+        );
         // Cut by a limit.
         assert_eq!(content(b"0009\x01PACK00ff\x01tail"), Some(b"PACKtail".to_vec()));
         for other in [&b"def f():\n    return 1\n"[..], b"", b"0008NAK\n0000", b"{\"a\": 1}"] {

@@ -52,7 +52,8 @@ impl<'a> Known<'a> {
     /// The model wrote it.
     pub(super) fn say(&mut self, text: &str) {
         self.packed.extend(self.solution.held(text.as_bytes()));
-        for word in words(text).filter(|word| !self.vocabulary.contains(*word)).collect::<Vec<_>>() {
+        for word in words(text).filter(|word| !self.vocabulary.contains(*word)).collect::<Vec<_>>()
+        {
             self.vocabulary.insert(word.to_owned());
         }
         self.said.extend(print::left(text.as_bytes()));

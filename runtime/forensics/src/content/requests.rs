@@ -12,7 +12,9 @@ use serde_json::{Value, value::RawValue};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writer {
     /// A prompt, a reminder, a description of a tool; or what a user is made to say.
-    Scaffold { says_user: bool },
+    Scaffold {
+        says_user: bool,
+    },
     Tool,
     Model,
 }
@@ -21,7 +23,13 @@ const MODELS: &[&str] = &["assistant", "model"];
 const TOOLS: &[&str] = &["tool", "function"];
 /// Parts that the model wrote, and those that a tool did: values of `type`, or keys.
 const MODEL_PARTS: &[&str] = &[
-    "tool_calls", "functionCall", "function_call", "tool_use", "custom_tool_call", "thinking", "reasoning",
+    "tool_calls",
+    "functionCall",
+    "function_call",
+    "tool_use",
+    "custom_tool_call",
+    "thinking",
+    "reasoning",
 ];
 const TOOL_PARTS: &[&str] =
     &["functionResponse", "function_call_output", "tool_result", "custom_tool_call_output"];
@@ -101,7 +109,8 @@ pub(super) fn strings(value: &Value, text: &mut impl FnMut(&str)) {
         Value::String(one) => {
             text(one);
             if one.trim_start().starts_with(['{', '['])
-                && let Ok(inner @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str::<Value>(one)
+                && let Ok(inner @ (Value::Object(_) | Value::Array(_))) =
+                    serde_json::from_str::<Value>(one)
             {
                 inside(&inner, text);
             }
@@ -137,7 +146,8 @@ mod tests {
             requests.added(body.to_string().as_bytes(), &mut keep);
             all
         };
-        let (one, two) = (json!({"role": "user", "content": "a"}), json!({"role": "tool", "content": "b"}));
+        let (one, two) =
+            (json!({"role": "user", "content": "a"}), json!({"role": "tool", "content": "b"}));
         assert_eq!(read(json!({"model": "m", "messages": [one]})), ["user", "a", "m"]);
         assert_eq!(read(json!({"model": "m", "messages": [one, two]})), ["tool", "b"]);
         assert_eq!(read(json!({"messages": [two, one], "model": "m"})), [""; 0]);

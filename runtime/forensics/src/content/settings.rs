@@ -30,10 +30,8 @@ pub(super) struct Limits {
     pub shown: usize,
 }
 
-static SETTINGS: ShippedTable<Settings> = ShippedTable::new(
-    "content-match.toml",
-    include_str!("../../../../configs/content-match.toml"),
-);
+static SETTINGS: ShippedTable<Settings> =
+    ShippedTable::new("content-match.toml", include_str!("../../../../configs/content-match.toml"));
 
 impl Settings {
     pub(super) fn get() -> Result<&'static Self, Fault> {

@@ -23,7 +23,9 @@ struct Record {
 fn patch_of(code: &str) -> String {
     let added: String = code.lines().map(|line| format!("+{line}\n")).collect();
     let count = code.lines().count();
-    format!("diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,{count} @@\n{added}")
+    format!(
+        "diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,{count} @@\n{added}"
+    )
 }
 
 impl Record {
@@ -90,8 +92,7 @@ impl Record {
 }
 
 fn wrote(step: u64, text: &str) -> Envelope {
-    let call =
-        json!({"id": "1", "name": "edit", "arguments": json!({"text": text}).to_string()});
+    let call = json!({"id": "1", "name": "edit", "arguments": json!({"text": text}).to_string()});
     let answer = json!({"content": "", "tool_calls": [call], "extra": {}, "finish_reason": null, "refused": false,
                         "usage": proctor_types::Usage::default(), "cost_usd": null});
     event(step, json!({"kind": "model_answered", "answer": answer}))
@@ -172,11 +173,18 @@ fn own_work_is_no_copy_however_it_is_shown() {
     let ways = [
         vec![wrote(1, CODE)],
         // In pieces that meet only in the file.
-        vec![wrote(1, &pieces[..2].join("\n")), wrote(1, &pieces[4..].join("\n")), wrote(1, &pieces[2..4].join("\n"))],
+        vec![
+            wrote(1, &pieces[..2].join("\n")),
+            wrote(1, &pieces[4..].join("\n")),
+            wrote(1, &pieces[2..4].join("\n")),
+        ],
         // A formatter broke the lines.
         vec![wrote(1, &CODE.replace('\n', " "))],
         vec![wrote(1, &format!("printf {CODE:?} > a.py"))],
-        vec![wrote(1, "echo ZGVmIHJlbWFwKHJvb3QsIHZpc2l0KToKICAgIHN0YWNrID0gW3Jvb3RdCiAgICB3aGlsZSBzdGFjazoKICAgICAgICBpdGVtID0gc3RhY2sucG9wKCkKICAgICAgICB5aWVsZCB2aXNpdChpdGVtKQogICAgICAgIHN0YWNrLmV4dGVuZChpdGVtLmNoaWxkcmVuKQo= | base64 -d > a.py")],
+        vec![wrote(
+            1,
+            "echo ZGVmIHJlbWFwKHJvb3QsIHZpc2l0KToKICAgIHN0YWNrID0gW3Jvb3RdCiAgICB3aGlsZSBzdGFjazoKICAgICAgICBpdGVtID0gc3RhY2sucG9wKCkKICAgICAgICB5aWVsZCB2aXNpdChpdGVtKQogICAgICAgIHN0YWNrLmV4dGVuZChpdGVtLmNoaWxkcmVuKQo= | base64 -d > a.py",
+        )],
     ];
     for way in ways {
         let events = [way.as_slice(), &shown].concat();
@@ -223,13 +231,20 @@ fn a_copy_that_was_never_shown_is_in_the_patch() {
             json!({"kind": "snapshot_taken", "snapshot": snapshot, "changed": 1, "removed": 0, "bytes": 1, "ms": 1.0}),
         )
     };
-    let events =
-        [wrote(1, "ls"), taken(1, &[("b.py", "")]), wrote(2, "cp /x a.py"), taken(2, &[("a.py", CODE)])];
+    let events = [
+        wrote(1, "ls"),
+        taken(1, &[("b.py", "")]),
+        wrote(2, "cp /x a.py"),
+        taken(2, &[("a.py", CODE)]),
+    ];
     let patch = patch_of(CODE);
     assert_eq!(record.found_with(&events, &patch), one("answer_in_environment", &[2]));
     assert_eq!(record.found_with(&events[1..2], &patch), [], "no model, as of the scaffold `gold`");
     // A program of the model's put its words together, or replaced some in what was there.
-    let program = wrote(2, "for x in ('item', 'stack', 'root', 'visit', 'pop', 'extend', 'children', 'yield', 'while'): write(x)");
+    let program = wrote(
+        2,
+        "for x in ('item', 'stack', 'root', 'visit', 'pop', 'extend', 'children', 'yield', 'while'): write(x)",
+    );
     let made = [program, taken(2, &[("a.py", CODE)])];
     assert_eq!(record.found_with(&made, &patch), []);
     let base = record.tree(&[("b.py", &CODE.replace("stack", "pile").replace("visit", "see"))]);
