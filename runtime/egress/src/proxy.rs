@@ -55,7 +55,7 @@ impl EgressProxy {
         ledger: Arc<dyn Ledger>,
     ) -> Result<Self, String> {
         let limits = Settings::shipped()?.limits;
-        let (queue, mut entries) = mpsc::unbounded_channel();
+        let (queue, mut entries) = mpsc::unbounded_channel::<Line>();
         let (fault, _) = watch::channel(None);
         let (writing, failing) = (Arc::clone(&ledger), fault.clone());
         let writer = tokio::spawn(async move {
