@@ -97,6 +97,44 @@ fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
     assert!(text.join(" ").contains(cited), "{text:?}");
 }
 
+/// Right by every test that the task names, and it breaks one that it does not.
+const BREAKS: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
+    @@ -1,2 +1,6 @@\n def heads():\n     return 1\n+\n+\n+def tails():\n+    return 0\n";
+
+#[test]
+fn wide_finds_a_break_that_the_task_does_not_look_at() {
+    let stage = Stage::new();
+    let tasks = dataset(&stage);
+    // A second module, and a test of it that no task names; a file that cannot be collected.
+    std::fs::write(stage.path("coin/side.py"), "def edge():\n    return 'edge'\n").unwrap();
+    let side = "import side\n\n\ndef test_edge():\n    assert side.edge() == 'edge'\n\n\n\
+                def test_broken_before():\n    assert side.edge() == 'face'\n";
+    std::fs::write(stage.path("coin/tests/test_side.py"), side).unwrap();
+    std::fs::write(stage.path("coin/tests/test_extra.py"), "import not_installed\n").unwrap();
+    let breaks = format!(
+        "{BREAKS}diff --git a/side.py b/side.py\n--- a/side.py\n+++ b/side.py\n\
+         @@ -1,2 +1,2 @@\n def edge():\n-    return 'edge'\n+    return 'rim'\n"
+    );
+    let row = |id: &str, patch: &str| json!({"instance_id": id, "model_name_or_path": "m", "model_patch": patch}).to_string();
+    let rows = [row("sound-1", &breaks), row("weak-1", BREAKS)].join("\n");
+    let predictions = stage.file("predictions.jsonl", &rows);
+    let out = stage.path("wide");
+    let args = ["grade", "--predictions", predictions.to_str().unwrap(), "--tasks", &tasks, "--wide"];
+    stage.run([args.as_slice(), &["--out", out.to_str().unwrap()]].concat(), 0);
+    for (id, resolved, why) in [
+        ("sound-1", false, "of 5 tests that gold passes these do not pass: tests/test_side.py::test_edge"),
+        ("weak-1", true, "all of 5 tests that gold passes pass"),
+    ] {
+        let verdicts = find(&out.join("trials"), "verdict.json");
+        let path = verdicts.iter().find(|path| path.to_str().unwrap().contains(id)).unwrap();
+        let verdict: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert_eq!(verdict["resolved"], true, "{verdict:#}");
+        assert_eq!(verdict["policies"]["strict"]["resolved"], true, "{verdict:#}");
+        let wide = &verdict["policies"]["wide"];
+        assert_eq!((&wide["resolved"], &wide["why"]), (&json!(resolved), &json!(why)), "{verdict:#}");
+    }
+}
+
 #[test]
 fn an_attack_that_the_pack_does_not_have_is_a_mistake() {
     let stage = Stage::new();

@@ -365,6 +365,9 @@ pub struct GradeArgs {
     /// What to do about the tests that the certificate calls unreliable.
     #[arg(long, value_enum, default_value_t = Flaky::Quarantine, requires = "certificate")]
     pub flaky: Flaky,
+    /// Adds the verdict `wide`: every test of the repository that passes with gold. It decides nothing.
+    #[arg(long, requires = "predictions", conflicts_with = "run")]
+    pub wide: bool,
 }
 
 fn above_zero(text: &str) -> Result<f64, String> {

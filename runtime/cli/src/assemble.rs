@@ -273,6 +273,7 @@ pub fn context(
         },
         unreliable: flakes.unreliable,
         flaky: flakes.policy,
+        wide: granted.wide,
         faults: FaultPolicy::shipped()?,
         halts: Halts::default(),
         replay,

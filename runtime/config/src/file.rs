@@ -78,6 +78,11 @@ pub struct GradingFile {
     /// What to do about the tests that it calls unreliable.
     #[schemars(example = FlakePolicy::Vote)]
     pub flaky: FlakePolicy,
+    /// Whether each patch is graded once more by every test of the repository that passes with gold: the policy `wide`
+    /// (`docs/policies.md`). It decides nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = true)]
+    pub wide: bool,
     /// CPUs that all gradings at once may use; each holds its sandbox's limits. Absent: what the machine
     /// has.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
-    GradingSandbox, drive::gold_of, grading::prepared_place, memo::Memo, recorder::record_fault,
+    GradingSandbox, drive::gold_of, grading::prepared_place, memo::Memo, recorder::record_fault, wide::widened,
 };
 
 /// Known by task, environment, back end, limits and grader.
@@ -20,12 +20,14 @@ pub struct FrozenTests {
     folder: Option<PathBuf>,
     frozen: Memo<String, Frozen>,
     expected: Memo<String, Expected>,
+    suites: Memo<String, Vec<String>>,
 }
 
 impl FrozenTests {
     /// `folder` is made where it is missing.
     pub fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, frozen: Memo::default(), expected: Memo::default() }
+        let (frozen, expected, suites) = Default::default();
+        Self { folder, frozen, expected, suites }
     }
 
     /// What the task's files hold; nothing for a task that names its tests. The first to ask opens
@@ -93,6 +95,32 @@ impl FrozenTests {
         };
         let expected = self.once(&self.expected, &key, of_gold).await?;
         Ok(seen.has_any_of(&expected).then_some(expected))
+    }
+
+    /// Every test of the repository that passes on the source and with gold; none where the suite has no proper
+    /// end. The caller holds a share of the machine.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the sandbox or of the grade.
+    pub async fn suite(
+        &self,
+        handle: &GradingSandbox<'_>,
+        task: &Task,
+        options: &GradeOptions,
+    ) -> Result<Vec<String>, Fault> {
+        let key = key("suite", handle, task)?;
+        let find = || async {
+            let found = handle.suite(task).await?;
+            if found.is_empty() {
+                return Ok(found);
+            }
+            let all = widened(task, options, found);
+            let options = GradeOptions { frozen: None, ..options.clone() };
+            let graded = handle.strict(&all, gold_of(task)?.as_bytes(), &options).await?;
+            Ok(graded.verdict.pass_to_pass.passed)
+        };
+        self.once(&self.suites, &key, find).await
     }
 
     /// A fault is not kept: whatever asks next tries again, as after any other fault.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proctor_grade::{
-    Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze,
+    Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze, suite,
     procedure::{OfficialRun, has_official_run, only_official, procedure, run_official},
 };
 use proctor_sandbox_api::{Backend, Prepared, Sandbox};
@@ -18,6 +18,7 @@ use crate::{
     drive::{limits_of, reserved_of},
     halts::Place,
     noise::{Looks, noise},
+    wide::add_wide,
 };
 
 /// The sandbox that a grading is given: the same environment and limits as the trial's.
@@ -103,6 +104,16 @@ impl GradingSandbox<'_> {
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, frozen).await
+    }
+
+    /// Every test of the repository that passes on the unmasked source. The caller holds a share of the machine.
+    pub(crate) async fn suite(&self, task: &Task) -> Result<Vec<String>, Fault> {
+        let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let found = tokio::select! {
+            found = suite(sandbox.handle(), task, &hidden) => found,
+            () = self.cancel.told() => Err(Cancel::fault()),
+        };
+        closed(sandbox, found).await
     }
 
     /// A grading that says what it was made in.
@@ -237,7 +248,8 @@ pub(crate) async fn grade_trial(
     }
     let place = prepared_place(backend.as_ref(), &environment, &findings);
     let (limits, reserved) = (limits_of(arm, task), reserved_of(arm, task));
-    let key = Verdicts::key(&place, &limits, task, patch, &options.quarantine)?;
+    let told = (&options.quarantine, context.wide);
+    let key = Verdicts::key(&place, &limits, task, patch, told)?;
     if let Some(graded) = context.verdicts.as_ref().and_then(|verdicts| verdicts.find(&key)) {
         return Ok((graded, false));
     }
@@ -264,6 +276,9 @@ pub(crate) async fn grade_trial(
         if second.verdict.resolved && third.verdict.resolved {
             graded = second;
         }
+    }
+    if context.wide {
+        add_wide(context, &handle(), task, (patch, &options), &mut graded).await?;
     }
     if let Some(verdicts) = &context.verdicts {
         verdicts.keep(&key, &graded);

@@ -42,6 +42,7 @@ mod statement;
 mod steps;
 mod trial;
 mod verdicts;
+mod wide;
 
 pub use cancel::Cancel;
 pub use capacity::{Capacity, Share};

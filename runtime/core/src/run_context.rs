@@ -42,6 +42,8 @@ pub struct RunContext {
     /// Ids that grading cannot rely on, by the SHA-256 of their task, and what it does about them.
     pub unreliable: BTreeMap<String, BTreeSet<String>>,
     pub flaky: FlakePolicy,
+    /// Whether verdicts have the policy `wide`.
+    pub wide: bool,
     /// What faults mean.
     pub faults: FaultPolicy,
     /// What they have halted.

@@ -31,7 +31,7 @@ impl Verdicts {
         limits: &SandboxSpec,
         task: &Task,
         patch: &[u8],
-        quarantine: &BTreeSet<String>,
+        (quarantine, wide): (&BTreeSet<String>, bool),
     ) -> Result<String, Fault> {
         let task = serde_json::to_value(task).map_err(record_fault)?;
         let all = json!({
@@ -41,6 +41,7 @@ impl Verdicts {
             "task": task,
             "patch": sha256_hex(patch),
             "quarantine": quarantine,
+            "wide": wide,
         });
         Ok(sha256_hex(canonical(&all).as_bytes()))
     }
@@ -118,7 +119,7 @@ mod tests {
         let small = SandboxSpec { memory_mb: 64, ..limits.clone() };
         let key = |place, limits, statement, patch| {
             let apart = BTreeSet::new();
-            Verdicts::key(place, limits, &task(statement), patch, &apart).unwrap()
+            Verdicts::key(place, limits, &task(statement), patch, (&apart, false)).unwrap()
         };
         let keys = [
             key("e", &limits, "s", b"p"),

@@ -141,6 +141,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         verdicts: None,
         unreliable: BTreeMap::new(),
         flaky: proctor_types::FlakePolicy::default(),
+        wide: false,
         faults: FaultPolicy::shipped().unwrap(),
         halts: Halts::default(),
         cancel: proctor_core::Cancel::default(),

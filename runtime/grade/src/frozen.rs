@@ -77,6 +77,33 @@ pub async fn freeze(
         .hint("the environment lacks something: run `proctor tasks validate`"))
 }
 
+/// Runs every test below the work directory in a fresh sandbox that holds the environment and its unmasked source, and
+/// returns what passed. The sandbox is used up. A run without a proper end passes nothing.
+///
+/// # Errors
+///
+/// A fault of the sandbox where the sandbox fails.
+pub async fn suite(
+    handle: &SandboxHandle,
+    task: &Task,
+    hidden: &Hidden,
+) -> Result<Vec<String>, Fault> {
+    // A file that cannot be collected (an extra that is not installed) must not end the run.
+    let on = "--continue-on-collection-errors".to_owned();
+    let plan = TestPlan {
+        command: task.test_command.iter().cloned().chain([on]).collect(),
+        workdir: task.workdir.clone(),
+        files: vec![".".to_owned()],
+        ids: None,
+        env: task.env.clone(),
+        time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0)),
+        user: task.user.clone(),
+    };
+    let run = run_tests(handle, &plan, hidden).await?;
+    let passed = run.tests.into_iter().filter(|(_, status)| *status == TestStatus::Passed);
+    Ok(if run.complete { passed.map(|(id, _)| id).collect() } else { Vec::new() })
+}
+
 /// What passed of each named file, and each named id that passed.
 fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
     let is_named = |id: &String| {

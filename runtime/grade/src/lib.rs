@@ -42,7 +42,7 @@ pub use evidence::{SANDBOX_KILLED, TIMED_OUT};
 pub use evidence_limit::limit_evidence;
 pub use expected::{Expected, expected_of_gold, given_by_gold};
 pub use find_leaks::find_leaks;
-pub use frozen::{Frozen, freeze, needs_freezing};
+pub use frozen::{Frozen, freeze, needs_freezing, suite};
 pub use given_log::{GivenLog, LogError, LogFound, grade_log};
 pub use gradable::check_gradable;
 pub use grade::{GradeOptions, Graded, grade};

@@ -143,6 +143,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     let grading = config::GradingFile {
         certificate: args.certificate.clone(),
         flaky: args.flaky.into(),
+        wide: args.wide,
         cpus: args.cpus,
         memory_mb: args.memory_mb,
     };

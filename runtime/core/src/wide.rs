@@ -1,0 +1,79 @@
+//! The third verdict: every test of the repository that passes with gold, asked of a patch.
+
+use std::collections::BTreeSet;
+
+use proctor_grade::{GradeOptions, Graded, procedure::only_official};
+use proctor_types::{Fault, PolicyVerdict, Task, plural};
+
+use crate::{Cancel, GradingSandbox, RunContext, drive::gold_of};
+
+/// The name of the policy in a verdict.
+const WIDE: &str = "wide";
+/// Tests that a reason names.
+const NAMED: usize = 5;
+
+/// Adds `wide` to a verdict: the whole suite, as a run of gold froze it. A task has none whose tests only its
+/// benchmark runs, that starts from nothing, that has no gold, or whose suite has no proper end.
+///
+/// # Errors
+/// A fault of the sandbox or of the grade.
+pub(crate) async fn add_wide(
+    context: &RunContext,
+    handle: &GradingSandbox<'_>,
+    task: &Task,
+    (patch, options): (&[u8], &GradeOptions),
+    graded: &mut Graded,
+) -> Result<(), Fault> {
+    if only_official(task) || task.from_scratch.is_some() || gold_of(task).is_err() {
+        return Ok(());
+    }
+    let _share = tokio::select! {
+        share = handle.capacity.take(handle.reserved) => share?,
+        () = handle.cancel.told() => return Err(Cancel::fault()),
+    };
+    let frozen = context.frozen.suite(handle, task, options).await?;
+    if frozen.is_empty() {
+        return Ok(());
+    }
+    let widened = widened(task, options, frozen);
+    let options = GradeOptions { frozen: None, ..options.clone() };
+    let wide = handle.strict(&widened, patch, &options).await?;
+    graded.log.extend_from_slice(b"\n===== the whole suite =====\n");
+    graded.log.extend_from_slice(&wide.log);
+    graded.verdict.policies.insert(WIDE.to_owned(), policy(&widened, &wide));
+    Ok(())
+}
+
+/// The task with every test of the suite that gold passes.
+pub(crate) fn widened(task: &Task, options: &GradeOptions, suite: Vec<String>) -> Task {
+    let (fail_to_pass, mut pass_to_pass) = match &options.frozen {
+        Some(frozen) => (frozen.fail_to_pass.clone(), frozen.pass_to_pass.clone()),
+        None => (task.fail_to_pass.clone(), task.pass_to_pass.clone()),
+    };
+    let known: BTreeSet<&String> = fail_to_pass.iter().chain(&pass_to_pass).collect();
+    let more: Vec<String> = suite.into_iter().filter(|id| !known.contains(id)).collect();
+    pass_to_pass.extend(more);
+    Task { fail_to_pass, pass_to_pass, ..task.clone() }
+}
+
+fn policy(task: &Task, wide: &Graded) -> PolicyVerdict {
+    let strict = wide.verdict.policies.get("strict");
+    let failed: Vec<&str> = [&wide.verdict.fail_to_pass, &wide.verdict.pass_to_pass]
+        .into_iter()
+        .flat_map(|group| group.failed.iter().map(String::as_str))
+        .collect();
+    let all = plural(task.fail_to_pass.len() + task.pass_to_pass.len(), "test");
+    let why = match (strict, failed.as_slice()) {
+        (_, [_, ..]) => {
+            let more = failed.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let named = failed[..failed.len().min(NAMED)].join(", ");
+            format!("of {all} that gold passes these do not pass: {named}{more}")
+        }
+        // All passed, and something speaks against the run.
+        (Some(strict), []) if !strict.resolved => strict.why.clone(),
+        _ => format!("all of {all} that gold passes pass"),
+    };
+    let resolved = strict.is_some_and(|strict| strict.resolved);
+    PolicyVerdict { name: None, version: None, resolved, why }
+}
