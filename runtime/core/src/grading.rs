@@ -110,7 +110,7 @@ impl GradingSandbox<'_> {
     pub(crate) async fn suite(&self, task: &Task) -> Result<Vec<String>, Fault> {
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
-            found = suite(sandbox.handle(), task, &hidden) => found,
+            found = Box::pin(suite(sandbox.handle(), task, &hidden)) => found,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, found).await
@@ -278,7 +278,7 @@ pub(crate) async fn grade_trial(
         }
     }
     if context.wide {
-        add_wide(context, &handle(), task, (patch, &options), &mut graded).await?;
+        Box::pin(add_wide(context, &handle(), task, (patch, &options), &mut graded)).await?;
     }
     if let Some(verdicts) = &context.verdicts {
         verdicts.keep(&key, &graded);

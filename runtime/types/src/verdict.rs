@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EnvironmentRecord, Noise, Reason, TaskId};
-use crate::{EnvironmentRecord, EvidenceClass, Reason, TaskId};
+use crate::{EnvironmentRecord, EvidenceClass, Noise, Reason, TaskId};
 
 /// The version of the verdict's form.
 pub const VERDICT_SCHEMA: u32 = 1;
