@@ -115,14 +115,21 @@ fn wide_finds_a_break_that_the_task_does_not_look_at() {
         "{BREAKS}diff --git a/side.py b/side.py\n--- a/side.py\n+++ b/side.py\n\
          @@ -1,2 +1,2 @@\n def edge():\n-    return 'edge'\n+    return 'rim'\n"
     );
-    let row = |id: &str, patch: &str| json!({"instance_id": id, "model_name_or_path": "m", "model_patch": patch}).to_string();
+    let row = |id: &str, patch: &str| {
+        json!({"instance_id": id, "model_name_or_path": "m", "model_patch": patch}).to_string()
+    };
     let rows = [row("sound-1", &breaks), row("weak-1", BREAKS)].join("\n");
     let predictions = stage.file("predictions.jsonl", &rows);
     let out = stage.path("wide");
-    let args = ["grade", "--predictions", predictions.to_str().unwrap(), "--tasks", &tasks, "--wide"];
+    let args =
+        ["grade", "--predictions", predictions.to_str().unwrap(), "--tasks", &tasks, "--wide"];
     stage.run([args.as_slice(), &["--out", out.to_str().unwrap()]].concat(), 0);
     for (id, resolved, why) in [
-        ("sound-1", false, "of 5 tests that gold passes these do not pass: tests/test_side.py::test_edge"),
+        (
+            "sound-1",
+            false,
+            "of 5 tests that gold passes these do not pass: tests/test_side.py::test_edge",
+        ),
         ("weak-1", true, "all of 5 tests that gold passes pass"),
     ] {
         let verdicts = find(&out.join("trials"), "verdict.json");
@@ -131,7 +138,11 @@ fn wide_finds_a_break_that_the_task_does_not_look_at() {
         assert_eq!(verdict["resolved"], true, "{verdict:#}");
         assert_eq!(verdict["policies"]["strict"]["resolved"], true, "{verdict:#}");
         let wide = &verdict["policies"]["wide"];
-        assert_eq!((&wide["resolved"], &wide["why"]), (&json!(resolved), &json!(why)), "{verdict:#}");
+        assert_eq!(
+            (&wide["resolved"], &wide["why"]),
+            (&json!(resolved), &json!(why)),
+            "{verdict:#}"
+        );
     }
 }
 

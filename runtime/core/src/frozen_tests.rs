@@ -11,7 +11,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
-    GradingSandbox, drive::gold_of, grading::prepared_place, memo::Memo, recorder::record_fault, wide::widened,
+    GradingSandbox, drive::gold_of, grading::prepared_place, memo::Memo, recorder::record_fault,
+    wide::widened,
 };
 
 /// Known by task, environment, back end, limits and grader.

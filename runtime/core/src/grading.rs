@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use proctor_grade::{
-    Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze, suite,
+    Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze,
     procedure::{OfficialRun, has_official_run, only_official, procedure, run_official},
+    suite,
 };
 use proctor_sandbox_api::{Backend, Prepared, Sandbox};
 use proctor_setup::{LayerFindings, PREPARATION, Preparation, Purpose, Ready};
