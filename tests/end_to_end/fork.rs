@@ -9,6 +9,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    resume::wait_for,
     stage::{docker, events},
     survival::{Bench, journal},
 };
@@ -186,4 +187,43 @@ fn what_cannot_be_forked_is_named() {
     }
     let seen = shell(&bench, &[run], "pwd\n");
     assert_eq!(seen.status.code(), Some(2));
+}
+
+/// A runtime that is killed in a fork: `resume` goes on with the fork's own steps, and asks for none of them again.
+#[test]
+fn a_fork_that_is_killed_goes_on() {
+    let shell = |command: &str| {
+        format!(
+            "[[conversation.turn]]\n[[conversation.turn.tool_calls]]\nname = \"shell\"\n\
+             arguments = {{ command = \"{command}\" }}\n"
+        )
+    };
+    let script = format!(
+        "[[conversation]]\n{}{}{}[[conversation.turn]]\n[[conversation.turn.tool_calls]]\n\
+         name = \"submit\"\narguments = {{}}\n",
+        shell("echo one > one.txt"),
+        shell("echo two > two.txt"),
+        shell("sleep SLOW; echo three >> three.txt"),
+    );
+    let bench = Bench::new(&script, "3", "native");
+    let (child, parent) = bench.start("tools");
+    bench.done(child);
+    let asked = bench.fake.requests().len();
+    let out = bench.stage.path("child");
+    let trial = ["--trial", "demo__roman-1/asks/1", "--step", "2", "--out", out.to_str().unwrap()];
+    let args = [&["fork", parent.to_str().unwrap()], &trial[..], &["--set", "budget.steps=9"]];
+    let mut fork = bench.stage.proctor(args.concat());
+    let mut fork = fork.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let called = || Some(events(&journal(&out)?, "tool_called").len());
+    wait_for("the slow command", || called().filter(|calls| *calls == 3).map(drop));
+    fork.kill().unwrap();
+    fork.wait().unwrap();
+    bench.done(bench.resume(&out));
+    assert_eq!(bench.fake.requests().len() - asked, 2, "steps 3 and 4, each once");
+    let journal = journal(&out).unwrap();
+    assert_eq!(events(&journal, "trial_resumed").len(), 2, "once as a fork, once after the kill");
+    assert_eq!(events(&journal, "trial_forked").len(), 1);
+    let patch = std::fs::read_to_string(journal.with_file_name("patch.diff")).unwrap();
+    assert_eq!(patch.matches("+three").count(), 1, "{patch}");
+    assert_eq!(bench.stage.report(&out)["arms"][0]["steps"]["max"], 4);
 }
