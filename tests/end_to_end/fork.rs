@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     resume::wait_for,
     stage::{docker, events},
-    survival::{Bench, journal},
+    survival::{Bench, count, journal},
 };
 
 /// Everything of the work directory that a snapshot holds: kinds, modes, targets, contents.
@@ -214,8 +214,7 @@ fn a_fork_that_is_killed_goes_on() {
     let args = [&["fork", parent.to_str().unwrap()], &trial[..], &["--set", "budget.steps=9"]];
     let mut fork = bench.stage.proctor(args.concat());
     let mut fork = fork.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let called = || Some(events(&journal(&out)?, "tool_called").len());
-    wait_for("the slow command", || called().filter(|calls| *calls == 3).map(drop));
+    wait_for("the slow command", || (count(&out, "tool_called") == 3).then_some(()));
     fork.kill().unwrap();
     fork.wait().unwrap();
     bench.done(bench.resume(&out));

@@ -137,7 +137,7 @@ pub fn journal(out: &Path) -> Option<PathBuf> {
 }
 
 /// Whole lines of a kind. The last line may be in the middle of being written.
-fn count(out: &Path, kind: &str) -> usize {
+pub fn count(out: &Path, kind: &str) -> usize {
     let Some(text) = journal(out).and_then(|path| fs::read_to_string(path).ok()) else { return 0 };
     text.lines().filter(|line| line.contains(&format!("\"kind\":\"{kind}\""))).count()
 }
