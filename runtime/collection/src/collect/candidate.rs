@@ -143,14 +143,14 @@ impl Shared<'_> {
             &self.graphs,
             &self.settings.tops,
         );
-        let tops: BTreeSet<usize> =
+        let mut tops: BTreeSet<usize> =
             candidates.iter().filter(|it| it.top).map(|it| it.number).collect();
         if tops.is_empty() {
-            let why = format!(
-                "none of {} functions that it reaches is what it is about",
-                candidates.len()
-            );
-            return Err(Stop::Reject("tops", why));
+            // Nothing tells what it is about: then it is what its tests call, as far as no other file does.
+            tops = graph.called_by_tests();
+        }
+        if tops.is_empty() {
+            return Err(Stop::Reject("tops", "it calls nothing of the package".into()));
         }
         let mut plan = self.plan(file, graph, &tops)?;
         for round in 0.. {
@@ -421,7 +421,6 @@ impl Shared<'_> {
     fn id(&self, file: &str) -> String {
         let repo = self.project.repository().unwrap_or_else(|| self.project.name.clone());
         let stem = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".py");
-        let short = |text: &str| text.chars().take(8).collect::<String>();
         let commit = short(&self.tree.digest);
         let path = short(&sha256_hex(file.as_bytes()));
         format!("{}.{commit}.{stem}.{path}.lv1", repo.replace('/', "__"))
@@ -440,10 +439,12 @@ impl Shared<'_> {
             .iter()
             .map(|id| file_of(id))
             .filter(|other| plan.others.files.iter().any(|chosen| chosen == other))
+            // These rows ask for whole files: one with a test that breaks is none of them.
+            .filter(|other| !task.hidden.iter().any(|hidden| hidden == other))
             .collect();
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
         let settings = serde_json::json!({
-            "test_cmd": format!("{} -rA -p no:cacheprovider --color=no", task.test_command.join(" ")),
+            "test_cmd": format!("{PYTHON} -m pytest -rA -p no:cacheprovider --color=no"),
             "timeout_run": task.timeouts.grade_seconds,
             "library_name": self.project.name,
             "black_links": self.project.urls,
@@ -460,7 +461,8 @@ impl Shared<'_> {
             "test_patch": verify::deletion(file, &text),
             "FAIL_TO_PASS": [file],
             "PASS_TO_PASS": others,
-            "image_name": serde_json::Value::Null,
+            // A name for whoever builds it: no image is made.
+            "image_name": format!("collected/{}:{}", self.project.name.to_lowercase(), short(&self.tree.digest)),
             "repo_settings": settings.to_string(),
             "lines": facts.lines,
             "files": facts.files,
@@ -470,6 +472,10 @@ impl Shared<'_> {
             "top_objects": facts.tops,
         })
     }
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(8).collect()
 }
 
 pub(super) fn file_of(id: &str) -> &str {
