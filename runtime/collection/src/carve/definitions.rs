@@ -1,6 +1,11 @@
 //! What a file defines that can be carved.
 
-use ruff_python_ast::Stmt;
+use std::collections::BTreeSet;
+
+use ruff_python_ast::{
+    Expr, ExprContext, Stmt,
+    visitor::{self, Visitor},
+};
 use ruff_text_size::Ranged;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +28,9 @@ pub(crate) struct Definition {
     /// The line of the `def` or `class` itself.
     pub(crate) line: usize,
     pub(crate) last: usize,
+    /// Names that a function's body hands on, as opposed to those that it only calls: they are looked up
+    /// whenever it runs, though no call of them is seen.
+    pub(crate) values: BTreeSet<String>,
 }
 
 impl Definition {
@@ -48,8 +56,12 @@ pub(crate) fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, Car
         if place.in_function {
             return Verdict::Keep;
         }
+        let mut values = Values::default();
         let (name, kind) = match stmt {
-            Stmt::FunctionDef(def) => (&def.name, Kind::Function),
+            Stmt::FunctionDef(def) => {
+                def.body.iter().for_each(|stmt| values.visit_stmt(stmt));
+                (&def.name, Kind::Function)
+            }
             Stmt::ClassDef(def) => (&def.name, Kind::Class),
             _ => return Verdict::Keep,
         };
@@ -58,15 +70,40 @@ pub(crate) fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, Car
         let kind = if kind == Kind::Function && in_class { Kind::Method } else { kind };
         let (first, last) = (line(stmt.start().to_usize()), line(stmt.end().to_usize()));
         let path = place.path(name);
-        out.push(Definition { path, kind, first, line: line(name.start().to_usize()), last });
+        let (line, values) = (line(name.start().to_usize()), values.0);
+        out.push(Definition { path, kind, first, line, last, values });
         Verdict::Keep
     });
     Ok(out)
 }
 
+/// The names of a body that are loaded other than to be called.
+#[derive(Default)]
+struct Values(BTreeSet<String>);
+
+impl<'a> Visitor<'a> for Values {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Call(call) if call.func.is_name_expr() => self.visit_arguments(&call.arguments),
+            Expr::Name(name) if name.ctx == ExprContext::Load => {
+                self.0.insert(name.id.to_string());
+            }
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_body_hands_on_is_told_from_what_it_calls() {
+        let text = "def f(x):\n    g(h, key=k)\n    y = m.n(z)\n    return [p for q in r()]\n";
+        let found = definitions("m.py", text).unwrap();
+        let values: Vec<&str> = found[0].values.iter().map(String::as_str).collect();
+        assert_eq!(values, ["h", "k", "m", "p", "z"]);
+    }
 
     #[test]
     fn lines_are_those_of_the_interpreter() {

@@ -198,6 +198,7 @@ impl Shared<'_> {
                 remained.extend(&graph.reached);
                 remained.extend(&graph.collected);
             }
+            remained.extend(self.objects.handed_on(&remained));
             let [low, high] = self.settings.take_away.lines;
             let bounds = Bounds {
                 remained: &remained,

@@ -216,6 +216,21 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
 }
 
 #[test]
+fn what_a_function_that_stays_hands_on_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(
+        dir.path().join("a.py"),
+        "def f(r):\n    r(g, h)\n    k()\ndef g(): pass\ndef k(): pass\n",
+    )
+    .unwrap();
+    fs::write(dir.path().join("b.py"), "def g(): pass\ndef h(): pass\ndef k(): pass\n").unwrap();
+    let objects = Objects::scan(dir.path(), &["a.py".to_owned(), "b.py".to_owned()]);
+    let stay = objects.handed_on(&[number(&objects, "f")].into());
+    let ids: Vec<String> = stay.iter().map(|&number| objects.list[number].id()).collect();
+    assert_eq!(ids, ["a.py::g", "b.py::h"]);
+}
+
+#[test]
 fn what_others_need_stays_and_a_circle_goes_as_a_whole() {
     let (objects, graph) = trace("python3", &["even", "nested", "use_b"]);
     let of = |path: &str| number(&objects, path);

@@ -124,6 +124,30 @@ impl Objects {
         }
     }
 
+    /// The functions that some objects hand on when they run, by name: of their own file, or else of any.
+    pub(super) fn handed_on(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let mut functions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (number, object) in self.list.iter().enumerate() {
+            if object.kind == Kind::Function {
+                functions.entry(&object.path).or_default().push(number);
+            }
+        }
+        let mut out = BTreeSet::new();
+        for object in by.iter().filter_map(|&number| self.list.get(number)) {
+            for name in object.definitions.iter().flat_map(|definition| &definition.values) {
+                let Some(found) = functions.get(name.as_str()) else { continue };
+                let here = |number: &&usize| {
+                    self.list.get(**number).is_some_and(|other| other.file == object.file)
+                };
+                match found.iter().find(here) {
+                    Some(number) => drop(out.insert(*number)),
+                    None => out.extend(found),
+                }
+            }
+        }
+        out
+    }
+
     /// File to paths, as a carve wants them. A method of a class that goes as well is not named.
     pub(super) fn wanted(&self, numbers: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
         let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
