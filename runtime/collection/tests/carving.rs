@@ -476,7 +476,7 @@ fn other_modules_lose_their_imports_where_that_is_asked_for() {
     let carving = carve(&[("p/a.py", &["f"])], &["tests/test_a.py".to_owned()]).unwrap();
     reverses(&carving);
     assert_eq!(carving.files["p/b.py"].1, "from .a import g  # both\n\ndef use(): return f()\n");
-    assert_eq!(carving.files["p/c.py"].1, "\ndef use(): return eff()\n");
+    assert_eq!(carving.files["p/c.py"].1, "def use(): return eff()\n");
     // A file that stays and imports what goes is named.
     let refused = carve(&[("p/a.py", &["g"])], &["tests/test_a.py".to_owned()]);
     match refused {
