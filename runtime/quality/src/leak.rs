@@ -41,7 +41,9 @@ fn code_of<'a>(lines: &'a [String], settings: &Leak) -> Vec<Option<&'a str>> {
             all.push(None);
             continue;
         }
-        let mark = settings.docstrings.iter().find(|mark| bare.starts_with(mark.as_str()));
+        // `r"""` begins one, too.
+        let quoted = bare.trim_start_matches(['r', 'R', 'u', 'U']);
+        let mark = settings.docstrings.iter().find(|mark| quoted.starts_with(mark.as_str()));
         if let Some(mark) = mark {
             // It may end in its own line.
             if bare.matches(mark.as_str()).count() < 2 {
@@ -80,6 +82,8 @@ mod tests {
         let interface = CODE.lines().take(4).collect::<Vec<_>>().join("\n");
         assert_eq!(of(&format!("Write this:\n{interface}")), Some(0.0));
         assert_eq!(of(&format!("Write this:\n{CODE}")), Some(1.0));
+        let raw = CODE.replace("\"\"\"Say", "r\"\"\"Say");
+        assert_eq!(score(&task("a", &interface, &raw), leak), Some(0.0), "a raw docstring");
         let half = of("for side in coin.sides:\n count += side.fell(").unwrap();
         assert!(half > 0.0 && half < 0.5, "{half}");
         assert_eq!(score(&task("a", "x", "def f():\n    return 1\n"), leak), None);
