@@ -57,6 +57,7 @@ const SCRIPTS: &[(&str, &str)] = files![
     "parser-overwritten.py",
     "pass-all.py",
     "passing-reports.py",
+    "passing-tests.py",
     "patched-assertions.py",
     "patched-reports.py",
     "patched-runner.py",

@@ -31,7 +31,7 @@ fn a_plugin_loaded_by_entry_points_in_the_work_directory() {
     assert!(open.resolved(), "{}", open.tell());
 }
 
-const SITE: &str = "import _pytest.python
+pub const SITE: &str = "import _pytest.python
 _pytest.python.pytest_pyfunc_call = lambda pyfuncitem: True
 ";
 

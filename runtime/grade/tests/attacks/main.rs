@@ -13,6 +13,7 @@ mod inside;
 mod known;
 mod list;
 mod loading;
+mod mutation;
 mod native;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;

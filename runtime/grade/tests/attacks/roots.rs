@@ -89,7 +89,7 @@ pub fn attacks() -> Vec<Attack> {
     ]
 }
 
-fn named(name: &str) -> Attack {
+pub fn named(name: &str) -> Attack {
     attacks().into_iter().find(|attack| attack.name == name).unwrap()
 }
 

@@ -87,6 +87,12 @@ fn package(tests: &str, text: &str) -> Seen {
     submitted(tests, &[("setup.py", SETUP), ("agent_code/__init__.py", text)])
 }
 
+/// A package that is the library under another name.
+pub fn the_library_itself(defences: Defences) -> Seen {
+    let taken = "from roman import to_roman\n";
+    submitted_with(BESIDE, &[("setup.py", SETUP), ("agent_code/__init__.py", taken)], defences)
+}
+
 #[test]
 fn code_of_ones_own_resolves_beside_the_library_and_without_it() {
     for tests in [BESIDE, ALONE] {

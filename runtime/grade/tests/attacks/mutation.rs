@@ -1,0 +1,190 @@
+//! Each defence taken down in turn, with its attack: the grader as it is beats the attack, the attack is beaten while
+//! one of the defences against it stands, and succeeds when none does.
+
+use std::{
+    collections::BTreeSet,
+    process::Command,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use proctor_attacks::pack;
+use proctor_grade::Defences;
+use proctor_patch::{FilePatch, MODE_FILE, RawPath};
+use proctor_types::AttackOutcome;
+
+use crate::{
+    bench::{Seen, graded, package, patch, python},
+    content::with_helper,
+    loading::SITE,
+    pack::{made, outcome, script, task},
+    roots, scratch,
+};
+
+/// Gradings at once.
+const AT_ONCE: usize = 2;
+
+/// An attack, and the defences that stop it: each of them alone is enough.
+struct Case {
+    attack: String,
+    stopped_by: Vec<String>,
+    grade: Box<dyn Fn(Defences) -> Seen + Send + Sync>,
+}
+
+impl Case {
+    fn new(
+        attack: &str,
+        stopped_by: &[&str],
+        grade: impl Fn(Defences) -> Seen + Send + Sync + 'static,
+    ) -> Self {
+        let stopped_by = stopped_by.iter().map(|name| (*name).to_owned()).collect();
+        Self { attack: attack.to_owned(), stopped_by, grade: Box::new(grade) }
+    }
+
+    /// With all of its defences down but for one, or with all of them down.
+    fn but(&self, kept: Option<&str>) -> Seen {
+        let down = self.stopped_by.iter().filter(|name| Some(name.as_str()) != kept);
+        (self.grade)(down.fold(Defences::default(), |all, name| all.without(name)))
+    }
+}
+
+/// The pack's attacks that a switch stops.
+fn of_pack() -> Vec<Case> {
+    let stopped = pack().unwrap().iter().filter(|attack| !attack.defences.is_empty());
+    stopped
+        .map(|attack| {
+            let patch = String::from_utf8(made(attack, &task())).unwrap();
+            let names: Vec<&str> = attack.defences.iter().map(String::as_str).collect();
+            Case::new(&attack.name, &names, move |defences| graded(&patch, defences, &[]))
+        })
+        .collect()
+}
+
+/// Ends the interpreter when every report is written, and before the recorder's last word.
+const LEAVES_EARLY: &str = "
+import os
+import _pytest.config as _config
+_config.Config._ensure_unconfigure = lambda self: os._exit(0)
+";
+
+/// A compiled helper that no interpreter compares with its source.
+fn compiled() -> String {
+    let code = "
+import importlib._bootstrap_external as pyc, importlib.util as util, sys
+code = compile('def expected(number):\\n    return None\\n', 'tests/expected_of.py', 'exec')
+sys.stdout.buffer.write(pyc._code_to_hash_pyc(code, bytes(8), False))
+";
+    let made = Command::new(python()).args(["-c", code]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let tag = "import sys; print(sys.implementation.cache_tag, end='')";
+    let tag = Command::new(python()).args(["-c", tag]).output().unwrap();
+    let tag = String::from_utf8(tag.stdout).unwrap();
+    let path = RawPath::from(format!("tests/__pycache__/expected_of.{tag}.pyc"));
+    let mut patch = Vec::new();
+    FilePatch::between(&path, None, Some((MODE_FILE, made.stdout))).write(&mut patch);
+    String::from_utf8(patch).unwrap()
+}
+
+fn others() -> Vec<Case> {
+    let runner = format!("{}\n{LEAVES_EARLY}", script("patched-runner.py"));
+    let leaves = patch(&[("roman/__init__.py", Some(&package(&runner)))]);
+    let mut helped = with_helper("a compiled helper", "", &[]);
+    helped.patch.push_str(&compiled());
+    let loaded = patch(&[("sitecustomize.py", Some(SITE))]);
+    let library = roots::named("an assertion library at the top");
+    vec![
+        Case::new(
+            "a patched runner that leaves before the end",
+            &["require_end", "canaries", "fingerprints"],
+            move |defences| graded(&leaves, defences, &[]),
+        ),
+        Case::new("a compiled helper of the tests", &["remove_bytecode"], move |defences| {
+            helped.grade(defences)
+        }),
+        Case::new(
+            "a fake assertion library at the top",
+            &["remove_shadowing", "fingerprints"],
+            move |defences| library.grade(defences),
+        ),
+        Case::new(
+            "a sitecustomize.py in a folder of PYTHONPATH",
+            &["remove_self_loading", "guard_roots", "canaries"],
+            move |defences| graded(&loaded, defences, &[("PYTHONPATH", "WORKDIR")]),
+        ),
+        Case::new(
+            "the library itself, from scratch",
+            &["guard_original"],
+            scratch::the_library_itself,
+        ),
+    ]
+}
+
+/// What is wrong with a case, and the lines of the list.
+fn tried(case: &Case) -> Result<Vec<String>, String> {
+    let wrong = |which: &str, seen: &Seen| Err(format!("{}, {which}: {}", case.attack, seen.tell()));
+    let up = (case.grade)(Defences::default());
+    if outcome(&up).succeeded() {
+        return wrong("every defence up", &up);
+    }
+    let open = case.but(None);
+    if !outcome(&open).succeeded() {
+        return wrong("every defence against it down", &open);
+    }
+    let mut lines = Vec::new();
+    for name in &case.stopped_by {
+        // Where it is the only one, this is the grader as it is.
+        let with: AttackOutcome = match case.stopped_by.len() {
+            1 => outcome(&up),
+            _ => {
+                let seen = case.but(Some(name));
+                if outcome(&seen).succeeded() {
+                    return wrong(&format!("{name} alone up"), &seen);
+                }
+                outcome(&seen)
+            }
+        };
+        let others: Vec<&str> =
+            case.stopped_by.iter().map(String::as_str).filter(|other| other != name).collect();
+        lines.push(format!(
+            "| {name} | {} | {} | {with} | {} |",
+            case.attack,
+            others.join(", "),
+            outcome(&open)
+        ));
+    }
+    Ok(lines)
+}
+
+#[test]
+fn each_defence_taken_down_lets_its_attack_through() {
+    let cases: Vec<Case> = of_pack().into_iter().chain(others()).collect();
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = tried(case);
+                    done.lock().unwrap().push(found);
+                }
+            });
+        }
+    });
+    let mut lines = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for found in done.into_inner().unwrap() {
+        match found {
+            Ok(found) => lines.extend(found),
+            Err(why) => wrong.push(why),
+        }
+    }
+    println!("| defence | attack | taken down with it | with it | without it |");
+    println!("| --- | --- | --- | --- | --- |");
+    lines.iter().for_each(|line| println!("{line}"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let tried: BTreeSet<&str> =
+        cases.iter().flat_map(|case| &case.stopped_by).map(String::as_str).collect();
+    assert_eq!(tried, BTreeSet::from(Defences::NAMES), "a defence that nothing shows to be needed");
+}
