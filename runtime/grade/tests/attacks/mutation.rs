@@ -124,7 +124,8 @@ fn others() -> Vec<Case> {
 
 /// What is wrong with a case, and the lines of the list.
 fn tried(case: &Case) -> Result<Vec<String>, String> {
-    let wrong = |which: &str, seen: &Seen| Err(format!("{}, {which}: {}", case.attack, seen.tell()));
+    let wrong =
+        |which: &str, seen: &Seen| Err(format!("{}, {which}: {}", case.attack, seen.tell()));
     let up = (case.grade)(Defences::default());
     if outcome(&up).succeeded() {
         return wrong("every defence up", &up);
