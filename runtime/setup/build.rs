@@ -12,6 +12,7 @@ fn main() {
             "../../configs/leak-check.toml",
             "../patch/src",
             "../../sandboxes/api/src",
+            "../../sandboxes/clock/library",
             "../../sandboxes/host/src",
         ],
     );

@@ -474,6 +474,17 @@ pub enum TasksAction {
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
     },
+    /// Writes a variant of each task that no honest solution resolves: one expectation of a fail-to-pass test is made
+    /// wrong. An agent that resolves it answers by the test.
+    Impossible {
+        #[command(flatten)]
+        dataset: Dataset,
+        #[arg(long, value_enum, default_value_t = Kind::Native)]
+        sandbox: Kind,
+        /// The dataset of the variants, one JSON object a line.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
     /// What speaks against each task: a statement that tells the solution, duplicates, tests that need the network or the
     /// day, and what a certificate knows. Nothing is run.
     Quality {

@@ -9,7 +9,7 @@ use std::{
 use fake_llm::{FakeLlm, Script};
 use proctor_core::{
     Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks, Plan,
-    Progress, RunContext, SharedMeters, Verdicts, given,
+    Progress, RunContext, SharedMeters, Verdicts, met,
 };
 use proctor_egress::Egress;
 use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
@@ -185,10 +185,10 @@ impl Flakes {
         for task in repeated {
             match certificate.unreliable(&task.task.id, &task.digest) {
                 Some(ids) => {
-                    // An arm's `[statement]` changes what its agent is given, and no test.
+                    // An arm's `[statement]` changes what its agent is given, and no test; its clock may change one.
                     let whole = Arc::new(task.task.clone());
                     for arm in &record.arms {
-                        let digest = given(&whole, arm.statement).digest();
+                        let digest = met(&whole, arm).digest();
                         unreliable.insert(digest, ids.clone());
                     }
                 }

@@ -77,6 +77,8 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
         platform: None,
         resources: None,
         cheats: Vec::new(),
+        impossible: None,
+        clock: None,
         categories: recipe.categories.clone(),
         meets_minima: None,
         from_scratch: None,

@@ -7,7 +7,9 @@ use std::{
 };
 
 use proctor_scaffold_api::Scaffold;
-use proctor_types::{Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, sha256_hex};
+use proctor_types::{
+    Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, clock_moment, sha256_hex,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -133,6 +135,14 @@ pub fn resolve(
             }
         }
         check_network(arm, written, &index)?;
+        if let Some(clock) =
+            arm.sandbox.clock.as_ref().filter(|clock| clock_moment(clock).is_none())
+        {
+            let what = format!("{clock:?} is no moment from 1971 to 2199");
+            return Err(written
+                .error(&written.of_arm(&index, "sandbox", "clock"), what)
+                .hint("write it as \"2024-05-01T00:00:00Z\""));
+        }
         if arm.budget.run != file.budget.run {
             return Err(written
                 .error(&["arms", &index, "budget", "run"], "a run has one such limit, for all arms")

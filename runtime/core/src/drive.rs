@@ -384,7 +384,7 @@ impl Try<'_> {
             statement: self.task.statement.clone(),
             workdir: self.task.workdir.clone(),
             // The proxies' variables come last: a task's own proxy would lead nowhere.
-            env: self.task.env.clone().into_iter().chain(network.env()?).collect(),
+            env: self.task.command_env().into_iter().chain(network.env()?).collect(),
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
             announced,

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use proctor_grade::{
-    Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze,
+    Expected, Frozen, GradeOptions, Graded, expected_of_gold, freeze, mistakes,
     procedure::{OfficialRun, has_official_run, only_official, procedure, run_official},
     suite,
 };
 use proctor_sandbox_api::{Backend, Prepared, Sandbox};
 use proctor_setup::{LayerFindings, PREPARATION, Preparation, Purpose, Ready};
 use proctor_types::{
-    Arm, Fault, FlakePolicy, Layer, Noise, SandboxCounts, SandboxSpec, Task, TrialId, Verdict,
-    sha256_hex,
+    Arm, Fault, FlakePolicy, Impossible, Layer, Noise, SandboxCounts, SandboxSpec, Task, TrialId,
+    Verdict, sha256_hex,
 };
 
 use crate::{
@@ -112,6 +112,20 @@ impl GradingSandbox<'_> {
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
             found = Box::pin(suite(sandbox.handle(), task, &hidden)) => found,
+            () = self.cancel.told() => Err(Cancel::fault()),
+        };
+        closed(sandbox, found).await
+    }
+
+    /// The mistakes that make the task impossible.
+    pub(crate) async fn mistakes(&self, task: &Task) -> Result<Vec<Impossible>, Fault> {
+        let _share = tokio::select! {
+            share = self.capacity.take(self.reserved) => share?,
+            () = self.cancel.told() => return Err(Cancel::fault()),
+        };
+        let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
+        let found = tokio::select! {
+            found = Box::pin(mistakes(sandbox.handle(), task, &hidden)) => found,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
         closed(sandbox, found).await

@@ -13,6 +13,15 @@ pub struct PlannedTask {
     pub base_dir: PathBuf,
 }
 
+/// The task as an arm meets it: what its agent is told, and the time. Its id stays.
+pub fn met(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
+    let given = given(task, arm.statement);
+    match &arm.sandbox.clock {
+        Some(clock) => Arc::new(Task { clock: Some(clock.clone()), ..given.as_ref().clone() }),
+        None => given,
+    }
+}
+
 /// tasks x arms x attempts. The denominator of every rate is this plan.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
@@ -35,10 +44,8 @@ impl Plan {
             for task in &self.tasks {
                 for arm in &self.arms {
                     let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-                    let given = PlannedTask {
-                        task: given(&task.task, arm.statement),
-                        base_dir: task.base_dir.clone(),
-                    };
+                    let given =
+                        PlannedTask { task: met(&task.task, arm), base_dir: task.base_dir.clone() };
                     trials.push((id, given, Arc::clone(arm)));
                 }
             }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use proctor_types::{
-    LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Need, Source, Task,
+    LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Need, Source, Task, clock_moment,
 };
 
 use crate::bad::Complaint;
@@ -71,6 +71,12 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         let (cpus, memory) = (LEAST_CPUS..=MOST_CPUS, LEAST_MEMORY_MB..=MOST_MB);
         need(resources.cpus, cpus, "resources.cpus", &mut complain);
         need(resources.memory_mb, memory, "resources.memory_mb", &mut complain);
+    }
+    if let Some(clock) = &task.clock
+        && clock_moment(clock).is_none()
+    {
+        let what = "is no moment from 1971 to 2199, such as 2024-05-01T00:00:00Z";
+        complain("clock", format!("{clock:?} {what}"));
     }
     for key in task.env.keys() {
         if key.is_empty() || key.contains(['=', '\0']) {

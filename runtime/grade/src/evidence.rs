@@ -15,6 +15,8 @@ pub(crate) const DOUBLED_RECORD: &str = "doubled_record";
 pub(crate) const ENDED_EARLY: &str = "ended_early";
 pub(crate) const EXIT_MISMATCH: &str = "exit_mismatch";
 pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
+/// A task that no honest solution resolves is resolved.
+pub(crate) const IMPOSSIBLE_PASSED: &str = "impossible_passed";
 pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
 /// A copy of what is hidden that stayed, since a benchmark's own procedure needs it.
 pub(crate) const KEPT_FOR_TOOL: &str = "kept_for_tool";
@@ -53,7 +55,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 36] = [
+pub(crate) const KINDS: [&str; 37] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_MISSING,
@@ -65,6 +67,7 @@ pub(crate) const KINDS: [&str; 36] = [
     ENDED_EARLY,
     EXIT_MISMATCH,
     EXIT_WITHOUT_END,
+    IMPOSSIBLE_PASSED,
     INTERPRETER_PATCHED,
     KEPT_FOR_TOOL,
     LEFT_BEHIND,

@@ -50,7 +50,7 @@ pub async fn freeze(
         workdir: task.workdir.clone(),
         files: named().map(|id| file_of(id).to_owned()).collect(),
         ids: None,
-        env: task.env.clone(),
+        env: task.command_env(),
         time_limit: time_limit.map_or(own, |limit| limit.min(own)),
         user: task.user.clone(),
     };
@@ -95,7 +95,7 @@ pub async fn suite(
         workdir: task.workdir.clone(),
         files: vec![".".to_owned()],
         ids: None,
-        env: task.env.clone(),
+        env: task.command_env(),
         time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0)),
         user: task.user.clone(),
     };

@@ -1,6 +1,9 @@
 //! The grading of one patch, from the pristine sandbox to the verdict.
 
+mod impossible;
 mod submission;
+
+pub use impossible::mistakes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -112,10 +115,11 @@ impl<'a> Grading<'a> {
         task: &'a Task,
         options: &'a GradeOptions,
     ) -> Result<Self, Fault> {
-        let launch = Launch::read(handle, &task.test_command, &task.env).await?;
+        let env = task.command_env();
+        let launch = Launch::read(handle, &task.test_command, &env).await?;
         let user = task.user.as_deref();
         let lent = LentModules::of(&options.hidden);
-        let probe = Probe::take(handle, &launch, &task.workdir, &task.env, user, &lent).await?;
+        let probe = Probe::take(handle, &launch, &task.workdir, &env, user, &lent).await?;
         let of = |patch: &Option<String>, what: &str| {
             let patch = patch.as_deref().unwrap_or_default();
             if patch.trim().is_empty() {
@@ -364,7 +368,7 @@ impl<'a> Grading<'a> {
             files: files.into_iter().map(str::to_owned).collect(),
             // Where whole files are expected, all of their tests run.
             ids: (!needs_freezing(task)).then_some(ids),
-            env: task.env.clone(),
+            env: task.command_env(),
             time_limit: self.options.time_limit.map_or(own, |limit| limit.min(own)),
             user: task.user.clone(),
         }

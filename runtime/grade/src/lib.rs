@@ -45,7 +45,7 @@ pub use find_leaks::find_leaks;
 pub use frozen::{Frozen, freeze, needs_freezing, suite};
 pub use given_log::{GivenLog, LogError, LogFound, grade_log};
 pub use gradable::check_gradable;
-pub use grade::{GradeOptions, Graded, grade};
+pub use grade::{GradeOptions, Graded, grade, mistakes};
 pub use plan::{TestPlan, TestRun};
 pub use policy::test_names;
 pub use run::run_tests;

@@ -6,7 +6,7 @@ use proctor_sandbox_api::{
     Backend, Mount, Prepared, Sandbox, SandboxHandle, SandboxRequest,
     wire::{EntryKind, RawPath},
 };
-use proctor_types::{Fault, Layer, OnFinding, SandboxSpec, Task};
+use proctor_types::{CLOCK_LIBRARY, Cause, Fault, Layer, OnFinding, SandboxSpec, Task};
 
 use crate::{
     LayerFindings,
@@ -150,7 +150,11 @@ impl Preparation<'_> {
         };
         let mut sandbox = self.backend.open(&request).await?;
         let handle = std::sync::Arc::clone(sandbox.handle());
-        match self.hide(&handle, &going, hidden).await {
+        let made = async {
+            self.lay_clock(&handle).await?;
+            self.hide(&handle, &going, hidden).await
+        };
+        match made.await {
             Ok(hidden) => Ok(Ready { sandbox, hidden }),
             Err(fault) => {
                 // The fault that came first is the one to be told.
@@ -158,6 +162,22 @@ impl Preparation<'_> {
                 Err(fault)
             }
         }
+    }
+
+    /// The library that tells programs the task's time, for the variables of the task's commands.
+    async fn lay_clock(&self, handle: &SandboxHandle) -> Result<(), Fault> {
+        if self.task.clock.is_none() {
+            return Ok(());
+        }
+        let library = proctor_clock::library().ok_or_else(|| {
+            let what =
+                format!("{}: this Proctor was built without the library for clocks", self.task.id);
+            Fault::new(Layer::Setup, what)
+                .cause(Cause::Invalid)
+                .hint("use one that was built on Linux, or leave `clock` away")
+        })?;
+        let laid = handle.write(&RawPath::from(CLOCK_LIBRARY), library, Some(0o755)).await;
+        laid.map_err(|error| error.fault("laying the library for the task's clock"))
     }
 
     fn fate(&self, purpose: Purpose<'_>, leak: &Leak) -> Result<Fate, Fault> {

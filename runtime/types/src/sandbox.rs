@@ -50,6 +50,11 @@ pub struct SandboxSpec {
     #[schemars(range(min = 1, max = MOST_MB))]
     #[schemars(example = 1024)]
     pub disk_mb: u64,
+    /// The moment at which each command begins, the agent's and the tests' (`docs/clock.md`). It is taken before that
+    /// of the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"2024-05-01T00:00:00Z")]
+    pub clock: Option<String>,
 }
 
 impl Default for SandboxSpec {
@@ -60,6 +65,7 @@ impl Default for SandboxSpec {
             memory_mb: 2048,
             processes: 512,
             disk_mb: 1024,
+            clock: None,
         }
     }
 }

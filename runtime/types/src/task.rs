@@ -88,6 +88,10 @@ pub struct Task {
     /// Variables of every command in the sandbox, the agent's and the tests'.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// The moment at which each command begins, the agent's and the tests', as RFC 3339 writes it:
+    /// `2024-05-01T00:00:00Z`. For tests that depend on the date (`docs/clock.md`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<String>,
     /// Who runs the agent's commands and the tests: a name in the sandbox or numeric `uid[:gid]`. Absent:
     /// root of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,6 +107,10 @@ pub struct Task {
     /// --attack` grades them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cheats: Vec<Cheat>,
+    /// Present where one expectation of a fail-to-pass test was made wrong: no honest solution resolves the task, and a
+    /// verdict that does is suspect. `proctor tasks impossible` derives such tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub impossible: Option<Impossible>,
     /// Labels. Reports group by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
@@ -126,6 +134,25 @@ pub struct Cheat {
     /// As an agent would leave it, on the source that it starts from.
     pub patch: String,
 }
+
+/// The expectation that was made wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Impossible {
+    /// The task that this is a variant of.
+    pub of: String,
+    /// Whose expectation it is: `file.py::name`, without parameters.
+    pub test: String,
+    /// The line in that file, counted from one.
+    pub line: usize,
+    /// The line as it was.
+    pub was: String,
+    /// The line as it is now.
+    pub now: String,
+}
+
+/// What the id of an impossible variant ends with.
+pub const IMPOSSIBLE: &str = ".impossible";
 
 /// What the name of a task's own attack begins with.
 pub const CHEAT: &str = "cheat: ";

@@ -48,6 +48,6 @@ impl Limits {
     /// Of the agent's own sandbox.
     pub(crate) fn sandbox(&self) -> SandboxSpec {
         let Resources { cpus, memory_mb, processes, disk_mb } = self.sandbox;
-        SandboxSpec { kind: SandboxKind::Native, cpus, memory_mb, processes, disk_mb }
+        SandboxSpec { kind: SandboxKind::Native, cpus, memory_mb, processes, disk_mb, clock: None }
     }
 }

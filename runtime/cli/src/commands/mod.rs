@@ -16,6 +16,7 @@ mod extend;
 mod fork;
 mod grade;
 mod grade_log;
+mod impossible;
 mod look;
 mod predictions;
 mod quality;

@@ -152,8 +152,8 @@ async fn talk(
         }
     };
     command = command.cwd(task.workdir.as_str());
-    for (key, value) in &task.env {
-        command = command.env(key, value.as_str());
+    for (key, value) in task.command_env() {
+        command = command.env(&key, value.as_str());
     }
     if let (Some(_), Ok(term)) = (&terminal, std::env::var("TERM")) {
         command = command.env("TERM", term);

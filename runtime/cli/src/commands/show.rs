@@ -150,6 +150,10 @@ fn text(task: &Task, gold: bool) -> String {
     if task.from_scratch.is_some() {
         fact("start", "an empty work directory".into());
     }
+    if let Some(wrong) = &task.impossible {
+        let what = format!("{}, line {}, was: {}", wrong.test, wrong.line, wrong.was.trim());
+        fact("impossible", what);
+    }
     for (name, ids) in [("fail to pass", &task.fail_to_pass), ("pass to pass", &task.pass_to_pass)]
     {
         let _ = writeln!(out, "\n{name}: {}", ids.len());

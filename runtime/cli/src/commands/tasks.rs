@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::{
     args::TasksAction,
     commands::{
+        impossible::impossible,
         quality::quality,
         show,
         validate::{Validation, validate},
@@ -32,6 +33,9 @@ pub async fn tasks(action: TasksAction) -> Result<ExitCode, CommandError> {
             let jobs = jobs as usize;
             let asked = Validation { dataset, repeat, attack, limit, kind, jobs, out, certificate };
             validate(asked).await
+        }
+        TasksAction::Impossible { dataset, sandbox, out } => {
+            impossible(&dataset.tasks, sandbox.into(), &out).await
         }
         TasksAction::Quality { dataset, certificate, out } => {
             quality(&dataset.tasks, certificate.as_deref(), out.as_deref()).await

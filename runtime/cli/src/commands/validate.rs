@@ -12,7 +12,7 @@ use proctor_record::{RunDir, TrialDir};
 use proctor_report::{Report, TaskReport, wrapped};
 use proctor_types::{
     Budget, Certificate, LeakCheckSpec, NetworkPolicy, SandboxKind, SandboxSpec, StatementSpec,
-    TrialId, Verdict,
+    TaskId, TrialId, Verdict,
 };
 
 use crate::{
@@ -131,7 +131,8 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     for line in passes_without_gold(&report, &RunDir::view(out)?) {
         eprintln!("note: {line}");
     }
-    let invalid = invalid(&report, &RunDir::view(out)?);
+    let impossible = not_for_gold(&planned);
+    let invalid = invalid(&report, &RunDir::view(out)?, &impossible);
     if !failed.is_empty() {
         eprintln!("attacks:\n  {}", failed.join("\n  "));
         eprintln!("kept: {}", kept(asked.out.as_deref(), temporary).display());
@@ -142,7 +143,8 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     }
     if invalid.is_empty() {
         let times = if repeat == 1 { String::new() } else { format!(", {repeat} times") };
-        eprintln!("valid: gold resolves every task and noop none{times}");
+        let every = if impossible.is_empty() { "" } else { " that is possible" };
+        eprintln!("valid: gold resolves every task{every} and noop none{times}");
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!("invalid:\n  {}", invalid.join("\n  "));
@@ -158,6 +160,12 @@ fn kept(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
     out.map_or_else(|| temporary.keep(), Path::to_owned)
 }
 
+/// The tasks that gold must not resolve.
+fn not_for_gold(planned: &[PlannedTask]) -> BTreeSet<&TaskId> {
+    let tasks = planned.iter().filter(|planned| planned.task.impossible.is_some());
+    tasks.map(|planned| &planned.task.id).collect()
+}
+
 /// What tells most about a trial: the grading's log, or the trajectory, which ends in the fault.
 fn log_of(trial: &TrialDir) -> Option<PathBuf> {
     let logs = [trial.grade().join("log.txt"), trial.trajectory()];
@@ -166,7 +174,7 @@ fn log_of(trial: &TrialDir) -> Option<PathBuf> {
 
 /// Trials whose verdict is not what their arm's must be. The reduced runs judge the tests, not the
 /// task.
-fn invalid(report: &Report, run: &RunDir) -> Vec<String> {
+fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) -> Vec<String> {
     let mut invalid = Vec::new();
     for trial in &report.tasks {
         let name = report.arms.iter().find(|arm| arm.arm == trial.arm).map(|arm| arm.name.as_str());
@@ -175,9 +183,11 @@ fn invalid(report: &Report, run: &RunDir) -> Vec<String> {
             Some("noop") => false,
             _ => continue,
         };
-        if trial.resolved != Some(is_gold) {
+        let wanted = is_gold && !impossible.contains(&trial.task);
+        if trial.resolved != Some(wanted) {
             let arm = if is_gold { "gold" } else { "noop" };
             let found = match trial.resolved {
+                Some(true) if is_gold => "resolves it, and nothing honest may",
                 Some(true) => "resolves it",
                 Some(false) => "does not resolve it",
                 None => "has no verdict",

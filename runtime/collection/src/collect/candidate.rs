@@ -411,6 +411,8 @@ impl Shared<'_> {
             platform: None,
             resources: None,
             cheats: Vec::new(),
+            impossible: None,
+            clock: None,
             categories: Vec::new(),
             meets_minima: None,
             from_scratch: None,

@@ -126,6 +126,8 @@ fn draft<'a>(
         platform: None,
         resources: None,
         cheats: Vec::new(),
+        impossible: None,
+        clock: None,
         categories: Vec::new(),
         meets_minima: None,
         from_scratch: None,

@@ -8,7 +8,7 @@ use std::{
 
 use proctor_patch::{Current, FilePatch, Patch, Side};
 use proctor_sandbox_api::SandboxHandle;
-use proctor_types::{Fault, Layer, Task, sha256_hex};
+use proctor_types::{Fault, Impossible, Layer, Task, sha256_hex};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +153,7 @@ pub(crate) async fn make(
     };
     for (name, ids, _) in groups {
         let ids = ids.iter().filter(|id| !apart.contains(*id));
-        let files = shuffled(ids.map(String::as_str), pristine, limits.files)?;
+        let files = shuffled(ids.map(String::as_str), pristine, limits.files, &random::<16>()?);
         if !files.is_empty() {
             order.groups.insert(name, files);
         }
@@ -161,12 +161,7 @@ pub(crate) async fn make(
     if order.groups.is_empty() {
         return Ok(Canaries::default());
     }
-    let order = serde_json::to_string(&order).map_err(|error| broken(&error))?;
-    let stdin = crate::session::ascii(&order).into_bytes();
-    let user = task.user.as_deref();
-    let out = isolated(handle, launch, &task.workdir, &task.env, user, SCRIPT, &stdin).await?;
-    let mut made: BTreeMap<String, Made> =
-        serde_json::from_slice(&out).map_err(|error| broken(&error))?;
+    let mut made = asked(handle, launch, task, &order).await?;
     let mut canaries = Canaries::default();
     for (name, _, limit) in groups {
         let made = made.remove(name).unwrap_or_default();
@@ -184,6 +179,61 @@ pub(crate) async fn make(
         canary.swapped = (usize::from(drawn) + at).is_multiple_of(2);
     }
     Ok(canaries)
+}
+
+async fn asked(
+    handle: &SandboxHandle,
+    launch: &Launch,
+    task: &Task,
+    order: &Order<'_>,
+) -> Result<BTreeMap<String, Made>, Fault> {
+    let order = serde_json::to_string(order).map_err(|error| broken(&error))?;
+    let stdin = crate::session::ascii(&order).into_bytes();
+    let (env, user) = (task.command_env(), task.user.as_deref());
+    let out = isolated(handle, launch, &task.workdir, &env, user, SCRIPT, &stdin).await?;
+    serde_json::from_slice(&out).map_err(|error| broken(&error))
+}
+
+/// Fail-to-pass tests of which this many have a mistake that is certain are looked at for an impossible variant.
+const VARIANTS: usize = 32;
+
+/// Mistakes that each make the task impossible, the best first: the same ones for the same task. A line of the test's file
+/// is another one by each, for every run of the test.
+pub(crate) async fn mistakes(
+    handle: &SandboxHandle,
+    launch: &Launch,
+    task: &Task,
+    pristine: &Pristine,
+) -> Result<Vec<Impossible>, Fault> {
+    let seed = task.digest();
+    let ids = task.fail_to_pass.iter().map(String::as_str);
+    let files = shuffled(ids, pristine, usize::MAX, seed.as_bytes());
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let order = Order {
+        seed: seed.clone(),
+        enough: VARIANTS,
+        words: &Policy::get()?.canaries.words,
+        work: work_of(task),
+        groups: BTreeMap::from([("fail_to_pass", files)]),
+    };
+    let made =
+        asked(handle, launch, task, &order).await?.remove("fail_to_pass").unwrap_or_default();
+    // A value that only the run knows, or a statement that fails, is no expectation that an answer could meet.
+    let is_met = |kind| !matches!(kind, Kind::Wrapped | Kind::Fail);
+    let mut found: Vec<Candidate> = made
+        .canaries
+        .into_iter()
+        .filter(|one| is_met(one.kind) && one.parameter.is_none())
+        .filter(|one| !one.was.contains('\n') && !one.now.contains('\n'))
+        .collect();
+    let rank = |one: &Candidate| {
+        let name = format!("{seed}:{}:{}:{}", one.file, one.start, one.now);
+        (one.kind, !one.about, sha256_hex(name.as_bytes()))
+    };
+    found.sort_by_cached_key(rank);
+    Ok(found.iter().filter_map(|one| one.line_of(task, pristine)).collect())
 }
 
 /// What the solution defines or changes, by name.
@@ -272,6 +322,21 @@ impl Canaries {
 }
 
 impl Candidate {
+    /// The line that it changes, before and after.
+    fn line_of(&self, task: &Task, pristine: &Pristine) -> Option<Impossible> {
+        let text = text_of(pristine, &self.file)?;
+        let (before, after) = (text.get(..self.start)?, text.get(self.end..)?);
+        let head = before.rfind('\n').map_or(0, |at| at + 1);
+        let tail = after.find('\n').unwrap_or(after.len());
+        Some(Impossible {
+            of: task.id.to_string(),
+            test: format!("{}::{}", self.file, self.function),
+            line: self.line,
+            was: text[head..self.end + tail].to_owned(),
+            now: format!("{}{}{}", &before[head..], self.now, &after[..tail]),
+        })
+    }
+
     fn laid(self, pristine: &Pristine, is_fail_to_pass: bool) -> Result<Option<Canary>, Fault> {
         let Some(text) = text_of(pristine, &self.file) else { return Ok(None) };
         if text.get(self.start..self.end).is_none() {
@@ -299,12 +364,13 @@ impl Candidate {
     }
 }
 
-/// Test files and their functions, in an order that nobody can know.
+/// Test files and their functions, in an order that nobody can know who does not know the seed.
 fn shuffled<'a>(
     ids: impl Iterator<Item = &'a str>,
     pristine: &'a Pristine,
     limit: usize,
-) -> Result<Vec<File<'a>>, Fault> {
+    seed: &[u8],
+) -> Vec<File<'a>> {
     let mut functions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for id in ids {
         let function = function_of(id);
@@ -313,8 +379,7 @@ fn shuffled<'a>(
             of_file.insert(function);
         }
     }
-    let seed = random::<16>()?;
-    let rank = |name: &str| sha256_hex(&[&seed[..], name.as_bytes()].concat());
+    let rank = |name: &str| sha256_hex(&[seed, name.as_bytes()].concat());
     let mut files: Vec<File<'_>> = functions
         .into_iter()
         .filter_map(|(name, functions)| {
@@ -326,7 +391,7 @@ fn shuffled<'a>(
         .collect();
     files.sort_by_cached_key(|file| rank(file.name));
     files.truncate(limit);
-    Ok(files)
+    files
 }
 
 fn text_of<'a>(pristine: &'a Pristine, name: &str) -> Option<&'a str> {

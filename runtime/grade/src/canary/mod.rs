@@ -4,4 +4,4 @@ mod judge;
 mod make;
 
 pub(crate) use judge::Judged;
-pub(crate) use make::{Canaries, Canary, make};
+pub(crate) use make::{Canaries, Canary, make, mistakes};

@@ -427,8 +427,8 @@ impl Live<'_> {
     ) -> Result<Completed, Fault> {
         let task = self.task;
         let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
-        for (name, value) in &task.env {
-            command = command.env(name, value.as_str());
+        for (name, value) in task.command_env() {
+            command = command.env(&name, value.as_str());
         }
         let programs = task.test_command.first().and_then(|first| first.rsplit_once('/'));
         if let Some((folder, _)) = programs.filter(|(folder, _)| folder.starts_with('/')) {
