@@ -4,6 +4,7 @@
 
 mod arrows;
 mod attacks;
+mod browser;
 mod budgets;
 mod bundles;
 mod certificate;

@@ -55,7 +55,8 @@ pub(crate) fn calls(events: &[Envelope], file: &RuleFile) -> Vec<Call> {
     if any { called } else { asked }
 }
 
-fn lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
+/// The shell lines of a call with these arguments.
+pub(crate) fn lines(arguments: &Value, file: &RuleFile) -> Vec<String> {
     let mut all = Vec::new();
     for name in &file.shell.line_arguments {
         match arguments.get(name) {

@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use proctor_types::{Envelope, Event, Fault, Layer, Outcome, Reason, Verdict, from_toml};
 use regex::Regex;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{
-    calls::calls,
+    calls::{calls, lines},
     command::commands,
     rules::{RuleFile, any},
 };
@@ -65,6 +66,17 @@ pub fn reason(ended: &Ended<'_>) -> Result<Option<Reason>, Fault> {
         return Ok(Some(Reason::EditedNeverRan));
     }
     Ok(exception(ended.log, table))
+}
+
+/// Whether a call with these arguments runs tests, as far as its shell line tells.
+///
+/// # Errors
+/// A shipped table cannot be read.
+pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
+    let (table, file) = (Table::get()?, RuleFile::get()?);
+    let lines = lines(arguments, file);
+    let mut commands = lines.iter().flat_map(|line| commands(line, file));
+    Ok(commands.any(|command| command.forms.iter().any(|form| any(&table.tests, form))))
 }
 
 /// The tool calls of the record, in order, each with whether it could be read.
@@ -127,12 +139,14 @@ fn exception(log: &[u8], table: &Table) -> Option<Reason> {
 #[serde(deny_unknown_fields)]
 struct Written {
     runs: Vec<String>,
+    tests: Vec<String>,
     import_or_name_error: Vec<String>,
     type_or_attribute_error: Vec<String>,
 }
 
 struct Table {
     runs: Vec<Regex>,
+    tests: Vec<Regex>,
     classes: BTreeMap<String, Reason>,
     /// A line that ends a traceback, as pytest or Python prints it.
     raised: Regex,
@@ -142,6 +156,7 @@ static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
     let written: Written = from_toml(TEXT)?;
     let compiled = |text: &str| Regex::new(text).map_err(|error| error.to_string());
     let runs = written.runs.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
+    let tests = written.tests.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
     let imports = written.import_or_name_error.into_iter();
     let types = written.type_or_attribute_error.into_iter();
     let classes = imports
@@ -151,7 +166,7 @@ static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
     let raised = compiled(
         r"^(?:E\s+)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Warning|Iteration))(?::|$)",
     )?;
-    Ok(Table { runs, classes, raised })
+    Ok(Table { runs, tests, classes, raised })
 });
 
 impl Table {
@@ -338,5 +353,19 @@ mod tests {
         assert_eq!(of((&[], &["old"]), &[]), Some(Reason::BrokePassToPass));
         assert_eq!(of((&["new"], &["old"]), &[]), Some(Reason::Assertion));
         assert_eq!(of((&["new"], &["old"]), &["timed_out"]), Some(Reason::TimeOut));
+    }
+
+    #[test]
+    fn a_line_that_runs_tests_is_told_from_one_that_runs_something() {
+        for (line, runs) in [
+            ("cd /testbed && python -m pytest -q tests/test_a.py", true),
+            ("timeout 60 ./runtests.py admin", true),
+            ("tox -e py", true),
+            ("python app.py", false),
+            ("grep -rn pytest .", false),
+        ] {
+            assert_eq!(runs_tests(&json!({ "command": line })).unwrap(), runs, "{line}");
+        }
+        assert!(!runs_tests(&json!({"path": "tests/test_a.py", "text": "pytest"})).unwrap());
     }
 }

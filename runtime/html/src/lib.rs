@@ -2,12 +2,20 @@
 //!
 //! Whatever a run holds is text here, never markup: [`templates`] has the one place where a value enters a page.
 
+mod beside;
+mod links;
+mod matrix;
 mod plot;
 mod report;
+mod search;
 mod templates;
+mod timeline;
 mod trial;
 
+pub use beside::{Choice, Parted, Side, beside, parted};
+pub use links::{FILES, Links};
+pub use matrix::{Cell, Choices, Filter, Matrix, Overview, Row, matrix};
 pub use report::{ReportPage, RunPage, report};
-pub use trial::{
-    Call, Cell, Links, Matrix, Step, StepRow, TestLine, Trial, Url, matrix, step, trial,
-};
+pub use search::{Hit, Search, search};
+pub use timeline::{Cap, CapKind};
+pub use trial::{Call, Sent, Step, StepRow, TestLine, Trial, Url, step, trial};

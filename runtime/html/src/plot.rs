@@ -190,7 +190,7 @@ fn round_step(least: f64) -> f64 {
 }
 
 /// More digits would be noise in the file.
-fn tenth(value: f64) -> f64 {
+pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 

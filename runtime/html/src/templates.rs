@@ -20,14 +20,19 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = &files![
     "arms.html",
     "bars.svg",
+    "beside.html",
     "diff.html",
     "matrix.html",
     "page.html",
     "report.html",
     "scatter.svg",
+    "search.html",
     "step.html",
+    "steps.html",
     "style.css",
+    "timeline.svg",
     "trial.html",
+    "viewer.html",
 ];
 
 static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(environment);

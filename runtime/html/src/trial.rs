@@ -1,9 +1,18 @@
-//! What a viewer serves: the matrix of a run, a trial as a timeline, one step, one file.
+//! A trial as a timeline, and one step of it.
 
 use minijinja::Error;
 use serde::Serialize;
 
-use crate::templates::fill;
+use crate::{
+    Links,
+    templates::fill,
+    timeline::{Cap, Timeline, timeline},
+};
+
+/// Steps beside the one that is looked at, before and behind it.
+const BESIDE: usize = 60;
+/// Rows of the first and of the last steps of a trial, where it has more than both.
+const ROWS: usize = 1_000;
 
 /// One step of a trial, on a line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -15,6 +24,10 @@ pub struct StepRow {
     /// From the request to the end of its tools.
     pub seconds: f64,
     pub tool_seconds: f64,
+    /// Of sends to the endpoint, waits aside.
+    pub model_seconds: f64,
+    /// Back-off and queues.
+    pub waited_seconds: f64,
     /// Tokens.
     pub input: u64,
     pub output: u64,
@@ -23,6 +36,8 @@ pub struct StepRow {
     pub did: Vec<String>,
     /// Some tool ended with a failure, or its call could not be read.
     pub failed: bool,
+    /// It ran tests, as far as its shell lines tell.
+    pub tests: bool,
     /// Paths that are new, changed or gone.
     pub changed: u64,
     /// Requests to the egress proxy, and those that it refused.
@@ -30,6 +45,11 @@ pub struct StepRow {
     pub denied: u64,
     /// Sends to the endpoint that failed.
     pub resends: u64,
+    /// What it did, and what it saw of it: two steps of one number did, or saw, the same.
+    #[serde(skip)]
+    pub act: u64,
+    #[serde(skip)]
+    pub seen: u64,
 }
 
 /// One step, whole.
@@ -44,6 +64,21 @@ pub struct Step {
     pub notes: Vec<String>,
     /// What the step changed in the work directory.
     pub diff: String,
+    /// What the work directory is after it, against what it was before the first step. Empty where that is `diff`.
+    pub so_far: String,
+    pub sends: Vec<Sent>,
+}
+
+/// A send to the endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Sent {
+    pub attempt: u32,
+    pub status: Option<u16>,
+    pub seconds: Option<f64>,
+    pub waited_seconds: f64,
+    /// Hashes of the exact bytes.
+    pub request: Option<String>,
+    pub body: Option<String>,
 }
 
 /// A tool call with what it gave.
@@ -53,8 +88,8 @@ pub struct Call {
     pub arguments: String,
     /// Absent: it never returned.
     pub shown: Option<String>,
-    /// `shown` is not all of it.
-    pub cut: bool,
+    /// The hash of all of it, where `shown` is not.
+    pub full: Option<String>,
     pub exit_status: Option<i32>,
     pub seconds: Option<f64>,
     pub malformed: bool,
@@ -78,6 +113,8 @@ pub struct TestLine {
     pub status: String,
     pub passed: bool,
     pub log: String,
+    /// The search for what its trial says of it, behind the root; empty of one that passed.
+    pub speaks: String,
 }
 
 /// A trial, as its page and the terminal show it.
@@ -103,38 +140,15 @@ pub struct Trial {
     pub wall_seconds: f64,
     /// The budget's limits, in words.
     pub limits: Vec<String>,
+    /// Those that can be drawn.
+    #[serde(skip)]
+    pub caps: Vec<Cap>,
+    /// Where the trials of its task are beside each other, behind the root; empty where it is the only one.
+    pub beside: String,
     pub tests: Vec<TestLine>,
     pub damage: Vec<String>,
     /// Its files.
     pub files: Vec<String>,
-}
-
-/// A cell of the matrix.
-#[derive(Debug, Clone, Serialize)]
-pub struct Cell {
-    /// Below the viewer's address.
-    pub href: String,
-    pub attempt: u32,
-    pub word: String,
-    /// `yes`, `no` or `open`.
-    pub class: &'static str,
-    pub detail: String,
-}
-
-/// A run: a row a task, a column an arm.
-#[derive(Debug, Clone, Serialize)]
-pub struct Matrix {
-    pub run: String,
-    /// Name, and what it reached.
-    pub arms: Vec<(String, String)>,
-    pub rows: Vec<(String, Vec<Vec<Cell>>)>,
-    pub findings: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct MatrixFilling<'a> {
-    runs: &'a [Matrix],
-    links: &'a Links<'a>,
 }
 
 #[derive(Serialize)]
@@ -143,47 +157,143 @@ struct TrialFilling<'a> {
     links: &'a Links<'a>,
     patch: &'a str,
     gold: &'a str,
+    timeline: Option<Timeline>,
+    first: &'a [StepRow],
+    /// Those in the middle that have no row here: the first of them, and how many.
+    left_out: Option<(u64, usize)>,
+    last: &'a [StepRow],
+    ways: Vec<Way>,
+    live: bool,
 }
 
 #[derive(Serialize)]
 struct StepFilling<'a> {
     step: &'a Step,
     trial: &'a str,
-    more: bool,
     links: &'a Links<'a>,
+    ways: Vec<Way>,
+    beside: &'a [StepRow],
+    before: usize,
+    behind: usize,
+    live: bool,
 }
 
-/// Where a page's links lead: to a server's pages, or to files.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Links<'a> {
-    /// What comes before every address; ends in `/`, or is empty.
-    pub root: &'a str,
-    /// The first page, behind that.
-    pub home: &'a str,
-    /// The trial's own address, without its ending.
-    pub here: &'a str,
-    /// What an address of a page ends in.
-    pub ending: &'a str,
+/// A link to another step, and its key.
+#[derive(Debug, PartialEq, Serialize)]
+struct Way {
+    key: char,
+    name: &'static str,
+    to: u64,
+    rel: Option<&'static str>,
 }
 
-/// # Errors
-/// A template that names what is not there. No content of a run can cause one; so it is for all three.
-pub fn matrix(runs: &[Matrix], links: &Links<'_>) -> Result<String, Error> {
-    fill("matrix.html", MatrixFilling { runs, links })
+/// Whether a step is one that a key leads to.
+type Is = fn(&StepRow) -> bool;
+
+/// From a step to others; from before the first where `from` is 0.
+fn ways(rows: &[StepRow], from: u64) -> Vec<Way> {
+    let kinds: [([char; 2], [&'static str; 2], Is); 4] = [
+        (['j', 'k'], ["next step", "previous step"], |_| true),
+        (['e', 'E'], ["next error", "previous error"], |row| row.failed),
+        (['d', 'D'], ["next edit", "previous edit"], |row| row.changed > 0),
+        (['t', 'T'], ["next test run", "previous test run"], |row| row.tests),
+    ];
+    let mut ways = Vec::new();
+    for ([key, back_key], [name, back_name], is) in kinds {
+        let plain = key == 'j';
+        let before = rows.iter().rev().find(|row| row.number < from && is(row));
+        let behind = rows.iter().find(|row| row.number > from && is(row));
+        for (found, key, name, rel) in
+            [(before, back_key, back_name, "prev"), (behind, key, name, "next")]
+        {
+            let rel = plain.then_some(rel);
+            ways.extend(found.map(|row| Way { key, name, to: row.number, rel }));
+        }
+    }
+    ways
 }
 
-/// The timeline. `patch` is the final diff, `gold` what it is seen beside.
+/// The timeline. `patch` is the final diff, `gold` what it is seen beside, `live` whether more is to come.
 ///
 /// # Errors
-/// See [`matrix`].
-pub fn trial(trial: &Trial, links: &Links<'_>, patch: &str, gold: &str) -> Result<String, Error> {
-    fill("trial.html", TrialFilling { trial, links, patch, gold })
+/// A template that names what is not there. No content of a run can cause one; so it is for all pages.
+pub fn trial(
+    trial: &Trial,
+    links: &Links<'_>,
+    patch: &str,
+    gold: &str,
+    live: bool,
+) -> Result<String, Error> {
+    let steps = trial.steps.as_slice();
+    let (first, left_out, last) = match steps.len().checked_sub(2 * ROWS) {
+        None | Some(0) => (steps, None, &steps[..0]),
+        Some(more) => (
+            &steps[..ROWS],
+            steps.get(ROWS).map(|row| (row.number, more)),
+            &steps[steps.len() - ROWS..],
+        ),
+    };
+    let (timeline, ways) = (timeline(steps, &trial.caps), ways(steps, 0));
+    let filling =
+        TrialFilling { trial, links, patch, gold, timeline, first, left_out, last, ways, live };
+    fill("trial.html", filling)
 }
 
-/// `trial` is its name, `more` whether another step follows.
+/// `trial` is its name, `rows` are all its steps.
 ///
 /// # Errors
-/// See [`matrix`].
-pub fn step(step: &Step, trial: &str, more: bool, links: &Links<'_>) -> Result<String, Error> {
-    fill("step.html", StepFilling { step, trial, more, links })
+/// See [`trial`].
+pub fn step(
+    step: &Step,
+    trial: &str,
+    rows: &[StepRow],
+    links: &Links<'_>,
+    live: bool,
+) -> Result<String, Error> {
+    let at = (step.row.number as usize).saturating_sub(1);
+    let from = at.saturating_sub(BESIDE).min(rows.len());
+    let to = (at + BESIDE + 1).min(rows.len()).max(from);
+    let filling = StepFilling {
+        step,
+        trial,
+        links,
+        ways: ways(rows, step.row.number),
+        beside: &rows[from..to],
+        before: from,
+        behind: rows.len() - to,
+        live,
+    };
+    fill("step.html", filling)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_lead_to_the_next_step_of_a_kind_and_back() {
+        let row = |number, failed, changed, tests| StepRow {
+            number,
+            failed,
+            changed,
+            tests,
+            ..StepRow::default()
+        };
+        let rows = [
+            row(1, false, 0, false),
+            row(2, true, 0, false),
+            row(3, false, 2, false),
+            row(4, true, 0, true),
+        ];
+        let keys = |from| -> Vec<(char, u64)> {
+            ways(&rows, from).into_iter().map(|way| (way.key, way.to)).collect()
+        };
+        assert_eq!(keys(0), [('j', 1), ('e', 2), ('d', 3), ('t', 4)]);
+        assert_eq!(
+            keys(3),
+            [('k', 2), ('j', 4), ('E', 2), ('e', 4), ('t', 4)],
+            "an edit leads to no edit before or behind it"
+        );
+        assert_eq!(keys(4), [('k', 3), ('E', 2), ('D', 3)]);
+    }
 }

@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
 use proctor_html::{
-    Call, Cell, Links, Matrix, Step, StepRow, TestLine, Trial, Url, matrix, step, trial,
+    Call, Cap, CapKind, Cell, Choice, Choices, FILES, Filter, Hit, Links, Matrix, Overview, Row,
+    Search, Sent, Side, Step, StepRow, TestLine, Trial, Url, beside, matrix, search, step, trial,
 };
 use roxmltree::Document;
 
@@ -31,12 +32,15 @@ fn all_pages() -> Vec<String> {
         evidence: vec![(text.clone(), text.clone(), vec![2])],
         steps: vec![StepRow { number: 1, ..StepRow::default() }, row.clone()],
         limits: vec![text.clone()],
+        caps: vec![Cap { kind: CapKind::Steps, most: 4.0 }],
+        beside: "beside/a".into(),
         tests: vec![TestLine {
             kind: "F2P",
             id: text.clone(),
             status: text.clone(),
             passed: false,
             log: text.clone(),
+            speaks: "search?q=a".into(),
         }],
         damage: vec![text.clone()],
         files: vec![text.clone()],
@@ -50,6 +54,7 @@ fn all_pages() -> Vec<String> {
             name: text.clone(),
             arguments: text.clone(),
             shown: Some(text.clone()),
+            full: Some("ab".into()),
             ..Call::default()
         }],
         urls: vec![Url {
@@ -60,25 +65,72 @@ fn all_pages() -> Vec<String> {
         }],
         notes: vec![text.clone()],
         diff: text.clone(),
+        so_far: text.clone(),
+        sends: vec![Sent { attempt: 1, request: Some("ab".into()), ..Sent::default() }],
     };
     let cell = Cell {
         href: "1/a/b/1".into(),
         attempt: 1,
-        word: text.clone(),
+        word: "resolved",
         class: "no",
-        detail: text.clone(),
+        ending: text.clone(),
+        reason: text.clone(),
+        steps: text.clone(),
     };
     let run = Matrix {
         run: text.clone(),
+        state: text.clone(),
+        going_on: vec![("1/a/b/1".into(), text.clone())],
         arms: vec![(text.clone(), text.clone())],
-        rows: vec![(text.clone(), vec![vec![cell]])],
+        rows: vec![Row {
+            task: text.clone(),
+            beside: String::new(),
+            cells: vec![vec![cell.clone()], vec![cell.clone(), cell]],
+        }],
         findings: vec![text.clone()],
     };
-    let links = Links { root: "/t/", here: "/t/1/a/b/1", ..Links::default() };
+    let choices = vec![(text.clone(), 1)];
+    let overview = Overview {
+        runs: vec![run],
+        filter: Filter { text: text.clone(), page: 1, ..Filter::default() },
+        choices: Choices { arms: choices.clone(), outcomes: choices.clone(), reasons: choices },
+        shown: 1,
+        of: 2,
+        pages: 2,
+        again: "?page=".into(),
+        live: true,
+    };
+    let side = Side {
+        name: text.clone(),
+        href: "1/a/b/1".into(),
+        word: "resolved",
+        class: "yes",
+        detail: text.clone(),
+        steps: told.steps.clone(),
+        at: Some(whole.clone()),
+    };
+    let other = Side { steps: vec![StepRow { act: 5, ..told.steps[1].clone() }], ..side.clone() };
+    let choice = Choice { value: text.clone(), name: text.clone(), shown: true };
+    let hit = Hit {
+        trial: text.clone(),
+        href: "1/a/b/1".into(),
+        step: 2,
+        place: text.clone(),
+        before: text.clone(),
+        found: text.clone(),
+        after: text.clone(),
+        more: 1,
+        fragment: "a%20b".into(),
+    };
+    let found = Search { text: text.clone(), hits: vec![hit], cut: true, ..Search::default() };
+    let links = Links { root: "/t/", here: "/t/1/a/b/1", served: true, ..Links::default() };
+    let rows = [1, 2, 3].map(|number| StepRow { number, ..StepRow::default() });
     vec![
-        matrix(&[run], &links).unwrap(),
-        trial(&told, &links, &text, &text).unwrap(),
-        step(&whole, &text, true, &links).unwrap(),
+        matrix(&overview, &links).unwrap(),
+        trial(&told, &links, &text, &text, true).unwrap(),
+        step(&whole, &text, &rows, &links, true).unwrap(),
+        beside(&text, &[side, other], &[choice], &links).unwrap(),
+        search(&found, &links).unwrap(),
     ]
 }
 
@@ -89,12 +141,16 @@ fn hostile_text_is_text_on_every_page() {
         let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
         for node in tree.descendants().filter(|node| node.is_element()) {
             let name = node.tag_name().name();
-            assert!(!["script", "b", "i", "img", "iframe", "form"].contains(&name), "{name}");
+            assert!(!["style", "b", "i", "img", "iframe", "object"].contains(&name), "{name}");
+            if name == "script" {
+                assert_eq!(node.attribute("src"), Some("/t/viewer.js"));
+                assert!(node.text().unwrap_or_default().is_empty(), "a script stands on the page");
+            }
             for attribute in node.attributes() {
-                let (name, value) = (attribute.name(), attribute.value());
-                assert!(!name.starts_with("on") && name != "style" && name != "src", "{name}");
+                let (on, value) = (attribute.name(), attribute.value());
+                assert!(!on.starts_with("on") && on != "style", "{on}");
                 let inside = value.starts_with('#') || value.starts_with("/t/");
-                assert!(name != "href" || inside, "{value}");
+                assert!(!["href", "src", "action"].contains(&on) || inside, "{value}");
             }
         }
         let text: String = tree
@@ -114,9 +170,19 @@ fn pages_lead_to_each_other() {
         let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
         tree.descendants().filter_map(|node| node.attribute("href")).map(str::to_owned).collect()
     };
-    assert_eq!(links(&pages[0]), ["/t/1/a/b/1"]);
+    assert!(links(&pages[0]).contains(&"/t/1/a/b/1".to_owned()));
+    assert!(links(&pages[0]).contains(&"/t/?page=2".to_owned()));
+    assert!(links(&pages[1]).contains(&"/t/beside/a".to_owned()));
     assert!(links(&pages[1]).contains(&"/t/1/a/b/1/step/2".to_owned()));
-    assert!(links(&pages[1]).contains(&"#step-2".to_owned()), "evidence leads to its step");
     assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/3".to_owned()));
     assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/1".to_owned()));
+}
+
+#[test]
+fn what_every_page_loads_is_small_and_leads_nowhere() {
+    let bytes: usize = FILES.iter().map(|(_, _, text)| text.len()).sum();
+    assert!(bytes < 40_000, "{bytes}");
+    for (name, _, text) in FILES {
+        assert!(!text.contains("://") && !text.contains("innerHTML"), "{name}");
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::{
     fs::File,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Seek as _, SeekFrom},
     path::{Path, PathBuf},
 };
 
+use memchr::memmem;
 use proctor_types::{Envelope, with_causes};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     BadLine, RecordError,
@@ -20,6 +21,8 @@ pub struct Events {
     path: PathBuf,
     reader: BufReader<File>,
     line: usize,
+    /// Where the next line begins.
+    at: u64,
 }
 
 /// One whole line.
@@ -27,10 +30,16 @@ pub struct Events {
 pub struct EventLine {
     /// Answers delivered so far.
     pub step: u64,
+    /// Seconds since the try began.
+    pub t_mono: f64,
+    /// Seconds since the Unix epoch.
+    pub t_wall: f64,
     /// The event's kind.
     pub kind: String,
     /// Counted from 1.
     pub line: usize,
+    /// Where it begins in the journal, in bytes.
+    pub at: u64,
     path: PathBuf,
     bytes: Vec<u8>,
 }
@@ -40,7 +49,35 @@ pub struct EventLine {
 struct Head {
     #[serde(default)]
     step: u64,
+    #[serde(default)]
+    t_mono: f64,
+    #[serde(default)]
+    t_wall: f64,
     kind: String,
+}
+
+/// Bytes of a line within which its kind stands, as the runtime writes it.
+const HEAD: usize = 256;
+
+impl Head {
+    /// The kind is the first field behind the numbers. So nothing behind it has to be looked at, and a line of an output
+    /// of a megabyte costs as much as a short one. A line that is in another order is read whole.
+    fn of(line: &[u8]) -> Result<Self, serde_json::Error> {
+        const KIND: &[u8] = b",\"kind\":\"";
+        let near = &line[..line.len().min(HEAD)];
+        let end = memmem::find(near, KIND).and_then(|at| {
+            let word = at + KIND.len();
+            Some(word + memchr::memchr(b'"', &near[word..])?)
+        });
+        if let Some(end) = end {
+            let mut head = near[..=end].to_vec();
+            head.push(b'}');
+            if let Ok(head) = serde_json::from_slice(&head) {
+                return Ok(head);
+            }
+        }
+        serde_json::from_slice(line)
+    }
 }
 
 impl Events {
@@ -49,10 +86,32 @@ impl Events {
     /// # Errors
     /// The file cannot be read.
     pub fn of(path: impl AsRef<Path>) -> Result<Self, RecordError> {
+        Self::since(path, 0, 0)
+    }
+
+    /// Opens a journal at a line that begins `at` this byte, with so many lines before it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn since(path: impl AsRef<Path>, at: u64, line: usize) -> Result<Self, RecordError> {
         let path = path.as_ref().to_owned();
-        let file =
-            File::open(&path).map_err(RecordError::io(&path, "the journal cannot be read"))?;
-        Ok(Self { path, reader: BufReader::with_capacity(1 << 16, file), line: 0 })
+        let told = RecordError::io(&path, "the journal cannot be read");
+        let opened = File::open(&path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(at))?;
+            Ok(file)
+        });
+        let reader = BufReader::with_capacity(1 << 16, opened.map_err(told)?);
+        Ok(Self { path, reader, line, at })
+    }
+
+    /// Where the next line begins: behind the last one that was whole.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Whole lines that are before it, those before the first that was read included.
+    pub fn lines(&self) -> usize {
+        self.line
     }
 }
 
@@ -69,19 +128,24 @@ impl Iterator for Events {
             repeated: false,
         };
         self.reader.read_until(b'\n', &mut bytes).ok()?;
-        let (line, _) = ended(&bytes)?;
+        let (line, newline) = ended(&bytes)?;
         let whole = line.len();
         bytes.truncate(whole);
         self.line += 1;
+        let at = self.at;
+        self.at += whole as u64 + u64::from(newline);
         let head = without_sum(&bytes).and_then(|whole| {
-            let head: Head = serde_json::from_slice(&whole).map_err(|error| with_causes(&error))?;
+            let head = Head::of(&whole).map_err(|error| with_causes(&error))?;
             Ok((head, whole))
         });
         Some(match head {
             Ok((head, bytes)) => Ok(EventLine {
                 step: head.step,
+                t_mono: head.t_mono,
+                t_wall: head.t_wall,
                 kind: head.kind,
                 line: self.line,
+                at,
                 path: self.path.clone(),
                 bytes,
             }),
@@ -96,11 +160,71 @@ impl EventLine {
     /// # Errors
     /// It is not one of this version's form.
     pub fn event(&self) -> Result<Envelope, BadLine> {
+        self.part()
+    }
+
+    /// Those of its fields that `T` has. The others are passed over without being kept.
+    ///
+    /// # Errors
+    /// See [`EventLine::event`].
+    pub fn part<T: DeserializeOwned>(&self) -> Result<T, BadLine> {
         serde_json::from_slice(&self.bytes).map_err(|error| BadLine {
             path: self.path.clone(),
             line: self.line,
             why: format!("not an event of this format: {}", with_causes(&error)),
             repeated: false,
         })
+    }
+
+    /// The line without its checksum, as JSON.
+    pub fn json(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Event;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Journal;
+
+    #[test]
+    fn a_line_is_found_again_by_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trajectory.jsonl");
+        let mut journal = Journal::create(&path, 1).unwrap();
+        // What a note holds is never taken for the line's own.
+        for note in
+            [json!({"a": ",\"kind\":\"x\""}), json!({"b": {"a": 1, "kind": "y"}}), json!({})]
+        {
+            let note = note.as_object().unwrap().clone();
+            journal.append(7, Event::Noted { note }).unwrap();
+        }
+        let lines: Vec<EventLine> = Events::of(&path).unwrap().collect::<Result<_, _>>().unwrap();
+        assert_eq!(lines.len(), 3);
+        for (line, number) in lines.iter().zip(1..) {
+            assert_eq!((line.kind.as_str(), line.step, line.line), ("noted", 7, number));
+            let again = Events::since(&path, line.at, line.line - 1).unwrap().next();
+            let again = again.unwrap().unwrap();
+            assert_eq!((again.line, again.json()), (line.line, line.json()));
+        }
+        let mut read = Events::of(&path).unwrap();
+        assert_eq!(read.by_ref().count(), 3);
+        assert_eq!((read.at(), read.lines()), (path.metadata().unwrap().len(), 3));
+    }
+
+    #[test]
+    fn a_head_in_another_order_is_read_all_the_same() {
+        for (line, kind) in [
+            (r#"{"v":2,"step":3,"kind":"noted","note":{}}"#, "noted"),
+            (r#"{"note":{"a":1,"kind":"x"},"step":3,"kind":"noted"}"#, "noted"),
+            (r#"{"kind":"noted","step":3}"#, "noted"),
+        ] {
+            let head = Head::of(line.as_bytes()).unwrap();
+            assert_eq!((head.kind.as_str(), head.step), (kind, 3), "{line}");
+        }
+        assert!(Head::of(b"{\"step\":1}").is_err());
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     commands::{result_of_trial, results_of},
     error::{CommandError, UserError},
     print::result,
-    trials::{Found, matching, step, trial},
+    trials::{Found, Index, matching, step, trial},
 };
 
 /// Tests that passed are counted, and so many that did not are shown with their log.
@@ -26,20 +26,22 @@ pub fn look(args: &ShowArgs) -> Result<ExitCode, CommandError> {
     let shown = match (found.as_slice(), args.step) {
         ([one], None) if task.is_some() => {
             let result = result_of_trial(&run, one);
-            trial_text(&trial(&run, "", *one, &result)?, &args.run)
+            let journal = run.trial_path(&one.id()).trajectory();
+            let index = journal.exists().then(|| Index::of(&journal)).transpose()?;
+            trial_text(&trial(&run, "", *one, &result, index.as_ref())?, &args.run)
         }
         ([one], Some(number)) => {
             let dir = run.trial_path(&one.id());
             let journal = dir.trajectory();
             let known = match journal.exists() {
-                true => step(&journal, &run.blobs_of(&dir), number)?,
+                true => step(&Index::of(&journal)?, &run.blobs_of(&dir), number),
                 false => None,
             };
             let known = known.ok_or_else(|| {
                 UserError::new(format!("{} has no step {number}", one.name()))
                     .hint("leave --step away to see its steps")
             })?;
-            step_text(&known.0, &one.name())
+            step_text(&known, &one.name())
         }
         (several, Some(_)) => {
             let what = format!("--step is of one trial, and this names {}", several.len());
@@ -187,7 +189,7 @@ fn step_text(step: &Step, name: &str) -> String {
         let status =
             call.exit_status.map_or_else(String::new, |status| format!(", exit status {status}"));
         let seconds = call.seconds.map_or_else(String::new, |seconds| format!(", {seconds:.1} s"));
-        let cut = if call.cut { ", cut as the model was shown it" } else { "" };
+        let cut = if call.full.is_some() { ", cut as the model was shown it" } else { "" };
         let output = call.shown.as_deref().unwrap_or("nothing was returned");
         part(
             &format!("output{status}{seconds}{cut}"),

@@ -3,6 +3,7 @@
 
 use std::{
     convert::Infallible,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -12,7 +13,7 @@ use std::{
 
 use http_body_util::Full;
 use hyper::{
-    HeaderMap, Method, Request, Response, StatusCode,
+    HeaderMap, Method, Request, Response, StatusCode, Uri,
     body::{Bytes, Incoming},
     header::{self, HeaderName, HeaderValue},
     server::conn::http1,
@@ -26,7 +27,7 @@ use crate::{
     commands::export::new_or_empty,
     error::{CommandError, UserError},
     print::result,
-    trials::Pages,
+    trials::{Page, Pages},
 };
 
 /// After a connection that could not be taken.
@@ -39,7 +40,7 @@ pub fn view_as_files(runs: &[PathBuf], out: &Path) -> Result<ExitCode, CommandEr
     let pages = Pages::open(runs)?;
     new_or_empty(out)?;
     let count = pages.write(out)?;
-    result(&format!("{} below {}\n", plural(count, "page"), out.display()))?;
+    result(&format!("{} below {}\n", plural(count, "file"), out.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -74,11 +75,13 @@ pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError>
         task::spawn(async move {
             let service = service_fn(|request: Request<Incoming>| {
                 let (site, method) = (Arc::clone(&site), request.method().clone());
-                let path = request.uri().path().to_owned();
+                let uri = request.uri().clone();
                 let host = request.headers().get(header::HOST).cloned();
+                let known = request.headers().get(header::IF_NONE_MATCH).cloned();
                 async move {
-                    let made =
-                        task::spawn_blocking(move || site.answer(&method, &path, host.as_ref()));
+                    let made = task::spawn_blocking(move || {
+                        site.answer(&method, &uri, host.as_ref()).unless(known.as_ref())
+                    });
                     let answer = made
                         .await
                         .unwrap_or_else(|_| Answer::of(StatusCode::INTERNAL_SERVER_ERROR, ""));
@@ -108,32 +111,48 @@ struct Site {
 
 struct Answer {
     status: StatusCode,
-    body: String,
+    kind: &'static str,
+    body: Vec<u8>,
+    /// What it is called as long as it says the same.
+    tag: Option<HeaderValue>,
 }
 
 impl Answer {
     fn of(status: StatusCode, body: &str) -> Self {
-        Self { status, body: body.to_owned() }
+        let kind = "text/plain; charset=utf-8";
+        Self { status, kind, body: body.as_bytes().to_owned(), tag: None }
+    }
+
+    /// Nothing but its name, where whoever asks has it already: so a page that goes on is asked for again and again.
+    fn unless(mut self, known: Option<&HeaderValue>) -> Self {
+        if self.status == StatusCode::OK {
+            let mut hasher = DefaultHasher::new();
+            self.body.hash(&mut hasher);
+            self.tag = HeaderValue::from_str(&format!("\"{:016x}\"", hasher.finish())).ok();
+            if known.is_some() && known == self.tag.as_ref() {
+                self.status = StatusCode::NOT_MODIFIED;
+                self.body.clear();
+            }
+        }
+        self
     }
 
     fn response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(self.body)));
         *response.status_mut() = self.status;
-        let kind = if self.status == StatusCode::OK {
-            "text/html; charset=utf-8"
-        } else {
-            "text/plain; charset=utf-8"
-        };
-        headers(response.headers_mut(), kind);
+        headers(response.headers_mut(), self.kind);
+        if let Some(tag) = self.tag {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
         response
     }
 }
 
-/// What a page may do: nothing but show itself.
+/// What a page may do: show itself, with the viewer's own script and style sheet, and ask this server for another page.
 fn headers(map: &mut HeaderMap, kind: &'static str) {
     let policy = HeaderValue::from_static(
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-         sandbox allow-same-origin",
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; \
+         form-action 'self'; frame-ancestors 'none'; sandbox allow-same-origin allow-scripts allow-forms",
     );
     map.insert(header::CONTENT_SECURITY_POLICY, policy);
     for (name, value) in [
@@ -150,12 +169,12 @@ fn headers(map: &mut HeaderMap, kind: &'static str) {
 }
 
 impl Site {
-    fn answer(&self, method: &Method, path: &str, host: Option<&HeaderValue>) -> Answer {
+    fn answer(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> Answer {
         // A page elsewhere whose name was made to lead here asks by that name.
         if !self.is_own(host) {
             return Answer::of(StatusCode::FORBIDDEN, "not this host's name\n");
         }
-        let mut parts = path.trim_start_matches('/').splitn(2, '/');
+        let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
         if !same(parts.next().unwrap_or_default(), &self.token) {
             return Answer::of(
                 StatusCode::FORBIDDEN,
@@ -166,12 +185,15 @@ impl Site {
             return Answer::of(StatusCode::METHOD_NOT_ALLOWED, "read only\n");
         }
         let root = format!("/{}/", self.token);
-        match self.pages.page(parts.next().unwrap_or_default(), &root) {
-            Ok(Some(body)) => Answer { status: StatusCode::OK, body },
+        let (path, query) = (parts.next().unwrap_or_default(), uri.query().unwrap_or_default());
+        match self.pages.page(path, query, &root) {
+            Ok(Some(Page { kind, body })) => {
+                Answer { status: StatusCode::OK, kind, body, tag: None }
+            }
             Ok(None) => Answer::of(StatusCode::NOT_FOUND, "there is no such page\n"),
             Err(error) => {
                 let said = proctor_types::visible(&error.to_string()).into_owned();
-                Answer { status: StatusCode::INTERNAL_SERVER_ERROR, body: format!("{said}\n") }
+                Answer::of(StatusCode::INTERNAL_SERVER_ERROR, &format!("{said}\n"))
             }
         }
     }

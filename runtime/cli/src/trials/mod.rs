@@ -1,12 +1,22 @@
 //! Trials for people to look at: found by readable names, read step by step.
 
+mod beside;
 mod find;
+mod index;
 mod log;
+mod overview;
 mod pages;
+mod place;
 mod read;
+mod results;
+mod search;
+mod shown;
+mod statics;
 mod steps;
+mod words;
 
 pub use find::{Found, matching, named, planned};
-pub use pages::Pages;
+pub use index::Index;
+pub use pages::{Page, Pages};
 pub use read::{gold_of, patch_of, trial};
-pub use steps::{rows, step};
+pub use steps::step;

@@ -1,233 +1,186 @@
-//! The pages of a viewer, by their addresses, and all of them as files.
+//! The pages of a viewer, by their addresses.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use proctor_html::{Cell, Links, Matrix};
+use proctor_html::{FILES, Links, Trial};
 use proctor_record::RunDir;
-use proctor_report::{ArmReport, TrialResult, build, findings, percent};
-use proctor_types::RunRecord;
+use proctor_report::TrialResult;
 
-use super::{Found, gold_of, patch_of, planned, step, trial};
-use crate::{
-    commands::{result_of_trial, results_of},
-    error::CommandError,
+use super::{
+    Found, Index,
+    beside::beside,
+    gold_of,
+    overview::{filter_of, overview},
+    patch_of,
+    place::{Form, Query, parts},
+    search::{for_test, search},
+    shown::Shown,
+    step, trial,
 };
+use crate::{commands::result_of_trial, error::CommandError};
 
-/// The first page as a file, and what the others end in.
-const HOME: &str = "index.html";
-const ENDING: &str = ".html";
-/// Hex digits of an arm's id in an address, as on disk.
-const ARM: usize = 12;
-
-/// The address of a trial, by the number of its run.
-type Address = fn(&str, &Found<'_>) -> String;
+const HTML: &str = "text/html; charset=utf-8";
+/// Bytes of a sandbox or an endpoint are never more than text.
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The runs that are shown.
 pub struct Pages {
-    runs: Vec<Shown>,
+    pub(super) runs: Vec<Shown>,
 }
 
-struct Shown {
-    path: PathBuf,
-    name: String,
-    record: RunRecord,
+/// What an address has.
+#[derive(Debug)]
+pub struct Page {
+    pub kind: &'static str,
+    pub body: Vec<u8>,
+}
+
+impl Page {
+    fn html(body: String) -> Self {
+        Self { kind: HTML, body: body.into_bytes() }
+    }
 }
 
 impl Pages {
     pub fn open(runs: &[PathBuf]) -> Result<Self, CommandError> {
-        let open = |path: &PathBuf| -> Result<Shown, CommandError> {
-            let record = RunDir::view(path).map_err(CommandError::of_run)?.read_run()?;
-            let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
-            let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            Ok(Shown { path: path.clone(), name, record })
-        };
-        Ok(Self { runs: runs.iter().map(open).collect::<Result<_, _>>()? })
+        let runs = runs.iter().zip(1..).map(|(path, number)| Shown::open(path, number));
+        Ok(Self { runs: runs.collect::<Result<_, _>>()? })
     }
 
     /// The page of an address below the root, which ends in `/`. `None`: there is none.
     ///
-    /// - nothing: the matrix of each run
+    /// - nothing: the matrix of each run, as far as a filter lets it through
     /// - `RUN/TASK/ARM/ATTEMPT`: a trial. `RUN` counts from 1, `ARM` is as on disk
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
-    pub fn page(&self, path: &str, root: &str) -> Result<Option<String>, CommandError> {
-        let parts: Vec<String> = path
-            .split('/')
-            .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
-            .collect();
+    /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: what its record kept by this hash
+    /// - `beside/TASK`: its trials beside each other
+    /// - `search`
+    /// - the viewer's script and style sheet
+    pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, CommandError> {
+        if let Some((_, kind, text)) = FILES.iter().find(|(name, _, _)| *name == path) {
+            return Ok(Some(Page { kind, body: text.as_bytes().to_owned() }));
+        }
+        let (parts, query) = (parts(path), Query::of(query));
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        match parts.as_slice() {
-            [""] => self.matrix(&Links { root, ..Links::default() }, address).map(Some),
-            [run, task, arm, attempt] => self.trial([run, task, arm, attempt], root),
-            [run, task, arm, attempt, "step", number] => {
-                let Ok(number) = number.parse() else { return Ok(None) };
-                self.step([run, task, arm, attempt], number, root)
+        let links = Links { root, served: true, ..Links::default() };
+        let page = match parts.as_slice() {
+            [""] => {
+                let told = overview(&self.runs, filter_of(&query), Form::Served, false)?;
+                Some(proctor_html::matrix(&told, &links)?)
             }
-            _ => Ok(None),
-        }
-    }
-
-    fn find(&self, [run, task, arm, attempt]: [&str; 4]) -> Option<(&Shown, Found<'_>)> {
-        let shown = self.runs.get(run.parse::<usize>().ok()?.checked_sub(1)?)?;
-        let record = &shown.record;
-        let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
-        let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM) == Some(arm))?;
-        let attempt = attempt.parse().ok().filter(|one| (1..=record.attempts).contains(one))?;
-        Some((shown, Found { task, arm, attempt }))
-    }
-
-    fn trial(&self, place: [&str; 4], root: &str) -> Result<Option<String>, CommandError> {
-        let Some((shown, found)) = self.find(place) else { return Ok(None) };
-        let run = RunDir::view(&shown.path)?;
-        let result = result_of_trial(&run, &found);
-        let told = trial(&run, &shown.name, found, &result)?;
-        let here = format!("{root}{}", address(place[0], &found));
-        let links = Links { root, here: &here, ..Links::default() };
-        let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
-        Ok(Some(proctor_html::trial(&told, &links, &patch, &gold)?))
-    }
-
-    fn step(
-        &self,
-        place: [&str; 4],
-        number: u64,
-        root: &str,
-    ) -> Result<Option<String>, CommandError> {
-        let Some((shown, found)) = self.find(place) else { return Ok(None) };
-        let here = format!("{root}{}", address(place[0], &found));
-        step_page(shown, found, number, &Links { root, here: &here, ..Links::default() })
-    }
-
-    /// Writes every page as a file. Links between them are relative, so the folder can be opened, moved and hosted.
-    /// Returns how many there are.
-    pub fn write(&self, out: &Path) -> Result<u64, CommandError> {
-        let links = Links { root: "", home: HOME, here: "", ending: ENDING };
-        fs::create_dir_all(out)?;
-        fs::write(out.join(HOME), self.matrix(&links, file_address)?)?;
-        let mut pages = 1;
-        for (index, shown) in self.runs.iter().enumerate() {
-            let run = RunDir::view(&shown.path)?;
-            for found in planned(&shown.record) {
-                let place = file_address(&(index + 1).to_string(), &found);
-                let (above, step_above) = ("../../../", "../../../../../");
-                let result = result_of_trial(&run, &found);
-                let told = trial(&run, &shown.name, found, &result)?;
-                let here = format!("{above}{place}");
-                let links = Links { root: above, here: &here, ..links };
-                let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
-                let page = proctor_html::trial(&told, &links, &patch, &gold)?;
-                let file = out.join(format!("{place}{ENDING}"));
-                let steps = out.join(&place).join("step");
-                let folder = if told.steps.is_empty() { file.parent() } else { Some(&*steps) };
-                fs::create_dir_all(folder.unwrap_or(out))?;
-                fs::write(file, page)?;
-                let here = format!("{step_above}{place}");
-                let links = Links { root: step_above, here: &here, ..links };
-                for number in 1..=told.steps.len() as u64 {
-                    if let Some(page) = step_page(shown, found, number, &links)? {
-                        fs::write(steps.join(format!("{number}{ENDING}")), page)?;
-                        pages += 1;
+            ["search"] => Some(proctor_html::search(&search(&self.runs, &query)?, &links)?),
+            ["beside", task] => self.beside(task, &query, &links)?,
+            [run, task, arm, attempt, rest @ ..] => {
+                let Some((shown, found)) = self.find(run, task, arm, attempt) else {
+                    return Ok(None);
+                };
+                let here = format!("{root}{}", Form::Served.trial(shown.number, &found));
+                let links = Links { here: &here, ..links };
+                match rest {
+                    [] => {
+                        let several = self.trials_of(task) > 1;
+                        Some(trial_page(shown, found, &links, several)?)
                     }
+                    ["step", number] => match number.parse() {
+                        Ok(number) => step_page(shown, found, number, &links)?,
+                        Err(_) => None,
+                    },
+                    ["bytes", hash] => return bytes(shown, found, hash),
+                    _ => None,
                 }
-                pages += 1;
             }
-        }
-        Ok(pages)
+            _ => None,
+        };
+        Ok(page.map(Page::html))
     }
 
-    fn matrix(&self, links: &Links<'_>, address: Address) -> Result<String, CommandError> {
-        let mut runs = Vec::new();
-        for (index, shown) in self.runs.iter().enumerate() {
-            let results = results_of(&shown.path, false)?;
-            let report = build(results.clone());
-            let mut by_cell: BTreeMap<_, Vec<&TrialResult>> = BTreeMap::new();
-            for one in &results {
-                by_cell.entry((&one.task, &one.arm)).or_default().push(one);
-            }
-            let arms = shown.record.arms.iter().map(|arm| {
-                let told = report.arms.iter().find(|one| one.arm == arm.id);
-                (arm.name.clone(), told.map(reached).unwrap_or_default())
-            });
-            let rows = shown.record.tasks.iter().map(|task| {
-                let cells = shown.record.arms.iter().map(|arm| {
-                    let trials = by_cell.get(&(&task.task.id, &arm.id)).into_iter().flatten();
-                    let number = (index + 1).to_string();
-                    trials
-                        .map(|one| {
-                            cell(one, address(&number, &Found { task, arm, attempt: one.attempt }))
-                        })
-                        .collect()
-                });
-                (task.task.id.to_string(), cells.collect())
-            });
-            runs.push(Matrix {
-                run: shown.name.clone(),
-                arms: arms.collect(),
-                rows: rows.collect(),
-                findings: findings(&report),
-            });
-        }
-        Ok(proctor_html::matrix(&runs, links)?)
+    fn find(&self, run: &str, task: &str, arm: &str, attempt: &str) -> Option<(&Shown, Found<'_>)> {
+        let shown = self.runs.get(run.parse::<usize>().ok()?.checked_sub(1)?)?;
+        Some((shown, shown.find(task, arm, attempt)?))
+    }
+
+    fn beside(
+        &self,
+        task: &str,
+        query: &Query,
+        links: &Links<'_>,
+    ) -> Result<Option<String>, CommandError> {
+        let named: Vec<&str> = query.all("trial").collect();
+        let Some((sides, choices)) = beside(&self.runs, task, &named, Form::Served)? else {
+            return Ok(None);
+        };
+        let here = format!("{}{}", links.root, Form::Served.beside(task));
+        let links = Links { here: &here, ..*links };
+        Ok(Some(proctor_html::beside(task, &sides, &choices, &links)?))
+    }
+
+    /// How many trials a task has, in all runs.
+    pub(super) fn trials_of(&self, task: &str) -> usize {
+        let of = |run: &Shown| {
+            let tasks = run.record.tasks.iter().filter(|one| one.task.id.as_str() == task).count();
+            tasks * run.record.arms.len() * run.record.attempts as usize
+        };
+        self.runs.iter().map(of).sum()
     }
 }
 
-fn step_page(
+/// A trial with its page's links, and whether it goes on.
+pub(super) fn told(
+    shown: &Shown,
+    found: Found<'_>,
+    index: Option<&Index>,
+) -> Result<(Trial, bool), CommandError> {
+    let run = RunDir::view(&shown.path)?;
+    let result = result_of_trial(&run, &found);
+    let mut told = trial(&run, &shown.name, found, &result, index)?;
+    for test in told.tests.iter_mut().filter(|test| !test.passed) {
+        test.speaks = for_test(shown.number, &found, &test.id);
+    }
+    Ok((told, goes_on(&result)))
+}
+
+fn goes_on(result: &TrialResult) -> bool {
+    let ending = result.outcome.as_ref().map(|outcome| &outcome.ending);
+    result.verdict.is_none() && ending.is_none_or(|ending| !ending.is_unfinished())
+}
+
+fn trial_page(
+    shown: &Shown,
+    found: Found<'_>,
+    links: &Links<'_>,
+    several: bool,
+) -> Result<String, CommandError> {
+    let run = RunDir::view(&shown.path)?;
+    let index = shown.index(&found)?;
+    let (mut told, live) = told(shown, found, index.as_deref())?;
+    if several {
+        told.beside = Form::Served.beside(found.task.task.id.as_str());
+    }
+    let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
+    Ok(proctor_html::trial(&told, links, &patch, &gold, live)?)
+}
+
+pub(super) fn step_page(
     shown: &Shown,
     found: Found<'_>,
     number: u64,
     links: &Links<'_>,
 ) -> Result<Option<String>, CommandError> {
+    let Some(index) = shown.index(&found)? else { return Ok(None) };
     let run = RunDir::view(&shown.path)?;
     let dir = run.trial_path(&found.id());
-    let journal = dir.trajectory();
-    if !journal.exists() {
+    let Some(told) = step(&index, &run.blobs_of(&dir), number) else { return Ok(None) };
+    let live = !dir.outcome().exists();
+    Ok(Some(proctor_html::step(&told, &found.name(), &index.rows, links, live)?))
+}
+
+/// Exact bytes of the record: a request, a response, a whole output.
+fn bytes(shown: &Shown, found: Found<'_>, hash: &str) -> Result<Option<Page>, CommandError> {
+    let is_hash = hash.len() == 64 && hash.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
+    let run = RunDir::view(&shown.path)?;
+    let blobs = run.blobs_of(&run.trial_path(&found.id()));
+    if !is_hash || !blobs.has(hash) {
         return Ok(None);
     }
-    let read = step(&journal, &run.blobs_of(&dir), number)?;
-    let page = read.map(|(told, more)| proctor_html::step(&told, &found.name(), more, links));
-    Ok(page.transpose()?)
-}
-
-/// The same as the name of a file. No letter of it needs an escape in an address.
-fn file_address(run: &str, found: &Found<'_>) -> String {
-    // No name begins with a point: it would be hidden, or lead out.
-    let plain = |at: usize, byte: u8| {
-        byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || (byte == b'.' && at > 0)
-    };
-    let task = found.task.task.id.as_str().bytes().enumerate();
-    let task: String = task
-        .map(|(at, byte)| match plain(at, byte) {
-            true => char::from(byte).to_string(),
-            false => format!("~{byte:02x}"),
-        })
-        .collect();
-    let arm = found.arm.id.as_str();
-    format!("{run}/{task}/{}/{}", arm.get(..ARM).unwrap_or(arm), found.attempt)
-}
-
-fn address(run: &str, found: &Found<'_>) -> String {
-    let task = utf8_percent_encode(found.task.task.id.as_str(), NON_ALPHANUMERIC);
-    let arm = found.arm.id.as_str();
-    format!("{run}/{task}/{}/{}", arm.get(..ARM).unwrap_or(arm), found.attempt)
-}
-
-fn reached(arm: &ArmReport) -> String {
-    format!("{}/{} resolved, {}", arm.resolved, arm.trials, percent(arm.resolved_rate))
-}
-
-fn cell(trial: &TrialResult, href: String) -> Cell {
-    let (word, class) = match &trial.verdict {
-        Some(verdict) if verdict.resolved => ("resolved", "yes"),
-        Some(_) => ("not resolved", "no"),
-        None => ("no verdict", "open"),
-    };
-    let ended = trial.outcome.as_ref();
-    let ending = ended.map_or("not ended".to_owned(), |one| one.ending.name().replace('_', " "));
-    let steps = ended.map_or(0, |one| one.spent.steps);
-    let detail = format!("{ending}, {}", proctor_types::plural(steps, "step"));
-    Cell { href, attempt: trial.attempt, word: word.to_owned(), class, detail }
+    Ok(Some(Page { kind: TEXT, body: blobs.get(hash)? }))
 }

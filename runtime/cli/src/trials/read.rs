@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use proctor_html::{TestLine, Trial};
+use proctor_html::{Cap, CapKind, TestLine, Trial};
 use proctor_patch::Patch;
 use proctor_record::RunDir;
 use proctor_report::{TrialResult, build};
 use proctor_types::{RunTask, TestGroup, Verdict};
 
-use super::{Found, log, rows};
+use super::{Found, Index, log};
 use crate::error::CommandError;
 
 /// Bytes of a log that are read: its end says what failed.
@@ -20,11 +20,12 @@ pub fn trial(
     name: &str,
     found: Found<'_>,
     result: &TrialResult,
+    index: Option<&Index>,
 ) -> Result<Trial, CommandError> {
     let dir = run.trial_path(&found.id());
     let journal = dir.trajectory();
     let (steps, mut damage) =
-        if journal.exists() { rows(&journal)? } else { (Vec::new(), Vec::new()) };
+        index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
     damage.extend(result.damage.iter().cloned());
     let report = build(vec![result.clone()]);
     let told = report.tasks.first();
@@ -66,6 +67,8 @@ pub fn trial(
         cost_usd: outcome.filter(|_| !spent.unpriced).map(|_| spent.cost_usd),
         wall_seconds: outcome.map_or(0.0, |outcome| outcome.wall_seconds),
         limits: limits(found),
+        caps: caps(found),
+        beside: String::new(),
         tests: verdict.map(|verdict| tests(verdict, &log_of(&dir.grade()))).unwrap_or_default(),
         damage,
         files: files.iter().map(|path| path.display().to_string()).collect(),
@@ -77,6 +80,25 @@ fn limits(found: Found<'_>) -> Vec<String> {
     let fields = budget.as_object().cloned().unwrap_or_default();
     let numbers = fields.into_iter().filter(|(_, value)| value.is_number());
     numbers.map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect()
+}
+
+/// The limits that steps count towards.
+fn caps(found: Found<'_>) -> Vec<Cap> {
+    let budget = &found.arm.budget;
+    let whole = |number: Option<u64>| number.map(|number| number as f64);
+    [
+        (CapKind::Steps, whole(budget.steps)),
+        (CapKind::InputTokens, whole(budget.input_tokens)),
+        (CapKind::OutputTokens, whole(budget.output_tokens)),
+        (CapKind::TotalTokens, whole(budget.total_tokens)),
+        (CapKind::Cost, budget.cost_usd),
+        (CapKind::WallSeconds, budget.wall_seconds),
+        (CapKind::WorkingSeconds, budget.working_seconds),
+        (CapKind::ToolSeconds, budget.tool_seconds),
+    ]
+    .into_iter()
+    .filter_map(|(kind, most)| Some(Cap { kind, most: most? }))
+    .collect()
 }
 
 fn log_of(grade: &std::path::Path) -> String {
@@ -96,6 +118,7 @@ fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
             status: verdict.tests.get(id).map(ToString::to_string).unwrap_or_default(),
             passed,
             log: if passed { String::new() } else { log::about(log, id) },
+            speaks: String::new(),
         }));
     };
     for passed in [false, true] {

@@ -1,0 +1,301 @@
+//! The first page: the trials that a filter lets through, as a matrix of each run, and how far each run is.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use proctor_html::{Cell, Choices, Filter, Matrix, Overview, Row};
+use proctor_report::{ArmReport, TaskReport, findings, percent};
+use proctor_types::plural;
+
+use super::{
+    Found,
+    place::{Form, Query, encoded},
+    planned,
+    results::Read,
+    shown::Shown,
+};
+use crate::error::CommandError;
+
+/// Trials on a page; a task's are not torn apart.
+const ON_A_PAGE: usize = 800;
+/// Trials that go on and are told of.
+const GOING_ON: usize = 12;
+
+/// Trials of one task that are in the matrix, by arm, and how many of them resolve it.
+struct Group<'a> {
+    run: usize,
+    task: &'a str,
+    cells: Vec<Vec<Cell>>,
+    count: usize,
+    resolved: usize,
+}
+
+pub fn filter_of(query: &Query) -> Filter {
+    let text = |name| query.one(name).to_owned();
+    Filter {
+        text: text("text"),
+        arm: text("arm"),
+        outcome: text("outcome"),
+        reason: text("reason"),
+        sort: text("sort"),
+        page: query.one("page").parse().unwrap_or(1).max(1),
+    }
+}
+
+/// The address of this filter, but for the number of the page.
+fn again(filter: &Filter) -> String {
+    let fields = [
+        ("text", &filter.text),
+        ("arm", &filter.arm),
+        ("outcome", &filter.outcome),
+        ("reason", &filter.reason),
+        ("sort", &filter.sort),
+    ];
+    let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    let given: String = given.map(|(name, value)| format!("{name}={}&", encoded(value))).collect();
+    format!("?{given}page=")
+}
+
+/// `whole`: all of it on one page, as a file.
+pub fn overview(
+    runs: &[Shown],
+    mut filter: Filter,
+    form: Form,
+    whole: bool,
+) -> Result<Overview, CommandError> {
+    let read = runs.iter().map(Shown::read).collect::<Result<Vec<_>, _>>()?;
+    let mut told = Told::default();
+    let mut groups = Vec::new();
+    for (at, (run, read)) in runs.iter().zip(&read).enumerate() {
+        groups.extend(told.groups(at, run, read, &filter, form));
+    }
+    match filter.sort.as_str() {
+        "task" => groups.sort_by(|a, b| a.task.cmp(b.task)),
+        "least" => groups.sort_by(|a, b| share(a).total_cmp(&share(b))),
+        "most" => groups.sort_by(|a, b| share(b).total_cmp(&share(a))),
+        _ => {}
+    }
+    let (mut pages, mut on_it) = (1, 0);
+    let mut page_of = Vec::with_capacity(groups.len());
+    for group in &groups {
+        if !whole && on_it > 0 && on_it + group.count > ON_A_PAGE {
+            (pages, on_it) = (pages + 1, 0);
+        }
+        on_it += group.count;
+        page_of.push(pages);
+    }
+    filter.page = filter.page.min(pages);
+    let mut rows: Vec<Vec<Row>> = runs.iter().map(|_| Vec::new()).collect();
+    for (group, page) in groups.into_iter().zip(page_of) {
+        if page == filter.page {
+            let several = told.of_task.get(group.task).copied().unwrap_or_default() > 1;
+            let beside = if several { form.beside(group.task) } else { String::new() };
+            rows[group.run].push(Row { task: group.task.to_owned(), beside, cells: group.cells });
+        }
+    }
+    let mut matrices = Vec::new();
+    let mut live = false;
+    for ((run, read), rows) in runs.iter().zip(&read).zip(rows) {
+        let (state, going_on, more) = state(run, read, form)?;
+        live |= more;
+        matrices.push(Matrix {
+            run: run.name.clone(),
+            state,
+            going_on,
+            arms: arms(run, read),
+            rows,
+            findings: findings(&read.report),
+        });
+    }
+    Ok(Overview {
+        runs: matrices,
+        again: again(&filter),
+        filter,
+        shown: told.shown,
+        of: told.of,
+        choices: told.choices(),
+        pages,
+        live,
+    })
+}
+
+fn share(group: &Group<'_>) -> f64 {
+    group.resolved as f64 / group.count.max(1) as f64
+}
+
+fn arms(run: &Shown, read: &Read) -> Vec<(String, String)> {
+    let arms = run.record.arms.iter().map(|arm| {
+        let told = read.report.arms.iter().find(|one| one.arm == arm.id);
+        (arm.name.clone(), told.map(reached).unwrap_or_default())
+    });
+    arms.collect()
+}
+
+fn reached(arm: &ArmReport) -> String {
+    format!("{}/{} resolved, {}", arm.resolved, arm.trials, percent(arm.resolved_rate))
+}
+
+/// What is counted while trials are passed through a filter.
+#[derive(Debug, Default)]
+struct Told {
+    arms: BTreeMap<String, u64>,
+    words: BTreeMap<&'static str, u64>,
+    endings: BTreeMap<String, u64>,
+    reasons: BTreeMap<String, u64>,
+    /// Trials of a task, in all runs.
+    of_task: BTreeMap<String, usize>,
+    shown: usize,
+    of: usize,
+}
+
+impl Told {
+    fn groups<'a>(
+        &mut self,
+        at: usize,
+        run: &'a Shown,
+        read: &Read,
+        filter: &Filter,
+        form: Form,
+    ) -> Vec<Group<'a>> {
+        let record = &run.record;
+        let wanted: Vec<String> =
+            filter.text.to_lowercase().split_whitespace().map(str::to_owned).collect();
+        let mut groups: Vec<Group<'a>> = record
+            .tasks
+            .iter()
+            .map(|task| Group {
+                run: at,
+                task: task.task.id.as_str(),
+                cells: record.arms.iter().map(|_| Vec::new()).collect(),
+                count: 0,
+                resolved: 0,
+            })
+            .collect();
+        let places = planned(record);
+        // In the plan attempts come first, then tasks, then arms.
+        let (tasks, arms) = (record.tasks.len().max(1), record.arms.len().max(1));
+        for (index, (found, report)) in places.iter().zip(&read.report.tasks).enumerate() {
+            let (task, arm) = (index / arms % tasks, index % arms);
+            let cell = cell(found, report, run.number, form);
+            self.count(&cell, found);
+            let fits = |asked: &str, has: &str| asked.is_empty() || asked == has;
+            let outcome = fits(&filter.outcome, cell.word) || filter.outcome == cell.ending;
+            let all = || {
+                let (task, arm) = (found.task.task.id.as_str(), found.arm.name.as_str());
+                format!("{task} {arm} {} {} {}", cell.word, cell.ending, cell.reason)
+                    .replace('_', " ")
+                    .to_lowercase()
+            };
+            let text = wanted.is_empty() || {
+                let (all, plain) = (all(), found.task.task.id.as_str().to_lowercase());
+                wanted.iter().all(|word| {
+                    all.contains(&word.replace('_', " ")) || plain.contains(word.as_str())
+                })
+            };
+            if !(outcome
+                && text
+                && fits(&filter.arm, &found.arm.name)
+                && fits(&filter.reason, &cell.reason))
+            {
+                continue;
+            }
+            self.shown += 1;
+            groups[task].count += 1;
+            groups[task].resolved += usize::from(cell.class == "yes");
+            groups[task].cells[arm].push(cell);
+        }
+        groups.retain(|group| group.count > 0);
+        groups
+    }
+
+    fn count(&mut self, cell: &Cell, found: &Found<'_>) {
+        self.of += 1;
+        *self.of_task.entry(found.task.task.id.to_string()).or_default() += 1;
+        *self.arms.entry(found.arm.name.clone()).or_default() += 1;
+        *self.words.entry(cell.word).or_default() += 1;
+        *self.endings.entry(cell.ending.clone()).or_default() += 1;
+        if !cell.reason.is_empty() {
+            *self.reasons.entry(cell.reason.clone()).or_default() += 1;
+        }
+    }
+
+    fn choices(self) -> Choices {
+        let words = self.words.into_iter().map(|(word, count)| (word.to_owned(), count));
+        Choices {
+            arms: self.arms.into_iter().collect(),
+            outcomes: words.chain(self.endings).collect(),
+            reasons: self.reasons.into_iter().collect(),
+        }
+    }
+}
+
+fn cell(found: &Found<'_>, report: &TaskReport, run: usize, form: Form) -> Cell {
+    let (word, class) = word_of(report.resolved);
+    Cell {
+        href: form.trial(run, found),
+        attempt: found.attempt,
+        word,
+        class,
+        ending: report.outcome.clone().unwrap_or_else(|| "not_ended".to_owned()),
+        reason: report.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+        steps: plural(report.steps.unwrap_or_default(), "step"),
+    }
+}
+
+/// A verdict in words, and its class.
+pub fn word_of(resolved: Option<bool>) -> (&'static str, &'static str) {
+    match resolved {
+        Some(true) => ("resolved", "yes"),
+        Some(false) => ("not resolved", "no"),
+        None => ("no verdict", "open"),
+    }
+}
+
+/// How far a run is, in a sentence; its trials that have begun and not ended; whether any is yet to end.
+type State = (String, Vec<(String, String)>, bool);
+
+fn state(run: &Shown, read: &Read, form: Form) -> Result<State, CommandError> {
+    let of = read.results.len();
+    let ended = read.results.iter().filter(|one| one.outcome.is_some()).count();
+    let graded = read.results.iter().filter(|one| one.verdict.is_some()).count();
+    if ended == of {
+        let missing = of - graded;
+        let open = if missing == 0 { "all of them" } else { &format!("{graded} of them") };
+        // Grading comes after the ending, and some trials are never graded: a run is over where nothing is left to do.
+        let expected = read.results.iter().filter(|one| {
+            let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
+            one.verdict.is_none() && ending.is_some_and(|ending| !ending.is_unfinished())
+        });
+        let more = expected.count() > 0;
+        return Ok((
+            format!("All {} have ended, {open} graded.", plural(of, "trial")),
+            vec![],
+            more,
+        ));
+    }
+    let mut going_on = Vec::new();
+    let mut last = 0.0_f64;
+    let all = planned(&run.record);
+    let begun = all.iter().zip(&read.results).zip(&read.begun);
+    let begun = begun.filter(|((_, result), begun)| **begun && result.outcome.is_none());
+    for ((found, _), _) in begun.take(GOING_ON) {
+        if let Some(index) = run.index(found)? {
+            last = last.max(index.last_wall);
+            going_on.push((
+                form.trial(run.number, found),
+                format!("{}: {}", found.name(), index.now()),
+            ));
+        }
+    }
+    let at = match last > 0.0 {
+        true => {
+            let at = UNIX_EPOCH + Duration::from_secs(last as u64);
+            format!(" The last event is of {}.", httpdate::fmt_http_date(at))
+        }
+        false => String::new(),
+    };
+    let said = format!("{ended} of {} have ended, {graded} are graded.{at}", plural(of, "trial"));
+    Ok((said, going_on, true))
+}

@@ -1,0 +1,107 @@
+//! Addresses of trials below a viewer's root.
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use super::Found;
+
+/// Hex digits of an arm's id in an address, as on disk.
+pub const ARM: usize = 12;
+
+/// The first twelve digits of an arm's id.
+pub fn arm_of<'a>(found: &Found<'a>) -> &'a str {
+    let arm = found.arm.id.as_str();
+    arm.get(..ARM).unwrap_or(arm)
+}
+
+/// How an address is written: for a server, or as the name of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Served,
+    File,
+}
+
+impl Form {
+    /// `RUN/TASK/ARM/ATTEMPT`, with the number of the run.
+    pub fn trial(self, run: usize, found: &Found<'_>) -> String {
+        let task = self.name(found.task.task.id.as_str());
+        format!("{run}/{task}/{}/{}", arm_of(found), found.attempt)
+    }
+
+    /// The trials of a task beside each other.
+    pub fn beside(self, task: &str) -> String {
+        format!("beside/{}", self.name(task))
+    }
+
+    fn name(self, text: &str) -> String {
+        match self {
+            Self::Served => encoded(text),
+            Self::File => {
+                // No name begins with a point: it would be hidden, or lead out. No letter of it needs an escape.
+                let plain = |at: usize, byte: u8| {
+                    byte.is_ascii_alphanumeric()
+                        || b"_-".contains(&byte)
+                        || (byte == b'.' && at > 0)
+                };
+                let bytes = text.bytes().enumerate();
+                bytes
+                    .map(|(at, byte)| match plain(at, byte) {
+                        true => char::from(byte).to_string(),
+                        false => format!("~{byte:02x}"),
+                    })
+                    .collect()
+            }
+        }
+    }
+}
+
+pub fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// What follows the `?` of an address, as a form sends it.
+#[derive(Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub fn of(text: &str) -> Self {
+        let fields = text.split('&').filter(|field| !field.is_empty());
+        let field = |field: &str| {
+            let plain = field.replace('+', " ");
+            let (name, value) = plain.split_once('=').unwrap_or((&plain, ""));
+            (decoded(name), decoded(value))
+        };
+        Self(fields.map(field).collect())
+    }
+
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Empty where it is not there.
+    pub fn one(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// The parts of an address.
+pub fn parts(path: &str) -> Vec<String> {
+    path.split('/').map(decoded).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_is_read_as_it_was_filled_in() {
+        let query = Query::of("q=a+b%26c%2B&trial=1%2Ft&trial=2&empty=&flag");
+        assert_eq!(query.one("q"), "a b&c+");
+        assert_eq!(query.all("trial").collect::<Vec<_>>(), ["1/t", "2"]);
+        assert_eq!((query.one("empty"), query.one("flag"), query.one("none")), ("", "", ""));
+        assert_eq!(parts("1/a%2Fb/c"), ["1", "a/b", "c"]);
+    }
+}

@@ -1,0 +1,81 @@
+//! The results of a run as they are now. Of ten thousand trials, those are read again whose files have changed.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use proctor_record::RunDir;
+use proctor_report::{Report, TrialResult, build};
+use proctor_types::RunRecord;
+
+use super::planned;
+use crate::{
+    commands::{result_of_trial, results_of},
+    error::CommandError,
+};
+
+/// What was read of a run.
+#[derive(Debug)]
+pub struct Read {
+    /// In the order of the plan, as in the report.
+    pub results: Vec<TrialResult>,
+    pub report: Report,
+    /// Whether a trial has begun.
+    pub begun: Vec<bool>,
+    stamps: Vec<Stamp>,
+}
+
+/// When a trial's outcome and its verdict were written, and how large they are; absent where they are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    outcome: Option<(i64, i64, u64)>,
+    verdict: Option<(i64, i64, u64)>,
+    begun: bool,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<(i64, i64, u64)> {
+        let file = fs::metadata(path).ok()?;
+        Some((file.mtime(), file.mtime_nsec(), file.len()))
+    }
+}
+
+/// The results of one run, kept from one look to the next.
+#[derive(Debug, Default)]
+pub struct Results(Mutex<Option<Arc<Read>>>);
+
+impl Results {
+    pub fn now(&self, path: &Path, record: &RunRecord) -> Result<Arc<Read>, CommandError> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = RunDir::view(path)?;
+        let planned = planned(record);
+        let stamp = |found: &super::Found<'_>| {
+            let dir = run.trial_path(&found.id());
+            let outcome = Stamp::of(&dir.outcome());
+            // A trial that has ended has a journal, too.
+            let begun = outcome.is_some() || dir.trajectory().exists();
+            Stamp { outcome, verdict: Stamp::of(&dir.verdict()), begun }
+        };
+        let stamps: Vec<Stamp> = planned.iter().map(stamp).collect();
+        let results = match kept.as_ref() {
+            Some(read) if read.stamps == stamps => return Ok(Arc::clone(read)),
+            Some(read) => {
+                let mut results = read.results.clone();
+                let changed = stamps.iter().zip(&read.stamps).enumerate();
+                for (at, _) in changed.filter(|(_, (now, then))| now != then) {
+                    results[at] = result_of_trial(&run, &planned[at]);
+                }
+                results
+            }
+            None => results_of(path, false)?,
+        };
+        let begun = stamps.iter().map(|stamp| stamp.begun).collect();
+        let report = build(results.clone());
+        let read = Arc::new(Read { results, report, begun, stamps });
+        *kept = Some(Arc::clone(&read));
+        Ok(read)
+    }
+}

@@ -1,0 +1,85 @@
+//! All pages as files. Links between them are relative, so the folder can be opened, moved and hosted.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use proctor_html::{FILES, Filter, Links};
+use proctor_record::RunDir;
+
+use super::{
+    Pages,
+    beside::beside,
+    gold_of,
+    overview::overview,
+    pages::{step_page, told},
+    patch_of,
+    place::Form,
+    planned,
+};
+use crate::error::CommandError;
+
+/// The first page as a file, and what the others end in.
+const HOME: &str = "index.html";
+const ENDING: &str = ".html";
+
+impl Pages {
+    /// Writes every page. Returns how many files there are.
+    pub fn write(&self, out: &Path) -> Result<u64, CommandError> {
+        let links = Links { home: HOME, ending: ENDING, ..Links::default() };
+        fs::create_dir_all(out)?;
+        for (name, _, text) in FILES {
+            fs::write(out.join(name), text)?;
+        }
+        let whole =
+            overview(&self.runs, Filter { page: 1, ..Filter::default() }, Form::File, true)?;
+        fs::write(out.join(HOME), proctor_html::matrix(&whole, &links)?)?;
+        let mut files = 1 + FILES.len() as u64;
+        let mut tasks = BTreeSet::new();
+        for shown in &self.runs {
+            let run = RunDir::view(&shown.path)?;
+            for found in planned(&shown.record) {
+                let task = found.task.task.id.as_str();
+                let several = self.trials_of(task) > 1;
+                if several && tasks.insert(task) {
+                    files += self.write_beside(out, task, links)?;
+                }
+                let place = Form::File.trial(shown.number, &found);
+                let (above, step_above) = ("../../../", "../../../../../");
+                let index = shown.index(&found)?;
+                let (mut told, _) = told(shown, found, index.as_deref())?;
+                if several {
+                    told.beside = Form::File.beside(task);
+                }
+                let here = format!("{above}{place}");
+                let trial_links = Links { root: above, here: &here, ..links };
+                let (patch, gold) = (patch_of(&run, found), gold_of(found.task));
+                let page = proctor_html::trial(&told, &trial_links, &patch, &gold, false)?;
+                let file = out.join(format!("{place}{ENDING}"));
+                let steps = out.join(&place).join("step");
+                let folder = if told.steps.is_empty() { file.parent() } else { Some(&*steps) };
+                fs::create_dir_all(folder.unwrap_or(out))?;
+                fs::write(file, page)?;
+                files += 1;
+                let here = format!("{step_above}{place}");
+                let step_links = Links { root: step_above, here: &here, ..links };
+                for number in 1..=told.steps.len() as u64 {
+                    if let Some(page) = step_page(shown, found, number, &step_links)? {
+                        fs::write(steps.join(format!("{number}{ENDING}")), page)?;
+                        files += 1;
+                    }
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    fn write_beside(&self, out: &Path, task: &str, links: Links<'_>) -> Result<u64, CommandError> {
+        let Some((sides, choices)) = beside(&self.runs, task, &[], Form::File)? else {
+            return Ok(0);
+        };
+        let file = out.join(format!("{}{ENDING}", Form::File.beside(task)));
+        fs::create_dir_all(file.parent().unwrap_or(out))?;
+        let page = proctor_html::beside(task, &sides, &choices, &Links { root: "../", ..links })?;
+        fs::write(file, page)?;
+        Ok(1)
+    }
+}

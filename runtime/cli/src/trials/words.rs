@@ -1,0 +1,64 @@
+//! Calls in few words, and whole.
+
+use serde_json::Value;
+
+/// Characters of what a step did, on its line.
+const WORDS: usize = 100;
+
+/// The tool and the first words of its call: of arguments with one text, that text.
+pub fn words(name: &str, arguments: &str) -> String {
+    let text = match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => arguments_text(&value),
+        Err(_) => arguments.to_owned(),
+    };
+    let mut short = String::new();
+    let mut more = "";
+    for word in text.split_whitespace() {
+        if short.chars().count() >= WORDS {
+            more = "...";
+            break;
+        }
+        if !short.is_empty() {
+            short.push(' ');
+        }
+        short.extend(word.chars().take(WORDS));
+    }
+    if let Some((at, _)) = short.char_indices().nth(WORDS) {
+        short.truncate(at);
+        more = "...";
+    }
+    match name {
+        "" => format!("{short}{more}"),
+        name => format!("{name}: {short}{more}"),
+    }
+}
+
+pub fn arguments_text(arguments: &Value) -> String {
+    match arguments {
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => {
+            let texts: Vec<String> = fields.values().map(arguments_text).collect();
+            texts.join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Arguments for people: a line for each field.
+pub fn pretty(arguments: &str) -> String {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(Value::Object(fields)) => {
+            let lines =
+                fields.iter().map(|(key, value)| format!("{key}: {}", arguments_text(value)));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        _ => arguments.to_owned(),
+    }
+}
+
+/// What a model thought, where an endpoint told it.
+pub fn reasoning(extra: &serde_json::Map<String, Value>) -> String {
+    let fields = ["reasoning_content", "reasoning", "thinking"];
+    let known = fields.iter().find_map(|field| extra.get(*field));
+    known.map(arguments_text).unwrap_or_default()
+}

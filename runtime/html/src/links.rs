@@ -1,0 +1,28 @@
+//! Where links lead, and what every page of a viewer loads.
+
+use serde::Serialize;
+
+/// The viewer's own script and style sheet, by the names that its pages ask for. They are all that a page loads.
+pub const FILES: [(&str, &str, &str); 2] = [
+    ("viewer.js", "text/javascript; charset=utf-8", include_str!("../templates/viewer.js")),
+    (
+        "viewer.css",
+        "text/css; charset=utf-8",
+        concat!(include_str!("../templates/style.css"), include_str!("../templates/viewer.css")),
+    ),
+];
+
+/// Where a page's links lead: to a server's pages, or to files.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Links<'a> {
+    /// What comes before every address; ends in `/`, or is empty.
+    pub root: &'a str,
+    /// The first page, behind that.
+    pub home: &'a str,
+    /// The trial's own address, without its ending.
+    pub here: &'a str,
+    /// What an address of a page ends in.
+    pub ending: &'a str,
+    /// A server answers: it searches, filters and knows bytes that no page holds.
+    pub served: bool,
+}

@@ -1,0 +1,249 @@
+//! The viewer and the report in a real Chromium: `tests/browser/walk.mjs` walks, this makes what it walks through.
+
+#[expect(dead_code, reason = "the gateway's tests install more")]
+#[path = "../../runtime/gateway/tests/over_http/clients/install.rs"]
+mod install;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use proctor_record::{Grading, Journal, RunDir};
+use proctor_types::{
+    Answer, Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RUN_SCHEMA,
+    RunRecord, RunTask, SandboxSpec, Spent, Task, ToolCall, TrialId, Usage, Verdict,
+};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, root};
+
+/// What a sandbox may write: markup, a script, escapes of a terminal, marks that turn the reading direction.
+const TRICK: &str = "</pre></script><img src=x onerror=globalThis.pwned=1><script>globalThis.pwned=1</script>\
+                     <base href=http://192.0.2.1/><form action=http://192.0.2.1/>\u{1b}[2J\u{1b}]0;x\u{7}\
+                     \u{202e}gnp.exe\u{2066}\u{0} javascript:alert(1) {{ 7*7 }}";
+const STEPS: u64 = 4;
+
+fn arm(name: &str) -> Arm {
+    let budget = Budget { steps: Some(5), wall_seconds: Some(100.0), ..Budget::default() };
+    let arm = Arm {
+        forked_from: None,
+        id: ArmId::new(""),
+        name: name.into(),
+        scaffold: "tools".into(),
+        model: None,
+        budget,
+        sandbox: SandboxSpec::default(),
+        network: NetworkPolicy::default(),
+        leak_check: LeakCheckSpec::default(),
+        prompts: Value::Null,
+        settings: json!({ "of": name }),
+        statement: Default::default(),
+    };
+    arm.identified()
+}
+
+/// A run of two arms on two tasks whose every text is hostile. The first task is resolved, the second is not.
+fn hostile(path: &Path) {
+    let run = RunDir::create(path).unwrap();
+    let task = |name: &str| -> Task {
+        serde_json::from_value(json!({
+            "schema_version": 1, "id": format!("{name}{TRICK}"), "statement": TRICK,
+            "environment": {"base": "host"}, "fail_to_pass": [format!("t.py::test_a[{TRICK}]")],
+            "test_command": ["pytest"], "gold": TRICK
+        }))
+        .unwrap()
+    };
+    let (tasks, arms) =
+        ([task("done"), task("failed")], [arm(&format!("hostile/a{TRICK}")), arm("hostile/b")]);
+    let planned = |task: &Task| RunTask {
+        digest: task.digest(),
+        task: task.clone(),
+        base_dir: PathBuf::from("/"),
+        host_bound: false,
+    };
+    run.write_run(&RunRecord {
+        schema_version: RUN_SCHEMA,
+        proctor: env!("CARGO_PKG_VERSION").into(),
+        created: 1,
+        attempts: 1,
+        jobs: 1,
+        arms: arms.to_vec(),
+        tasks: tasks.iter().map(planned).collect(),
+        config: json!({ "said": TRICK }),
+        host: json!({ "said": TRICK }),
+        agent: String::new(),
+        certificate: None,
+        flaky: Default::default(),
+        changes: Vec::new(),
+        selection: None,
+    })
+    .unwrap();
+    for (task, resolved) in tasks.iter().zip([true, false]) {
+        for (arm, other) in arms.iter().zip([false, true]) {
+            let id = TrialId { task: task.id.clone(), arm: arm.id.clone(), attempt: 1 };
+            trial(&run, &id, &task.fail_to_pass[0], resolved, other);
+        }
+    }
+}
+
+/// Step 2 ends with an error, step 3 edits, step 4 runs tests. `other`: it does something else from step 3 on.
+fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
+    let dir = run.trial(id).unwrap();
+    let mut journal = Journal::create(dir.trajectory(), 1).unwrap();
+    let mut append = |step, event| {
+        journal.append(step, event).unwrap();
+    };
+    let (task, arm) = (id.task.clone(), id.arm.to_string());
+    append(0, Event::TrialStarted { task, arm, attempt: id.attempt });
+    for step in 1..=STEPS {
+        let line = match step {
+            3 => format!("echo {other} > a.py {TRICK}"),
+            4 => "python -m pytest -q".to_owned(),
+            _ => format!("cat {step} {TRICK}"),
+        };
+        let (call_id, name) = (format!("call_{step}"), "shell".to_owned());
+        let call = ToolCall {
+            id: call_id.clone(),
+            name: name.clone(),
+            arguments: json!({ "command": line }).to_string(),
+        };
+        let extra = json!({ "reasoning": TRICK }).as_object().unwrap().clone();
+        let answer = Answer {
+            content: TRICK.into(),
+            tool_calls: vec![call],
+            extra,
+            finish_reason: None,
+            refused: false,
+            usage: Usage { input: 900, output: 60, ..Usage::default() },
+            cost_usd: Some(0.01),
+        };
+        append(step, Event::ModelAnswered { answer });
+        let needle = if step == 1 && !resolved { "a needle in the output\n" } else { "" };
+        let shown = format!("{needle}{TRICK}\n").repeat(40);
+        let exit_status = Some(i32::from(step == 2));
+        let (full, edited) = (None, None);
+        let returned = Event::ToolReturned {
+            call_id,
+            name,
+            shown,
+            full,
+            exit_status,
+            seconds: 0.5,
+            malformed: false,
+            edited,
+        };
+        append(step, returned);
+        if step == 3 {
+            // Its tree is not there: the page says so, and shows the rest.
+            let snapshot = blake3_of_nothing();
+            append(
+                step,
+                Event::SnapshotTaken { snapshot, changed: 1, removed: 0, bytes: 1, ms: 1.0 },
+            );
+        }
+    }
+    let patch = format!("diff --git a/a.py b/a.py\n+{TRICK}\n").into_bytes();
+    let blobs = run.blobs_of(&dir);
+    let hash = blobs.put(&patch).unwrap();
+    let packed = blobs.packed();
+    append(STEPS, Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash });
+    dir.write_patch(&patch).unwrap();
+    let mut outcome = Outcome::unmeasured(1, Ending::Submitted);
+    outcome.spent = Spent { steps: STEPS, ..Spent::default() };
+    append(STEPS, Event::TrialEnded { outcome: Box::new(outcome.clone()), packed });
+    dir.write_outcome(&outcome).unwrap();
+    let (passed, failed) = if resolved { (vec![test], vec![]) } else { (vec![], vec![test]) };
+    let verdict: Verdict = serde_json::from_value(json!({
+        "schema_version": 1, "task": id.task, "resolved": resolved,
+        "passed_rate": f64::from(u8::from(resolved)),
+        "fail_to_pass": {"passed": passed, "failed": failed},
+        "pass_to_pass": {"passed": [], "failed": []},
+        "tests": {test: if resolved { "passed" } else { "failed" }},
+        "policies": {"strict": {"resolved": resolved, "why": TRICK}},
+        "integrity": "suspect",
+        "evidence": [{"kind": "special_cased", "what": TRICK, "steps": [2]}],
+        "reason": if resolved { Value::Null } else { json!("assertion") }
+    }))
+    .unwrap();
+    let log = format!("____ test_a[{TRICK}] ____\nE  assert 1 == 2 {TRICK}\n");
+    let grading = Grading { patch: &patch, verdict: &verdict, log: log.as_bytes(), results: b"" };
+    dir.keep_grading(id, grading).unwrap();
+}
+
+fn blake3_of_nothing() -> String {
+    proctor_record::Blobs::hash(b"not there")
+}
+
+/// Chromium and what `package-lock.json` names, or why they are not there.
+fn modules() -> Result<PathBuf, String> {
+    let known = ["chromium", "chromium-browser", "google-chrome"];
+    let is_there = |name: &&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    if std::env::var_os("PROCTOR_CHROMIUM").is_none() && !known.iter().any(|name| is_there(&name)) {
+        return Err("there is no Chromium (Debian: apt-get install chromium)".into());
+    }
+    install::made("browser-1", |home| {
+        fs::create_dir_all(home).map_err(|error| error.to_string())?;
+        for file in ["package.json", "package-lock.json"] {
+            fs::copy(root().join("tests/browser").join(file), home.join(file))
+                .map_err(|error| error.to_string())?;
+        }
+        let quiet = ["--ignore-scripts", "--no-audit", "--no-fund"];
+        install::run(install::npm()?.arg("ci").args(quiet).current_dir(home))
+    })
+}
+
+#[test]
+fn runs_are_walked_through_in_a_browser() {
+    let modules = modules();
+    let Some(modules) = install::or_not_run("runs_are_walked_through_in_a_browser", &modules)
+    else {
+        return;
+    };
+    let script = root().join("runtime/html/templates/viewer.js");
+    let strict = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--target", "es2022"];
+    let typed = Command::new("node")
+        .arg(modules.join("node_modules/typescript/bin/tsc"))
+        .args(strict)
+        .args(["--lib", "es2022,dom,dom.iterable"])
+        .current_dir(root())
+        .arg(script)
+        .output()
+        .unwrap();
+    assert!(typed.status.success(), "{}", String::from_utf8_lossy(&typed.stdout));
+
+    let stage = Stage::new();
+    let (run, tricks) = (stage.path("run"), stage.path("hostile"));
+    hostile(&tricks);
+    let [run, tricks] = [run, tricks].map(|path| path.to_str().unwrap().to_owned());
+    let [pages, report] = ["pages", "report.html"].map(|name| stage.path(name));
+    stage.run(["view", &tricks, "--static", pages.to_str().unwrap()], 0);
+    stage.run(["report", &tricks, "--format", "html", "--out", report.to_str().unwrap()], 0);
+
+    let quiet = || Stdio::null();
+    let going_on = ["run", "configs/demo.toml", "--out", &run];
+    let mut going_on = stage.proctor(going_on).stdout(quiet()).stderr(quiet()).spawn().unwrap();
+    while !Path::new(&run).join("run.json").exists() {
+        assert!(going_on.try_wait().unwrap().is_none(), "the run ended before it was planned");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let mut viewer = stage.proctor(["view", &run, &tricks]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut address = String::new();
+    BufReader::new(viewer.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    let walked = Command::new("node")
+        .arg(root().join("tests/browser/walk.mjs"))
+        .args([modules.as_path(), Path::new(address.trim()), &pages, &report])
+        .output()
+        .unwrap();
+    viewer.kill().unwrap();
+    viewer.wait().unwrap();
+    going_on.wait().unwrap();
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(walked.status.success(), "{}{}", said(&walked.stdout), said(&walked.stderr));
+}
