@@ -8,11 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use memchr::memmem;
 use proctor_forensics::runs_tests;
 use proctor_html::StepRow;
 use proctor_record::{BadLine, EventLine, Events, RecordError};
 use proctor_types::{Answer, UrlDecision};
-use serde::{Deserialize, Deserializer, de::Visitor};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::words::{arguments_text, words};
@@ -191,10 +192,30 @@ struct Called {
 
 #[derive(Deserialize)]
 struct Returned {
-    shown: Hashed,
     exit_status: Option<i32>,
     seconds: f64,
     malformed: bool,
+}
+
+impl Returned {
+    /// The output stands between other fields, as the runtime writes them: it is only compared, and may be a megabyte. So
+    /// what follows it is read by itself. A line that is in another order is read whole.
+    fn of(line: &EventLine) -> Result<(Self, u64), BadLine> {
+        const OUTPUT: &[u8] = b",\"shown\":";
+        const AFTER: &[u8] = b",\"full\":";
+        // Neither can stand within a text, where quotes are written otherwise.
+        let json = line.json();
+        if let (Some(from), Some(to)) = (memmem::find(json, OUTPUT), memmem::rfind(json, AFTER))
+            && from < to
+        {
+            let mut after = vec![b'{'];
+            after.extend_from_slice(&json[to + 1..]);
+            if let Ok(returned) = serde_json::from_slice(&after) {
+                return Ok((returned, hash(&&json[from..to])));
+            }
+        }
+        Ok((line.part()?, hash(&json)))
+    }
 }
 
 #[derive(Deserialize)]
@@ -222,25 +243,6 @@ struct Resumed {
     whole_steps: u64,
 }
 
-/// A text of which only is kept whether another is the same.
-struct Hashed(u64);
-
-impl<'de> Deserialize<'de> for Hashed {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Hashed;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a text")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Hashed, E> {
-                Ok(Hashed(hash(&text)))
-            }
-        }
-        deserializer.deserialize_str(Text)
-    }
-}
-
 fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
@@ -261,10 +263,10 @@ fn add(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             row.tests |= runs_tests(&arguments).unwrap_or(false);
         }
         "tool_returned" => {
-            let Returned { shown, exit_status, seconds, malformed } = line.part()?;
+            let (Returned { exit_status, seconds, malformed }, seen) = Returned::of(line)?;
             row.tool_seconds += seconds;
             row.failed |= malformed || exit_status.is_some_and(|status| status != 0);
-            row.seen = hash(&(row.seen, shown.0));
+            row.seen = hash(&(row.seen, seen));
         }
         "snapshot_taken" => {
             let Taken { changed, removed } = line.part()?;

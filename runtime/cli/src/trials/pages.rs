@@ -47,6 +47,13 @@ impl Pages {
         Ok(Self { runs: runs.collect::<Result<_, _>>()? })
     }
 
+    /// Reads what every run comes to. What cannot be read is told of on its page.
+    pub fn read_ahead(&self) {
+        for run in &self.runs {
+            let _ = run.read();
+        }
+    }
+
     /// The page of an address below the root, which ends in `/`. `None`: there is none.
     ///
     /// - nothing: the matrix of each run, as far as a filter lets it through

@@ -2,10 +2,15 @@
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+use proctor_record::Blobs;
+
 use super::Found;
 
 /// Hex digits of an arm's id in an address, as on disk.
 pub const ARM: usize = 12;
+
+/// Letters of a name of a file. A longer one is cut, and told from others by a hash of all of it.
+const LONGEST: usize = 200;
 
 /// The first twelve digits of an arm's id.
 pub fn arm_of<'a>(found: &Found<'a>) -> &'a str {
@@ -43,12 +48,17 @@ impl Form {
                         || (byte == b'.' && at > 0)
                 };
                 let bytes = text.bytes().enumerate();
-                bytes
+                let mut name: String = bytes
                     .map(|(at, byte)| match plain(at, byte) {
                         true => char::from(byte).to_string(),
                         false => format!("~{byte:02x}"),
                     })
-                    .collect()
+                    .collect();
+                if name.len() > LONGEST {
+                    name.truncate(LONGEST);
+                    name += &format!("~{}", &Blobs::hash(text.as_bytes())[..16]);
+                }
+                name
             }
         }
     }
@@ -95,6 +105,14 @@ pub fn parts(path: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_of_a_file_is_no_longer_than_a_name_may_be() {
+        let (one, other) = ("<".repeat(300), format!("{}>", "<".repeat(299)));
+        let names = [one, other].map(|text| Form::File.beside(&text));
+        assert!(names.iter().all(|name| name.len() < 240) && names[0] != names[1], "{names:?}");
+        assert_eq!(Form::File.beside(".a/b"), "beside/~2ea~2fb");
+    }
 
     #[test]
     fn a_form_is_read_as_it_was_filled_in() {
