@@ -185,7 +185,7 @@ fn modules() -> Result<PathBuf, String> {
     let is_there = |name: &&str| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     };
-    if std::env::var_os("PROCTOR_CHROMIUM").is_none() && !known.iter().any(|name| is_there(&name)) {
+    if std::env::var_os("PROCTOR_CHROMIUM").is_none() && !known.iter().any(is_there) {
         return Err("there is no Chromium (Debian: apt-get install chromium)".into());
     }
     install::made("browser-1", |home| {
