@@ -175,7 +175,7 @@ async fn candidates<'a>(
         };
         let said = match &outcome {
             Outcome::Task(made) => format!(
-                "a task: {} taken away, {} fail",
+                "a task: {} taken away, {} to be made pass",
                 plural(made.facts.lines, "line"),
                 plural(made.facts.fail_to_pass, "test")
             ),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_datasets::fill;
-use proctor_types::{Fault, Layer, plural};
+use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
 use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::Extracted};
@@ -154,7 +154,7 @@ fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let more = match names.len().saturating_sub(3) {
         0 => String::new(),
-        more => format!(" and {} more", plural(more, "name")),
+        more => format!(" and {more} more"),
     };
     format!("Implement {shown}{more} in {}", project.name)
 }
