@@ -17,6 +17,13 @@ mod shapes;
 mod splits;
 mod template;
 
+/// FEA-Bench's parts of a pull request, for those who make such rows.
+pub mod fea_bench {
+    pub use crate::shapes::fea_bench::{
+        Added, Commit, Parts, Repository, Said, added, said, split,
+    };
+}
+
 pub use bad::{BadRow, DatasetError};
 pub use hub::Hub;
 pub use load::{Loaded, Origin, load, load_with};

@@ -3,7 +3,7 @@
 mod build;
 mod commands;
 mod detect;
-mod fea_bench;
+pub(crate) mod fea_bench;
 mod featurebench;
 mod fields;
 mod image;

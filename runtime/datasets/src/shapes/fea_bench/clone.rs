@@ -61,24 +61,14 @@ pub(super) fn complete(
         Complaint::at("pull_number", what)
     })?;
     let whole = clone.diff(&change.from, &change.to).map_err(fault)?;
-    let (mut patch, mut test_patch, mut non_py_patch) =
-        (String::new(), String::new(), String::new());
+    let is_test = |path: &str| TEST_WORDS.iter().any(|word| path.contains(word));
+    let Parts { patch, test_patch, non_py_patch, python } = split(&whole, is_test);
     let mut components = Vec::new();
-    for file in Patch::read(whole.as_bytes()).files {
-        let part = &whole[file.text.clone()];
-        let path = &String::from_utf8_lossy(file.name().as_bytes()).into_owned();
-        if TEST_WORDS.iter().any(|word| path.contains(word)) {
-            test_patch.push_str(part);
-            continue;
-        }
-        patch.push_str(part);
-        if !path.ends_with(".py") {
-            non_py_patch.push_str(part);
-            continue;
-        }
+    for path in &python {
         let before = clone.file(&change.from, path).unwrap_or_default();
         let after = clone.file(&change.to, path).unwrap_or_default();
-        components.extend(components::added(path, &before, &after).unwrap_or_default());
+        let added = components::added(path, &before, &after).unwrap_or_default();
+        components.extend(added.into_iter().map(|added| added.component));
     }
     if patch.is_empty() {
         return Err(Complaint::at("pull_number", format!("{number} changes nothing but tests")));
@@ -94,6 +84,37 @@ pub(super) fn complete(
         folder: folder.display().to_string(),
         source: change.source,
     })
+}
+
+/// A change, taken apart as the benchmark does it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// All but the tests.
+    pub patch: String,
+    pub test_patch: String,
+    /// What of `patch` is not Python.
+    pub non_py_patch: String,
+    /// The Python files of `patch`.
+    pub python: Vec<String>,
+}
+
+/// Takes a diff apart.
+pub fn split(whole: &str, is_test: impl Fn(&str) -> bool) -> Parts {
+    let mut out = Parts::default();
+    for file in Patch::read(whole.as_bytes()).files {
+        let part = &whole[file.text.clone()];
+        let path = String::from_utf8_lossy(file.name().as_bytes()).into_owned();
+        if is_test(&path) {
+            out.test_patch.push_str(part);
+            continue;
+        }
+        out.patch.push_str(part);
+        match path.ends_with(".py") {
+            true => out.python.push(path),
+            false => out.non_py_patch.push_str(part),
+        }
+    }
+    out
 }
 
 /// `owner__name`, or `name` alone, below the folder; or the folder itself.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ruff_python_ast::{Expr, Stmt};
+use ruff_python_ast::{ExceptHandler, Expr, Stmt};
 use ruff_text_size::Ranged;
 use serde_json::Value;
 
@@ -51,25 +51,49 @@ pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
     Ok(out)
 }
 
+/// A new component and the lines that it takes, decorators included, counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Added {
+    pub component: Component,
+    pub first: usize,
+    pub last: usize,
+}
+
 /// The names that `after` defines and `before` does not. `None` where one of them is not Python
 /// that the parser knows.
-pub(super) fn added(file: &str, before: &str, after: &str) -> Option<Vec<Component>> {
-    let known: BTreeSet<String> =
-        definitions(file, before)?.into_iter().map(|component| component.name).collect();
+pub fn added(file: &str, before: &str, after: &str) -> Option<Vec<Added>> {
+    let name = |added: Added| added.component.name;
+    let known: BTreeSet<String> = definitions(file, before)?.into_iter().map(name).collect();
     let mut seen = BTreeSet::new();
     let mut new = definitions(file, after)?;
-    new.retain(|component| !known.contains(&component.name) && seen.insert(component.name.clone()));
+    new.retain(|Added { component: Component { name, .. }, .. }| {
+        !known.contains(name) && seen.insert(name.clone())
+    });
     Some(new)
 }
 
-fn definitions(file: &str, text: &str) -> Option<Vec<Component>> {
+fn definitions(file: &str, text: &str) -> Option<Vec<Added>> {
     let parsed = ruff_python_parser::parse_module(text).ok()?;
     let mut out = Vec::new();
     walk(file, text, &parsed.syntax().body, "", &mut out);
-    Some(out)
+    let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let line = |at: usize| starts.partition_point(|start| *start <= at) + 1;
+    let spans = out.into_iter().map(|(component, first, end)| Added {
+        component,
+        first: line(first),
+        // The end is behind the last character.
+        last: line(end.saturating_sub(1)),
+    });
+    Some(spans.collect())
 }
 
-fn walk(file: &str, text: &str, body: &[Stmt], outer: &str, out: &mut Vec<Component>) {
+fn walk(
+    file: &str,
+    text: &str,
+    body: &[Stmt],
+    outer: &str,
+    out: &mut Vec<(Component, usize, usize)>,
+) {
     let dotted = |name: &str| match outer {
         "" => name.to_owned(),
         outer => format!("{outer}.{name}"),
@@ -95,8 +119,28 @@ fn walk(file: &str, text: &str, body: &[Stmt], outer: &str, out: &mut Vec<Compon
                 continue;
             }
             Stmt::Try(stmt) => {
-                for body in [&stmt.body, &stmt.orelse, &stmt.finalbody] {
+                walk(file, text, &stmt.body, outer, out);
+                for ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
+                    walk(file, text, &handler.body, outer, out);
+                }
+                for body in [&stmt.orelse, &stmt.finalbody] {
                     walk(file, text, body, outer, out);
+                }
+                continue;
+            }
+            Stmt::For(stmt) => {
+                walk(file, text, &stmt.body, outer, out);
+                walk(file, text, &stmt.orelse, outer, out);
+                continue;
+            }
+            Stmt::While(stmt) => {
+                walk(file, text, &stmt.body, outer, out);
+                walk(file, text, &stmt.orelse, outer, out);
+                continue;
+            }
+            Stmt::Match(stmt) => {
+                for case in &stmt.cases {
+                    walk(file, text, &case.body, outer, out);
                 }
                 continue;
             }
@@ -107,13 +151,14 @@ fn walk(file: &str, text: &str, body: &[Stmt], outer: &str, out: &mut Vec<Compon
             _ => continue,
         };
         let name = dotted(name.as_str());
-        out.push(Component {
+        let component = Component {
             file: file.to_owned(),
             kind: kind.to_owned(),
             name: name.clone(),
             signature: signature(text, header.0.to_usize(), header.1.to_usize()),
             doc: docstring(inner),
-        });
+        };
+        out.push((component, stmt.start().to_usize(), stmt.end().to_usize()));
         walk(file, text, inner, &name, out);
     }
 }
@@ -166,8 +211,11 @@ mod tests {
     #[test]
     fn new_names_have_their_whole_signature_and_docstring() {
         let before = "def kept():\n    pass\n";
-        let after = "def kept():\n    pass\n\n@cache\nasync def f(\n    a,  # first\n    *, b: int = 1,\n) -> dict:\n    '''One.\n\n      Two.\n    '''\n    def inner(): return 1\n\nclass C(Base):\n    def m(self): ...\nif X:\n    def g(): pass\n";
+        let after = "def kept():\n    pass\n\n@cache\nasync def f(\n    a,  # first\n    *, b: int = 1,\n) -> dict:\n    '''One.\n\n      Two.\n    '''\n    def inner(): return 1\n\nclass C(Base):\n    def m(self): ...\nif X:\n    def g(): pass\ntry:\n    import x\nexcept ImportError:\n    def h(): pass\n";
         let new = added("p/a.py", before, after).unwrap();
+        let lines: Vec<(usize, usize)> = new.iter().map(|it| (it.first, it.last)).collect();
+        assert_eq!(lines, [(4, 13), (13, 13), (15, 16), (16, 16), (18, 18), (22, 22)]);
+        let new: Vec<Component> = new.into_iter().map(|it| it.component).collect();
         let said: Vec<_> =
             new.iter().map(|c| (c.kind.as_str(), c.name.as_str(), c.signature.as_str())).collect();
         assert_eq!(
@@ -178,6 +226,7 @@ mod tests {
                 ("class", "C", "class C(Base):"),
                 ("function", "C.m", "def m(self):"),
                 ("function", "g", "def g():"),
+                ("function", "h", "def h():"),
             ]
         );
         assert_eq!(new[0].doc, "One.\n\nTwo.");

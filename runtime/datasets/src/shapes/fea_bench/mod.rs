@@ -6,11 +6,36 @@ mod components;
 mod git;
 mod request;
 
-use proctor_types::{Details, Kept, Source};
+pub use clone::{Parts, split};
+pub use components::{Added, added};
+pub use git::{Commit, Repository};
+
+use proctor_types::{Details, Kept, NewComponent, Source};
 use serde_json::Value;
 
 use super::{build::Draft, fields::Fields};
 use crate::{address::Options, bad::Complaint};
+
+/// What the Standard and the Oracle dataset say of a medium row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// `pull_request_text`.
+    pub request: String,
+    /// `issue_text` and `hints_text`.
+    pub discussion: Option<String>,
+    /// `problem_statement`.
+    pub statement: String,
+}
+
+/// Words a medium row's `problem_info` as the benchmark does.
+///
+/// # Errors
+/// What `problem_info` lacks.
+pub fn said(info: &Value, components: &[NewComponent]) -> Result<Said, String> {
+    let request = request::of_pull(info).map_err(|complaint| complaint.what)?;
+    let statement = request::statement(request.clone(), components).map_err(|it| it.what)?;
+    Ok(Said { request, discussion: request::discussion(info), statement })
+}
 
 /// Brings a row to the form that says everything: statement, patch, test patch. Returns the clone
 /// that it was completed from.
