@@ -100,6 +100,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-collection",
         &[
             "proctor-types",
+            "proctor-tokens",
+            "proctor-retrieval",
             "proctor-datasets",
             "proctor-patch",
             "proctor-sandbox-api",

@@ -14,7 +14,7 @@ fn project(stage: &Stage) -> String {
         fs::write(path, text).unwrap();
     };
     let (mut area, mut tests) = (String::from("from .lengths import checked\n\n"), String::new());
-    for side in 3..=12 {
+    for side in 3..=13 {
         area.push_str(&format!(
             "\ndef area_of_{side}(length):\n    \"\"\"The area of a regular polygon with {side} sides.\n\n    \
              A negative length is a ValueError.\n    \"\"\"\n    length = checked(length)\n    \
@@ -22,12 +22,21 @@ fn project(stage: &Stage) -> String {
              angle = math.pi / count\n    height = length / 2 / math.tan(angle)\n    \
              return count * length * height / 2\n\n"
         ));
+        if side == 13 {
+            continue;
+        }
         tests.push_str(&format!(
             "def test_{side}():\n    assert area_of_{side}(2) > 1.7\n    with pytest.raises(ValueError):\n        \
              area_of_{side}(-1)\n\n"
         ));
     }
-    let names: Vec<String> = (3..=12).map(|side| format!("area_of_{side}")).collect();
+    // One that only a fixture uses, and ids that look like paths.
+    tests.push_str(
+        "@pytest.fixture\ndef made():\n    return area_of_13(2)\n\ndef test_made(made):\n    assert made\n\n\
+         @pytest.mark.parametrize(\"text\", [\"a::b\", \"c[d\"])\ndef test_text(text):\n    \
+         assert area_of_3(len(text)) > 0\n",
+    );
+    let names: Vec<String> = (3..=13).map(|side| format!("area_of_{side}")).collect();
     let names = names.join(", ");
     write("shapes/__init__.py", &format!("from .area import {names}\n"));
     write("shapes/area.py", &format!("import math\n\n{area}"));
@@ -67,11 +76,15 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
         read("tasks.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [task] = &tasks[..] else { panic!("one task: {summary}") };
     assert_eq!(task["meets_minima"], true, "{summary}");
-    assert_eq!(task["fail_to_pass"].as_array().unwrap().len(), 10);
+    assert_eq!(task["fail_to_pass"].as_array().unwrap().len(), 13);
+    for id in ["test_text[a::b]", "test_text[c[d]", "test_made"] {
+        let id = format!("tests/test_area.py::{id}");
+        assert!(task["fail_to_pass"].as_array().unwrap().contains(&id.as_str().into()), "{id}");
+    }
     assert_eq!(task["hidden"], serde_json::json!(["tests/test_area.py"]));
     let mask = task["mask"].as_str().unwrap();
     assert!(
-        mask.contains("-def area_of_3(length):") && mask.contains("-from .area import"),
+        mask.contains("-def area_of_3(length):") && mask.contains("-def area_of_13(") && mask.contains("-from .area import"),
         "{mask}"
     );
     // What only the feature needs goes with it, and is named without its body.

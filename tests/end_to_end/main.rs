@@ -10,6 +10,7 @@ mod bundles;
 mod certificate;
 mod clock;
 mod collect;
+mod collect_pulls;
 mod content_match;
 mod contributing;
 mod curve;

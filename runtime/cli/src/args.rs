@@ -48,6 +48,8 @@ pub enum Command {
     },
     /// Makes verified tasks out of a Python repository, without a hand and without a model: a dataset folder.
     Collect(CollectArgs),
+    /// Makes verified tasks out of the merged pull requests of a clone: a dataset folder.
+    CollectPulls(CollectPullsArgs),
     /// Opens a shell in a sandbox that stands as a task begins, or as a trial was at its end or after a step. Reads
     /// commands from standard input where that is no terminal; the exit status is the shell's.
     #[command(override_usage = "proctor shell <TASK> --tasks <DATASET>...\n       \
@@ -507,10 +509,13 @@ pub struct CollectArgs {
     /// A release on PyPI with its tests in the sdist, a commit by its whole hash, or a folder.
     #[arg(value_name = "NAME==VERSION|git+URL@COMMIT|PATH")]
     pub origin: String,
-    /// The dataset folder: `tasks.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `report.json`, `summary.md`.
-    /// What it holds of these is replaced. Default: `collections/<name>`.
+    /// The dataset folder: `tasks.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `tops.jsonl`, `report.json`,
+    /// `summary.md`. What it holds of these is replaced. Default: `collections/<name>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
+    /// Runs the tests, and tells what each test file is about (`tops.jsonl`); takes nothing away.
+    #[arg(long)]
+    pub dry_run: bool,
     #[arg(long, value_enum, default_value_t = Kind::Native)]
     pub sandbox: Kind,
     /// Test files at once.
@@ -519,6 +524,37 @@ pub struct CollectArgs {
     /// Names the stream of chance: the order of one run, how much is taken away, which files are drawn.
     #[arg(long, default_value = "0")]
     pub seed: String,
+}
+
+#[derive(Debug, Args)]
+pub struct CollectPullsArgs {
+    /// The folder of a git clone with its history. It is only read.
+    pub clone: PathBuf,
+    /// The dataset folder: `tasks.jsonl`, `feabench.jsonl` and its two other forms, `rejects.jsonl`, `report.json`,
+    /// `summary.md`. What it holds of these is replaced. Default: `collections/<name>`.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Passes over what was merged before this day.
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub since: Option<String>,
+    /// Titles, texts, labels and comments, one pull request a line, as the forge's API gives them. Without it commit
+    /// messages say what they say.
+    #[arg(long, value_name = "FILE")]
+    pub pulls: Option<PathBuf>,
+    /// Default: what the clone says of its origin, else the folder's name.
+    #[arg(long, value_name = "OWNER/NAME")]
+    pub repo: Option<String>,
+    /// Runs nothing: writes `candidates.jsonl` and prints how many are left after each filter.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Tries so many candidates, the newest first.
+    #[arg(long, value_name = "N", conflicts_with = "dry_run")]
+    pub limit: Option<usize>,
+    #[arg(long, value_enum, default_value_t = Kind::Native)]
+    pub sandbox: Kind,
+    /// Candidates at once.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub jobs: u32,
 }
 
 #[derive(Debug, Args)]

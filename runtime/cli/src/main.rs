@@ -75,6 +75,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         }
         Command::Compare { runs, format, why } => commands::compare(&runs, format, why),
         Command::Collect(args) => commands::collect(args).await,
+        Command::CollectPulls(args) => commands::collect_pulls(args).await,
         Command::Shell(args) => commands::shell(args).await,
         Command::Show(args) => commands::look(&args),
         Command::View { runs, files: Some(out), .. } => commands::view_as_files(&runs, &out),

@@ -16,7 +16,7 @@ use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, plural};
 use crate::{Draft, RecipeError};
 
 /// Each side is run this often; an id that is not the same every time is flaky.
-const RUNS: usize = 2;
+pub(crate) const RUNS: usize = 2;
 
 /// A test that is used on neither side, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +126,7 @@ pub(crate) async fn look(
 }
 
 /// One run in a fresh sandbox, with some patches laid one over the other.
-async fn run(
+pub(crate) async fn run(
     (backend, environment, findings): (&dyn Backend, &Prepared, &LayerFindings),
     task: &Task,
     plan: &TestPlan,
@@ -163,7 +163,7 @@ async fn run(
 }
 
 /// Statuses by id, of a run that came to its own end.
-fn ended(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
+pub(crate) fn ended(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
     if run.complete {
         return Ok(run.tests);
     }
@@ -174,14 +174,14 @@ fn ended(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
     Err(RecipeError::Incomplete { run: which, why })
 }
 
-type Statuses = BTreeMap<String, TestStatus>;
+pub(crate) type Statuses = BTreeMap<String, TestStatus>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Sorted {
-    fail_to_pass: Vec<String>,
-    pass_to_pass: Vec<String>,
-    flaky: Vec<String>,
-    left_out: Vec<LeftOut>,
+pub(crate) struct Sorted {
+    pub(crate) fail_to_pass: Vec<String>,
+    pub(crate) pass_to_pass: Vec<String>,
+    pub(crate) flaky: Vec<String>,
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 impl Sorted {
@@ -198,7 +198,7 @@ impl Sorted {
     }
 }
 
-fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[String]) -> Sorted {
+pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[String]) -> Sorted {
     let mut out = Sorted::default();
     let ids: BTreeSet<&String> = masked.iter().chain(restored).flat_map(BTreeMap::keys).collect();
     for id in ids {

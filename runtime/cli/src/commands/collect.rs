@@ -1,12 +1,16 @@
-//! `proctor collect`: a dataset folder out of a repository.
+//! `proctor collect` and `proctor collect-pulls`: a dataset folder out of a repository.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use proctor_collection::{CollectError, Origin, Place};
+use proctor_collection::{CollectError, Extent, Origin, Place, Pulls};
 use proctor_setup::Sources;
 
 use crate::{
-    args::CollectArgs,
+    args::{CollectArgs, CollectPullsArgs},
     assemble,
     error::{CommandError, UserError},
     home,
@@ -31,22 +35,72 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         cache,
         jobs: args.jobs as usize,
         seed: args.seed,
+        dry_run: args.dry_run,
         tell: &|what| eprintln!("{what}"),
     };
     let report = proctor_collection::collect(&origin, &args.origin, &out, &place).await;
-    let report = report.map_err(|error| match error {
+    let report = report.map_err(told)?;
+    result(&report.summary())?;
+    Ok(ended(&out, args.dry_run || !report.tasks.is_empty(), "summary.md"))
+}
+
+/// The exit status of a collection, and what is said last.
+fn ended(out: &Path, has_tasks: bool, reasons: &str) -> ExitCode {
+    eprintln!("written: {}", out.display());
+    if has_tasks {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("no task: {} says why, one by one", out.join(reasons).display());
+    ExitCode::from(NO_TASK)
+}
+
+pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandError> {
+    if let Some(since) = args.since.as_deref().filter(|since| !is_day(since)) {
+        let what = format!("--since {since:?} is no day");
+        return Err(UserError::new(what).hint("write it as 2024-05-01").into());
+    }
+    let name = fs::canonicalize(&args.clone).unwrap_or_else(|_| args.clone.clone());
+    let out = args
+        .out
+        .unwrap_or_else(|| PathBuf::from("collections").join(folder_of(&name.to_string_lossy())));
+    let search =
+        Pulls { clone: args.clone, repo: args.repo, since: args.since, dump: args.pulls };
+    let tell = |what: &str| eprintln!("{what}");
+    let report = if args.dry_run {
+        proctor_collection::collect_pulls(&search, &out, Extent::Candidates, &tell).await
+    } else {
+        let cache = home::cache()?;
+        let backend = assemble::backend(args.sandbox.into(), &cache).await?;
+        let sources = Sources::new(cache.join("sources"));
+        let place = Place {
+            backend: backend.as_ref(),
+            sources: &sources,
+            cache,
+            jobs: args.jobs as usize,
+            // Nothing is drawn.
+            seed: String::new(),
+            dry_run: false,
+            tell: &tell,
+        };
+        let extent = Extent::Tasks(&place, args.limit);
+        proctor_collection::collect_pulls(&search, &out, extent, &tell).await
+    };
+    let report = report.map_err(told)?;
+    result(&report.summary())?;
+    Ok(ended(&out, !report.tasks.is_empty(), "rejects.jsonl"))
+}
+
+fn told(error: CollectError) -> CommandError {
+    match error {
         CollectError::Nothing { what, hint } => UserError::new(what).hint(hint).into(),
         other => CommandError::from(other),
-    })?;
-    result(&report.summary())?;
-    eprintln!("written: {}", out.display());
-    match report.tasks.is_empty() {
-        true => {
-            eprintln!("no task: {} says why, file by file", out.join("summary.md").display());
-            Ok(ExitCode::from(NO_TASK))
-        }
-        false => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// `2024-05-01`, which is compared as text.
+fn is_day(text: &str) -> bool {
+    let shape = |byte: u8| if byte.is_ascii_digit() { b'0' } else { byte };
+    text.bytes().map(shape).eq(*b"0000-00-00")
 }
 
 /// A folder's name for an origin.
@@ -70,5 +124,11 @@ mod tests {
         assert_eq!(folder_of("git+https://h.test/o/n.git@abc"), "n.git-abc");
         assert_eq!(folder_of("../some/dir/"), "dir");
         assert_eq!(folder_of(".."), "project");
+    }
+
+    #[test]
+    fn a_day_is_written_one_way() {
+        assert!(is_day("2024-05-01"));
+        assert!(!is_day("2024-5-1") && !is_day("yesterday") && !is_day("2024-05-011"));
     }
 }

@@ -34,7 +34,7 @@ mod validate;
 mod view;
 
 pub use clean::clean;
-pub use collect::collect;
+pub use collect::{collect, collect_pulls};
 pub use compare::compare;
 pub use curve::curve;
 pub use doctor::doctor;

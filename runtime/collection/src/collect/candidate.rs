@@ -8,7 +8,7 @@ use std::{
 
 use proctor_grade::TestPlan;
 use proctor_sandbox_api::{Backend, Prepared, SourceTree};
-use proctor_setup::Sources;
+use proctor_setup::{LayerFindings, Sources};
 use proctor_types::{
     Environment as TaskEnvironment, Fault, Source, TASK_SCHEMA, Task, TaskId, TestStatus, Timeouts,
     sha256_hex,
@@ -29,7 +29,8 @@ use super::{
     test_file::TestFile,
     tops,
     traverse::{Bounds, Extracted, extract},
-    verify,
+    twins::twins,
+    verify::{self, Judge},
 };
 use crate::{
     Carving, Draft, RecipeError,
@@ -62,6 +63,14 @@ pub struct Reject {
     /// `tops`, `pass_to_pass`, `mask`, `verify`, `leak_check`, `fault`.
     pub stage: String,
     pub reason: String,
+}
+
+/// The functions that a test file reaches: those that were looked at, and the others, below those that were chosen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Found {
+    file: String,
+    candidates: Vec<tops::Candidate>,
+    below: Vec<String>,
 }
 
 /// A verified task.
@@ -129,22 +138,30 @@ impl Shared<'_> {
         }
     }
 
+    fn scored(&self, file: &str, graph: &FileGraph) -> Vec<tops::Candidate> {
+        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let test = TestFile::read(&text);
+        tops::find(file, graph, &test, &self.objects, &self.graphs, &self.settings.tops)
+    }
+
+    /// What a test file is about.
+    pub(super) fn found(&self, file: &str) -> Found {
+        let graph = self.graphs.get(file);
+        let candidates = graph.map(|graph| self.scored(file, graph)).unwrap_or_default();
+        let scored: BTreeSet<usize> = candidates.iter().map(|it| it.number).collect();
+        let reached = graph.map(|graph| graph.reached.clone()).unwrap_or_default();
+        let below = self.ids_of(&reached.difference(&scored).copied().collect());
+        Found { file: file.to_owned(), candidates, below }
+    }
+
     async fn make(&self, file: &str) -> Result<Made, Stop> {
         let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
             return Err(Stop::Reject("tops", "none of its tests passes every time".into()));
         };
-        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
-        let candidates = tops::find(
-            file,
-            graph,
-            &TestFile::read(&text),
-            &self.objects,
-            &self.graphs,
-            &self.settings.tops,
-        );
+        let found = self.scored(file, graph);
         let mut tops: BTreeSet<usize> =
-            candidates.iter().filter(|it| it.top).map(|it| it.number).collect();
+            found.iter().filter(|it| it.top).map(|it| it.number).collect();
         if tops.is_empty() {
             // Nothing tells what it is about: then it is what its tests call, as far as no other file does.
             tops = graph.called_by_tests();
@@ -169,6 +186,10 @@ impl Shared<'_> {
             }
         }
         self.verified(file, plan).await
+    }
+
+    fn judge(&self) -> Judge<'_> {
+        Judge { backend: self.backend, sources: self.sources }
     }
 
     /// The first policy that leaves a task of FeatureBench's size, else the one that leaves most.
@@ -297,8 +318,34 @@ impl Shared<'_> {
         }
     }
 
+    /// Puts back what an agent could read elsewhere in the work directory, while something is left.
+    async fn without_twins(
+        &self,
+        file: &str,
+        plan: &mut Plan,
+    ) -> Result<(Prepared, LayerFindings), Stop> {
+        loop {
+            let task = self.task(file, plan, String::new());
+            let (environment, findings) = verify::find(self.judge(), &task).await?;
+            let leaks = &findings.workdir.leaks;
+            let gone = plan.extracted.all();
+            let back = twins(leaks, &gone, &self.objects, &plan.carving, &self.tree.folder);
+            if back.is_empty() {
+                return Ok((environment, findings));
+            }
+            if back == gone {
+                let what = leaks.first().map(ToString::to_string).unwrap_or_default();
+                let why = format!("all of it stands a second time in what stays; {what}");
+                return Err(Stop::Reject("leak_check", why));
+            }
+            plan.extracted.put_back(&back);
+            self.carve(file, plan).map_err(|why| Stop::Reject("mask", why))?;
+        }
+    }
+
     /// Freezes the ids, writes the statement, and grades gold and noop.
-    async fn verified(&self, file: &str, plan: Plan) -> Result<Made, Stop> {
+    async fn verified(&self, file: &str, mut plan: Plan) -> Result<Made, Stop> {
+        let (environment, mut findings) = self.without_twins(file, &mut plan).await?;
         let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
         let mut task = self.task(file, &plan, String::new());
         let test_command = task.test_command.join(" ");
@@ -320,7 +367,7 @@ impl Shared<'_> {
             feature: Some(file.to_owned()),
         };
         // Before the runs: what an agent could read makes no task, however its tests behave.
-        let (environment, mut findings) = verify::look_through(self, &draft.task).await?;
+        verify::look_through(self.judge(), &draft.task, &environment, &findings).await?;
         let hidden = draft.task.hidden.clone();
         let place = (self.backend, &environment, &findings);
         let frozen = freeze_in(place, draft, &|_| {}).await;
@@ -362,9 +409,10 @@ impl Shared<'_> {
         };
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {
-            (_, findings) = verify::look_through(self, &task).await?;
+            (_, findings) = verify::find(self.judge(), &task).await?;
+            verify::look_through(self.judge(), &task, &environment, &findings).await?;
         }
-        verify::grade_both(self, &task, &environment, &findings).await?;
+        verify::grade_both(self.judge(), &task, &environment, &findings).await?;
         let row = self.row(&task, file, &plan, &facts, statements.featurebench);
         Ok(Made { task, row, facts })
     }

@@ -33,6 +33,13 @@ impl Object {
         self.path.rsplit('.').next().unwrap_or(&self.path)
     }
 
+    /// The text of each of its definitions.
+    pub(super) fn code(&self, file: &str) -> Vec<String> {
+        let lines: Vec<&str> = file.lines().collect();
+        let of = |it: &Definition| lines.get(it.first - 1..it.last.min(lines.len()));
+        self.definitions.iter().filter_map(of).map(|lines| lines.join("\n")).collect()
+    }
+
     /// The class that it is a method of.
     pub(super) fn class(&self) -> Option<&str> {
         let (class, _) = self.path.rsplit_once('.')?;

@@ -13,7 +13,7 @@ use proctor_setup::{PREPARATION, Sources};
 use proctor_types::{Fault, Task, plural};
 
 use super::{
-    candidate::{Made, Outcome, Reject, Shared},
+    candidate::{Found, Made, Outcome, Reject, Shared},
     environment::{self, Environment},
     graph::FileGraph,
     kept::Kept,
@@ -35,6 +35,8 @@ pub struct Place<'a> {
     /// Candidates at once.
     pub jobs: usize,
     pub seed: String,
+    /// Nothing is taken away: the tops alone are told.
+    pub dry_run: bool,
     /// Hears what is being done, for a person to read.
     pub tell: &'a (dyn Fn(&str) + Send + Sync),
 }
@@ -52,7 +54,7 @@ pub enum CollectError {
 }
 
 /// Makes a dataset folder `out` of a repository: `tasks.jsonl`, `featurebench.jsonl`, `rejects.jsonl`,
-/// `report.json`, `summary.md`.
+/// `tops.jsonl`, `report.json`, `summary.md`.
 ///
 /// # Errors
 /// [`CollectError`]. A candidate that gives no task is none: it is in the report.
@@ -129,7 +131,11 @@ pub async fn collect(
         settings,
         seed: place.seed.clone(),
     };
-    let (made, rejects) = candidates(&shared, &kept, place).await;
+    let found: Vec<Found> = shared.graphs.keys().map(|file| shared.found(file)).collect();
+    let (made, rejects) = match place.dry_run {
+        true => (Vec::new(), Vec::new()),
+        false => candidates(&shared, &kept, place).await,
+    };
     let head = Head {
         origin: name.to_owned(),
         package: shared.project.name.clone(),
@@ -142,7 +148,7 @@ pub async fn collect(
     };
     let facts = made.iter().map(|made| made.facts.clone()).collect();
     let report = Report::of(head, facts, rejects);
-    write(out, &made, &report)?;
+    write(out, &made, &found, &report)?;
     Ok(report)
 }
 
@@ -203,7 +209,7 @@ async fn candidates<'a>(
 }
 
 /// All that every stage depends on.
-fn key(place: &Place<'_>, version: u32, tree: &str) -> String {
+pub(super) fn key(place: &Place<'_>, version: u32, tree: &str) -> String {
     let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| *text).collect();
     let templates = [
         include_str!("../../../../prompts/collection/statement.md.j2"),
@@ -225,7 +231,7 @@ fn key(place: &Place<'_>, version: u32, tree: &str) -> String {
 }
 
 /// A result that cannot be kept is made again the next time, and is no reason to end this one.
-fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
+pub(super) fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
     if let Err(error) = kept.put(stage, of, made) {
         tracing::warn!(%error, stage, "a stage's result is not kept");
     }
@@ -275,7 +281,7 @@ fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
     out
 }
 
-fn write(out: &Path, made: &[Made], report: &Report) -> Result<(), CollectError> {
+fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<(), CollectError> {
     let failed =
         |place: &Path, error: io::Error| CollectError::Io { place: place.to_owned(), error };
     fs::create_dir_all(out).map_err(|error| failed(out, error))?;
@@ -286,6 +292,7 @@ fn write(out: &Path, made: &[Made], report: &Report) -> Result<(), CollectError>
         made.iter().filter(|made| made.facts.meets_minima).map(|made| &made.row).collect();
     let report_text = serde_json::to_string_pretty(report).map(|text| text + "\n");
     for (name, text) in [
+        ("tops.jsonl", lines(found)),
         ("tasks.jsonl", lines(&tasks)),
         ("featurebench.jsonl", lines(&rows)),
         ("rejects.jsonl", lines(&report.rejects)),
@@ -299,7 +306,7 @@ fn write(out: &Path, made: &[Made], report: &Report) -> Result<(), CollectError>
     Ok(())
 }
 
-fn lines<T: serde::Serialize>(list: &[T]) -> serde_json::Result<String> {
+pub(super) fn lines<T: serde::Serialize>(list: &[T]) -> serde_json::Result<String> {
     let mut out = String::new();
     for one in list {
         out.push_str(&serde_json::to_string(one)?);

@@ -5,27 +5,47 @@ use std::path::Path;
 
 use proctor_grade::{GradeOptions, Graded, find_leaks, given_by_gold, grade};
 use proctor_patch::{FilePatch, MODE_FILE, RawPath, gold_of};
-use proctor_sandbox_api::Prepared;
-use proctor_setup::{LayerFindings, Preparation, Purpose, Ready, layer_spec, prepare_for_driving};
+use proctor_sandbox_api::{Backend, Prepared};
+use proctor_setup::{
+    LayerFindings, Preparation, Purpose, Ready, Sources, layer_spec, prepare_for_driving,
+};
 use proctor_types::{Fault, Layer, OnFinding, SandboxSpec, Task};
 
-use super::candidate::{Shared, Stop};
+use super::candidate::Stop;
 
-/// The task's environment, and what it holds of what the task hides: an agent's sandbox can be made of it.
+/// Where tasks are judged.
+#[derive(Clone, Copy)]
+pub(super) struct Judge<'a> {
+    pub(super) backend: &'a dyn Backend,
+    pub(super) sources: &'a Sources,
+}
+
+/// The task's environment, and what it holds of what the task hides.
+///
+/// # Errors
+/// A fault of the environment or of a sandbox.
+pub(super) async fn find(
+    judge: Judge<'_>,
+    task: &Task,
+) -> Result<(Prepared, LayerFindings), Fault> {
+    let spec = layer_spec(task, judge.sources, Path::new(".")).await?;
+    let environment = judge.backend.prepare(&spec).await?;
+    let findings =
+        find_leaks(judge.backend, &environment, task, &SandboxSpec::default()).await?;
+    Ok((environment, findings))
+}
+
+/// Looks at a sandbox as an agent has it: there must be no copy in it.
 ///
 /// # Errors
 /// A rejection that names the copy; a fault of a sandbox.
 pub(super) async fn look_through(
-    shared: &Shared<'_>,
+    judge: Judge<'_>,
     task: &Task,
-) -> Result<(Prepared, LayerFindings), Stop> {
-    let spec = layer_spec(task, shared.sources, Path::new(".")).await?;
-    let environment = shared.backend.prepare(&spec).await?;
-    let limits = SandboxSpec::default();
-    let findings = find_leaks(shared.backend, &environment, task, &limits).await?;
-    let place = Place { shared, environment: &environment, findings: &findings, task };
-    place.as_an_agent_finds_it().await?;
-    Ok((environment, findings))
+    environment: &Prepared,
+    findings: &LayerFindings,
+) -> Result<(), Stop> {
+    Place { backend: judge.backend, environment, findings, task }.as_an_agent_finds_it().await
 }
 
 /// Grades gold and noop.
@@ -33,12 +53,12 @@ pub(super) async fn look_through(
 /// # Errors
 /// A rejection with what was seen; a fault of a sandbox.
 pub(super) async fn grade_both(
-    shared: &Shared<'_>,
+    judge: Judge<'_>,
     task: &Task,
     environment: &Prepared,
     findings: &LayerFindings,
 ) -> Result<(), Stop> {
-    let place = Place { shared, environment, findings, task };
+    let place = Place { backend: judge.backend, environment, findings, task };
     let gold = gold_of(task)
         .map_err(|error| Fault::new(Layer::Setup, format!("the mask reversed: {error}")))?
         .unwrap_or_default();
@@ -64,7 +84,7 @@ fn why(graded: &Graded) -> String {
 }
 
 struct Place<'a> {
-    shared: &'a Shared<'a>,
+    backend: &'a dyn Backend,
     environment: &'a Prepared,
     findings: &'a LayerFindings,
     task: &'a Task,
@@ -73,7 +93,7 @@ struct Place<'a> {
 impl Place<'_> {
     async fn open(&self, purpose: Purpose<'_>) -> Result<Ready, Fault> {
         let preparation = Preparation {
-            backend: self.shared.backend,
+            backend: self.backend,
             environment: self.environment,
             task: self.task,
             findings: self.findings,

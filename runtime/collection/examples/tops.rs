@@ -1,0 +1,115 @@
+//! Compares the tops that collections found with those that were labelled by reading (`tests/tops.toml`):
+//! `cargo run -p proctor-collection --example tops -- OUT...`, each OUT made by `proctor collect NAME==VERSION --dry-run
+//! --out OUT`. Prints precision, recall and F1 over all functions that the labelled files reach, and of three simpler rules.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for people")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+};
+
+use serde_json::Value;
+
+type Labels = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+/// What FeatureBench's paper gives for its model's choice, in percent.
+const PAPER: f64 = 84.94;
+
+#[derive(Default)]
+struct Tally {
+    right: usize,
+    wrong: usize,
+    missed: usize,
+    left: usize,
+}
+
+impl Tally {
+    fn count(&mut self, said: bool, is: bool) {
+        let counter = match (said, is) {
+            (true, true) => &mut self.right,
+            (true, false) => &mut self.wrong,
+            (false, true) => &mut self.missed,
+            (false, false) => &mut self.left,
+        };
+        *counter += 1;
+    }
+
+    fn print(&self, name: &str) {
+        let share = |of: usize, all: usize| 100.0 * of as f64 / all.max(1) as f64;
+        let (right, said, is) = (self.right, self.right + self.wrong, self.right + self.missed);
+        let f1 = share(2 * right, said + is);
+        let all = said + self.missed + self.left;
+        println!(
+            "{name:28} precision {:5.1}  recall {:5.1}  F1 {f1:5.1}  accuracy {:5.1}",
+            share(right, said),
+            share(right, is),
+            share(right + self.left, all)
+        );
+    }
+}
+
+/// Whether a label means an object: its name, or `Class.*`.
+fn means(label: &str, object: &str) -> bool {
+    let Some(class) = label.strip_suffix('*') else { return label == object };
+    object.strip_prefix(class).is_some_and(|method| {
+        !method.contains('.') && (!method.starts_with('_') || method.starts_with("__"))
+    })
+}
+
+fn main() {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tops.toml")).unwrap();
+    let labels: Labels = toml::from_str(&text).unwrap();
+    let [mut score, mut all, mut first, mut direct] = <[Tally; 4]>::default();
+    let (mut files, mut unreached) = (0, BTreeSet::new());
+    for out in env::args().skip(1) {
+        let report: Value =
+            serde_json::from_slice(&fs::read(format!("{out}/report.json")).unwrap()).unwrap();
+        let origin = report["origin"].as_str().unwrap();
+        let Some(labels) = labels.get(origin) else {
+            println!("{out}: nothing of {origin} is labelled");
+            continue;
+        };
+        for line in fs::read_to_string(format!("{out}/tops.jsonl")).unwrap().lines() {
+            let row: Value = serde_json::from_str(line).unwrap();
+            let file = row["file"].as_str().unwrap();
+            let Some(labels) = labels.get(file) else { continue };
+            files += 1;
+            let candidates = row["candidates"].as_array().unwrap();
+            let known: BTreeSet<&str> =
+                candidates.iter().map(|it| it["object"].as_str().unwrap()).collect();
+            let mut wrong = Vec::new();
+            let below = row["below"].as_array().unwrap();
+            let below = below.iter().map(|it| (it.as_str().unwrap(), None));
+            let seen = candidates.iter().map(|it| (it["object"].as_str().unwrap(), Some(it)));
+            for (object, candidate) in seen.chain(below) {
+                let is = labels.iter().any(|label| means(label, object));
+                let because = candidate.map(|it| &it["because"]);
+                let has = |what: &str| because.is_some_and(|it| it.get(what).is_some());
+                let said = candidate.is_some_and(|it| it["top"] == true);
+                score.count(said, is);
+                all.count(true, is);
+                first.count(has("first_level"), is);
+                direct.count(has("direct"), is);
+                if said != is {
+                    wrong.push(format!("{}{object}", if said { '+' } else { '-' }));
+                }
+            }
+            for label in labels.iter().filter(|label| !label.ends_with('*')) {
+                if !known.contains(label.as_str()) && !row["below"].to_string().contains(label.as_str()) {
+                    unreached.insert(format!("{file}: {label}"));
+                }
+            }
+            println!("{file} {}", wrong.join(" "));
+        }
+    }
+    println!("\n{files} test files; + is chosen and not labelled, - is labelled and not chosen");
+    for label in unreached {
+        println!("labelled and not reached: {label}");
+    }
+    score.print("the score");
+    all.print("all that is reached");
+    first.print("what tests call themselves");
+    direct.print("what is imported by name");
+    println!("FeatureBench's paper, with a model and its own labels: F1 {PAPER}");
+}

@@ -1,0 +1,217 @@
+//! A merged pull request, taken apart and measured.
+
+use std::{collections::BTreeSet, ops::RangeInclusive};
+
+use proctor_datasets::fea_bench::{Added, Parts, Repository, added, split};
+use proctor_patch::{Patch, Side};
+use proctor_retrieval::is_test;
+use proctor_tokens::Encoding;
+use proctor_types::NewComponent;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    dump::Row,
+    funnel::{Stage, Stop},
+    history::{Change, Pull},
+    intent::intent,
+    settings::PullSettings,
+};
+
+/// What a task is made of, before anything ran.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Candidate {
+    pub(super) number: u64,
+    pub(super) title: String,
+    pub(super) body: String,
+    pub(super) labels: Vec<String>,
+    pub(super) intent: String,
+    /// The commit that its changes begin at, and the one that they end at.
+    pub(super) base: String,
+    pub(super) head: String,
+    pub(super) created_at: String,
+    pub(super) first_written: u64,
+    pub(super) patch: String,
+    pub(super) test_patch: String,
+    pub(super) non_py_patch: String,
+    pub(super) components: Vec<Component>,
+    /// Lines that the patch adds or takes away, and those of them in new components.
+    pub(super) edited: usize,
+    pub(super) new_lines: usize,
+    pub(super) functions: usize,
+    pub(super) classes: usize,
+}
+
+/// A new component with its lines.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Component {
+    #[serde(flatten)]
+    pub(super) component: NewComponent,
+    pub(super) lines: (usize, usize),
+}
+
+impl Candidate {
+    /// Takes a pull request through the filters that need no run.
+    ///
+    /// # Errors
+    /// The stage that it ended at, and why.
+    pub(super) fn of(
+        clone: &Repository,
+        pull: &Pull,
+        row: Option<&Row>,
+        settings: &PullSettings,
+    ) -> Result<Self, Stop> {
+        let stop = |stage: Stage| move |why: String| Stop::Reject(stage, why);
+        let (base, head) = match &pull.change {
+            // What the branch itself changed, as the forge shows it.
+            Change::Merge(main, head) => {
+                (clone.merge_base(main, head).map_err(stop(Stage::Tests))?, head.clone())
+            }
+            Change::Squash(parent, commit) => (parent.clone(), commit.clone()),
+        };
+        let whole = clone.diff(&base, &head).map_err(stop(Stage::Tests))?;
+        let Parts { patch, test_patch, non_py_patch, python } = split(&whole, is_test);
+        if test_patch.is_empty() {
+            return Err(Stop::Reject(Stage::Tests, "it changes no test".into()));
+        }
+        let mut components = Vec::new();
+        for path in &python {
+            let before = clone.file(&base, path).unwrap_or_default();
+            let after = clone.file(&head, path).unwrap_or_default();
+            components.extend(added(path, &before, &after).unwrap_or_default());
+        }
+        if components.is_empty() {
+            return Err(Stop::Reject(Stage::Components, "it adds no function and no class".into()));
+        }
+        let (edited, new_lines) = share(&patch, &components);
+        let share = new_lines as f64 / edited.max(1) as f64;
+        if share <= settings.filters.share {
+            let why = format!("{new_lines} of {edited} edited lines are in what it adds");
+            return Err(Stop::Reject(Stage::Share, why));
+        }
+        let (title, body) = match row {
+            Some(row) => (row.title.clone(), row.body.clone().unwrap_or_default()),
+            None => (pull.title.clone(), pull.body.clone()),
+        };
+        let labels: Vec<String> =
+            row.into_iter().flat_map(|row| &row.labels).map(|label| label.name.clone()).collect();
+        let intent = intent(&title, &body, &labels, &settings.intent);
+        if !intent.feature {
+            return Err(Stop::Reject(Stage::Intent, intent.why));
+        }
+        let tokens = Encoding::Cl100k.count(&patch);
+        if tokens > settings.filters.tokens {
+            return Err(Stop::Reject(Stage::Size, format!("its patch has {tokens} tokens")));
+        }
+        let of_kind = |kind: &str| components.iter().filter(|it| it.component.kind == kind).count();
+        let first_written = clone.first_written(&base, &head).unwrap_or(pull.written);
+        Ok(Self {
+            number: pull.number,
+            title,
+            body,
+            labels,
+            intent: intent.why,
+            base,
+            head,
+            created_at: row
+                .and_then(|row| row.created_at.clone())
+                .unwrap_or_else(|| pull.date.clone()),
+            first_written,
+            patch,
+            test_patch,
+            non_py_patch,
+            edited,
+            new_lines,
+            functions: of_kind("function"),
+            classes: of_kind("class"),
+            components: components
+                .into_iter()
+                .map(|Added { component, first, last }| Component {
+                    component,
+                    lines: (first, last),
+                })
+                .collect(),
+        })
+    }
+
+    /// Test files that it leaves behind and that pytest would look into.
+    pub(super) fn test_files(&self) -> Vec<String> {
+        let files = Patch::read(self.test_patch.as_bytes()).files;
+        let names = files.iter().filter_map(|file| file.new.as_ref());
+        let names = names.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned());
+        let mut out: Vec<String> = names
+            .filter(|name| {
+                let stem = name.rsplit('/').next().unwrap_or(name).strip_suffix(".py");
+                stem.is_some_and(|stem| stem.starts_with("test") || stem.ends_with("_test"))
+            })
+            .collect();
+        out.sort();
+        out
+    }
+
+    /// Files of the patch.
+    pub(super) fn files(&self) -> usize {
+        Patch::read(self.patch.as_bytes()).names().len()
+    }
+
+    pub(super) fn components(&self) -> Vec<NewComponent> {
+        self.components.iter().map(|it| it.component.clone()).collect()
+    }
+}
+
+/// The lines that a patch edits, and those that it adds inside new components.
+fn share(patch: &str, components: &[Added]) -> (usize, usize) {
+    let (mut edited, mut inside) = (0, 0);
+    for file in Patch::read(patch.as_bytes()).files {
+        let name = String::from_utf8_lossy(file.name().as_bytes()).into_owned();
+        let spans: Vec<RangeInclusive<usize>> = components
+            .iter()
+            .filter(|it| it.component.file == name)
+            .map(|it| it.first..=it.last)
+            .collect();
+        let mut new: BTreeSet<usize> = BTreeSet::new();
+        for hunk in file.hunks() {
+            let mut at = hunk.new_start;
+            for line in &hunk.lines {
+                match line.side {
+                    Side::Both => at += 1,
+                    Side::Old => edited += 1,
+                    Side::New => {
+                        edited += 1;
+                        new.insert(at);
+                        at += 1;
+                    }
+                }
+            }
+        }
+        inside += new.iter().filter(|line| spans.iter().any(|span| span.contains(line))).count();
+    }
+    (edited, inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_added_lines_of_new_components_count() {
+        let before = "def a():\n    return 1\n";
+        let after = "import os\n\n\ndef a():\n    return 2\n\n\nclass B:\n    def c(self):\n        return os\n";
+        let patch = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,10 @@\n+import os\n+\n+\n def a():\n-    return 1\n+    return 2\n+\n+\n+class B:\n+    def c(self):\n+        return os\n\
+                     diff --git a/README b/README\n--- a/README\n+++ b/README\n@@ -1 +1,2 @@\n x\n+y\n";
+        let components = added("m.py", before, after).unwrap();
+        // Nested components are counted once.
+        assert_eq!(share(patch, &components), (11, 3));
+    }
+
+    #[test]
+    fn helpers_of_tests_are_no_test_files() {
+        let file = |name: &str| {
+            format!("diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-x\n+y\n")
+        };
+        let test_patch = ["tests/test_b.py", "tests/conftest.py", "a/x_test.py", "tests/data.txt"]
+            .map(file)
+            .concat();
+        let candidate = Candidate { test_patch, ..Candidate::default() };
+        assert_eq!(candidate.test_files(), ["a/x_test.py", "tests/test_b.py"]);
+    }
+}

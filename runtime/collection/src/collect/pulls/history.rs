@@ -1,0 +1,120 @@
+//! Merged pull requests, as the commits of a clone tell them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use proctor_datasets::fea_bench::Commit;
+
+/// A merged pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pull {
+    pub(super) number: u64,
+    pub(super) title: String,
+    pub(super) body: String,
+    /// When it was merged: `2024-05-01T12:00:00Z`.
+    pub(super) date: String,
+    pub(super) written: u64,
+    pub(super) change: Change,
+}
+
+/// Where its changes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// From where the two parted to its own last commit: `main`, `head`.
+    Merge(String, String),
+    /// One commit on top of another: `parent`, `commit`.
+    Squash(String, String),
+}
+
+/// The pull requests of a history (newest first), newest first, each number once.
+///
+/// A merge names its number on its first line, and so does a squashed commit; numbers that stand elsewhere
+/// are mentions. What came in with a merged pull request is searched for no other: its commits may end with
+/// the number of an issue.
+pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
+    let by_id: HashMap<&str, &Commit> =
+        history.iter().map(|commit| (commit.id.as_str(), commit)).collect();
+    let mut mainline: HashSet<&str> = HashSet::new();
+    let mut open: Vec<&str> = history.first().map(|commit| commit.id.as_str()).into_iter().collect();
+    while let Some(id) = open.pop() {
+        let Some(commit) = by_id.get(id).filter(|_| mainline.insert(id)) else { continue };
+        // Another branch that was merged whole, with the pull requests that it had.
+        let own = if pull(commit).is_some() { 1 } else { usize::MAX };
+        open.extend(commit.parents.iter().take(own).map(String::as_str));
+    }
+    let mut seen = BTreeSet::new();
+    let on_mainline = history.iter().filter(|commit| mainline.contains(commit.id.as_str()));
+    on_mainline.filter_map(pull).filter(|pull| seen.insert(pull.number)).collect()
+}
+
+fn pull(commit: &Commit) -> Option<Pull> {
+    let (first, rest) = commit.message.split_once('\n').unwrap_or((&commit.message, ""));
+    let (number, title, body) = match first.strip_prefix("Merge pull request #") {
+        Some(named) => {
+            let (number, branch) = named.split_once(' ').unwrap_or((named, ""));
+            let rest = rest.trim();
+            let (title, body) = rest.split_once('\n').unwrap_or((rest, ""));
+            let branch = branch.trim_start_matches("from ");
+            (number, if title.is_empty() { branch } else { title }, body)
+        }
+        None => {
+            let (title, number) = first.trim_end().strip_suffix(')')?.rsplit_once("(#")?;
+            (number, title, rest)
+        }
+    };
+    let change = match &commit.parents[..] {
+        [parent] => Change::Squash(parent.clone(), commit.id.clone()),
+        [main, head] => Change::Merge(main.clone(), head.clone()),
+        _ => return None,
+    };
+    Some(Pull {
+        number: number.parse().ok()?,
+        title: title.trim().to_owned(),
+        body: body.trim().to_owned(),
+        date: commit.date.clone(),
+        written: commit.written,
+        change,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commit(id: &str, parents: &[&str], message: &str) -> Commit {
+        Commit {
+            id: id.into(),
+            parents: parents.iter().map(|it| (*it).to_owned()).collect(),
+            written: 0,
+            date: String::new(),
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn merges_and_squashes_are_found_and_commits_inside_a_pull_request_are_not() {
+        let history = [
+            commit("m2", &["b", "h9"], "Merge pull request #9 from a/rotate\n\nRotate files\n\nText"),
+            commit("h9", &["b"], "Rotate, as asked for (#3)"),
+            commit("b", &["s7", "k4"], "Merge branch 'stable'"),
+            commit("k4", &["r"], "Add on stable (#4)"),
+            commit("s7", &["m5"], "Find files (#7)\n\nIt takes `depth`. See (#1)"),
+            commit("m5", &["r", "h5"], "Say more (#5)"),
+            commit("h5", &["r"], "wip"),
+            commit("r", &[], "first"),
+        ];
+        let found = pulls(&history);
+        let said: Vec<(u64, &str, &str)> =
+            found.iter().map(|it| (it.number, it.title.as_str(), it.body.as_str())).collect();
+        assert_eq!(
+            said,
+            [
+                (9, "Rotate files", "Text"),
+                (4, "Add on stable", ""),
+                (7, "Find files", "It takes `depth`. See (#1)"),
+                (5, "Say more", "")
+            ]
+        );
+        assert_eq!(found[2].change, Change::Squash("m5".into(), "s7".into()));
+        assert_eq!(found[3].change, Change::Merge("r".into(), "h5".into()));
+    }
+}

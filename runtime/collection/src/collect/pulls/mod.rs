@@ -1,0 +1,15 @@
+//! `proctor collect-pulls`: merged pull requests of a clone into tasks (`docs/pulls.md`).
+
+mod candidate;
+mod dump;
+mod funnel;
+mod history;
+mod intent;
+mod lite;
+mod pipeline;
+mod rows;
+mod settings;
+mod trying;
+
+pub use funnel::{PullFacts, PullReject, PullReport};
+pub use pipeline::{Extent, Pulls, collect_pulls};

@@ -1,0 +1,298 @@
+//! A collection from pull requests, from end to end.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use futures_util::{StreamExt, stream};
+use proctor_datasets::fea_bench::Repository;
+use proctor_types::{Fault, Task, plural};
+use serde_json::Value;
+
+use super::{
+    super::{
+        kept::Kept,
+        pipeline::{CollectError, Place, key, lines},
+        settings::Settings,
+    },
+    candidate::Candidate,
+    dump::{self, Row},
+    funnel::{Head, PullFacts, PullReject, PullReport, Stage, Stop},
+    history::pulls,
+    lite,
+    rows::{Forms, forms},
+    settings::PullSettings,
+    trying::{Bench, Tried},
+};
+
+/// What is searched, and for what.
+#[derive(Debug, Clone, Default)]
+pub struct Pulls {
+    /// A clone with its history. It is only read.
+    pub clone: PathBuf,
+    /// `owner/name`; without it what the clone says of its origin, else the name of its folder.
+    pub repo: Option<String>,
+    /// `2024-05-01`: what was merged before is passed over.
+    pub since: Option<String>,
+    /// Rows of the forge's API, one a line.
+    pub dump: Option<PathBuf>,
+}
+
+/// How far a collection goes.
+#[derive(Clone, Copy)]
+pub enum Extent<'a> {
+    /// Nothing is run: candidates instead of tasks.
+    Candidates,
+    /// The newest so many candidates are tried; all of them where none is named.
+    Tasks(&'a Place<'a>, Option<usize>),
+}
+
+/// Makes a dataset folder `out` of a clone's merged pull requests.
+///
+/// # Errors
+/// [`CollectError`]. A pull request that gives no task is none: it is in the report.
+pub async fn collect_pulls(
+    search: &Pulls,
+    out: &Path,
+    extent: Extent<'_>,
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Result<PullReport, CollectError> {
+    let settings = PullSettings::get()?;
+    let texts = match &search.dump {
+        Some(file) => dump::read(file).map_err(|what| nothing(what, DUMP_HINT))?,
+        None => HashMap::new(),
+    };
+    let clone = Repository::open(&search.clone)
+        .map_err(|what| nothing(format!("{}: {what}", search.clone.display()), CLONE_HINT))?;
+    let repo = search.repo.clone().unwrap_or_else(|| repo_of(&clone, &search.clone));
+    let Mined { commit, candidates, rejects } = mine(&clone, search, &texts, settings, tell)?;
+    let mut ready = Vec::new();
+    for candidate in candidates {
+        let id = format!("{}-{}", repo.replace('/', "__"), candidate.number);
+        let forms = forms(&candidate, &id, &repo, &clone, texts.get(&candidate.number))?;
+        ready.push(Ready { id, candidate, forms });
+    }
+    let dry_run = matches!(extent, Extent::Candidates);
+    let mut head = Head { repo, commit, since: search.since.clone(), dry_run, not_tried: 0 };
+    let Extent::Tasks(place, limit) = extent else {
+        let facts = ready.iter().map(|ready| ready.facts(settings, None)).collect();
+        let report = PullReport::of(head, facts, rejects, Vec::new());
+        let medium: Vec<&Value> = ready.iter().map(|ready| &ready.forms.medium).collect();
+        write(out, &report, vec![("candidates.jsonl", lines(&medium))])?;
+        return Ok(report);
+    };
+    let limit = limit.unwrap_or(ready.len()).min(ready.len());
+    head.not_tried = ready.split_off(limit).len();
+    let all = format!("pulls {}\0{}", settings.version, super::settings::TEXT);
+    let shared = Settings::get()?;
+    let bench = Bench {
+        place,
+        kept: &Kept::new(&place.cache.join("collections"), &key(place, shared.version, &all)),
+        settings: shared,
+        clone: fs::canonicalize(&search.clone)
+            .unwrap_or_else(|_| search.clone.clone())
+            .display()
+            .to_string(),
+        repo: head.repo.clone(),
+    };
+    let outcomes = tried(&bench, &ready, tell).await;
+    let mut made = Made { rejects, ..Made::default() };
+    for (ready, outcome) in ready.into_iter().zip(outcomes) {
+        made.take(ready, outcome, settings);
+    }
+    let report = PullReport::of(head, made.facts, made.rejects, made.faults);
+    let of = |form: fn(&Forms) -> &Value| lines(&made.forms.iter().map(form).collect::<Vec<_>>());
+    let rows = vec![
+        ("tasks.jsonl", lines(&made.tasks)),
+        ("feabench.jsonl", of(|forms| &forms.medium)),
+        ("feabench-standard.jsonl", of(|forms| &forms.standard)),
+        ("feabench-oracle.jsonl", of(|forms| &forms.oracle)),
+    ];
+    write(out, &report, rows)?;
+    Ok(report)
+}
+
+/// A candidate in the benchmark's words.
+struct Ready {
+    id: String,
+    candidate: Candidate,
+    forms: Forms,
+}
+
+impl Ready {
+    fn facts(&self, settings: &PullSettings, task: Option<&Task>) -> PullFacts {
+        let Self { id, candidate, .. } = self;
+        let not_lite = lite::against(candidate, &settings.lite);
+        PullFacts {
+            instance_id: id.clone(),
+            pull_number: candidate.number,
+            title: candidate.title.clone(),
+            intent: candidate.intent.clone(),
+            files: candidate.files(),
+            edited_lines: candidate.edited,
+            new_lines: candidate.new_lines,
+            functions: candidate.functions,
+            classes: candidate.classes,
+            fail_to_pass: task.map_or(0, |task| task.fail_to_pass.len()),
+            pass_to_pass: task.map_or(0, |task| task.pass_to_pass.len()),
+            lite: not_lite.is_empty(),
+            not_lite,
+        }
+    }
+}
+
+/// What came of the candidates.
+#[derive(Default)]
+struct Made {
+    tasks: Vec<Task>,
+    forms: Vec<Forms>,
+    facts: Vec<PullFacts>,
+    rejects: Vec<PullReject>,
+    faults: Vec<PullReject>,
+}
+
+impl Made {
+    fn take(&mut self, ready: Ready, outcome: Result<Tried, Fault>, settings: &PullSettings) {
+        let reject = |stage: Stage, reason: String| PullReject {
+            pull_number: ready.candidate.number,
+            title: ready.candidate.title.clone(),
+            stage,
+            reason,
+        };
+        match outcome {
+            Err(fault) => self.faults.push(reject(Stage::Run, fault.to_string())),
+            Ok(Tried::Reject(stage, reason)) => self.rejects.push(reject(stage, reason)),
+            Ok(Tried::Task(task)) => {
+                let mut task = *task;
+                let facts = ready.facts(settings, Some(&task));
+                if facts.lite {
+                    task.categories.push("lite".to_owned());
+                }
+                let mut forms = ready.forms;
+                forms.freeze(&task.fail_to_pass, &task.pass_to_pass);
+                self.facts.push(facts);
+                self.forms.push(forms);
+                self.tasks.push(task);
+            }
+        }
+    }
+}
+
+/// Every candidate, some at once; the results in their order.
+async fn tried<'a>(
+    bench: &Bench<'_>,
+    ready: &'a [Ready],
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Vec<Result<Tried, Fault>> {
+    let count = ready.len();
+    let one = |(index, ready): (usize, &'a Ready)| async move {
+        let Ready { id, candidate, forms } = ready;
+        let outcome = bench.outcome(candidate, id, &forms.said.statement).await;
+        let said = match &outcome {
+            Ok(Tried::Task(task)) => {
+                format!("a task: {} to be made pass", plural(task.fail_to_pass.len(), "test"))
+            }
+            Ok(Tried::Reject(_, why)) => format!("no task: {why}"),
+            Err(fault) => format!("not tried: {}", fault.what),
+        };
+        let said = said.lines().next().unwrap_or_default();
+        tell(&format!("#{} ({} of {count}): {said}", candidate.number, index + 1));
+        outcome
+    };
+    let outcomes = stream::iter(ready.iter().enumerate()).map(one);
+    outcomes.buffered(bench.place.jobs.max(1)).collect().await
+}
+
+const CLONE_HINT: &str = "name the folder of a git clone with its whole history";
+const DUMP_HINT: &str =
+    "one pull request a line, as the forge's API gives them: {\"number\": 7, \"title\": \"...\"}";
+
+fn nothing(what: String, hint: &'static str) -> CollectError {
+    CollectError::Nothing { what, hint }
+}
+
+/// What a history gives without anything being run.
+struct Mined {
+    commit: String,
+    candidates: Vec<Candidate>,
+    rejects: Vec<PullReject>,
+}
+
+fn mine(
+    clone: &Repository,
+    search: &Pulls,
+    texts: &HashMap<u64, Row>,
+    settings: &PullSettings,
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Mined, CollectError> {
+    let history = clone.history().map_err(|what| nothing(what, CLONE_HINT))?;
+    let commit = history.first().map(|commit| commit.id.clone()).unwrap_or_default();
+    let mut found = pulls(&history);
+    let all = found.len();
+    if let Some(since) = &search.since {
+        found.retain(|pull| pull.date.as_str() >= since.as_str());
+    }
+    if found.is_empty() {
+        let what = match all {
+            0 => format!("none of {} commits is a merged pull request", history.len()),
+            all => format!("all of {all} pull requests were merged earlier"),
+        };
+        let hint = "a merge says `Merge pull request #7 from ...`, a squashed commit ends its first line with `(#7)`";
+        return Err(nothing(what, hint));
+    }
+    tell(&format!("{} commits, {} merged pull requests", history.len(), found.len()));
+    let (mut candidates, mut rejects) = (Vec::new(), Vec::new());
+    for (index, pull) in found.iter().enumerate() {
+        if index > 0 && index % 250 == 0 {
+            tell(&format!("{index} of {}: {} candidates", found.len(), candidates.len()));
+        }
+        match Candidate::of(clone, pull, texts.get(&pull.number), settings) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(Stop::Fault(fault)) => return Err(fault.into()),
+            Err(Stop::Reject(stage, reason)) => rejects.push(PullReject {
+                pull_number: pull.number,
+                title: pull.title.clone(),
+                stage,
+                reason,
+            }),
+        }
+    }
+    Ok(Mined { commit, candidates, rejects })
+}
+
+/// `owner/name` of the address that it was cloned from, where that is one of a forge; else of the folder.
+fn repo_of(clone: &Repository, folder: &Path) -> String {
+    let origin = clone.origin().unwrap_or_default();
+    let below = origin.split_once("://").map(|(_, rest)| rest).and_then(|it| it.split_once('/'));
+    let below = below.or_else(|| origin.strip_prefix("git@")?.split_once(':'));
+    if let Some((_, path)) = below.filter(|_| !origin.starts_with("file:")) {
+        return path.trim_matches('/').trim_end_matches(".git").to_owned();
+    }
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.trim_end_matches(".git").replacen("__", "/", 1)
+}
+
+fn write(
+    out: &Path,
+    report: &PullReport,
+    rows: Vec<(&str, serde_json::Result<String>)>,
+) -> Result<(), CollectError> {
+    let failed =
+        |place: &Path, error: io::Error| CollectError::Io { place: place.to_owned(), error };
+    fs::create_dir_all(out).map_err(|error| failed(out, error))?;
+    let report_text = serde_json::to_string_pretty(report).map(|text| text + "\n");
+    let told = [
+        ("rejects.jsonl", lines(&report.rejects)),
+        ("report.json", report_text),
+        ("summary.md", Ok(report.summary())),
+    ];
+    for (name, text) in rows.into_iter().chain(told) {
+        let place = out.join(name);
+        let text = text.map_err(|error| failed(&place, error.into()))?;
+        fs::write(&place, text).map_err(|error| failed(&place, error))?;
+    }
+    Ok(())
+}

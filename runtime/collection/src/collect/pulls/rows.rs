@@ -1,0 +1,212 @@
+//! A task in the forms that FEA-Bench's datasets have: medium, Standard and Oracle.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use proctor_datasets::fea_bench::{Repository, Said, said};
+use proctor_patch::Patch;
+use proctor_types::{Fault, Layer};
+use regex::Regex;
+use serde_json::{Map, Value, json};
+
+use super::{
+    candidate::{Candidate, Component},
+    dump::{Comment, Row, seconds},
+};
+
+/// Words behind which the number of an issue stands that a change closes.
+const CLOSES: &str = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)";
+
+/// The three forms of one task.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Forms {
+    pub(super) medium: Value,
+    pub(super) standard: Value,
+    pub(super) oracle: Value,
+    pub(super) said: Said,
+}
+
+impl Forms {
+    /// Writes the ids into each, once runs have told them.
+    pub(super) fn freeze(&mut self, fail_to_pass: &[String], pass_to_pass: &[String]) {
+        for form in [&mut self.medium, &mut self.standard, &mut self.oracle] {
+            form["FAIL_TO_PASS"] = json!(fail_to_pass);
+            form["PASS_TO_PASS"] = json!(pass_to_pass);
+        }
+    }
+}
+
+/// The forms of a candidate, without ids of tests.
+///
+/// # Errors
+/// The benchmark's own wording cannot be made: a template is broken.
+pub(super) fn forms(
+    candidate: &Candidate,
+    id: &str,
+    repo: &str,
+    clone: &Repository,
+    row: Option<&Row>,
+) -> Result<Forms, Fault> {
+    let info = problem_info(candidate, row);
+    let said = said(&info, &candidate.components())
+        .map_err(|what| Fault::new(Layer::Environment, format!("{id}: {what}")))?;
+    let components = by_file(&candidate.components);
+    let readmes: Vec<(String, Value)> = clone
+        .top(&candidate.base)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|name| name.to_lowercase().starts_with("readme"))
+        .filter_map(|name| Some((name.clone(), clone.file(&candidate.base, &name)?.into())))
+        .collect();
+    let files: Vec<(String, Value)> = Patch::read(candidate.patch.as_bytes())
+        .names()
+        .iter()
+        .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
+        // Null where the change makes the file.
+        .map(|name| (name.clone(), clone.file(&candidate.base, &name).into()))
+        .collect();
+    let url = row.and_then(|row| row.html_url.clone());
+    let shared = json!({
+        "instance_id": id,
+        "pull_number": candidate.number,
+        "repo": repo,
+        "version": null,
+        "base_commit": candidate.base,
+        "environment_setup_commit": candidate.base,
+        "created_at": candidate.created_at,
+        "FAIL_TO_PASS": [],
+        "PASS_TO_PASS": [],
+        "patch": candidate.patch,
+        "test_patch": candidate.test_patch,
+        "non_py_patch": candidate.non_py_patch,
+    });
+    let medium = with(
+        &shared,
+        json!({
+            "url": url.unwrap_or_else(|| {
+                format!("https://github.com/{}/pull/{}", repo, candidate.number)
+            }),
+            "issue_numbers": issues(candidate, row),
+            "problem_info": info,
+            "readmes": readmes.iter().cloned().collect::<Map<_, _>>(),
+            "files": files.iter().cloned().collect::<Map<_, _>>(),
+            "new_components": components.iter().cloned().collect::<Map<_, _>>(),
+        }),
+    );
+    let discussion = said.discussion.clone().unwrap_or_default();
+    let standard = with(
+        &shared,
+        json!({
+            "new_components": listed(&components, "components"),
+            "problem_statement": said.statement,
+            "hints_text": discussion,
+        }),
+    );
+    let oracle = with(
+        &standard,
+        json!({
+            "pull_request_text": said.request,
+            "issue_text": discussion,
+            "readmes": listed(&readmes, "content"),
+            "files": listed(&files, "content"),
+        }),
+    );
+    Ok(Forms { medium, standard, oracle, said })
+}
+
+fn with(base: &Value, more: Value) -> Value {
+    let mut out = base.clone();
+    if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
+        out.extend(more);
+    }
+    out
+}
+
+/// As tables have it that cannot hold free keys.
+fn listed(entries: &[(String, Value)], what: &str) -> Value {
+    entries.iter().map(|(file, value)| json!({"file": file, what: value})).collect()
+}
+
+fn by_file(components: &[Component]) -> Vec<(String, Value)> {
+    let mut out: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for Component { component, lines } in components {
+        out.entry(&component.file).or_default().push(json!({
+            "type": component.kind,
+            "name": component.name,
+            "lines": lines,
+            "signature": component.signature,
+            "doc": component.doc,
+        }));
+    }
+    out.into_iter().map(|(file, list)| (file.to_owned(), list.into())).collect()
+}
+
+fn problem_info(candidate: &Candidate, row: Option<&Row>) -> Value {
+    let timeline = |comments: &[Comment]| -> Value {
+        let said = comments.iter().filter_map(|comment| {
+            let body = comment.body.as_deref()?;
+            // A comment without a moment may speak of the solution.
+            Some(json!({"time": seconds(&comment.created_at)?, "comment": body}))
+        });
+        said.collect()
+    };
+    let issues = row.into_iter().flat_map(|row| &row.issues).map(|issue| {
+        let entry = json!({
+            "issue_title": issue.title,
+            "issue_body": issue.body,
+            "issue_timeline": timeline(&issue.comments),
+        });
+        (issue.number.to_string(), entry)
+    });
+    json!({
+        "first_commit_time": candidate.first_written,
+        "pr_title": candidate.title,
+        "pr_body": candidate.body,
+        "pr_timeline": timeline(row.map_or(&[], |row| &row.comments)),
+        "issues": issues.collect::<Map<_, _>>(),
+    })
+}
+
+/// The issues that it closes.
+fn issues(candidate: &Candidate, row: Option<&Row>) -> Vec<String> {
+    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CLOSES).ok());
+    let text = format!("{}\n{}", candidate.title, candidate.body);
+    let named = PATTERN.iter().flat_map(|pattern| pattern.captures_iter(&text));
+    let named = named.filter_map(|found| Some(found.get(1)?.as_str().to_owned()));
+    let given = row.into_iter().flat_map(|row| &row.issues).map(|issue| issue.number.to_string());
+    let mut out: Vec<String> = named.chain(given).collect();
+    out.sort();
+    out.dedup();
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::dump::Issue, *};
+
+    #[test]
+    fn issues_are_those_that_it_closes_and_comments_those_before_it() {
+        let candidate = Candidate {
+            title: "Add x".into(),
+            body: "Fixes #12, closes: #3. See #4.".into(),
+            first_written: 100,
+            ..Candidate::default()
+        };
+        let comment =
+            |at: &str, body: &str| Comment { body: Some(body.into()), created_at: at.into() };
+        let row = Row {
+            comments: vec![
+                comment("1970-01-01T00:01:00Z", "early"),
+                comment("1970-01-01T00:02:00Z", "the answer"),
+                comment("", "whenever"),
+            ],
+            issues: vec![Issue { number: 12, title: "Want x".into(), ..Issue::default() }],
+            ..Row::default()
+        };
+        assert_eq!(issues(&candidate, Some(&row)), ["12", "3"]);
+        let info = problem_info(&candidate, Some(&row));
+        let said = said(&info, &[]).unwrap();
+        assert!(said.request.contains("early"), "{}", said.request);
+        assert!(!said.request.contains("answer") && !said.request.contains("whenever"));
+        assert!(said.discussion.unwrap().contains("Want x"));
+    }
+}

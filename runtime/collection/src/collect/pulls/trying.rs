@@ -1,0 +1,226 @@
+//! A candidate's tests before and after it: what makes it a task.
+
+use std::{path::Path, time::Duration};
+
+use proctor_grade::TestPlan;
+use proctor_types::{
+    Environment as TaskEnvironment, Source, TASK_SCHEMA, Task, TaskId, TestStatus, Timeouts,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{
+        candidate::Stop as Judged,
+        environment::{self, Environment, PYTHON, WORKDIR, variables},
+        kept::Kept,
+        pipeline::{Place, keep},
+        project::Project,
+        settings::Settings,
+        verify::{self, Judge},
+    },
+    candidate::Candidate,
+    funnel::{Stage, Stop},
+};
+use crate::{
+    draft::blocked_urls,
+    freeze::{RUNS, Statuses, ended, run, sort},
+};
+
+/// What decides how a project is installed, beside what a project says of itself.
+const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
+
+/// What all candidates of a collection share.
+pub(super) struct Bench<'a> {
+    pub(super) place: &'a Place<'a>,
+    pub(super) kept: &'a Kept,
+    pub(super) settings: &'a Settings,
+    /// The clone's folder, absolute.
+    pub(super) clone: String,
+    pub(super) repo: String,
+}
+
+/// What one came to. Faults are not kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Tried {
+    Task(Box<Task>),
+    Reject(Stage, String),
+}
+
+impl Bench<'_> {
+    /// Tries a candidate, or tells what it came to before.
+    ///
+    /// # Errors
+    /// A fault that says nothing about the candidate: another try may help.
+    pub(super) async fn outcome(
+        &self,
+        candidate: &Candidate,
+        id: &str,
+        statement: &str,
+    ) -> Result<Tried, proctor_types::Fault> {
+        let of = serde_json::to_string(&(candidate, id, statement, &self.clone)).unwrap_or_default();
+        if let Some(tried) = self.kept.get::<Tried>("pull", &of) {
+            return Ok(tried);
+        }
+        let tried = match self.make(candidate, id, statement).await {
+            Ok(task) => Tried::Task(Box::new(task)),
+            Err(Stop::Reject(stage, why)) => Tried::Reject(stage, why),
+            Err(Stop::Fault(fault)) => return Err(fault),
+        };
+        keep(self.kept, "pull", &of, &tried);
+        Ok(tried)
+    }
+
+    async fn make(&self, candidate: &Candidate, id: &str, statement: &str) -> Result<Task, Stop> {
+        let rejected = |why: &str| Stop::Reject(Stage::Run, why.to_owned());
+        let files = candidate.test_files();
+        if files.is_empty() {
+            return Err(rejected("it changes no file that pytest looks into"));
+        }
+        let source = Source::Git { git: self.clone.clone(), commit: candidate.base.clone() };
+        let tree = self.place.sources.fetch(&source, Path::new(".")).await?;
+        let settings = self.settings;
+        let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
+        if project.name.is_empty() {
+            project.name = self.repo.rsplit('/').next().unwrap_or(&self.repo).to_owned();
+        }
+        if project.modules.is_empty() {
+            return Err(rejected("before it there is no Python package at the top, in src or in lib"));
+        }
+        let environment = self.environment(&tree, &project).await?;
+        let mut task = self.task(candidate, id, statement, &project, &environment, source);
+        let judge = Judge { backend: self.place.backend, sources: self.place.sources };
+        // Before the runs: what an agent could read makes no task, however its tests behave.
+        let (prepared, findings) = verify::find(judge, &task).await?;
+        verify::look_through(judge, &task, &prepared, &findings).await.map_err(judged)?;
+        let plan = TestPlan {
+            command: task.test_command.clone(),
+            workdir: task.workdir.clone(),
+            files,
+            ids: None,
+            env: task.env.clone(),
+            time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds),
+            user: None,
+        };
+        let (patch, tests) = (candidate.patch.as_bytes(), candidate.test_patch.as_bytes());
+        let place = (self.place.backend, &prepared, &findings);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            let ran = run(place, &task, &plan, &[patch, tests]).await?;
+            if let Some((file, why)) = ran.collect_errors.iter().next() {
+                let why = why.lines().last().unwrap_or_default();
+                return Err(rejected(&format!("with it {file} cannot be collected: {why}")));
+            }
+            let ran = ended(ran, "gold")?;
+            fails_nowhere(&ran)?;
+            after.push(ran);
+            let ran = run(place, &task, &plan, &[tests]).await?;
+            // A run that breaks off passes nothing: the tests' own helpers may need what is not there yet.
+            before.push(ended(ran, "plain").unwrap_or_default());
+        }
+        let sorted = sort(&before, &after, &[]);
+        if sorted.fail_to_pass.is_empty() {
+            let kept = sorted.pass_to_pass.len();
+            return Err(rejected(&format!(
+                "no test fails before and passes after: {kept} pass on both sides"
+            )));
+        }
+        task.fail_to_pass = sorted.fail_to_pass;
+        task.pass_to_pass = sorted.pass_to_pass;
+        verify::grade_both(judge, &task, &prepared, &findings).await.map_err(judged)?;
+        Ok(task)
+    }
+
+    /// The environment of a state of the project: found once for all states that ask for the same.
+    async fn environment(
+        &self,
+        tree: &proctor_sandbox_api::SourceTree,
+        project: &Project,
+    ) -> Result<Environment, Stop> {
+        let asked: Vec<String> = INSTALLATION
+            .iter()
+            .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
+            .collect();
+        // Files of code that come and go change nothing here.
+        let project_of = Project { modules: Vec::new(), ..project.clone() };
+        let of = serde_json::to_string(&(asked, project_of)).unwrap_or_default();
+        if let Some(environment) = self.kept.get::<Environment>("environment", &of) {
+            return Ok(environment);
+        }
+        let quiet = |_: &str| {};
+        let found =
+            environment::find(self.place.backend, tree, project, self.settings, &quiet).await?;
+        keep(self.kept, "environment", &of, &found);
+        Ok(found)
+    }
+
+    fn task(
+        &self,
+        candidate: &Candidate,
+        id: &str,
+        statement: &str,
+        project: &Project,
+        environment: &Environment,
+        source: Source,
+    ) -> Task {
+        let repo = Some(self.repo.as_str()).filter(|repo| repo.contains('/'));
+        Task {
+            schema_version: TASK_SCHEMA,
+            id: TaskId::new(id),
+            repo: Some(self.repo.clone()),
+            level: None,
+            statement: statement.to_owned(),
+            environment: TaskEnvironment {
+                image: None,
+                base: Some("host".into()),
+                setup: environment.setup.clone(),
+            },
+            source: Some(source),
+            workdir: WORKDIR.into(),
+            mask: None,
+            hidden: Vec::new(),
+            blocked_urls: blocked_urls(&project.name, repo, Vec::new()),
+            fail_to_pass: Vec::new(),
+            pass_to_pass: Vec::new(),
+            test_command: [PYTHON, "-m", "pytest", "-q"].map(str::to_owned).to_vec(),
+            test_patch: Some(candidate.test_patch.clone()),
+            timeouts: Timeouts::default(),
+            gold: Some(candidate.patch.clone()),
+            env: variables(project).into_iter().collect(),
+            user: None,
+            platform: None,
+            resources: None,
+            cheats: Vec::new(),
+            impossible: None,
+            clock: None,
+            categories: Vec::new(),
+            meets_minima: None,
+            from_scratch: None,
+            benchmark: None,
+        }
+    }
+}
+
+/// The benchmark's rule: where one test fails with the gold, the whole task goes.
+fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
+    let bad = [TestStatus::Failed, TestStatus::Error];
+    let failed: Vec<&str> = after
+        .iter()
+        .filter(|(_, status)| bad.contains(status))
+        .map(|(id, _)| id.as_str())
+        .collect();
+    match &failed[..] {
+        [] => Ok(()),
+        [first, more @ ..] => {
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            Err(Stop::Reject(Stage::Run, format!("with it {first} fails{more}")))
+        }
+    }
+}
+
+fn judged(stop: Judged) -> Stop {
+    match stop {
+        Judged::Reject(_, why) => Stop::Reject(Stage::Verify, why),
+        Judged::Fault(fault) => Stop::Fault(fault),
+    }
+}

@@ -1,0 +1,175 @@
+//! `proctor collect-pulls`: a small history into a dataset, and what is no history.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+/// A commit a second, from a moment on: the same ids, and so the same layers, in every run.
+struct History<'a> {
+    folder: &'a Path,
+    second: u32,
+}
+
+impl History<'_> {
+    fn git(&self, args: &[&str]) {
+        let date = format!("2024-05-01T12:00:{:02}Z", self.second);
+        let output = Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"])
+            .args(args)
+            .current_dir(self.folder)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_AUTHOR_DATE", &date)
+            .env("GIT_COMMITTER_DATE", &date)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn commit(&mut self, message: &str, files: &[(&str, String)]) {
+        for (path, text) in files {
+            let path = self.folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        self.second += 1;
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", message]);
+    }
+}
+
+const COINS: &str = "def count(coins):\n    return len(coins)\n";
+const TOTAL: &str = "\n\ndef total(coins):\n    \"\"\"The worth of all coins.\"\"\"\n    worth = 0\n    for coin in coins:\n        worth += coin\n    return worth\n";
+const PURSE: &str = "\n\nclass Purse:\n    \"\"\"Holds coins.\"\"\"\n\n    def __init__(self):\n        self.coins = []\n\n    async def put(self, coin):\n        \"\"\"One more.\"\"\"\n        self.coins.append(coin)\n";
+const TEST: &str = "import coins\n\n\ndef test_count():\n    assert coins.count([1]) == 1\n";
+const TEST_TOTAL: &str = "\n\ndef test_total():\n    assert coins.total([1, 2]) == 3\n";
+const TEST_PURSE: &str =
+    "\n\ndef test_purse():\n    assert coins.Purse().coins == []\n\n\ndef test_wrong():\n    assert coins.count([]) == 7\n";
+
+fn history(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    let mut history = History { folder, second: 0 };
+    let test = "tests/test_coins.py";
+    history.git(&["init", "-q", "-b", "main", "."]);
+    history.commit(
+        "first",
+        &[("coins/__init__.py", COINS.into()), (test, TEST.into()), ("README.md", "Coins\n".into())],
+    );
+    // A merged branch; a commit of it ends with the number of an issue.
+    history.git(&["checkout", "-q", "-b", "total"]);
+    history.commit("Sum up (#2)", &[("coins/__init__.py", [COINS, TOTAL].concat())]);
+    history.commit("And test", &[(test, [TEST, TEST_TOTAL].concat())]);
+    history.git(&["checkout", "-q", "main"]);
+    history.git(&[
+        "merge",
+        "-q",
+        "--no-ff",
+        "-m",
+        "Merge pull request #3 from acme/total\n\nAdd `total`",
+        "total",
+    ]);
+    history.commit("Note it (#4)", &[("README.md", "Coins and sums\n".into())]);
+    history.commit(
+        "Fix the count (#5)",
+        &[
+            ("coins/__init__.py", [COINS, TOTAL, "\n\ndef half(x):\n    return x / 2\n"].concat()),
+            (test, [TEST, TEST_TOTAL, "\n"].concat()),
+        ],
+    );
+    history.commit(
+        "Add a purse (#6)",
+        &[
+            ("coins/__init__.py", [COINS, TOTAL, PURSE].concat()),
+            (test, [TEST, TEST_TOTAL, TEST_PURSE].concat()),
+        ],
+    );
+}
+
+#[test]
+fn merged_pull_requests_become_tasks_or_have_their_reason() {
+    let stage = Stage::new();
+    let clone = stage.path("acme__coins");
+    history(&clone);
+    let dump = json!({"number": 3, "title": "Add `total`", "body": "Closes #2.", "comments": [
+        {"created_at": "2024-05-01T11:00:00Z", "body": "Please do."},
+        {"created_at": "2024-05-01T13:00:00Z", "body": "Adds them up in a loop."}]});
+    let dump = stage.file("pulls.jsonl", &dump.to_string());
+    let collect = |out: &str, more: &[&str]| {
+        let out = stage.path(out);
+        let args = ["collect-pulls", clone.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let dump = ["--pulls", dump.to_str().unwrap()];
+        let output = stage.run([&args[..], &dump, more].concat(), 0);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let rows = |file: &str| -> Vec<Value> {
+        let text = fs::read_to_string(stage.path(file)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+
+    let summary = collect("dry", &["--dry-run"]);
+    assert!(summary.contains("| merged pull requests | 4 |"), "{summary}");
+    assert_eq!(rows("dry/candidates.jsonl").len(), 2, "{summary}");
+
+    let summary = collect("out", &[]);
+    let tasks = rows("out/tasks.jsonl");
+    let [task] = &tasks[..] else { panic!("one task: {summary}") };
+    assert_eq!(task["id"], "acme__coins-3");
+    assert_eq!(task["fail_to_pass"], json!(["tests/test_coins.py::test_total"]));
+    assert_eq!(task["pass_to_pass"], json!(["tests/test_coins.py::test_count"]));
+    let statement = task["statement"].as_str().unwrap();
+    assert!(statement.contains("def total(coins):\n\"\"\"The worth of all coins.\"\"\""), "{statement}");
+    assert!(statement.contains("Please do.") && !statement.contains("in a loop"), "{statement}");
+    let ended: Vec<(u64, String)> = rows("out/rejects.jsonl")
+        .iter()
+        .map(|row| {
+            let text = format!("{}: {}", row["stage"], row["reason"]);
+            (row["pull_number"].as_u64().unwrap(), text.replace('"', ""))
+        })
+        .collect();
+    let expected = [
+        (6, "run: with it tests/test_coins.py::test_wrong fails"),
+        (5, "intent: its title says \\Fix\\"),
+        (4, "tests: it changes no test"),
+    ];
+    for (number, why) in expected {
+        assert!(ended.iter().any(|(other, said)| *other == number && said == why), "{ended:?}");
+    }
+
+    // Each form is a dataset, and says the same.
+    for form in ["feabench", "feabench-standard", "feabench-oracle"] {
+        let tasks = format!("{}#base=host", stage.path("out").join(form).display());
+        let tasks = tasks.replace('#', ".jsonl#");
+        let shown = stage.run(["tasks", "show", "acme__coins-3", "--tasks", &tasks, "--json"], 0);
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        assert_eq!(shown["statement"], task["statement"], "{form}");
+        assert_eq!(shown["fail_to_pass"], task["fail_to_pass"], "{form}");
+        assert_eq!(shown["benchmark"]["details"]["functions_added"], 1, "{form}");
+    }
+    let medium = &rows("out/feabench.jsonl")[0];
+    assert_eq!(medium["issue_numbers"], json!(["2"]));
+    assert_eq!(medium["readmes"]["README.md"], "Coins\n");
+    assert_eq!(medium["files"]["coins/__init__.py"], COINS);
+    assert_eq!(medium["new_components"]["coins/__init__.py"][0]["lines"], json!([5, 10]));
+
+    // What was tried once is known.
+    assert_eq!(collect("again", &[]), summary);
+}
+
+#[test]
+fn what_holds_no_pull_request_is_told_with_what_helps() {
+    let stage = Stage::new();
+    let plain = stage.path("plain");
+    fs::create_dir(&plain).unwrap();
+    let told = |args: &[&str]| {
+        let clone = plain.to_str().unwrap();
+        let output = stage.run([&["collect-pulls", clone, "--dry-run"], args].concat(), 2);
+        String::from_utf8(output.stderr).unwrap().replace("\n ", " ")
+    };
+    assert!(told(&["--since", "May"]).contains("2024-05-01"));
+    assert!(told(&["--pulls", "no-such-file"]).contains("no-such-file"));
+    let mut history = History { folder: &plain, second: 0 };
+    history.git(&["init", "-q", "-b", "main", "."]);
+    history.commit("first", &[("a.py", "x = 1\n".into())]);
+    assert!(told(&[]).contains("none of 1 commits is a merged pull request"), "{}", told(&[]));
+}
