@@ -84,7 +84,9 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     assert_eq!(task["hidden"], serde_json::json!(["tests/test_area.py"]));
     let mask = task["mask"].as_str().unwrap();
     assert!(
-        mask.contains("-def area_of_3(length):") && mask.contains("-def area_of_13(") && mask.contains("-from .area import"),
+        mask.contains("-def area_of_3(length):")
+            && mask.contains("-def area_of_13(")
+            && mask.contains("-from .area import"),
         "{mask}"
     );
     // What only the feature needs goes with it, and is named without its body.

@@ -44,8 +44,7 @@ const TOTAL: &str = "\n\ndef total(coins):\n    \"\"\"The worth of all coins.\"\
 const PURSE: &str = "\n\nclass Purse:\n    \"\"\"Holds coins.\"\"\"\n\n    def __init__(self):\n        self.coins = []\n\n    async def put(self, coin):\n        \"\"\"One more.\"\"\"\n        self.coins.append(coin)\n";
 const TEST: &str = "import coins\n\n\ndef test_count():\n    assert coins.count([1]) == 1\n";
 const TEST_TOTAL: &str = "\n\ndef test_total():\n    assert coins.total([1, 2]) == 3\n";
-const TEST_PURSE: &str =
-    "\n\ndef test_purse():\n    assert coins.Purse().coins == []\n\n\ndef test_wrong():\n    assert coins.count([]) == 7\n";
+const TEST_PURSE: &str = "\n\ndef test_purse():\n    assert coins.Purse().coins == []\n\n\ndef test_wrong():\n    assert coins.count([]) == 7\n";
 
 fn history(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
@@ -54,7 +53,11 @@ fn history(folder: &Path) {
     history.git(&["init", "-q", "-b", "main", "."]);
     history.commit(
         "first",
-        &[("coins/__init__.py", COINS.into()), (test, TEST.into()), ("README.md", "Coins\n".into())],
+        &[
+            ("coins/__init__.py", COINS.into()),
+            (test, TEST.into()),
+            ("README.md", "Coins\n".into()),
+        ],
     );
     // A merged branch; a commit of it ends with the number of an issue.
     history.git(&["checkout", "-q", "-b", "total"]);
@@ -118,7 +121,10 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
     assert_eq!(task["fail_to_pass"], json!(["tests/test_coins.py::test_total"]));
     assert_eq!(task["pass_to_pass"], json!(["tests/test_coins.py::test_count"]));
     let statement = task["statement"].as_str().unwrap();
-    assert!(statement.contains("def total(coins):\n\"\"\"The worth of all coins.\"\"\""), "{statement}");
+    assert!(
+        statement.contains("def total(coins):\n\"\"\"The worth of all coins.\"\"\""),
+        "{statement}"
+    );
     assert!(statement.contains("Please do.") && !statement.contains("in a loop"), "{statement}");
     let ended: Vec<(u64, String)> = rows("out/rejects.jsonl")
         .iter()

@@ -96,7 +96,9 @@ fn main() {
                 }
             }
             for label in labels.iter().filter(|label| !label.ends_with('*')) {
-                if !known.contains(label.as_str()) && !row["below"].to_string().contains(label.as_str()) {
+                if !known.contains(label.as_str())
+                    && !row["below"].to_string().contains(label.as_str())
+                {
                     unreached.insert(format!("{file}: {label}"));
                 }
             }

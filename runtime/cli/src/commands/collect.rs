@@ -63,8 +63,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     let out = args
         .out
         .unwrap_or_else(|| PathBuf::from("collections").join(folder_of(&name.to_string_lossy())));
-    let search =
-        Pulls { clone: args.clone, repo: args.repo, since: args.since, dump: args.pulls };
+    let search = Pulls { clone: args.clone, repo: args.repo, since: args.since, dump: args.pulls };
     let tell = |what: &str| eprintln!("{what}");
     let report = if args.dry_run {
         proctor_collection::collect_pulls(&search, &out, Extent::Candidates, &tell).await

@@ -26,7 +26,8 @@ pub(super) fn twins(
 ) -> BTreeSet<usize> {
     let mut out = BTreeSet::new();
     for leak in leaks {
-        let Some(file) = leak.place.strip_prefix(WORKDIR).map(|it| it.trim_start_matches('/')) else {
+        let Some(file) = leak.place.strip_prefix(WORKDIR).map(|it| it.trim_start_matches('/'))
+        else {
             continue;
         };
         let stays = match carving.files.get(file) {

@@ -30,8 +30,7 @@ pub(super) async fn find(
 ) -> Result<(Prepared, LayerFindings), Fault> {
     let spec = layer_spec(task, judge.sources, Path::new(".")).await?;
     let environment = judge.backend.prepare(&spec).await?;
-    let findings =
-        find_leaks(judge.backend, &environment, task, &SandboxSpec::default()).await?;
+    let findings = find_leaks(judge.backend, &environment, task, &SandboxSpec::default()).await?;
     Ok((environment, findings))
 }
 

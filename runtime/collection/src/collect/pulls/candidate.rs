@@ -206,7 +206,9 @@ mod tests {
     #[test]
     fn helpers_of_tests_are_no_test_files() {
         let file = |name: &str| {
-            format!("diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-x\n+y\n")
+            format!(
+                "diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-x\n+y\n"
+            )
         };
         let test_patch = ["tests/test_b.py", "tests/conftest.py", "a/x_test.py", "tests/data.txt"]
             .map(file)

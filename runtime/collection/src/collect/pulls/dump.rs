@@ -90,7 +90,8 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(time.split('.').next()?, ':')?;
     // Years from March on, so that the day of the leap year is the last one.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let (year, month) =
+        if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day;
     let days = days.checked_sub(719_469)?;
     Some(days * 86_400 + hour * 3_600 + minute * 60 + second)

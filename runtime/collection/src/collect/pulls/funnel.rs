@@ -216,12 +216,8 @@ mod tests {
 
     #[test]
     fn every_stage_tells_what_it_left() {
-        let reject = |stage| PullReject {
-            pull_number: 1,
-            title: "a | b".into(),
-            stage,
-            reason: "c".into(),
-        };
+        let reject =
+            |stage| PullReject { pull_number: 1, title: "a | b".into(), stage, reason: "c".into() };
         let head = |dry_run| Head {
             repo: "a/b".into(),
             commit: "0123".into(),

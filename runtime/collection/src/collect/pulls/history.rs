@@ -34,7 +34,8 @@ pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
     let by_id: HashMap<&str, &Commit> =
         history.iter().map(|commit| (commit.id.as_str(), commit)).collect();
     let mut mainline: HashSet<&str> = HashSet::new();
-    let mut open: Vec<&str> = history.first().map(|commit| commit.id.as_str()).into_iter().collect();
+    let mut open: Vec<&str> =
+        history.first().map(|commit| commit.id.as_str()).into_iter().collect();
     while let Some(id) = open.pop() {
         let Some(commit) = by_id.get(id).filter(|_| mainline.insert(id)) else { continue };
         // Another branch that was merged whole, with the pull requests that it had.
@@ -93,7 +94,11 @@ mod tests {
     #[test]
     fn merges_and_squashes_are_found_and_commits_inside_a_pull_request_are_not() {
         let history = [
-            commit("m2", &["b", "h9"], "Merge pull request #9 from a/rotate\n\nRotate files\n\nText"),
+            commit(
+                "m2",
+                &["b", "h9"],
+                "Merge pull request #9 from a/rotate\n\nRotate files\n\nText",
+            ),
             commit("h9", &["b"], "Rotate, as asked for (#3)"),
             commit("b", &["s7", "k4"], "Merge branch 'stable'"),
             commit("k4", &["r"], "Add on stable (#4)"),

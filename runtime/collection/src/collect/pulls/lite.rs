@@ -49,8 +49,7 @@ fn refers(text: &str) -> bool {
     let found = PATTERN.iter().flat_map(|pattern| pattern.find_iter(text));
     found.map(|found| found.as_str().to_lowercase()).any(|found| {
         let has = |of: fn(&u8) -> bool| found.bytes().any(|byte| of(&byte));
-        found.contains(['#', '/', '-'])
-            || (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic))
+        found.contains(['#', '/', '-']) || (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic))
     })
 }
 

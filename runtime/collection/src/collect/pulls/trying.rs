@@ -58,7 +58,8 @@ impl Bench<'_> {
         id: &str,
         statement: &str,
     ) -> Result<Tried, proctor_types::Fault> {
-        let of = serde_json::to_string(&(candidate, id, statement, &self.clone)).unwrap_or_default();
+        let of =
+            serde_json::to_string(&(candidate, id, statement, &self.clone)).unwrap_or_default();
         if let Some(tried) = self.kept.get::<Tried>("pull", &of) {
             return Ok(tried);
         }
@@ -85,7 +86,9 @@ impl Bench<'_> {
             project.name = self.repo.rsplit('/').next().unwrap_or(&self.repo).to_owned();
         }
         if project.modules.is_empty() {
-            return Err(rejected("before it there is no Python package at the top, in src or in lib"));
+            return Err(rejected(
+                "before it there is no Python package at the top, in src or in lib",
+            ));
         }
         let environment = self.environment(&tree, &project).await?;
         let mut task = self.task(candidate, id, statement, &project, &environment, source);
@@ -212,7 +215,8 @@ fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
     match &failed[..] {
         [] => Ok(()),
         [first, more @ ..] => {
-            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            let more =
+                if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
             Err(Stop::Reject(Stage::Run, format!("with it {first} fails{more}")))
         }
     }
