@@ -75,6 +75,44 @@ fn a_run_is_exported_and_says_what_stayed_behind() {
     assert_eq!(agent["trajectory"][0]["action"], DEMO_SOLUTION);
     assert_eq!(agent["info"]["submission"], mini["info"]["submission"]);
 
+    let (out, _) = exported(&stage, "inspect");
+    let mut log =
+        zip::ZipArchive::new(fs::File::open(out.join("tools-scripted.eval")).unwrap()).unwrap();
+    let mut of =
+        |name: &str| -> Value { serde_json::from_reader(log.by_name(name).unwrap()).unwrap() };
+    let sample = of("samples/demo__roman-1_epoch_1.json");
+    let roles =
+        sample["messages"].as_array().unwrap().iter().map(|one| one["role"].as_str().unwrap());
+    assert_eq!(
+        roles.collect::<Vec<_>>(),
+        ["system", "user", "assistant", "tool", "assistant", "tool"]
+    );
+    assert_eq!(sample["scores"]["resolved"]["value"], true);
+    let header = of("header.json");
+    assert_eq!(header["results"]["scores"][0]["metrics"]["mean"]["value"], 1.0);
+    assert_eq!(of("summaries.json").as_array().unwrap().len(), 1);
+
+    let (out, _) = exported(&stage, "otel");
+    let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
+    let trace: Value = serde_json::from_str(lines.trim_end()).unwrap();
+    let spans = trace["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..3], ["invoke_agent tools", "chat fake", "execute_tool shell"], "{trace:#}");
+    for span in &spans[1..] {
+        assert_eq!(span["parentSpanId"], spans[0]["spanId"]);
+        let nanoseconds = |key: &str| span[key].as_str().unwrap().parse::<u64>().unwrap();
+        assert!(nanoseconds("startTimeUnixNano") <= nanoseconds("endTimeUnixNano"), "{span:#}");
+    }
+
+    let (out, _) = exported(&stage, "rollouts");
+    let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
+    let rollout: Value = serde_json::from_str(lines.trim_end()).unwrap();
+    assert_eq!(rollout["messages"].as_array().unwrap().len(), 6);
+    assert_eq!(
+        (&rollout["resolved"], &rollout["tools"][0]["type"]),
+        (&true.into(), &"function".into())
+    );
+
     let (out, said) = exported(&stage, "swebench");
     let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
     let line: Value = serde_json::from_str(lines.trim_end()).unwrap();

@@ -169,8 +169,14 @@ pub enum ScaffoldAction {
 pub enum ExportFormat {
     /// Trajectories of Harbor (ATIF 1.8): a file a trial.
     Atif,
+    /// Logs of Inspect AI (`.eval`): a file an arm.
+    Inspect,
     /// Trajectories of mini-swe-agent (format 1.1): a file a trial.
     Mini,
+    /// Spans of OpenTelemetry (OTLP in JSON): a file for each arm and attempt, a line a trial.
+    Otel,
+    /// Conversations with their scores, for training: a file for each arm and attempt, a line a trial.
+    Rollouts,
     /// Trajectories of SWE-agent (`.traj`): a file a trial.
     SweAgent,
     /// Predictions (`instance_id`, `model_name_or_path`, `model_patch`): a file for each arm and attempt.

@@ -5,11 +5,11 @@
 use proctor_types::Usage;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     Fidelity, Trial,
     conversation::{Answered, Call, Conversation, Told, Turn},
+    moment::timestamp,
 };
 
 const VERSION: &str = "ATIF-v1.8";
@@ -235,14 +235,4 @@ fn extra(trial: &Trial<'_>) -> Value {
         "verdict": verdict,
         "patch": String::from_utf8_lossy(trial.patch),
     }})
-}
-
-/// Seconds since the epoch as ISO 8601.
-fn timestamp(seconds: f64) -> Option<String> {
-    let nanoseconds = (seconds * 1e9).round();
-    if !nanoseconds.is_finite() {
-        return None;
-    }
-    let at = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds as i128).ok()?;
-    at.format(&Rfc3339).ok()
 }

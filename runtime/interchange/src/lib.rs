@@ -5,14 +5,21 @@
 mod atif;
 mod conversation;
 mod fidelity;
+mod inspect;
 mod mini;
+mod moment;
+mod otel;
 mod predictions;
+mod rollouts;
 mod swe_agent;
 mod trial;
 
 pub use atif::trajectory;
 pub use fidelity::{Fidelity, LeftOut};
+pub use inspect::{Log, sample};
 pub use mini::mini;
+pub use otel::spans;
 pub use predictions::prediction;
+pub use rollouts::rollout;
 pub use swe_agent::swe_agent;
 pub use trial::{Format, Trial};

@@ -9,8 +9,14 @@ use proctor_types::{Arm, Envelope, Outcome, Task, Verdict};
 pub enum Format {
     /// Harbor's trajectories, version 1.8: a document a trial.
     Atif,
+    /// Logs of Inspect AI: an archive an arm, with a sample a trial.
+    Inspect,
     /// The trajectories of mini-swe-agent, format 1.1.
     Mini,
+    /// Spans of OpenTelemetry: a line a trial.
+    Otel,
+    /// Conversations with what they were worth, for training: a line a trial.
+    Rollouts,
     /// The trajectories of SWE-agent.
     SweAgent,
     /// Predictions, a line a trial: SWE-bench, FEA-Bench and all that read the same three keys.
@@ -22,7 +28,10 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Self::Atif => "atif",
+            Self::Inspect => "inspect",
             Self::Mini => "mini",
+            Self::Otel => "otel",
+            Self::Rollouts => "rollouts",
             Self::SweAgent => "swe-agent",
             Self::SweBench => "swebench",
         }
@@ -31,15 +40,24 @@ impl Format {
 
 impl Format {
     /// The forms.
-    pub const ALL: [Self; 4] = [Self::Atif, Self::Mini, Self::SweAgent, Self::SweBench];
+    pub const ALL: [Self; 7] = [
+        Self::Atif,
+        Self::Inspect,
+        Self::Mini,
+        Self::Otel,
+        Self::Rollouts,
+        Self::SweAgent,
+        Self::SweBench,
+    ];
 
-    /// What the file of one trial ends in.
+    /// What its files end in.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Atif => "json",
             Self::Mini => "traj.json",
             Self::SweAgent => "traj",
-            Self::SweBench => "jsonl",
+            Self::Inspect => "eval",
+            Self::Otel | Self::Rollouts | Self::SweBench => "jsonl",
         }
     }
 }

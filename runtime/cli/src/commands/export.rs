@@ -1,15 +1,20 @@
 //! `proctor export`: the trials of a run in a form that other tools read.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use proctor_interchange::{Fidelity, Format, Trial, mini, prediction, swe_agent, trajectory};
+use proctor_interchange::{
+    Fidelity, Format, Log, Trial, mini, prediction, rollout, sample, spans, swe_agent, trajectory,
+};
 use proctor_record::{Blobs, RunDir, read_journal};
 use proctor_types::{RunRecord, plural, standing};
+use serde_json::Value;
+use zip::{ZipWriter, write::SimpleFileOptions};
 
 use crate::{
     args::ExportFormat,
@@ -27,7 +32,10 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
     new_or_empty(out)?;
     let format = match format {
         ExportFormat::Atif => Format::Atif,
+        ExportFormat::Inspect => Format::Inspect,
         ExportFormat::Mini => Format::Mini,
+        ExportFormat::Otel => Format::Otel,
+        ExportFormat::Rollouts => Format::Rollouts,
         ExportFormat::SweAgent => Format::SweAgent,
         ExportFormat::Swebench => Format::SweBench,
     };
@@ -38,12 +46,14 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         format,
         fidelity: Fidelity::new(format),
         files: BTreeSet::new(),
+        archives: BTreeMap::new(),
     };
     for found in planned(&record) {
         if let Err(why) = export.trial(found)? {
             export.fidelity.not_written.push(format!("{}: {why}", found.name()));
         }
     }
+    export.close_archives()?;
     let Export { fidelity, files, .. } = export;
     let text = serde_json::to_string_pretty(&fidelity)?;
     fs::create_dir_all(out)?;
@@ -79,11 +89,13 @@ struct Export<'a> {
     format: Format,
     fidelity: Fidelity,
     files: BTreeSet<PathBuf>,
+    /// Those of Inspect, by the arm's name: samples of one arm come between those of others.
+    archives: BTreeMap<String, (ZipWriter<fs::File>, Log<'a>)>,
 }
 
-impl Export<'_> {
+impl<'a> Export<'a> {
     /// Writes a trial. The inner error says why it is in no file.
-    fn trial(&mut self, found: Found<'_>) -> Result<Result<(), String>, CommandError> {
+    fn trial(&mut self, found: Found<'a>) -> Result<Result<(), String>, CommandError> {
         let (id, dir) = (found.id(), self.run.trial_path(&found.id()));
         let checked = self.run.check(&id);
         if checked.is_lost() {
@@ -116,6 +128,9 @@ impl Export<'_> {
             Format::Atif => trajectory(&trial, &mut self.fidelity),
             Format::Mini => mini(&trial, &mut self.fidelity),
             Format::SweAgent => swe_agent(&trial, &mut self.fidelity),
+            Format::Otel => spans(&trial, &mut self.fidelity),
+            Format::Rollouts => rollout(&trial, &mut self.fidelity),
+            Format::Inspect => sample(&trial, &mut self.fidelity),
             Format::SweBench => {
                 let line = match prediction(&trial) {
                     Ok(line) => line,
@@ -127,7 +142,20 @@ impl Export<'_> {
                 return Ok(Ok(()));
             }
         };
-        let text = serde_json::to_string_pretty(&document.map_err(UserError::new)?)?;
+        let document = document.map_err(UserError::new)?;
+        match self.format {
+            Format::Inspect => {
+                self.archive(found, &document)?;
+                return Ok(Ok(()));
+            }
+            Format::Otel | Format::Rollouts => {
+                let file = self.file(&self.arm(found), found.attempt);
+                self.write(&file, &document.to_string())?;
+                return Ok(Ok(()));
+            }
+            _ => {}
+        }
+        let text = serde_json::to_string_pretty(&document)?;
         let task = self.file(&safe(found.task.task.id.as_str()), found.attempt);
         self.write(&Path::new(&self.arm(found)).join(task), &text)?;
         Ok(Ok(()))
@@ -147,9 +175,36 @@ impl Export<'_> {
         }
     }
 
+    /// Adds a sample to the archive of its arm.
+    fn archive(&mut self, found: Found<'a>, sample: &Value) -> Result<(), CommandError> {
+        let name = self.arm(found);
+        if !self.archives.contains_key(&name) {
+            let path = self.out.join(format!("{name}.{}", self.format.ending()));
+            fs::create_dir_all(self.out)?;
+            let archive = ZipWriter::new(fs::File::create(&path)?);
+            let log = Log::new(found.arm, &self.record.proctor, self.record.created);
+            self.files.insert(path);
+            self.archives.insert(name.clone(), (archive, log));
+        }
+        if let Some((archive, log)) = self.archives.get_mut(&name) {
+            let file = log.add(sample);
+            add(archive, &file, sample)?;
+        }
+        Ok(())
+    }
+
+    fn close_archives(&mut self) -> Result<(), CommandError> {
+        for (mut archive, log) in std::mem::take(&mut self.archives).into_values() {
+            for (file, content) in log.files() {
+                add(&mut archive, file, &content)?;
+            }
+            archive.finish().map_err(std::io::Error::other)?;
+        }
+        Ok(())
+    }
+
     /// Adds a document or a line to a file of the export.
     fn write(&mut self, file: &Path, text: &str) -> Result<(), CommandError> {
-        use std::io::Write as _;
         let path = self.out.join(file);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -159,6 +214,12 @@ impl Export<'_> {
         self.files.insert(path);
         Ok(())
     }
+}
+
+fn add(archive: &mut ZipWriter<fs::File>, file: &str, content: &Value) -> Result<(), CommandError> {
+    archive.start_file(file, SimpleFileOptions::default()).map_err(std::io::Error::other)?;
+    serde_json::to_writer(archive, content)?;
+    Ok(())
 }
 
 /// A name as a file's.

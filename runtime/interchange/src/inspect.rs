@@ -1,0 +1,278 @@
+//! Logs of Inspect AI: a sample a trial, and around the samples of an arm what makes them a log (`.eval`, version 2).
+
+use proctor_types::{Arm, BudgetKind, Ending, TestStatus};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Fidelity, Trial,
+    conversation::{Answered, Conversation, Turn},
+    moment::timestamp,
+};
+
+const VERSION: u32 = 2;
+
+/// What Inspect calls the model of an arm that asks none.
+const NO_MODEL: &str = "none/none";
+
+/// The scores of a sample, by the name of the one who scores.
+const RESOLVED: &str = "resolved";
+const PASSED_RATE: &str = "passed_rate";
+
+/// The trial as a sample: the task is its id, the attempt its epoch.
+///
+/// # Errors
+/// The shipped table of what is left out cannot be read.
+pub fn sample(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    fidelity.written(trial.events)?;
+    let turns = Conversation::of(trial.events).turns;
+    let mut messages: Vec<Value> = Vec::new();
+    let mut choice = None;
+    for turn in &turns {
+        match turn {
+            Turn::Told(told) => messages.push(json!({
+                "role": if told.is_system { "system" } else { "user" },
+                "content": told.text,
+            })),
+            Turn::Answered(answered) => {
+                let said = answer(answered, trial, fidelity);
+                choice = Some(json!({ "message": said, "stop_reason": stop_reason(answered) }));
+                messages.push(said);
+                messages.extend(outputs(answered));
+            }
+        }
+    }
+    let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
+    let uncached = spent.input_tokens.saturating_sub(spent.cached_tokens);
+    let usage = json!({
+        "input_tokens": uncached,
+        "output_tokens": spent.output_tokens,
+        "total_tokens": spent.input_tokens + spent.output_tokens,
+        "input_tokens_cache_read": spent.cached_tokens,
+    });
+    let (began, ended) = (trial.events.first(), trial.events.last());
+    let seconds = began.zip(ended).map_or(0.0, |(began, ended)| ended.t_wall - began.t_wall);
+    let mut written = json!({
+        "id": trial.task.id,
+        "epoch": trial.attempt,
+        "input": trial.task.statement,
+        "target": "",
+        "messages": messages,
+        "output": { "model": model(trial.arm), "choices": choice.into_iter().collect::<Vec<_>>() },
+        "scores": scores(trial),
+        "metadata": {
+            "outcome": trial.ending(),
+            "steps": spent.steps,
+            "cost_usd": (!spent.unpriced).then_some(spent.cost_usd),
+            "integrity": trial.verdict.map(|verdict| verdict.integrity),
+            "patch": String::from_utf8_lossy(trial.patch),
+        },
+        "model_usage": Map::from_iter([(model(trial.arm).to_owned(), usage)]),
+        "total_time": seconds,
+        "uuid": trial.name(),
+    });
+    if let Some((began, ended)) = began.zip(ended) {
+        written["started_at"] = json!(timestamp(began.t_wall));
+        written["completed_at"] = json!(timestamp(ended.t_wall));
+    }
+    if let Some(limit) = limit(trial) {
+        written["limit"] = limit;
+    }
+    Ok(written)
+}
+
+/// All samples of an arm.
+#[derive(Debug)]
+pub struct Log<'a> {
+    arm: &'a Arm,
+    proctor: &'a str,
+    /// Seconds since the epoch.
+    created: u64,
+    summaries: Vec<Value>,
+}
+
+impl<'a> Log<'a> {
+    pub fn new(arm: &'a Arm, proctor: &'a str, created: u64) -> Self {
+        Self { arm, proctor, created, summaries: Vec::new() }
+    }
+
+    /// Takes note of a sample; the name of its file in the archive.
+    pub fn add(&mut self, sample: &Value) -> String {
+        let kept = [
+            "id",
+            "epoch",
+            "input",
+            "target",
+            "scores",
+            "model_usage",
+            "started_at",
+            "completed_at",
+            "total_time",
+            "uuid",
+        ];
+        let mut summary: Map<String, Value> = kept
+            .iter()
+            .filter_map(|key| Some(((*key).to_owned(), sample.get(key)?.clone())))
+            .collect();
+        summary.insert("completed".to_owned(), true.into());
+        summary.insert("limit".to_owned(), sample["limit"]["type"].clone());
+        let messages = sample["messages"].as_array().map_or(0, Vec::len);
+        summary.insert("message_count".to_owned(), messages.into());
+        self.summaries.push(Value::Object(summary));
+        let id = sample["id"].as_str().unwrap_or_default().replace('/', "_");
+        format!("samples/{id}_epoch_{}.json", sample["epoch"])
+    }
+
+    /// The other files of the archive, by name.
+    pub fn files(&self) -> Vec<(&'static str, Value)> {
+        let eval = self.eval();
+        let plan = json!({ "name": self.arm.scaffold, "steps": [{ "solver": self.arm.scaffold }] });
+        let start = json!({ "version": VERSION, "eval": eval, "plan": plan });
+        let score = |name: &str| {
+            let values = self.summaries.iter().map(|one| &one["scores"][name]["value"]);
+            let values: Vec<f64> = values.filter_map(number).collect();
+            let mean = values.iter().sum::<f64>() / (values.len().max(1) as f64);
+            json!({
+                "name": name, "scorer": name,
+                "scored_samples": values.len(),
+                "unscored_samples": self.summaries.len() - values.len(),
+                "metrics": { "mean": { "name": "mean", "value": mean } },
+            })
+        };
+        let count = self.summaries.len();
+        let header = json!({
+            "version": VERSION,
+            "status": "success",
+            "eval": eval,
+            "plan": plan,
+            "results": {
+                "total_samples": count,
+                "completed_samples": count,
+                "scores": [score(RESOLVED), score(PASSED_RATE)],
+            },
+            "stats": { "started_at": self.at(), "completed_at": self.at() },
+        });
+        vec![
+            ("_journal/start.json", start),
+            ("summaries.json", Value::Array(self.summaries.clone())),
+            ("header.json", header),
+        ]
+    }
+
+    fn at(&self) -> Option<String> {
+        timestamp(self.created as f64)
+    }
+
+    fn eval(&self) -> Value {
+        let mut ids: Vec<&Value> = self.summaries.iter().map(|one| &one["id"]).collect();
+        ids.dedup();
+        let epochs = self.summaries.iter().filter_map(|one| one["epoch"].as_u64()).max();
+        let budget = &self.arm.budget;
+        json!({
+            "eval_id": self.arm.id,
+            "run_id": self.arm.id,
+            "task_id": self.arm.id,
+            "created": self.at(),
+            "task": self.arm.name,
+            "task_version": 0,
+            "solver": self.arm.scaffold,
+            "dataset": { "name": "proctor", "samples": ids.len(), "sample_ids": ids },
+            "model": model(self.arm),
+            "config": {
+                "epochs": epochs,
+                "token_limit": budget.total_tokens,
+                "cost_limit": budget.cost_usd,
+            },
+            "packages": { "proctor": self.proctor },
+            "metadata": { "proctor": { "arm": self.arm.name, "arm_id": self.arm.id, "budget": budget } },
+        })
+    }
+}
+
+fn model(arm: &Arm) -> &str {
+    arm.model.as_ref().map_or(NO_MODEL, |model| model.name.as_str())
+}
+
+fn answer(answered: &Answered, trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
+    let calls = answered.calls.iter().map(|call| {
+        let arguments = match &call.arguments {
+            Value::Object(_) => call.arguments.clone(),
+            other => {
+                fidelity.leave_out("arguments that are no JSON object: kept as text", 1);
+                json!({ "text": other })
+            }
+        };
+        json!({ "id": call.id, "function": call.name, "arguments": arguments, "type": "function" })
+    });
+    let calls: Vec<Value> = calls.collect();
+    let mut said = json!({
+        "role": "assistant",
+        "content": answered.answer.content,
+        "source": "generate",
+        "model": model(trial.arm),
+    });
+    if !calls.is_empty() {
+        said["tool_calls"] = calls.into();
+    }
+    if answered.is_grace {
+        said["metadata"] = json!({ "after_the_limit": true });
+    }
+    said
+}
+
+fn outputs(answered: &Answered) -> impl Iterator<Item = Value> {
+    answered.calls.iter().filter_map(|call| {
+        let output = call.output.as_ref()?;
+        Some(json!({
+            "role": "tool",
+            "content": output.shown,
+            "tool_call_id": call.id,
+            "function": call.name,
+            "metadata": { "exit_status": output.exit_status, "seconds": output.seconds },
+        }))
+    })
+}
+
+/// Inspect's words for it; what it has no word for is `unknown`.
+fn stop_reason(answered: &Answered) -> &'static str {
+    match answered.answer.finish_reason.as_deref() {
+        Some("stop" | "end_turn" | "stop_sequence") => "stop",
+        Some("length" | "max_tokens") => "max_tokens",
+        Some("tool_calls" | "tool_use" | "function_call") => "tool_calls",
+        Some("content_filter" | "refusal") => "content_filter",
+        _ => "unknown",
+    }
+}
+
+fn scores(trial: &Trial<'_>) -> Value {
+    let Some(verdict) = trial.verdict else { return json!({}) };
+    let failed =
+        verdict.tests.iter().filter(|(_, status)| **status != TestStatus::Passed).map(|(id, _)| id);
+    json!({
+        RESOLVED: {
+            "value": verdict.resolved,
+            "explanation": verdict.reason.map(|reason| reason.to_string()),
+            "metadata": { "failed": failed.collect::<Vec<_>>(), "policies": verdict.policies },
+        },
+        PASSED_RATE: { "value": verdict.passed_rate },
+    })
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_bool().map(|yes| f64::from(u8::from(yes))))
+}
+
+/// Which limit ended it, in Inspect's kinds.
+fn limit(trial: &Trial<'_>) -> Option<Value> {
+    let Ending::Budget { budget: kind, .. } = &trial.outcome?.ending else { return None };
+    let budget = &trial.arm.budget;
+    let (named, limit) = match kind {
+        BudgetKind::Steps => ("turn", budget.steps.map(|steps| steps as f64)),
+        BudgetKind::Cost => ("cost", budget.cost_usd),
+        BudgetKind::Wall => ("time", budget.wall_seconds.map(|seconds| seconds as f64)),
+        BudgetKind::TotalTokens => ("token", budget.total_tokens.map(|tokens| tokens as f64)),
+        _ => ("custom", None),
+    };
+    Some(
+        json!({ "type": named, "limit": limit.unwrap_or(-1.0), "reason": format!("budget_{kind}") }),
+    )
+}

@@ -1,0 +1,193 @@
+//! Spans of OpenTelemetry, by its conventions for generative AI: one for the agent, one a request, one a call.
+
+use proctor_types::{Answer, Envelope, Event};
+use serde_json::{Value, json};
+
+use crate::{Fidelity, Trial};
+
+/// Kinds of span, as the protocol numbers them.
+const INTERNAL: u32 = 1;
+const CLIENT: u32 = 3;
+/// The status of a span whose work failed.
+const FAILED: u32 = 2;
+
+/// The trial as a request of the protocol (OTLP) in JSON: what a collector takes as a line of a file, or by HTTP.
+///
+/// # Errors
+/// The shipped table of what is left out cannot be read.
+pub fn spans(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    fidelity.written(trial.events)?;
+    let mut trace = Trace::of(trial);
+    trace.agent();
+    let (mut asked, mut called) = (None, Vec::new());
+    for event in trial.events {
+        match &event.event {
+            Event::ModelAsked { .. } => asked = Some(event),
+            Event::ModelAnswered { answer } | Event::GraceAnswered { answer } => {
+                let from = asked.take().map_or(event.t_wall, |asked: &Envelope| asked.t_wall);
+                trace.chat(answer, from, event);
+            }
+            Event::ToolCalled { .. } => called.push(event),
+            Event::ToolReturned { call_id, .. } => {
+                let is_its = |one: &&Envelope| matches!(&one.event, Event::ToolCalled { call_id: id, .. } if id == call_id);
+                let at = called.iter().position(is_its);
+                trace.tool(at.map(|at| called.remove(at)), event);
+            }
+            _ => {}
+        }
+    }
+    let scope = json!({ "name": "proctor", "version": trial.proctor });
+    let resource = json!({ "attributes": attributes([
+        ("service.name", Some("proctor".into())),
+        ("service.version", Some(trial.proctor.into())),
+    ]) });
+    Ok(json!({ "resourceSpans": [{
+        "resource": resource,
+        "scopeSpans": [{ "scope": scope, "spans": trace.spans }],
+    }]}))
+}
+
+struct Trace<'a> {
+    trial: &'a Trial<'a>,
+    id: String,
+    root: String,
+    spans: Vec<Value>,
+}
+
+impl<'a> Trace<'a> {
+    /// Ids come from the trial's name: an export that is repeated says the same.
+    fn of(trial: &'a Trial<'a>) -> Self {
+        let name = format!("{}/{}", trial.arm.id, trial.name());
+        let id = hex(&name, 16);
+        Self { trial, root: hex(&format!("{name}/0"), 8), id, spans: Vec::new() }
+    }
+
+    fn agent(&mut self) {
+        let Trial { arm, events, outcome, verdict, .. } = self.trial;
+        let at = |event: Option<&Envelope>| nanoseconds(event.map_or(0.0, |event| event.t_wall));
+        let spent = outcome.map(|outcome| outcome.spent).unwrap_or_default();
+        let fault = outcome.is_some_and(|outcome| outcome.ending.is_fault());
+        let span = json!({
+            "traceId": self.id,
+            "spanId": self.root,
+            "name": format!("invoke_agent {}", arm.scaffold),
+            "kind": INTERNAL,
+            "startTimeUnixNano": at(events.first()),
+            "endTimeUnixNano": at(events.last()),
+            "attributes": attributes([
+                ("gen_ai.operation.name", Some("invoke_agent".into())),
+                ("gen_ai.agent.name", Some(arm.scaffold.as_str().into())),
+                ("gen_ai.conversation.id", Some(self.trial.name().into())),
+                ("gen_ai.request.model", self.trial.model().map(Value::from)),
+                ("gen_ai.usage.input_tokens", Some(spent.input_tokens.into())),
+                ("gen_ai.usage.output_tokens", Some(spent.output_tokens.into())),
+                ("proctor.task", Some(self.trial.task.id.as_str().into())),
+                ("proctor.arm", Some(arm.name.as_str().into())),
+                ("proctor.attempt", Some(self.trial.attempt.into())),
+                ("proctor.outcome", self.trial.ending().map(Value::from)),
+                ("proctor.resolved", verdict.map(|verdict| verdict.resolved.into())),
+                ("proctor.passed_rate", verdict.map(|verdict| verdict.passed_rate.into())),
+                ("error.type", fault.then(|| self.trial.ending().into())),
+            ]),
+            "status": if fault { json!({ "code": FAILED }) } else { json!({}) },
+        });
+        self.spans.push(span);
+    }
+
+    fn chat(&mut self, answer: &Answer, from: f64, answered: &Envelope) {
+        let model = self.trial.model().unwrap_or_default();
+        let text = json!({ "type": "text", "content": answer.content });
+        let calls = answer.tool_calls.iter().map(|call| {
+            json!({ "type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments })
+        });
+        let parts: Vec<Value> = [text].into_iter().chain(calls).collect();
+        let finish = answer.finish_reason.clone().unwrap_or_default();
+        let said = json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
+        let listed = json!({ "arrayValue": { "values": [{ "stringValue": finish }] } });
+        let mut attributes = attributes([
+            ("gen_ai.operation.name", Some("chat".into())),
+            ("gen_ai.request.model", Some(model.into())),
+            ("gen_ai.usage.input_tokens", Some(answer.usage.input.into())),
+            ("gen_ai.usage.output_tokens", Some(answer.usage.output.into())),
+            ("gen_ai.usage.cache_read.input_tokens", Some(answer.usage.cached.into())),
+            ("gen_ai.output.messages", Some(said.to_string().into())),
+            ("proctor.step", Some(answered.step.into())),
+            ("proctor.cost_usd", answer.cost_usd.map(Value::from)),
+        ]);
+        attributes.push(json!({ "key": "gen_ai.response.finish_reasons", "value": listed }));
+        self.push(format!("chat {model}"), CLIENT, (from, answered.t_wall), attributes, None);
+    }
+
+    fn tool(&mut self, called: Option<&Envelope>, returned: &Envelope) {
+        let Event::ToolReturned { call_id, name, shown, exit_status, seconds, .. } =
+            &returned.event
+        else {
+            return;
+        };
+        let from = called.map_or(returned.t_wall - seconds, |called| called.t_wall);
+        let arguments = called.and_then(|called| match &called.event {
+            Event::ToolCalled { arguments, .. } => Some(arguments.to_string().into()),
+            _ => None,
+        });
+        let failed = exit_status.filter(|status| *status != 0);
+        let attributes = attributes([
+            ("gen_ai.operation.name", Some("execute_tool".into())),
+            ("gen_ai.tool.name", Some(name.as_str().into())),
+            ("gen_ai.tool.type", Some("function".into())),
+            ("gen_ai.tool.call.id", Some(call_id.as_str().into())),
+            ("gen_ai.tool.call.arguments", arguments),
+            ("gen_ai.tool.call.result", Some(shown.as_str().into())),
+            ("proctor.exit_status", exit_status.map(Value::from)),
+            ("error.type", failed.map(|status| format!("exit_status_{status}").into())),
+        ]);
+        let name = format!("execute_tool {name}");
+        self.push(name, INTERNAL, (from, returned.t_wall), attributes, failed);
+    }
+
+    fn push(
+        &mut self,
+        name: String,
+        kind: u32,
+        (from, to): (f64, f64),
+        attributes: Vec<Value>,
+        failed: Option<i32>,
+    ) {
+        let number = self.spans.len();
+        let id = hex(&format!("{}/{}/{number}", self.trial.arm.id, self.trial.name()), 8);
+        self.spans.push(json!({
+            "traceId": self.id,
+            "spanId": id,
+            "parentSpanId": self.root,
+            "name": name,
+            "kind": kind,
+            "startTimeUnixNano": nanoseconds(from),
+            "endTimeUnixNano": nanoseconds(to),
+            "attributes": attributes,
+            "status": if failed.is_some() { json!({ "code": FAILED }) } else { json!({}) },
+        }));
+    }
+}
+
+/// Those that have a value. Numbers of 64 bits are texts in the protocol's JSON.
+fn attributes<const N: usize>(given: [(&str, Option<Value>); N]) -> Vec<Value> {
+    let written = given.into_iter().filter_map(|(key, value)| {
+        let value = match value? {
+            Value::Bool(yes) => json!({ "boolValue": yes }),
+            Value::Number(number) if number.is_f64() => json!({ "doubleValue": number }),
+            Value::Number(number) => json!({ "intValue": number.to_string() }),
+            Value::String(text) => json!({ "stringValue": text }),
+            other => json!({ "stringValue": other.to_string() }),
+        };
+        Some(json!({ "key": key, "value": value }))
+    });
+    written.collect()
+}
+
+fn nanoseconds(seconds: f64) -> String {
+    format!("{:.0}", (seconds * 1e9).max(0.0))
+}
+
+fn hex(name: &str, bytes: usize) -> String {
+    let hash = blake3::hash(name.as_bytes()).to_hex();
+    hash.as_str().get(..bytes * 2).unwrap_or_default().to_owned()
+}

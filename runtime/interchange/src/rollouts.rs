@@ -1,0 +1,78 @@
+//! Rollouts: what a trainer reads. A line a trial: the conversation as chat, and what it was worth.
+
+use serde_json::{Value, json};
+
+use crate::{
+    Fidelity, Trial,
+    conversation::{Answered, Call, Conversation, Turn},
+};
+
+/// The fields of an answer in which endpoints give what they drew and how likely it was.
+const DRAWN: [&str; 3] = ["token_ids", "prompt_token_ids", "logprobs"];
+
+/// The trial as a line. Token ids and log-probabilities are in it where the endpoint gave them, and absent where it did not:
+/// ids that a tokenizer guesses afterwards are not those that were drawn.
+///
+/// # Errors
+/// The shipped table of what is left out cannot be read.
+pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String> {
+    fidelity.written(trial.events)?;
+    let Conversation { turns, tools } = Conversation::of(trial.events);
+    let mut messages = Vec::new();
+    for turn in turns {
+        match turn {
+            Turn::Told(told) => messages.push(json!({
+                "role": if told.is_system { "system" } else { "user" },
+                "content": told.text,
+            })),
+            Turn::Answered(answered) => messages.extend(answer_and_outputs(&answered)),
+        }
+    }
+    let tools: Vec<Value> =
+        tools.into_iter().map(|tool| json!({ "type": "function", "function": tool })).collect();
+    let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
+    Ok(json!({
+        "task": trial.task.id,
+        "arm": trial.arm.name,
+        "attempt": trial.attempt,
+        "model": trial.model(),
+        "messages": messages,
+        "tools": tools,
+        "outcome": trial.ending(),
+        "resolved": trial.verdict.map(|verdict| verdict.resolved),
+        "passed_rate": trial.verdict.map(|verdict| verdict.passed_rate),
+        "integrity": trial.verdict.map(|verdict| verdict.integrity),
+        "steps": spent.steps,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "patch": String::from_utf8_lossy(trial.patch),
+    }))
+}
+
+fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
+    let Answered { answer, calls, is_grace, .. } = answered;
+    let mut assistant = json!({ "role": "assistant", "content": answer.content });
+    if !answer.tool_calls.is_empty() {
+        let calls = answer.tool_calls.iter().map(|call| {
+            let function = json!({ "name": call.name, "arguments": call.arguments });
+            json!({ "id": call.id, "type": "function", "function": function })
+        });
+        assistant["tool_calls"] = calls.collect();
+    }
+    if *is_grace {
+        assistant["after_the_limit"] = true.into();
+    }
+    for field in DRAWN {
+        if let Some(drawn) = answer.extra.get(field) {
+            assistant[field] = drawn.clone();
+        }
+    }
+    // A command that stands in the text is none of the wire's calls: its output came as the user's next message.
+    let named = |call: &&Call| answer.tool_calls.iter().any(|one| one.id == call.id);
+    let outputs = calls.iter().filter(named).filter_map(|call| {
+        let shown = &call.output.as_ref()?.shown;
+        Some(json!({ "role": "tool", "tool_call_id": call.id, "content": shown }))
+    });
+    let outputs: Vec<Value> = outputs.collect();
+    [vec![assistant], outputs].concat()
+}
