@@ -5,10 +5,18 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use proctor_types::{FlakePolicy, SandboxKind};
 
+use crate::progress::How;
+
 /// Benchmarks coding agents end to end.
 #[derive(Debug, Parser)]
 #[command(name = "proctor", version, about, max_term_width = 100)]
 pub struct Cli {
+    /// How progress is told, on stderr.
+    #[arg(long, value_enum, default_value_t = How::Auto, global = true, hide_default_value = true)]
+    pub progress: How,
+    /// Tells no progress: errors, and the report.
+    #[arg(long, short, global = true, conflicts_with = "progress")]
+    pub quiet: bool,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -81,6 +89,11 @@ pub enum Command {
     },
     /// Prints the trials of a run, one trial, or one step of it, by the names of task and arm.
     Show(ShowArgs),
+    /// Shows how far a run is that another terminal carries out, until it is done.
+    Watch {
+        /// The run directory.
+        run: PathBuf,
+    },
     /// Serves runs as pages on this machine: the first line on standard output is the address.
     View {
         /// Run directories.

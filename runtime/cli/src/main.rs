@@ -32,6 +32,7 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     args::{Cli, Command},
     error::CommandError,
+    progress::How,
 };
 
 fn main() -> ExitCode {
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("PROCTOR_LOG")
         .unwrap_or_else(|_| EnvFilter::new("warn,async_openai=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    progress::choose(if cli.quiet { How::None } else { cli.progress });
     open_files::raise();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -78,6 +80,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::CollectPulls(args) => commands::collect_pulls(args).await,
         Command::Shell(args) => commands::shell(args).await,
         Command::Show(args) => commands::look(&args),
+        Command::Watch { run } => commands::watch(&run).await,
         Command::View { runs, files: Some(out), .. } => commands::view_as_files(&runs, &out),
         Command::View { runs, port, .. } => commands::view(&runs, port).await,
         Command::Export { run, format, out } => commands::export(&run, format, &out),

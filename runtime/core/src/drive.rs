@@ -29,7 +29,7 @@ use crate::{
     noise::{Looks, noise},
     own_sandbox::OwnPlace,
     past::Past,
-    recorder::{Recorder, Wait, record_fault},
+    recorder::{Now, Recorder, record_fault},
     session::{Client, TrialSession},
     steps::Steps,
 };
@@ -69,7 +69,7 @@ impl Try<'_> {
         };
         let journal = journal.map_err(record_fault)?;
         let blobs = self.context.run.blobs_of(self.dir);
-        let recorder = Recorder::new(journal, blobs, self.on_wait());
+        let recorder = Recorder::new(journal, blobs, self.on_now());
         if self.past.is_none() {
             recorder.append(Event::trial_started(self.id)).await?;
         }
@@ -346,18 +346,19 @@ impl Try<'_> {
         (how != Exhausted::Refused).then(|| format!("its sandbox ended: {why}"))
     }
 
-    fn on_wait(&self) -> Box<dyn Fn(Wait) + Send + Sync> {
+    fn on_now(&self) -> Box<dyn Fn(Now) + Send + Sync> {
         let context = Arc::clone(self.context);
         let (trial, arm) = (self.id.clone(), self.arm.name.clone());
-        Box::new(move |wait| {
+        Box::new(move |now| {
             let (trial, arm) = (trial.clone(), arm.clone());
-            match wait {
-                Wait::Is(waiting) => context.tell(Progress::Waiting { trial, arm, waiting }),
+            match now {
+                Now::Does(doing) => context.tell(Progress::Does { trial, arm, doing }),
+                Now::Waits(waiting) => context.tell(Progress::Waiting { trial, arm, waiting }),
                 // Less is not worth a person's eyes; the record has it all the same.
-                Wait::Was(seconds) if seconds >= 1.0 => {
+                Now::Waited(seconds) if seconds >= 1.0 => {
                     context.tell(Progress::Waited { trial, arm, seconds });
                 }
-                Wait::Was(_) => {}
+                Now::Waited(_) => {}
             }
         })
     }

@@ -64,7 +64,7 @@ pub use plan::{Plan, PlannedTask, met};
 pub use prediction::{PREDICTIONS, Taken, record_prediction};
 pub use prefix_grading::grade_prefix;
 pub use prefixes::{PrefixBudget, Prefixes};
-pub use progress::Progress;
+pub use progress::{Doing, Progress};
 pub use run_context::RunContext;
 pub use shared::SharedMeters;
 pub use spending::earlier_tries;

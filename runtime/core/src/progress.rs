@@ -1,7 +1,7 @@
 //! What the dispatcher reports while a run goes on.
 
 use proctor_gateway::Waiting;
-use proctor_types::{BudgetKind, BudgetScope, Fault, Outcome, TrialId, Verdict};
+use proctor_types::{BudgetKind, BudgetScope, Event, Fault, Outcome, TrialId, Verdict, visible};
 
 /// Past-tense events for the person who watches. The record does not depend on them.
 #[derive(Debug, Clone)]
@@ -62,6 +62,12 @@ pub enum Progress {
         arm: String,
         seconds: f64,
     },
+    /// What its sandbox is at, or its model.
+    Does {
+        trial: TrialId,
+        arm: String,
+        doing: Doing,
+    },
     Stepped {
         trial: TrialId,
         arm: String,
@@ -94,4 +100,40 @@ pub enum Progress {
         arm: String,
         fault: Fault,
     },
+}
+
+/// What a trial is at between two events of its journal.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Doing {
+    /// A request is on its way.
+    Asks,
+    /// An answer has come: tokens in and out, and US dollars where it has a price.
+    Answered { tokens: u64, cost_usd: Option<f64> },
+    /// A tool runs: its name and the first words of what it was given.
+    Runs { tool: String, what: String },
+}
+
+/// Characters of a tool's arguments that fit beside a name.
+const SHOWN: usize = 60;
+
+impl Doing {
+    /// What an event that is being recorded says of it.
+    pub fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::ModelAsked { .. } => Some(Self::Asks),
+            Event::ModelAnswered { answer } => Some(Self::Answered {
+                tokens: answer.usage.input + answer.usage.output,
+                cost_usd: answer.cost_usd,
+            }),
+            Event::ToolCalled { name, arguments, .. } => {
+                let first = arguments.as_object().and_then(|given| given.values().next());
+                let text = first.and_then(|first| first.as_str()).unwrap_or_default();
+                let line = text.lines().next().unwrap_or_default();
+                let first: String = line.chars().take(SHOWN).collect();
+                let what = visible(&first).into_owned();
+                Some(Self::Runs { tool: name.clone(), what })
+            }
+            _ => None,
+        }
+    }
 }

@@ -13,22 +13,22 @@ use proctor_types::{Cause, Event, Fault, Layer, Message, RequestWaits};
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use crate::restore::restore;
-use crate::start_tree::RecordedTree;
+use crate::{progress::Doing, restore::restore, start_tree::RecordedTree};
 
-/// What a recorder hears of a request's waits before a go.
-pub(crate) enum Wait {
-    /// It goes on.
-    Is(Waiting),
-    /// It is over, and was of so many seconds.
-    Was(f64),
+/// What a trial does at the moment, for people who watch.
+pub(crate) enum Now {
+    /// A request waits.
+    Waits(Waiting),
+    /// The wait is over, and was of so many seconds.
+    Waited(f64),
+    Does(Doing),
 }
 
 /// Shared by the session, the gateway's sink and the egress ledger, which write to the same journal.
 pub(crate) struct Recorder {
     /// The trial's.
     blobs: Blobs,
-    on_wait: Box<dyn Fn(Wait) + Send + Sync>,
+    on_now: Box<dyn Fn(Now) + Send + Sync>,
     meter: OnceLock<Arc<Meter>>,
     state: Mutex<State>,
 }
@@ -47,11 +47,11 @@ impl Recorder {
     pub(crate) fn new(
         journal: Journal,
         blobs: Blobs,
-        on_wait: Box<dyn Fn(Wait) + Send + Sync>,
+        on_now: Box<dyn Fn(Now) + Send + Sync>,
     ) -> Arc<Self> {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
         let state = State { journal, tree, digest, tool_calls: 0, shown };
-        Arc::new(Self { blobs, on_wait, meter: OnceLock::new(), state: Mutex::new(state) })
+        Arc::new(Self { blobs, on_now, meter: OnceLock::new(), state: Mutex::new(state) })
     }
 
     /// Appends one event under the step that goes on.
@@ -79,6 +79,9 @@ impl Recorder {
                 ask.as_returned = leave_out(&mut ask.new.messages, &shown);
             }
             _ => {}
+        }
+        if let Some(doing) = Doing::of(&event) {
+            self.tell(Now::Does(doing));
         }
         let journal = &mut state.journal;
         if let Event::TrialEnded { packed, .. } = &mut event {
@@ -114,8 +117,8 @@ impl Recorder {
         self.meter.get().map(|meter| meter.waits())
     }
 
-    pub(crate) fn wait(&self, wait: Wait) {
-        (self.on_wait)(wait);
+    pub(crate) fn tell(&self, now: Now) {
+        (self.on_now)(now);
     }
 
     pub(crate) fn blob(&self, bytes: &[u8]) -> Result<String, Fault> {

@@ -9,7 +9,7 @@ use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_types::{Cause, Event, Fault};
 use tokio::sync::Mutex;
 
-use crate::recorder::{Recorder, Wait};
+use crate::recorder::{Now, Recorder};
 
 /// Takes the snapshot of a step when it is over: before the next request of the main conversation, be
 /// it a built-in loop's or that of a client inside the sandbox, which waits for its answer meanwhile.
@@ -89,7 +89,7 @@ impl ExchangeSink for Steps {
     async fn event(&self, step: u64, event: Event) -> Result<(), Fault> {
         if let Event::ModelAttempted { queued_seconds, .. } = &event {
             // A back-off was told with its length when it began.
-            self.recorder.wait(Wait::Was(*queued_seconds));
+            self.recorder.tell(Now::Waited(*queued_seconds));
         }
         let answered = matches!(event, Event::ModelAnswered { .. });
         self.recorder.append_at(step, event).await?;
@@ -104,6 +104,6 @@ impl ExchangeSink for Steps {
     }
 
     fn waiting(&self, waiting: Waiting) {
-        self.recorder.wait(Wait::Is(waiting));
+        self.recorder.tell(Now::Waits(waiting));
     }
 }

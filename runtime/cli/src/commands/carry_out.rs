@@ -27,7 +27,8 @@ use crate::{
     error::CommandError,
     host, preflight,
     print::result,
-    progress, scaffolds,
+    progress::{self, Board},
+    scaffolds,
 };
 
 /// The exit status of a run that is done but in which some trials have no verdict.
@@ -137,10 +138,7 @@ pub async fn carry(
     // The tables of tokens take a fifth of a second; better here than within the first step.
     proctor_gateway::tokens::load().await;
     let (tell, told) = mpsc::unbounded_channel();
-    let trials = plan.chosen();
-    let done = trials.iter().map(|(id, ..)| id);
-    let done = done.filter(|id| run.trial_path(id).verdict().exists()).cloned().collect();
-    let watcher = tokio::spawn(progress::watch(told, done, trials.len()));
+    let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (grading, flakes);
     let scaffolds = scaffolds::with_bundles(&run.read_run()?).await?;
@@ -196,6 +194,18 @@ pub async fn carry(
         eprintln!("`proctor resume {}` continues from here", out.display());
     }
     Ok(Carried::Done { told_to_resume })
+}
+
+/// The plan, and what of it has a verdict.
+pub fn board(run: &RunDir, plan: &Plan) -> Board {
+    let trials = plan.chosen();
+    let mut board = Board::new(trials.iter().map(|(id, _, arm)| (id, arm.name.as_str())));
+    for (id, _, arm) in &trials {
+        if let Ok(Some(verdict)) = run.trial_path(id).read_verdict() {
+            board.was_done(id, &arm.name, verdict.resolved);
+        }
+    }
+    board
 }
 
 /// What an endpoint turned away, and how many trials were not started because of it.

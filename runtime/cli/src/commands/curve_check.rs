@@ -10,7 +10,11 @@ use tokio::sync::mpsc;
 
 use crate::{
     assemble::{self, Flakes, Grading, Scripts},
-    commands::{report::results_of, resume::plan_of},
+    commands::{
+        carry_out::{board, endpoints},
+        report::results_of,
+        resume::plan_of,
+    },
     error::CommandError,
     home, progress, scaffolds,
 };
@@ -53,10 +57,8 @@ pub async fn run_for_real(
     plan.arms = record.arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
     proctor_gateway::tokens::load().await;
     let (tell, told) = mpsc::unbounded_channel();
-    let done = trials.iter().map(|(id, ..)| id);
-    let done = done.filter(|id| run.trial_path(id).verdict().exists()).cloned().collect();
-    let watcher = tokio::spawn(progress::watch(told, done, trials.len()));
-    let endpoints = scripts.limited(&super::carry_out::endpoints(&run)?);
+    let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
+    let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (Grading::Once, Flakes::of(record));
     let parts = (grading, scaffolds::with_bundles(record).await?);
     let context = assemble::context(run, &plan, endpoints, backends, &cache, parts, tell)?;

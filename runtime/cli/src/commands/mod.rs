@@ -32,6 +32,7 @@ mod show;
 mod tasks;
 mod validate;
 mod view;
+mod watch;
 
 pub use clean::clean;
 pub use collect::{collect, collect_pulls};
@@ -51,3 +52,4 @@ pub use schema::schema;
 pub use shell::shell;
 pub use tasks::tasks;
 pub use view::{view, view_as_files};
+pub use watch::watch;

@@ -1,7 +1,6 @@
 //! `proctor shell`: a shell in a sandbox that stands as a task begins, or as a trial was.
 
 use std::{
-    collections::BTreeSet,
     io::{IsTerminal as _, Read as _, Write},
     path::Path,
     process::{Command as Program, ExitCode, Stdio},
@@ -17,7 +16,12 @@ use tokio::sync::mpsc;
 use crate::{
     args::ShellArgs,
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::INTERRUPTED, resume::plan_of, run, validate::plain_config},
+    commands::{
+        carry_out::{INTERRUPTED, board},
+        resume::plan_of,
+        run,
+        validate::plain_config,
+    },
     config,
     error::{CommandError, UserError},
     home, progress, scaffolds, tasks,
@@ -54,7 +58,7 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     plan.arms = vec![Arc::clone(&arm)];
     let backends = assemble::backends(&[arm.as_ref().clone()], &cache).await?;
     let (tell, told) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(progress::watch(told, BTreeSet::new(), 1));
+    let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
     let parts = ((Grading::Once, Flakes::default()), scaffolds::with_bundles(&record).await?);
     let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
     let status = within(&context, &id, &planned, &arm, moment).await;

@@ -1,0 +1,107 @@
+//! `proctor watch`: how far a run is that another process carries out, read from its folder.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{IsTerminal as _, Read as _, Seek as _, SeekFrom},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use proctor_core::{Doing, Plan};
+use proctor_record::RunDir;
+use proctor_types::{Envelope, Event, TrialId};
+use tokio::time::interval;
+
+use super::{carry_out::board, resume::plan_of};
+use crate::{
+    error::CommandError,
+    progress::{Board, Running, Screen},
+};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between two lines where standard error is no terminal.
+const PACE: u32 = 30;
+/// Bytes at a journal's end that tell what a trial is at. An event that is longer is of no help, and the one before is told.
+const TAIL: u64 = 64 << 10;
+
+/// Ends when every trial has a verdict, or when somebody ends it: the run does not notice.
+pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
+    let run = RunDir::view(run).map_err(CommandError::of_run)?;
+    let plan: Plan = plan_of(&run.read_run()?);
+    let mut board = board(&run, &plan);
+    let mut lengths = HashMap::new();
+    let mut screen = std::io::stderr().is_terminal().then(Screen::new);
+    let mut looks = interval(LOOK);
+    for look in 0_u32.. {
+        looks.tick().await;
+        read(&run, &plan, &mut board, &mut lengths);
+        let (done, trials) = board.counts();
+        match &mut screen {
+            Some(screen) => screen.draw(&board.lines()),
+            None if look % PACE == 0 || done == trials => eprintln!("{}", board.summary()),
+            None => {}
+        }
+        if done == trials {
+            break;
+        }
+    }
+    if let Some(screen) = screen {
+        screen.clear();
+        eprintln!("{}", board.summary());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Brings the board up to what lies in the folder. What cannot be read is looked at again the next time.
+fn read(run: &RunDir, plan: &Plan, board: &mut Board, lengths: &mut HashMap<TrialId, u64>) {
+    for (id, _, arm) in plan.chosen() {
+        if board.is_done(&id) {
+            continue;
+        }
+        let dir = run.trial_path(&id);
+        let Ok(journal) = File::open(dir.trajectory()) else { continue };
+        if let Ok(Some(verdict)) = dir.read_verdict() {
+            if let Ok(Some(outcome)) = dir.read_outcome() {
+                board.spent(&outcome);
+            }
+            board.graded(&id, &arm.name, verdict.resolved);
+            continue;
+        }
+        let length = journal.metadata().map_or(0, |meta| meta.len());
+        if lengths.insert(id.clone(), length) == Some(length) {
+            continue;
+        }
+        if let Some((step, doing)) = last(journal, length) {
+            board.runs(&id, Running::new(&arm.name, step, &doing));
+        }
+    }
+}
+
+/// The step of a journal's last events, and what the trial is at.
+fn last(mut journal: File, length: u64) -> Option<(u64, String)> {
+    journal.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    let mut bytes = Vec::new();
+    journal.take(TAIL).read_to_end(&mut bytes).ok()?;
+    let whole = bytes.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut events = whole.filter_map(|line| serde_json::from_slice::<Envelope>(line).ok());
+    let latest = events.next()?;
+    let doing = [&latest].into_iter().map(|one| at(&one.event)).next().flatten();
+    let doing = doing.or_else(|| events.find_map(|one| at(&one.event)));
+    Some((latest.step, doing.unwrap_or_else(|| "set up".to_owned())))
+}
+
+fn at(event: &Event) -> Option<String> {
+    match event {
+        Event::TrialEnded { .. } => return Some("grading".to_owned()),
+        Event::ModelAnswered { .. } => return Some("has its answer".to_owned()),
+        _ => {}
+    }
+    match Doing::of(event)? {
+        Doing::Asks => Some("asks the model".to_owned()),
+        Doing::Runs { tool, what } => Some(format!("{tool}: {what}")),
+        Doing::Answered { .. } => None,
+    }
+}

@@ -1,0 +1,333 @@
+//! Where a run stands: counted from events, or from what lies in its folder.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use proctor_core::{Doing, Progress};
+use proctor_gateway::Waiting;
+use proctor_report::{percent, short};
+use proctor_statistics::{LEVEL, wilson};
+use proctor_types::{Outcome, TrialId, plural};
+
+use super::watch::name;
+
+/// Rows of arms, and of trials under way, that a screen shows.
+const SHOWN: usize = 8;
+/// Cells of a bar.
+const BAR: u64 = 10;
+
+/// The plan and what has come of it.
+#[derive(Debug)]
+pub struct Board {
+    begun: Instant,
+    arms: Vec<ArmRow>,
+    done: BTreeSet<TrialId>,
+    /// Done when this process began: they say nothing of the time that is left.
+    before: usize,
+    trials: usize,
+    running: BTreeMap<TrialId, Running>,
+    faults: usize,
+    tokens: u64,
+    cost_usd: f64,
+    unpriced: bool,
+}
+
+#[derive(Debug, Default)]
+struct ArmRow {
+    name: String,
+    planned: usize,
+    done: usize,
+    resolved: usize,
+}
+
+/// A trial under way.
+#[derive(Debug, Clone)]
+pub struct Running {
+    pub arm: String,
+    pub step: u64,
+    pub doing: String,
+    pub since: Instant,
+}
+
+impl Running {
+    pub fn new(arm: &str, step: u64, doing: &str) -> Self {
+        Self { arm: arm.to_owned(), step, doing: doing.to_owned(), since: Instant::now() }
+    }
+}
+
+impl Board {
+    /// Of a plan: each trial with its arm's name.
+    pub fn new<'a>(plan: impl Iterator<Item = (&'a TrialId, &'a str)>) -> Self {
+        let mut board = Self {
+            begun: Instant::now(),
+            arms: Vec::new(),
+            done: BTreeSet::new(),
+            before: 0,
+            trials: 0,
+            running: BTreeMap::new(),
+            faults: 0,
+            tokens: 0,
+            cost_usd: 0.0,
+            unpriced: false,
+        };
+        for (_, arm) in plan {
+            board.trials += 1;
+            board.arm(arm).planned += 1;
+        }
+        board
+    }
+
+    fn arm(&mut self, name: &str) -> &mut ArmRow {
+        let at = self.arms.iter().position(|arm| arm.name == name).unwrap_or(self.arms.len());
+        if at == self.arms.len() {
+            self.arms.push(ArmRow { name: name.to_owned(), ..ArmRow::default() });
+        }
+        &mut self.arms[at]
+    }
+
+    /// A trial that had its verdict before. `resolved`: as far as anybody has read it.
+    pub fn was_done(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
+        self.graded(trial, arm, resolved);
+        self.before = self.done.len();
+    }
+
+    /// A trial that is graded once more is done once: no counter passes its total.
+    pub fn graded(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
+        self.running.remove(trial);
+        if self.done.insert(trial.clone()) {
+            let arm = self.arm(arm);
+            arm.done += 1;
+            arm.resolved += usize::from(resolved);
+        }
+    }
+
+    pub fn is_done(&self, trial: &TrialId) -> bool {
+        self.done.contains(trial)
+    }
+
+    pub fn runs(&mut self, trial: &TrialId, running: Running) {
+        self.running.insert(trial.clone(), running);
+    }
+
+    pub fn spent(&mut self, outcome: &Outcome) {
+        self.tokens += outcome.spent.input_tokens + outcome.spent.output_tokens;
+        self.cost_usd += outcome.spent.cost_usd;
+        self.unpriced |= outcome.spent.unpriced;
+    }
+
+    /// Trials that have a verdict, and all.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.done.len(), self.trials)
+    }
+
+    pub fn take(&mut self, event: &Progress) {
+        match event {
+            Progress::Started { trial, arm } => self.runs(trial, Running::new(arm, 0, "set up")),
+            Progress::Resumed { trial, arm, step } => {
+                self.runs(trial, Running::new(arm, *step, "set up"));
+            }
+            Progress::GradingRecorded { trial, arm } => {
+                self.runs(trial, Running::new(arm, 0, "grading"));
+            }
+            Progress::Stepped { trial, step, .. } => {
+                if let Some(running) = self.running.get_mut(trial) {
+                    running.step = *step;
+                }
+            }
+            Progress::Does { trial, doing, .. } => {
+                let text = match doing {
+                    Doing::Asks => "asks the model".to_owned(),
+                    Doing::Runs { tool, what } => format!("{tool}: {what}"),
+                    Doing::Answered { tokens, cost_usd } => {
+                        self.tokens += tokens;
+                        self.cost_usd += cost_usd.unwrap_or_default();
+                        self.unpriced |= cost_usd.is_none();
+                        return;
+                    }
+                };
+                self.does(trial, text);
+            }
+            Progress::Waiting { trial, waiting, .. } => self.does(trial, waits(waiting)),
+            Progress::Ended { trial, outcome, .. } => match outcome.ending.is_unfinished() {
+                true => drop(self.running.remove(trial)),
+                false => self.does(trial, "grading".to_owned()),
+            },
+            Progress::Graded { trial, arm, verdict } => self.graded(trial, arm, verdict.resolved),
+            Progress::TryFailed { trial, .. } => {
+                self.faults += 1;
+                self.does(trial, "a fault; see above".to_owned());
+            }
+            Progress::GradingFailed { trial, .. } => {
+                self.faults += 1;
+                self.running.remove(trial);
+            }
+            _ => {}
+        }
+    }
+
+    fn does(&mut self, trial: &TrialId, doing: String) {
+        if let Some(running) = self.running.get_mut(trial)
+            && running.doing != doing
+        {
+            (running.doing, running.since) = (doing, Instant::now());
+        }
+    }
+
+    /// Where the run stands, in one line.
+    pub fn summary(&self) -> String {
+        let (done, resolved) = (self.done.len(), self.arms.iter().map(|arm| arm.resolved).sum());
+        let mut parts = vec![format!("{done}/{} done", self.trials), rate(resolved, done)];
+        if !self.running.is_empty() {
+            parts.push(format!("{} running", self.running.len()));
+        }
+        if self.faults > 0 {
+            parts.push(plural(self.faults, "fault"));
+        }
+        if self.tokens > 0 {
+            let about = if self.unpriced { "at least " } else { "" };
+            parts.push(format!("{about}${:.2}", self.cost_usd));
+            let minutes = self.begun.elapsed().as_secs_f64() / 60.0;
+            parts.push(format!(
+                "{} tokens/min",
+                short(self.tokens as f64 / minutes.max(1.0 / 60.0))
+            ));
+        }
+        if let Some(left) = self.left() {
+            parts.push(format!("about {} left", clock(left)));
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join(", ")
+    }
+
+    /// Seconds, by what the trials of this process took. Absent before the first.
+    fn left(&self) -> Option<f64> {
+        let now = self.done.len() - self.before;
+        let open = self.trials.saturating_sub(self.done.len());
+        (now > 0 && open > 0).then(|| self.begun.elapsed().as_secs_f64() / now as f64 * open as f64)
+    }
+
+    /// The whole screen. Lines may be longer than it is wide: whoever draws cuts them.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines =
+            vec![format!("{} {}", clock(self.begun.elapsed().as_secs_f64()), self.summary())];
+        if self.arms.len() > 1 {
+            lines.extend(self.arms.iter().take(SHOWN).map(|arm| {
+                let ArmRow { name, planned, done, resolved } = arm;
+                format!(
+                    "  {} {done}/{planned} {}  {name}",
+                    bar(*done, *planned),
+                    rate(*resolved, *done)
+                )
+            }));
+            lines.extend(more(self.arms.len(), "arm"));
+        }
+        lines.extend(self.running.iter().take(SHOWN).map(|(trial, running)| {
+            let Running { arm, step, doing, since } = running;
+            let seconds = since.elapsed().as_secs();
+            format!("  {} step {step}, {seconds:3} s {doing}", name(trial, arm))
+        }));
+        lines.extend(more(self.running.len(), "trial"));
+        lines
+    }
+}
+
+fn more(count: usize, what: &str) -> Option<String> {
+    let more = count.checked_sub(SHOWN).filter(|more| *more > 0)?;
+    Some(format!("  and {} more", plural(more, what)))
+}
+
+fn rate(resolved: usize, done: usize) -> String {
+    let Some([low, high]) = wilson(resolved as f64, done as f64, LEVEL) else {
+        return String::new();
+    };
+    let share = resolved as f64 / done as f64;
+    format!("{resolved} resolved {} ({} to {})", percent(share), percent(low), percent(high))
+}
+
+fn bar(done: usize, planned: usize) -> String {
+    let full = (done as u64 * BAR).checked_div(planned as u64).unwrap_or(BAR).min(BAR) as usize;
+    format!("{}{}", "█".repeat(full), "░".repeat(BAR as usize - full))
+}
+
+fn clock(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, minutes, seconds) => format!("{minutes}:{seconds:02}"),
+        (hours, minutes, seconds) => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// Why a request waits.
+pub(super) fn waits(waiting: &Waiting) -> String {
+    match waiting {
+        Waiting::Queued(so_far) => format!(
+            "waits for its turn (a rate limit, or a limit that trials share), {:.0} s by now",
+            so_far.as_secs_f64()
+        ),
+        Waiting::Silent { model, so_far } => {
+            format!("the model {model} has not sent a byte for {:.0} s", so_far.as_secs_f64())
+        }
+        Waiting::BackOff { attempt, attempts, why, pause } => {
+            format!("attempt {attempt} of {attempts}: {why}; waiting {:.0} s", pause.as_secs_f64())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{ArmId, TaskId};
+    use serde_json::json;
+
+    use super::*;
+
+    fn trial(attempt: u32) -> TrialId {
+        TrialId { task: TaskId::new("t"), arm: ArmId::new("a"), attempt }
+    }
+
+    fn board() -> Board {
+        let plan = [trial(1), trial(2), trial(3)];
+        Board::new(plan.iter().map(|trial| (trial, "noop")))
+    }
+
+    #[test]
+    fn a_trial_that_is_graded_again_is_done_once() {
+        let graded = |attempt| Progress::Graded {
+            trial: trial(attempt),
+            arm: "noop".into(),
+            verdict: serde_json::from_value(json!({
+                "schema_version": 1, "task": "t", "resolved": true, "passed_rate": 1.0,
+                "fail_to_pass": {"passed": ["f"], "failed": []},
+                "pass_to_pass": {"passed": [], "failed": []}, "tests": {"f": "passed"},
+                "policies": {}, "integrity": "clean", "evidence": []
+            }))
+            .unwrap(),
+        };
+        let mut board = board();
+        board.was_done(&trial(1), "noop", false);
+        for (attempt, done) in [(1, 1), (2, 2), (2, 2)] {
+            board.take(&graded(attempt));
+            assert_eq!(board.counts(), (done, 3));
+        }
+        assert!(board.summary().starts_with("2/3 done, 1 resolved 50.0 %"), "{}", board.summary());
+        assert!(board.summary().ends_with("left"), "{}", board.summary());
+    }
+
+    #[test]
+    fn what_a_trial_is_at_is_on_the_screen_until_it_ends() {
+        let mut board = board();
+        let (id, arm) = (trial(2), "noop".to_owned());
+        board.take(&Progress::Started { trial: id.clone(), arm: arm.clone() });
+        board.take(&Progress::Stepped { trial: id.clone(), arm: arm.clone(), step: 4 });
+        let doing = Doing::Runs { tool: "shell".into(), what: "make".into() };
+        board.take(&Progress::Does { trial: id.clone(), arm, doing });
+        let lines = board.lines();
+        assert!(
+            lines[1].contains("t noop #2 step 4") && lines[1].ends_with("shell: make"),
+            "{lines:?}"
+        );
+        board.graded(&id, "noop", true);
+        assert_eq!(board.lines().len(), 1);
+    }
+}

@@ -1,0 +1,81 @@
+//! An event in one line, for a log.
+
+use proctor_core::Progress;
+use proctor_types::{Ending, PATCH_REJECTED, plural};
+
+use super::{
+    board::{Board, waits},
+    watch::name,
+};
+
+/// What happened. `board` has taken note of it.
+pub(super) fn told(event: &Progress, board: &Board) -> String {
+    match event {
+        Progress::Stepped { trial, arm, step } => format!("{}: step {step}", name(trial, arm)),
+        Progress::Does { trial, arm, doing } => format!("{}: {doing:?}", name(trial, arm)),
+        Progress::EnvironmentBuilt { task, seconds } => {
+            format!("{task}: environment built in {seconds:.1} s")
+        }
+        Progress::Damaged { trial, what, then } => format!("{trial}: {what}; {then}"),
+        Progress::Started { trial, arm } => format!("{}: started", name(trial, arm)),
+        Progress::Resumed { trial, arm, step } => {
+            format!("{}: goes on after step {step}", name(trial, arm))
+        }
+        Progress::Elsewhere { trial, arm } => {
+            format!("{}: another runtime works on it", name(trial, arm))
+        }
+        Progress::NotResumed { trial, arm, why } => {
+            format!("{}: cannot go on where it was, and begins anew: {why}", name(trial, arm))
+        }
+        Progress::GradingRecorded { trial, arm } => {
+            format!("{}: grading the recorded patch", name(trial, arm))
+        }
+        Progress::NotStarted { trial, arm, scope, budget } => {
+            let hint = format!("`proctor resume RUN --set budget.{scope}...` raises it");
+            format!(
+                "{}: not started: the {scope}'s {budget} limit is spent; {hint}",
+                name(trial, arm)
+            )
+        }
+        Progress::Waiting { trial, arm, waiting } => {
+            format!("{}: {}", name(trial, arm), waits(waiting))
+        }
+        Progress::Waited { trial, arm, seconds } => {
+            format!("{}: waited {seconds:.0} s for the endpoint", name(trial, arm))
+        }
+        Progress::TryFailed { trial, arm, fault, will_retry } => {
+            let next = if *will_retry { "trying again" } else { "giving up" };
+            format!("{}: {fault}; {next}", name(trial, arm))
+        }
+        Progress::NotClosed { trial, arm, fault } => {
+            let name = name(trial, arm);
+            format!("{name}: its sandbox could not be closed; the next run removes it: {fault}")
+        }
+        Progress::Ended { trial, arm, outcome } => {
+            let ending = outcome.ending.name();
+            let steps = plural(outcome.spent.steps, "step");
+            let why = match &outcome.ending {
+                Ending::ModelRefused { why } => format!(": {why}"),
+                Ending::ScaffoldExited { cause, why } => format!(" ({cause}): {why}"),
+                _ => String::new(),
+            };
+            let waited = match outcome.waited_seconds {
+                seconds if seconds >= 1.0 => format!(", {seconds:.0} s of waits"),
+                _ => String::new(),
+            };
+            format!("{}: {ending} after {steps}{waited}{why}", name(trial, arm))
+        }
+        Progress::Graded { trial, arm, verdict } => {
+            let (done, trials) = board.counts();
+            let word = if verdict.resolved { "resolved" } else { "not resolved" };
+            let rate = verdict.passed_rate * 100.0;
+            let name = name(trial, arm);
+            let rejected = verdict.evidence.iter().find(|one| one.kind == PATCH_REJECTED);
+            let why = rejected.map_or_else(String::new, |one| format!(": {}", one.what));
+            format!("{name}: {word}, {rate:.0} % passed ({done}/{trials}){why}")
+        }
+        Progress::GradingFailed { trial, arm, fault } => {
+            format!("{}: no verdict: {fault}", name(trial, arm))
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What a run says while it goes on, on stderr (`docs/progress.md`).
+
+mod board;
+mod lines;
+mod objects;
+mod screen;
+mod watch;
+
+pub use board::{Board, Running};
+pub use screen::Screen;
+pub use watch::{How, choose, watch};

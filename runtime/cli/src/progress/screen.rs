@@ -1,0 +1,41 @@
+//! The lines at the bottom of a terminal that are drawn anew, and what scrolls away above them.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// indicatif cuts each line to the terminal's width whenever it draws, also after the window was resized.
+pub struct Screen {
+    all: MultiProgress,
+    rows: Vec<ProgressBar>,
+}
+
+impl Screen {
+    pub fn new() -> Self {
+        Self { all: MultiProgress::new(), rows: Vec::new() }
+    }
+
+    pub fn draw(&mut self, lines: &[String]) {
+        while self.rows.len() > lines.len() {
+            if let Some(row) = self.rows.pop() {
+                self.all.remove(&row);
+            }
+        }
+        while self.rows.len() < lines.len() {
+            let style = ProgressStyle::with_template("{wide_msg}");
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+            self.rows.push(self.all.add(ProgressBar::new_spinner().with_style(style)));
+        }
+        for (row, line) in self.rows.iter().zip(lines) {
+            row.set_message(line.clone());
+        }
+    }
+
+    /// Says something that stays.
+    pub fn say(&self, text: &str) {
+        // A terminal that is gone takes nothing, and the run goes on.
+        let _ = self.all.println(text);
+    }
+
+    pub fn clear(self) {
+        let _ = self.all.clear();
+    }
+}
