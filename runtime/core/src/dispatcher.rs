@@ -9,7 +9,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{Plan, Progress, RunContext, TrialEnd, run_trial};
+use crate::{Plan, Progress, RunContext, on_all_cores, run_trial};
 
 /// Between two looks at a trial that another runtime has.
 const LOOK: Duration = Duration::from_millis(500);
@@ -17,8 +17,26 @@ const LOOK: Duration = Duration::from_millis(500);
 /// One trial of the plan and what it came to; `Err` where not even a fault could be recorded.
 pub struct Dispatched {
     pub trial: TrialId,
-    /// `None`: not started. A limit that trials share is spent, or its model cannot be asked.
-    pub end: Result<Option<TrialEnd>, Fault>,
+    pub end: Result<End, Fault>,
+}
+
+/// What is known without reading the record. The outcome and the verdict stay there: those of ten thousand trials
+/// would be held for whoever asks for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Recorded,
+    /// A limit that trials share is spent, or its model cannot be asked.
+    NotStarted,
+}
+
+/// What the record says of a trial before its turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Driven, graded and whole.
+    Finished,
+    /// Its latest outcome is a fault. One that cannot be read is the trial's own to tell.
+    Faulted,
+    Open,
 }
 
 /// Runs every trial that is not finished yet, in the order of the plan. Trials that ended in a fault in an
@@ -30,9 +48,19 @@ pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
     let mut ends = Vec::new();
-    let trials = plan.chosen().into_iter().enumerate();
-    let (faulted, others): (Vec<_>, Vec<_>) =
-        trials.partition(|(_, (id, ..))| has_faulted(&context, id));
+    let trials = plan.chosen();
+    let (mut faulted, mut others) = (Vec::new(), Vec::new());
+    // What is finished needs no lease and no task of its own.
+    let before = on_all_cores(&trials, |(id, ..)| before_its_turn(&context, id));
+    for (index, (before, trial)) in before.into_iter().zip(trials).enumerate() {
+        match before {
+            Before::Finished => {
+                ends.push((index, Dispatched { trial: trial.0, end: Ok(End::Recorded) }));
+            }
+            Before::Faulted => faulted.push((index, trial)),
+            Before::Open => others.push((index, trial)),
+        }
+    }
     for (index, (id, planned, arm)) in others.into_iter().chain(faulted) {
         // Before the task is made: tasks that ask for a place by themselves come in any order.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
@@ -58,6 +86,7 @@ pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec
                 Some(_) => run_trial(&context, &id, &planned, &arm).await,
                 None => Ok(None),
             };
+            let end = end.map(|end| end.map_or(End::NotStarted, |_| End::Recorded));
             (index, Dispatched { trial: id, end })
         });
     }
@@ -89,8 +118,12 @@ async fn taken_over(
     None
 }
 
-/// Whether its latest outcome is a fault. One that cannot be read is the trial's own to tell.
-fn has_faulted(context: &RunContext, id: &TrialId) -> bool {
-    let outcome = context.run.trial_path(id).read_outcome();
-    outcome.is_ok_and(|outcome| outcome.is_some_and(|outcome| outcome.ending.is_fault()))
+fn before_its_turn(context: &RunContext, id: &TrialId) -> Before {
+    let checked = context.run.check(id);
+    let faulted = checked.outcome.is_some_and(|outcome| outcome.ending.is_fault());
+    match (faulted, checked.finished && checked.verdict.is_some() && checked.damage.is_empty()) {
+        (true, _) => Before::Faulted,
+        (false, true) => Before::Finished,
+        (false, false) => Before::Open,
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 use minijinja::Error;
 use proctor_report::{
     ArmReport, Comparison, GroupTable, Groups, Pair, Report, TaskReport, TrialResult, findings,
-    group_tables, noise_rows, percent,
+    group_tables, noise_rows, percent, telling_ks,
 };
 use proctor_types::{
     Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
@@ -60,7 +60,7 @@ struct Page<'a> {
     limit_kinds: BTreeSet<&'a str>,
     reasons: Vec<String>,
     groups: Vec<GroupTable<'a>>,
-    ks: BTreeSet<u32>,
+    ks: Vec<u32>,
     findings: Vec<Finding>,
     /// Those that any arm has, and a cell for each arm.
     classes: Vec<(EvidenceClass, Vec<u64>)>,
@@ -201,7 +201,10 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
             all.into_iter().map(ToString::to_string).collect()
         },
         groups: group_tables(report, Groups::All),
-        ks: report.arms.iter().flat_map(|arm| arm.pass_at_k.keys().copied()).collect(),
+        ks: {
+            let all = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys().copied());
+            all.max().map(telling_ks).unwrap_or_default()
+        },
         findings: findings(report)
             .into_iter()
             .map(|text| Finding { deeper: text.starts_with(' '), text: text.trim().to_owned() })

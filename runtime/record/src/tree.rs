@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use proctor_wire::{RawPath, SnapEntry, SnapshotReply};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Blobs, RecordError, error::FROM_A_COPY};
 
@@ -26,12 +26,28 @@ pub struct Difference<'a> {
     pub end: Option<&'a SnapEntry>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// What [`Written`] wrote.
+#[derive(Deserialize)]
 struct Manifest {
     manifest: u32,
     entries: Vec<SnapEntry>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     unwalked: Vec<RawPath>,
+}
+
+/// Borrowed: it is written after every step that changed something, and a copy of all entries took longer than
+/// the rest of it.
+#[derive(Serialize)]
+struct Written<'a> {
+    manifest: u32,
+    #[serde(serialize_with = "entries")]
+    entries: &'a BTreeMap<RawPath, SnapEntry>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    unwalked: &'a [RawPath],
+}
+
+fn entries<S: Serializer>(all: &BTreeMap<RawPath, SnapEntry>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(all.values())
 }
 
 impl Tree {
@@ -48,13 +64,10 @@ impl Tree {
 
     /// The manifest as JSON. The same tree always gives the same bytes.
     pub fn to_json(&self) -> Vec<u8> {
-        let manifest = Manifest {
-            manifest: MANIFEST_VERSION,
-            entries: self.entries.values().cloned().collect(),
-            unwalked: self.unwalked.clone(),
-        };
+        let (entries, unwalked) = (&self.entries, &self.unwalked[..]);
         // Text, numbers and lists only: serde_json has no way to fail on them.
-        serde_json::to_vec(&manifest).unwrap_or_default()
+        serde_json::to_vec(&Written { manifest: MANIFEST_VERSION, entries, unwalked })
+            .unwrap_or_default()
     }
 
     /// Reads what [`Tree::to_json`] wrote; the error says why not.

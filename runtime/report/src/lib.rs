@@ -44,7 +44,7 @@ pub use paid::{EarlierReport, Paid};
 pub use single::{
     EditStatus, ProbeScore, Quality, ShownFiles, SingleAnswer, SingleShot, SingleShotReport,
 };
-pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval};
+pub use spread::{Intervals, VarianceReport, passed_interval, resolved_interval, telling_ks};
 pub use task::TaskReport;
 pub use text::{percent, short, text};
 pub use unmarked::{Unmarked, add_quality};

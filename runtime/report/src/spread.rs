@@ -13,7 +13,7 @@ use crate::{TrialResult, build::round};
 pub struct Intervals {
     pub resolved_rate: Option<[f64; 2]>,
     pub passed_rate: Option<[f64; 2]>,
-    /// By k, where there is a pass@k.
+    /// By k, where there is a pass@k: for the k of [`telling_ks`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_at_k: BTreeMap<u32, [f64; 2]>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -32,8 +32,8 @@ pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
     Intervals {
         resolved_rate: rounded(resolved_interval(trials)),
         passed_rate: rounded(passed_interval(trials)),
-        pass_at_k: by_k(trials, statistics::pass_at_k, interval_of),
-        pass_hat_k: by_k(trials, statistics::pass_hat_k, interval_of),
+        pass_at_k: by_k(trials, telling_ks, statistics::pass_at_k, interval_of),
+        pass_hat_k: by_k(trials, telling_ks, statistics::pass_hat_k, interval_of),
     }
 }
 
@@ -89,15 +89,32 @@ fn by_task<'a, T>(
 /// For every k up to the attempts at each task, in the mean over tasks. Empty with one attempt, and while a
 /// verdict is missing: an estimate over those that happen to be graded would be biased.
 pub(crate) fn pass_at_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
-    by_k(trials, statistics::pass_at_k, mean_of)
+    by_k(trials, every_k, statistics::pass_at_k, mean_of)
 }
 
 pub(crate) fn pass_hat_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
-    by_k(trials, statistics::pass_hat_k, mean_of)
+    by_k(trials, every_k, statistics::pass_hat_k, mean_of)
+}
+
+fn every_k(most: u32) -> Vec<u32> {
+    (1..=most).collect()
+}
+
+/// The k that tables show and that get an interval: up to five attempts each of them, beyond that 1, 2, 5, the powers
+/// of ten and the last. A column for each of 500 attempts is no table, and an interval for each of 25 took most of the
+/// time of a report.
+pub fn telling_ks(most: u32) -> Vec<u32> {
+    if most <= 5 {
+        return every_k(most);
+    }
+    let tens = std::iter::successors(Some(10_u32), |k| k.checked_mul(10));
+    let few = [1, 2, 5].into_iter().chain(tens).take_while(|k| *k < most);
+    few.chain([most]).collect()
 }
 
 fn by_k<T>(
     trials: &[&TrialResult],
+    ks: fn(u32) -> Vec<u32>,
     estimate: fn(u64, u64, u64) -> Option<f64>,
     over: fn(&[f64]) -> Option<T>,
 ) -> BTreeMap<u32, T> {
@@ -110,17 +127,18 @@ fn by_k<T>(
     if most < 2 {
         return BTreeMap::new();
     }
-    let of = |k: usize| {
+    let of = |k: u32| {
         let estimates: Option<Vec<f64>> = tasks
             .values()
             .map(|attempts| {
                 let found = attempts.iter().filter(|resolved| **resolved).count();
-                estimate(attempts.len() as u64, found as u64, k as u64)
+                estimate(attempts.len() as u64, found as u64, u64::from(k))
             })
             .collect();
         over(&estimates?)
     };
-    (1..=most).filter_map(|k| Some((k as u32, of(k)?))).collect()
+    let most = u32::try_from(most).unwrap_or(u32::MAX);
+    ks(most).into_iter().filter_map(|k| Some((k, of(k)?))).collect()
 }
 
 fn mean_of(values: &[f64]) -> Option<f64> {
@@ -154,4 +172,17 @@ pub(crate) fn reasons(trials: &[&TrialResult]) -> BTreeMap<Reason, u64> {
         }
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_attempts_are_shown_by_few_k_with_the_last_among_them() {
+        assert_eq!(telling_ks(0), [0_u32; 0]);
+        assert_eq!(telling_ks(5), [1, 2, 3, 4, 5]);
+        assert_eq!(telling_ks(10), [1, 2, 5, 10]);
+        assert_eq!(telling_ks(500), [1, 2, 5, 10, 100, 500]);
+    }
 }

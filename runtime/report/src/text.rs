@@ -9,6 +9,7 @@ use crate::{
     lines::wrapped,
     notes::notes,
     single,
+    spread::telling_ks,
     table::{self, table},
 };
 
@@ -156,12 +157,13 @@ fn groups(report: &Report, shown: Groups) -> String {
     }
     let most = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys()).max();
     if let Some(&most) = most {
-        let headers: Vec<String> = (1..=most).map(|k| format!("pass@{k}")).collect();
+        let ks = telling_ks(most);
+        let headers: Vec<String> = ks.iter().map(|k| format!("pass@{k}")).collect();
         let headers: Vec<&str> =
             [""].into_iter().chain(headers.iter().map(String::as_str)).collect();
         let rows = report.arms.iter().map(|arm| {
-            let of = |k| arm.pass_at_k.get(&k).map_or_else(String::new, |share| percent(*share));
-            [arm.name.clone()].into_iter().chain((1..=most).map(of)).collect()
+            let of = |k| arm.pass_at_k.get(k).map_or_else(String::new, |share| percent(*share));
+            [arm.name.clone()].into_iter().chain(ks.iter().map(of)).collect()
         });
         out.push('\n');
         out.push_str(&table(&headers, rows, |column| column > 0));

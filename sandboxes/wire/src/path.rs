@@ -25,6 +25,12 @@ impl RawPath {
         &self.0
     }
 
+    /// The path itself, where its escaped form is no other: nearly always.
+    fn plain(&self) -> Option<&str> {
+        let plain = self.0.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'%');
+        if plain { std::str::from_utf8(&self.0).ok() } else { None }
+    }
+
     /// The escaped form.
     pub fn escaped(&self) -> String {
         let mut out = String::new();
@@ -85,7 +91,10 @@ impl fmt::Display for RawPath {
 
 impl Serialize for RawPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.escaped())
+        match self.plain() {
+            Some(plain) => serializer.serialize_str(plain),
+            None => serializer.serialize_str(&self.escaped()),
+        }
     }
 }
 

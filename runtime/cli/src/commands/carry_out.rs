@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use proctor_core::{Dispatched, Plan, RunContext, dispatch};
+use proctor_core::{Dispatched, End, Plan, RunContext, dispatch};
 use proctor_gateway::EndpointRates;
 use proctor_record::RunDir;
 use proctor_report::{Groups, text, wrapped};
@@ -189,7 +189,7 @@ pub async fn carry(
     for line in halted {
         eprintln!("{}", wrapped(&line));
     }
-    let told_to_resume = ends.iter().any(|end| matches!(end.end, Ok(None)));
+    let told_to_resume = ends.iter().any(|end| matches!(end.end, Ok(End::NotStarted)));
     if told_to_resume {
         eprintln!("`proctor resume {}` continues from here", out.display());
     }
@@ -217,8 +217,9 @@ fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<String>
             halted.flatten().as_ref() == Some(fault)
         };
         let arms: Vec<_> = plan.arms.iter().filter(by).map(|arm| &arm.id).collect();
-        let waits =
-            |end: &&Dispatched| matches!(end.end, Ok(None)) && arms.contains(&&end.trial.arm);
+        let waits = |end: &&Dispatched| {
+            matches!(end.end, Ok(End::NotStarted)) && arms.contains(&&end.trial.arm)
+        };
         ends.iter().filter(waits).count()
     };
     let halts = context.gateway.halts();

@@ -3,14 +3,11 @@
 use std::{
     collections::BTreeSet,
     fs,
-    num::NonZero,
-    panic::resume_unwind,
     path::{Path, PathBuf},
     process::ExitCode,
-    thread,
 };
 
-use proctor_core::earlier_tries;
+use proctor_core::{earlier_tries, on_all_cores};
 use proctor_html::{ReportPage, RunPage};
 use proctor_record::{Checked, RunDir};
 use proctor_report::{Comparison, Groups, Report, SingleShot, TaskFacts, TrialResult};
@@ -64,7 +61,11 @@ pub fn report(
     if arms.len() > 1 {
         tell_apart(&mut results, &arms);
     }
-    let mut report = with(proctor_report::build(results.clone()), remarks);
+    // Only what looks at trials again needs them again: they are most of what a large run takes of memory.
+    let again = quality.is_some() || is_read_at_length(format);
+    let kept = if again { results.clone() } else { Vec::new() };
+    let mut report = with(proctor_report::build(results), remarks);
+    let results = kept;
     for run in runs {
         name_origins(&mut report, run)?;
     }
@@ -265,20 +266,7 @@ pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, Command
         let read = planned.iter().map(|found| result_of(&run, found, verifier.check(&found.id())));
         return Ok(read.collect());
     }
-    let share = planned.len().div_ceil(thread::available_parallelism().map_or(1, NonZero::get));
-    let run = &run;
-    thread::scope(|scope| {
-        let read = |found| result_of_trial(run, found);
-        let shares = planned.chunks(share.max(1));
-        let readers: Vec<_> = shares
-            .map(|share| scope.spawn(move || share.iter().map(read).collect::<Vec<_>>()))
-            .collect();
-        let mut results = Vec::with_capacity(planned.len());
-        for reader in readers {
-            results.extend(reader.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-        Ok(results)
-    })
+    Ok(on_all_cores(&planned, |found| result_of_trial(&run, found)))
 }
 
 /// One trial of a run's plan.

@@ -22,7 +22,7 @@ pub(crate) struct Known {
 }
 
 /// Of one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) trajectory: Stamp,
     /// The patch as it was found to match the journal.
@@ -30,11 +30,13 @@ pub(crate) struct Entry {
     pub(crate) facts: Facts,
 }
 
+/// Without `flatten`, which would read each line twice: there is one for each of ten thousand trials.
 #[derive(Serialize, Deserialize)]
 struct Line {
     trial: String,
-    #[serde(flatten)]
-    entry: Entry,
+    trajectory: Stamp,
+    patch: Option<Stamp>,
+    facts: Facts,
 }
 
 impl Known {
@@ -58,7 +60,8 @@ impl Known {
             return;
         }
         trials.insert(trial.to_owned(), entry.clone());
-        let line = Line { trial: trial.to_owned(), entry: entry.clone() };
+        let Entry { trajectory, patch, facts } = entry.clone();
+        let line = Line { trial: trial.to_owned(), trajectory, patch, facts };
         if let Ok(line) = serde_json::to_string(&line) {
             let file = OpenOptions::new().append(true).create(true).open(&self.path);
             // One write a line: lines of processes that check at once do not mix.
@@ -73,5 +76,7 @@ fn read(path: &Path) -> HashMap<String, Entry> {
         let line = without_sum(line).ok()?;
         serde_json::from_slice::<Line>(&line).ok()
     });
-    lines.map(|line| (line.trial, line.entry)).collect()
+    lines
+        .map(|Line { trial, trajectory, patch, facts }| (trial, Entry { trajectory, patch, facts }))
+        .collect()
 }

@@ -1,5 +1,6 @@
 //! What changed below a folder since the last look.
 
+mod difference;
 mod root;
 mod table;
 mod walk;
@@ -15,8 +16,9 @@ use proctor_wire::{
     SnapshotRequest, channel,
 };
 use rustix::io::Errno;
-
 use serde::Serialize;
+
+use difference::{Difference, Differences};
 pub use table::Sent;
 use table::Table;
 use walk::Walk;
@@ -174,30 +176,26 @@ fn tell(
     (before, seen): (&Table, &Table),
     reply: &mut SnapshotReply,
 ) -> Result<(), Refusal> {
-    let changed = || {
-        seen.iter()
-            .filter(|(path, entry)| !before.get(*path).is_some_and(|old| old.same_entry(entry)))
-            .map(|(path, entry)| entry.entry(path))
-    };
-    let removed = || {
-        let gone = before.keys().filter(|path| !seen.contains_key(*path));
-        gone.map(|path| RawPath::new(path.clone()))
-    };
-    if changed().count() + removed().count() <= IN_REPLY {
-        let (changed, removed) = (changed().collect(), removed().collect());
-        let whole = SnapshotReply { changed, removed, ..reply.clone() };
+    let few: Vec<_> = Differences::new(before, seen).take(IN_REPLY + 1).collect();
+    if few.len() <= IN_REPLY {
+        let mut whole = reply.clone();
+        for one in few {
+            match one {
+                Difference::Changed(path, entry) => whole.changed.push(entry.entry(path)),
+                Difference::Removed(path) => whole.removed.push(RawPath::new(path)),
+            }
+        }
         if line(&whole)?.len() <= BODY_LIMIT - MARGIN {
             *reply = whole;
             return Ok(());
         }
     }
     let mut lines = Vec::new();
-    for entry in changed() {
-        lines.extend(line(&entry)?);
-        flush(server, stream, &mut lines, PAGE)?;
-    }
-    for path in removed() {
-        lines.extend(line(&path)?);
+    for one in Differences::new(before, seen) {
+        lines.extend(match one {
+            Difference::Changed(path, entry) => line(&entry.entry(path))?,
+            Difference::Removed(path) => line(&RawPath::new(path))?,
+        });
         flush(server, stream, &mut lines, PAGE)?;
     }
     flush(server, stream, &mut lines, 0)?;
