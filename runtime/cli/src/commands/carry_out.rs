@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use proctor_core::{Dispatched, End, Plan, RunContext, dispatch};
+use proctor_core::{Dispatched, End, Plan, RunContext, dispatch, on_all_cores};
 use proctor_gateway::EndpointRates;
 use proctor_record::RunDir;
 use proctor_report::{Groups, text, wrapped};
@@ -200,8 +200,9 @@ pub async fn carry(
 pub fn board(run: &RunDir, plan: &Plan) -> Board {
     let trials = plan.chosen();
     let mut board = Board::new(trials.iter().map(|(id, _, arm)| (id, arm.name.as_str())));
-    for (id, _, arm) in &trials {
-        if let Ok(Some(verdict)) = run.trial_path(id).read_verdict() {
+    let verdicts = on_all_cores(&trials, |(id, ..)| run.trial_path(id).read_verdict());
+    for ((id, _, arm), verdict) in trials.iter().zip(verdicts) {
+        if let Ok(Some(verdict)) = verdict {
             board.was_done(id, &arm.name, verdict.resolved);
         }
     }
