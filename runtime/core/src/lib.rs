@@ -62,7 +62,6 @@ pub use leak_checks::LeakChecks;
 pub use look_in::{Moment, open_at};
 pub use notices::notices;
 pub use on_all_cores::on_all_cores;
-pub use plan::{Plan, PlannedTask};
 pub use plan::{Plan, PlannedTask, met};
 pub use prediction::{PREDICTIONS, Taken, record_prediction};
 pub use prefix_grading::grade_prefix;
