@@ -1,7 +1,6 @@
 //! `proctor tasks impossible`: a variant of each task that no honest solution resolves.
 
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -13,7 +12,11 @@ use tokio::sync::mpsc;
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::INTERRUPTED, run, validate::plain_config},
+    commands::{
+        carry_out::{INTERRUPTED, board},
+        run,
+        validate::plain_config,
+    },
     config,
     error::{CommandError, UserError},
     home, progress, scaffolds, tasks,
@@ -47,7 +50,7 @@ pub async fn impossible(
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
     let backends = assemble::backends(&arms, &cache).await?;
     let (tell, told) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(progress::watch(told, BTreeSet::new(), 1));
+    let watcher = tokio::spawn(progress::watch(told, board(&started.0, &plan)));
     let record = started.0.read_run()?;
     let parts = ((Grading::Once, Flakes::default()), scaffolds::with_bundles(&record).await?);
     let context = assemble::context(started.0, &plan, Vec::new(), backends, &cache, parts, tell)?;
