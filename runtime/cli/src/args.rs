@@ -11,10 +11,10 @@ use crate::progress::How;
 #[derive(Debug, Parser)]
 #[command(name = "proctor", version, about, max_term_width = 100)]
 pub struct Cli {
-    /// How progress is told, on stderr.
-    #[arg(long, value_enum, default_value_t = How::Auto, global = true, hide_default_value = true)]
+    /// How progress is told, on stderr: `auto`, `lines`, `json` or `none`.
+    #[arg(long, value_enum, default_value_t = How::Auto, global = true, hide_default_value = true, hide_possible_values = true)]
     pub progress: How,
-    /// Tells no progress: errors, and the report.
+    /// Tells nothing of what happens: the plan, errors, and the report.
     #[arg(long, short, global = true, conflicts_with = "progress")]
     pub quiet: bool,
     #[command(subcommand)]
