@@ -177,6 +177,12 @@ impl Board {
 
     /// Where the run stands, in one line.
     pub fn summary(&self) -> String {
+        let mut parts = vec![self.so_far(), self.spending()];
+        parts.retain(|part| !part.is_empty());
+        parts.join(", ")
+    }
+
+    fn so_far(&self) -> String {
         let (done, resolved) = (self.done.len(), self.arms.iter().map(|arm| arm.resolved).sum());
         let mut parts = vec![format!("{done}/{} done", self.trials), rate(resolved, done)];
         if !self.running.is_empty() {
@@ -185,20 +191,20 @@ impl Board {
         if self.faults > 0 {
             parts.push(plural(self.faults, "fault"));
         }
-        if self.tokens > 0 {
-            let about = if self.unpriced { "at least " } else { "" };
-            parts.push(format!("{about}${:.2}", self.cost_usd));
-            let minutes = self.begun.elapsed().as_secs_f64() / 60.0;
-            parts.push(format!(
-                "{} tokens/min",
-                short(self.tokens as f64 / minutes.max(1.0 / 60.0))
-            ));
-        }
         if let Some(left) = self.left() {
             parts.push(format!("about {} left", clock(left)));
         }
         parts.retain(|part| !part.is_empty());
         parts.join(", ")
+    }
+
+    fn spending(&self) -> String {
+        if self.tokens == 0 {
+            return String::new();
+        }
+        let about = if self.unpriced { "at least " } else { "" };
+        let minutes = (self.begun.elapsed().as_secs_f64() / 60.0).max(1.0 / 60.0);
+        format!("{about}${:.2}, {} tokens/min", self.cost_usd, short(self.tokens as f64 / minutes))
     }
 
     /// Seconds, by what the trials of this process took. Absent before the first.
@@ -210,8 +216,10 @@ impl Board {
 
     /// The whole screen. Lines may be longer than it is wide: whoever draws cuts them.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines =
-            vec![format!("{} {}", clock(self.begun.elapsed().as_secs_f64()), self.summary())];
+        let clock = clock(self.begun.elapsed().as_secs_f64());
+        let mut lines = vec![format!("{clock} {}", self.so_far())];
+        // A line of its own: both do not fit 80 columns.
+        lines.extend(Some(format!("  {}", self.spending())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
             lines.extend(self.arms.iter().take(SHOWN).map(|arm| {
                 let ArmRow { name, planned, done, resolved } = arm;
