@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_types::{ArmId, RunRecord, TrialId, path_component};
+use proctor_types::{ArmId, RunRecord, TaskId, TrialId, path_component};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -195,8 +195,9 @@ impl RunDir {
     fn reported_verdicts(&self) -> HashSet<TrialId> {
         #[derive(Deserialize)]
         struct Trial {
-            #[serde(flatten)]
-            id: TrialId,
+            task: TaskId,
+            arm: ArmId,
+            attempt: u32,
             resolved: Option<bool>,
         }
         #[derive(Deserialize)]
@@ -205,7 +206,8 @@ impl RunDir {
         }
         let bytes = disk::read_if_there(&self.root.join(REPORT)).ok().flatten().unwrap_or_default();
         let trials = serde_json::from_slice(&bytes).map_or(Vec::new(), |Written { tasks }| tasks);
-        trials.into_iter().filter(|one| one.resolved.is_some()).map(|one| one.id).collect()
+        let graded = trials.into_iter().filter(|one| one.resolved.is_some());
+        graded.map(|Trial { task, arm, attempt, .. }| TrialId { task, arm, attempt }).collect()
     }
 
     pub fn write_report(&self, report: &impl Serialize) -> Result<(), RecordError> {

@@ -111,13 +111,32 @@ impl Facts {
 
 /// One line of `grade/journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "GradedLine")]
 pub(crate) struct Graded {
-    #[serde(flatten)]
     pub(crate) named: Named,
     pub(crate) patch: String,
     pub(crate) log: String,
     pub(crate) results: String,
     pub(crate) verdict: Value,
+}
+
+/// As it is written. Without `flatten`, which would read the verdict twice.
+#[derive(Deserialize)]
+struct GradedLine {
+    task: TaskId,
+    arm: String,
+    attempt: u32,
+    patch: String,
+    log: String,
+    results: String,
+    verdict: Value,
+}
+
+impl From<GradedLine> for Graded {
+    fn from(line: GradedLine) -> Self {
+        let GradedLine { task, arm, attempt, patch, log, results, verdict } = line;
+        Self { named: Named { task, arm, attempt }, patch, log, results, verdict }
+    }
 }
 
 /// Of `grade/journal.jsonl`.

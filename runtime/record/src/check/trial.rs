@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use proctor_types::{Outcome, TrialId, Verdict, of_io, with_causes};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
@@ -88,7 +89,7 @@ impl Check<'_> {
                 return found;
             }
         };
-        let ended = facts.outcome.clone().map(serde_json::from_value::<Outcome>);
+        let ended = facts.outcome.as_ref().map(Outcome::deserialize);
         let claimed = match &written {
             Found::Missing => false,
             Found::Unreadable(_) => true,
@@ -315,7 +316,7 @@ impl Check<'_> {
             {
                 found.damage.push(Damage::new(path, why, Remedy::Restore(Source::Gradings)));
             }
-            match serde_json::from_value(graded.verdict) {
+            match Verdict::deserialize(&graded.verdict) {
                 Ok(verdict) => found.verdict = Some(verdict),
                 Err(error) => {
                     found.damage.push(again(
@@ -335,9 +336,9 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Found<T> {
         Err(error) => return Found::Unreadable(cannot_be_read(&error)),
     };
     let read = serde_json::from_slice::<Value>(&bytes)
-        .and_then(|value| Ok((value.clone(), serde_json::from_value(value)?)));
+        .and_then(|value| Ok((T::deserialize(&value)?, value)));
     match read {
-        Ok((value, read)) => Found::Read(value, read),
+        Ok((read, value)) => Found::Read(value, read),
         Err(_) if bytes.is_empty() => Found::Unreadable("it is empty".into()),
         Err(error) => Found::Unreadable(format!("it cannot be read: {}", with_causes(&error))),
     }
