@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
 mod arrows;
+mod attacked_shapes;
 mod attacks;
 mod browser;
 mod budgets;

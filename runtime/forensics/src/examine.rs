@@ -27,6 +27,17 @@ pub struct Examiner<'a> {
     pub patch: &'a [u8],
 }
 
+impl Examiner<'_> {
+    /// What content match finds: a part of [`examine`], for whoever asks what it costs.
+    ///
+    /// # Errors
+    /// The shipped rules cannot be read, or a snapshot that the events name.
+    pub fn content(&self) -> Result<Findings, Fault> {
+        let found = content::look(self.task, self.events, self.blobs, self.patch)?;
+        Ok(Findings::of(found, &RuleFile::get()?.kinds))
+    }
+}
+
 /// What the record shows of conduct that a score should be read with.
 ///
 /// # Errors

@@ -1,0 +1,135 @@
+//! What it costs to know whether a score can be believed: `cargo bench -p proctor --bench costs`.
+//!
+//! - Content match: a scripted trial of many steps, and the look over its record alone. The model answers at once, so a step
+//!   is as short as it gets, and the ratio as high.
+//! - The pack of attacks: a validation of each task with and without it.
+//! - The quality file.
+//!
+//! `PROCTOR_BENCH_TASKS` names another dataset than the demo's for the last two; `PROCTOR_BENCH_PROGRAM` a program that is
+//! built already (`--profile dev`). Nothing here asserts a time.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench prints, and stops at the first thing that is not there"
+)]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use fake_llm::{FakeLlm, Script};
+use proctor_forensics::{Examiner, Solution};
+use proctor_record::{RunDir, read_journal};
+use proctor_types::{Envelope, Event, Task, TrialId};
+use serde_json::{Value, json};
+
+/// Of the trial.
+const STEPS: usize = 60;
+/// Looks over its record, of which the median counts.
+const LOOKS: usize = 21;
+const DEMO: &str = "configs/tasks/demo.jsonl";
+
+fn main() {
+    let place = tempfile::tempdir().expect("a folder");
+    steps(place.path());
+    let tasks = std::env::var("PROCTOR_BENCH_TASKS").unwrap_or_else(|_| DEMO.to_owned());
+    let listed = call(&["tasks", "list", "--tasks", &tasks], place.path());
+    let count = listed.1.lines().count().saturating_sub(1).max(1) as f64;
+    // Once for the environments, then for the figure.
+    let validate = ["tasks", "validate", "--tasks", &tasks];
+    call(&validate, place.path());
+    let (plain, _) = call(&validate, place.path());
+    let (attacked, _) = call(&[validate.as_slice(), &["--attack"]].concat(), place.path());
+    println!("{:<44} {:>9.2} s", "validation, a task", plain / count);
+    println!("{:<44} {:>9.2} s", "validation with the pack, a task", attacked / count);
+    println!("{:<44} {:>9.2}", "ratio", attacked / plain);
+    let file = place.path().join("quality.json");
+    let file = file.to_str().expect("a path");
+    let (quality, _) = call(&["tasks", "quality", "--tasks", &tasks, "--out", file], place.path());
+    println!("{:<44} {:>9.2} ms", "listing, a task", listed.0 / count * 1e3);
+    println!("{:<44} {:>9.2} ms", "the quality file, a task", quality / count * 1e3);
+}
+
+/// Content match, in ratio to a step.
+fn steps(place: &Path) {
+    let call_of =
+        |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
+    let reads = ["cat numerals/*.py", "ls -R", "/venv/bin/python -m pytest -q 2>&1 | tail -n 5"];
+    let mut turns: Vec<Value> =
+        reads.iter().cycle().take(STEPS).map(|line| call_of(line)).collect();
+    turns.push(json!({"tool_calls": [{"name": "submit", "arguments": {}}]}));
+    let script: Script =
+        serde_json::from_value(json!({"conversation": [{"model": "m", "turn": turns}]}))
+            .expect("a script");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let fake = runtime.block_on(FakeLlm::start(script)).expect("a model");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(DEMO);
+    let text = format!(
+        "tasks = [{demo:?}]\n[budget]\nsteps = {}\n[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"m\"\n\
+         [models.m]\nbase_url = {:?}\nname = \"m\"\n",
+        STEPS + 10,
+        fake.base_url()
+    );
+    let config = place.join("run.toml");
+    fs::write(&config, text).expect("a file");
+    let out = place.join("run");
+    let paths = [&config, &out].map(|path| path.to_str().expect("a path"));
+    call(&["run", paths[0], "--out", paths[1], "--limit", "1"], place);
+
+    let run = RunDir::view(&out).expect("a run");
+    let record = run.read_run().expect("its record");
+    let task: &Task = &record.tasks[0].task;
+    let id = TrialId { task: task.id.clone(), arm: record.arms[0].id.clone(), attempt: 1 };
+    let dir = run.trial_path(&id);
+    let events: Vec<Envelope> = read_journal(dir.trajectory()).expect("a journal").events;
+    let answers: Vec<f64> = events
+        .iter()
+        .filter(|envelope| matches!(envelope.event, Event::ModelAnswered { .. }))
+        .map(|envelope| envelope.t_mono)
+        .collect();
+    let of_step = (answers[answers.len() - 1] - answers[0]) / (answers.len() - 1) as f64;
+    let names = proctor_grade::test_names().expect("the names of tests");
+    let patch = fs::read(dir.patch()).unwrap_or_default();
+    let blobs = run.blobs_of(&dir);
+    let examiner = Examiner { task, names, events: &events, blobs: Some(&blobs), patch: &patch };
+    let look = median(|| drop(examiner.content().expect("a look"))) / answers.len() as f64;
+    let solution = Solution::of(task).expect("a solution").expect("lines of it");
+    let body: Vec<u8> = record.tasks[0].task.statement.bytes().cycle().take(1 << 20).collect();
+    let megabyte = median(|| assert!(!solution.is_in(&body)));
+    println!("{:<44} {:>9.3} ms", "a step, without content match", of_step * 1e3);
+    println!("{:<44} {:>9.3} ms", "content match, a step", look * 1e3);
+    println!("{:<44} {:>9.4}", "ratio", (of_step + look) / of_step);
+    println!("{:<44} {:>9.3} ms", "content match, 1 MiB through the proxy", megabyte * 1e3);
+}
+
+/// Seconds.
+fn median(mut work: impl FnMut()) -> f64 {
+    let mut took: Vec<f64> = (0..LOOKS)
+        .map(|_| {
+            let begun = Instant::now();
+            work();
+            begun.elapsed().as_secs_f64()
+        })
+        .collect();
+    took.sort_by(f64::total_cmp);
+    took[LOOKS / 2]
+}
+
+/// Seconds, and what was printed.
+fn call(args: &[&str], place: &Path) -> (f64, String) {
+    let program = std::env::var("PROCTOR_BENCH_PROGRAM");
+    let begun = Instant::now();
+    let done = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_proctor")))
+        .args(args)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .env("PROCTOR_CACHE", place.join("cache"))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("the program");
+    assert!(done.status.success(), "{args:?}: {}", done.status);
+    (begun.elapsed().as_secs_f64(), String::from_utf8_lossy(&done.stdout).into_owned())
+}
