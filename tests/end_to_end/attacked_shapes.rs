@@ -1,6 +1,7 @@
 //! The pack of attacks over one small row of every shape of dataset: under `strict` none is resolved and clean.
 //!
-//! `PROCTOR_ATTACK=all` carries the whole pack out, which takes minutes.
+//! `PROCTOR_ATTACK_SHAPES=all` takes every shape, each with an environment of its own, and `PROCTOR_ATTACK=all` carries
+//! the whole pack out: minutes, both.
 
 use std::{fs, path::Path, process::Command};
 
@@ -238,7 +239,10 @@ fn datasets(stage: &Stage) -> Vec<String> {
     let file = |(name, row, options): (&str, Value, String)| {
         format!("{}{options}", stage.file(&format!("{name}.jsonl"), &row.to_string()).display())
     };
-    rows.map(file).into()
+    let wanted = std::env::var("PROCTOR_ATTACK_SHAPES")
+        .unwrap_or_else(|_| "swe-bench,featurebench-2".to_owned());
+    let is_wanted = |name: &str| wanted == "all" || wanted.split(',').any(|one| one == name);
+    rows.into_iter().filter(|(name, ..)| is_wanted(name)).map(file).collect()
 }
 
 #[test]
