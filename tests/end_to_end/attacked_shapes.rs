@@ -239,8 +239,8 @@ fn datasets(stage: &Stage) -> Vec<String> {
     let file = |(name, row, options): (&str, Value, String)| {
         format!("{}{options}", stage.file(&format!("{name}.jsonl"), &row.to_string()).display())
     };
-    let wanted = std::env::var("PROCTOR_ATTACK_SHAPES")
-        .unwrap_or_else(|_| "featurebench-2".to_owned());
+    let wanted =
+        std::env::var("PROCTOR_ATTACK_SHAPES").unwrap_or_else(|_| "featurebench-2".to_owned());
     let is_wanted = |name: &str| wanted == "all" || wanted.split(',').any(|one| one == name);
     rows.into_iter().filter(|(name, ..)| is_wanted(name)).map(file).collect()
 }

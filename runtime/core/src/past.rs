@@ -330,7 +330,10 @@ pub(crate) fn cannot_be_restored(
     base: &str,
     tree: &str,
 ) -> Result<Option<String>, RecordError> {
-    let (base, tree) = (Tree::load(blobs, base)?, Tree::load(blobs, tree)?);
+    let (base, tree) = match (Tree::load(blobs, base), Tree::load(blobs, tree)) {
+        (Ok(base), Ok(tree)) => (base, tree),
+        (Err(error), _) | (_, Err(error)) => return damaged(error).map(Some),
+    };
     if let Some(path) = tree.unwalked.first() {
         return Ok(Some(format!("{path} was not recorded: too large or too deep")));
     }
@@ -339,10 +342,24 @@ pub(crate) fn cannot_be_restored(
         EntryKind::Other => true,
         EntryKind::Dir | EntryKind::Link => false,
     });
-    Ok(lacking.map(|entry| match entry.kind {
-        EntryKind::File => format!("{} was too large for the record", entry.path),
-        _ => format!("{} is a pipe, a socket or a device", entry.path),
-    }))
+    if let Some(entry) = lacking {
+        return Ok(Some(match entry.kind {
+            EntryKind::File => format!("{} was too large for the record", entry.path),
+            _ => format!("{} is a pipe, a socket or a device", entry.path),
+        }));
+    }
+    // Read before anything is begun: a trial that cannot be restored must leave nothing half made.
+    let mut contents = base.diff(&tree).filter_map(|one| one.end?.hash.as_ref());
+    let lost = contents.find_map(|hash| blobs.get(hash).err());
+    lost.map(damaged).transpose()
+}
+
+/// What the record has lost is a reason; a disk that gives nothing back is a fault.
+fn damaged(error: RecordError) -> Result<String, RecordError> {
+    match error {
+        RecordError::Corrupt { .. } => Ok(error.to_string()),
+        other => Err(other),
+    }
 }
 
 #[cfg(test)]

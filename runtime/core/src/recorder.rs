@@ -257,9 +257,15 @@ pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
     let damaged = (&error as &dyn Any)
         .downcast_ref::<RecordError>()
         .is_some_and(|error| matches!(error, RecordError::Corrupt { .. }));
-    Fault::new(Layer::Record, error.to_string())
-        .cause(if damaged { Cause::Invalid } else { Cause::of(&error) })
-        .hint("check the free space and the permissions of the run directory")
+    let fault = Fault::new(Layer::Record, error.to_string());
+    match damaged {
+        true => fault
+            .cause(Cause::Invalid)
+            .hint("`proctor report RUN --verify` names all that the record has lost"),
+        false => fault
+            .cause(Cause::of(&error))
+            .hint("check the free space and the permissions of the run directory"),
+    }
 }
 
 #[cfg(test)]

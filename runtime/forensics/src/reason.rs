@@ -150,6 +150,8 @@ struct Table {
     classes: BTreeMap<String, Reason>,
     /// A line that ends a traceback, as pytest or Python prints it.
     raised: Regex,
+    /// The same by pytest, which marks it: there any class is one, such as `Failed` of `pytest.raises`.
+    marked: Regex,
 }
 
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
@@ -166,7 +168,8 @@ static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
     let raised = compiled(
         r"^(?:E\s+)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Warning|Iteration))(?::|$)",
     )?;
-    Ok(Table { runs, tests, classes, raised })
+    let marked = compiled(r"^E\s+(?:[A-Za-z_]\w*\.)*([A-Z]\w*):(?:\s|$)")?;
+    Ok(Table { runs, tests, classes, raised, marked })
 });
 
 impl Table {
@@ -181,7 +184,8 @@ impl Table {
         if line.strip_prefix("E ").is_some_and(|rest| rest.trim_start().starts_with("assert ")) {
             return Some(Reason::Assertion);
         }
-        let class = self.raised.captures(line)?.get(1)?.as_str();
+        let found = self.raised.captures(line).or_else(|| self.marked.captures(line))?;
+        let class = found.get(1)?.as_str();
         Some(self.classes.get(class).copied().unwrap_or(Reason::Assertion))
     }
 }
@@ -338,6 +342,9 @@ mod tests {
         );
         assert_eq!(of("E       kit.errors.NoSuchThingError: x\n"), Some(Reason::Assertion));
         assert_eq!(of("AssertionError\n"), Some(Reason::Assertion));
+        let none_raised = "E       Failed: DID NOT RAISE <class 'ValueError'>\n";
+        assert_eq!(of(none_raised), Some(Reason::Assertion));
+        assert_eq!(of("E   kit.errors.Refusal: no\n"), Some(Reason::Assertion));
         let types = "E   TypeError: f() takes 1\n".repeat(2);
         assert_eq!(of(&format!("{types}{ASSERTION}")), Some(Reason::TypeOrAttributeError));
         assert_eq!(of(&format!("{types}{import}{import}")), Some(Reason::ImportOrNameError));

@@ -182,11 +182,13 @@ impl RunDir {
         Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
     }
 
-    /// Trials that `report.json` has a verdict of, and of which nothing is there any more: somebody removed them. Sorted.
+    /// Trials that `report.json` has a verdict of, and whose record somebody removed, so that they are driven again.
+    /// Sorted. One that has lost its journal alone is damaged, and is not driven again.
     pub fn removed_trials(&self) -> Vec<TrialId> {
         let reported = self.reported_verdicts().into_iter();
-        let mut gone: Vec<_> =
-            reported.filter(|id| !self.trial_path(id).trajectory().exists()).collect();
+        let is_gone =
+            |id: &TrialId| !self.trial_path(id).trajectory().exists() && !self.check(id).finished;
+        let mut gone: Vec<_> = reported.filter(is_gone).collect();
         gone.sort();
         gone
     }

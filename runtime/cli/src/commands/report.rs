@@ -53,10 +53,11 @@ pub fn report(
         results.extend(results_of(run, verify)?);
         remarks.extend(more);
         plan_damaged |= damaged;
-        if is_read_at_length(format) {
+        if is_read_at_length(format) || format == ReportFormat::Text {
             pages.push(page_of(run)?);
         }
     }
+    // For machines the id tells arms apart that have one name.
     let arms: Vec<Arm> = distinct(pages.iter().flat_map(|page| &page.record.arms));
     if arms.len() > 1 {
         tell_apart(&mut results, &arms);
@@ -73,7 +74,8 @@ pub fn report(
         proctor_report::add_quality(&mut report, &results, quality);
     }
     let report = report;
-    let comparison = (arms.len() > 1).then(|| proctor_report::compare(&results, None));
+    let compared = is_read_at_length(format) && arms.len() > 1;
+    let comparison = compared.then(|| proctor_report::compare(&results, None));
     let shown = match format {
         ReportFormat::Text if noise => {
             proctor_report::text(&report, groups) + "\n" + &proctor_report::noise_text(&report)
