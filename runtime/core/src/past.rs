@@ -349,7 +349,9 @@ pub(crate) fn cannot_be_restored(
         }));
     }
     // Read before anything is begun: a trial that cannot be restored must leave nothing half made.
-    let mut contents = base.diff(&tree).filter_map(|one| one.end?.hash.as_ref());
+    let files = base.diff(&tree).filter_map(|one| one.end);
+    let mut contents =
+        files.filter(|entry| entry.kind == EntryKind::File).filter_map(|entry| entry.hash.as_ref());
     let lost = contents.find_map(|hash| blobs.get(hash).err());
     lost.map(damaged).transpose()
 }
