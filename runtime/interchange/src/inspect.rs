@@ -268,7 +268,7 @@ fn limit(trial: &Trial<'_>) -> Option<Value> {
     let (named, limit) = match kind {
         BudgetKind::Steps => ("turn", budget.steps.map(|steps| steps as f64)),
         BudgetKind::Cost => ("cost", budget.cost_usd),
-        BudgetKind::Wall => ("time", budget.wall_seconds.map(|seconds| seconds as f64)),
+        BudgetKind::Wall => ("time", budget.wall_seconds),
         BudgetKind::TotalTokens => ("token", budget.total_tokens.map(|tokens| tokens as f64)),
         _ => ("custom", None),
     };
