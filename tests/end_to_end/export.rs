@@ -1,6 +1,6 @@
 //! `proctor export`: a run in the forms of others (`docs/export.md`).
 
-use std::fs;
+use std::{fs, io::Read as _};
 
 use fake_llm::FakeLlm;
 use serde_json::Value;
@@ -78,8 +78,11 @@ fn a_run_is_exported_and_says_what_stayed_behind() {
     let (out, _) = exported(&stage, "inspect");
     let mut log =
         zip::ZipArchive::new(fs::File::open(out.join("tools-scripted.eval")).unwrap()).unwrap();
-    let mut of =
-        |name: &str| -> Value { serde_json::from_reader(log.by_name(name).unwrap()).unwrap() };
+    let mut of = |name: &str| -> Value {
+        let mut text = String::new();
+        log.by_name(name).unwrap().read_to_string(&mut text).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
     let sample = of("samples/demo__roman-1_epoch_1.json");
     let roles =
         sample["messages"].as_array().unwrap().iter().map(|one| one["role"].as_str().unwrap());
