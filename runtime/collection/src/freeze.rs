@@ -11,7 +11,7 @@ use proctor_sandbox_api::{Backend, Prepared, ending_of, wire::RawPath};
 use proctor_setup::{
     ApplyError, LayerFindings, Preparation, Purpose, Ready, Sources, apply_patch, layer_spec,
 };
-use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, plural};
+use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, file_of, plural};
 
 use crate::{Draft, RecipeError};
 
@@ -228,10 +228,6 @@ fn side(id: &str, runs: &[Statuses]) -> Option<bool> {
     let mut passes = runs.iter().map(|run| run.get(id) == Some(&TestStatus::Passed));
     let first = passes.next()?;
     passes.all(|pass| pass == first).then_some(first)
-}
-
-fn file_of(id: &str) -> &str {
-    id.split_once("::").map_or(id, |(file, _)| file)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What the dispatcher reports while a run goes on.
 
+use std::fmt;
+
 use proctor_gateway::Waiting;
 use proctor_types::{BudgetKind, BudgetScope, Event, Fault, Outcome, TrialId, Verdict, visible};
 
@@ -115,6 +117,16 @@ pub enum Doing {
 
 /// Characters of a tool's arguments that fit beside a name.
 const SHOWN: usize = 60;
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asks => f.write_str("asks the model"),
+            Self::Answered { .. } => f.write_str("has its answer"),
+            Self::Runs { tool, what } => write!(f, "{tool}: {what}"),
+        }
+    }
+}
 
 impl Doing {
     /// What an event that is being recorded says of it.

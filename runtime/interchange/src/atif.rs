@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Fidelity, Trial,
-    conversation::{Answered, Call, Conversation, Told, Turn},
+    conversation::{Answered, Call, Conversation, Told, Turn, as_functions},
     moment::timestamp,
 };
 
@@ -142,10 +142,7 @@ pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
             name: trial.arm.scaffold.clone(),
             version: version(trial),
             model_name: trial.model().map(str::to_owned),
-            tool_definitions: tools
-                .into_iter()
-                .map(|tool| json!({ "type": "function", "function": tool }))
-                .collect(),
+            tool_definitions: as_functions(tools),
         },
         steps,
         final_metrics,
@@ -165,16 +162,10 @@ fn step(answered: Answered, fidelity: &mut Fidelity) -> Step {
     let results: Vec<ObservationResult> = calls.iter().filter_map(result).collect();
     let tool_calls = calls
         .into_iter()
-        .map(|Call { id, name, arguments, .. }| ToolCall {
-            tool_call_id: id,
-            function_name: name,
-            arguments: match arguments {
-                Value::Object(arguments) => arguments,
-                other => {
-                    fidelity.leave_out("arguments that are no JSON object: kept as text", 1);
-                    Map::from_iter([("text".to_owned(), other)])
-                }
-            },
+        .map(|call| ToolCall {
+            arguments: call.object(fidelity),
+            tool_call_id: call.id,
+            function_name: call.name,
         })
         .collect();
     let reasoning = REASONING.iter().find_map(|field| answer.extra.get(*field)?.as_str());

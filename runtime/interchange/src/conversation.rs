@@ -1,7 +1,9 @@
 //! The journal of a trial as a conversation: who said what, and what came of each call.
 
 use proctor_types::{Answer, Envelope, Event, Message, ToolSpec};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+
+use crate::Fidelity;
 
 /// One thing that was said.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +37,39 @@ pub(crate) struct Call {
     /// A text where they are no JSON.
     pub(crate) arguments: Value,
     pub(crate) output: Option<Output>,
+}
+
+impl Answered {
+    /// The calls that the wire had, as chat writes them. A command that stands in the text is none of them.
+    pub(crate) fn wire_calls(&self) -> Vec<Value> {
+        let calls = self.answer.tool_calls.iter().map(|call| {
+            let function = json!({ "name": call.name, "arguments": call.arguments });
+            json!({ "id": call.id, "type": "function", "function": function })
+        });
+        calls.collect()
+    }
+
+    /// What came of those calls.
+    pub(crate) fn wire_outputs(&self) -> impl Iterator<Item = (&Call, &Output)> {
+        let named = |call: &&Call| self.answer.tool_calls.iter().any(|one| one.id == call.id);
+        self.calls.iter().filter(named).filter_map(|call| Some((call, call.output.as_ref()?)))
+    }
+}
+
+impl Call {
+    /// The arguments as the object that some forms ask for.
+    pub(crate) fn object(&self, fidelity: &mut Fidelity) -> Map<String, Value> {
+        if let Value::Object(arguments) = &self.arguments {
+            return arguments.clone();
+        }
+        fidelity.leave_out("arguments that are no JSON object: kept as text", 1);
+        Map::from_iter([("text".to_owned(), self.arguments.clone())])
+    }
+}
+
+/// The tools as chat writes them.
+pub(crate) fn as_functions(tools: Vec<ToolSpec>) -> Vec<Value> {
+    tools.into_iter().map(|tool| json!({ "type": "function", "function": tool })).collect()
 }
 
 #[derive(Debug, Clone, PartialEq)]

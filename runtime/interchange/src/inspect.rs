@@ -194,13 +194,7 @@ fn model(arm: &Arm) -> &str {
 
 fn answer(answered: &Answered, trial: &Trial<'_>, fidelity: &mut Fidelity) -> Value {
     let calls = answered.calls.iter().map(|call| {
-        let arguments = match &call.arguments {
-            Value::Object(_) => call.arguments.clone(),
-            other => {
-                fidelity.leave_out("arguments that are no JSON object: kept as text", 1);
-                json!({ "text": other })
-            }
-        };
+        let arguments = call.object(fidelity);
         json!({ "id": call.id, "function": call.name, "arguments": arguments, "type": "function" })
     });
     let calls: Vec<Value> = calls.collect();

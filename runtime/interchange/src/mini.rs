@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Fidelity, Trial,
-    conversation::{Answered, Call, Conversation, Turn},
+    conversation::{Answered, Conversation, Turn},
 };
 
 /// As its own trajectories say it.
@@ -55,23 +55,16 @@ fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
             "timestamp": at,
         },
     });
-    // A command that stands in the text is none of the wire's calls.
     if !answer.tool_calls.is_empty() {
-        let calls = answer.tool_calls.iter().map(|call| {
-            let function = json!({ "name": call.name, "arguments": call.arguments });
-            json!({ "id": call.id, "type": "function", "function": function })
-        });
-        assistant["tool_calls"] = calls.collect();
+        assistant["tool_calls"] = answered.wire_calls().into();
     }
-    let named = |call: &&Call| answer.tool_calls.iter().any(|one| one.id == call.id);
-    let outputs = calls.iter().filter(named).filter_map(|call| {
-        let output = call.output.as_ref()?;
-        Some(json!({
+    let outputs = answered.wire_outputs().map(|(call, output)| {
+        json!({
             "role": "tool",
             "tool_call_id": call.id,
             "content": output.shown,
             "extra": { "returncode": output.exit_status },
-        }))
+        })
     });
     let outputs: Vec<Value> = outputs.collect();
     [vec![assistant], outputs].concat()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Fidelity, Trial,
-    conversation::{Answered, Call, Conversation, Turn},
+    conversation::{Answered, Conversation, Turn, as_functions},
 };
 
 /// The fields of an answer in which endpoints give what they drew and how likely it was.
@@ -28,8 +28,6 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
             Turn::Answered(answered) => messages.extend(answer_and_outputs(&answered)),
         }
     }
-    let tools: Vec<Value> =
-        tools.into_iter().map(|tool| json!({ "type": "function", "function": tool })).collect();
     let spent = trial.outcome.map(|outcome| outcome.spent).unwrap_or_default();
     Ok(json!({
         "task": trial.task.id,
@@ -37,7 +35,7 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
         "attempt": trial.attempt,
         "model": trial.model(),
         "messages": messages,
-        "tools": tools,
+        "tools": as_functions(tools),
         "outcome": trial.ending(),
         "resolved": trial.verdict.map(|verdict| verdict.resolved),
         "passed_rate": trial.verdict.map(|verdict| verdict.passed_rate),
@@ -50,14 +48,10 @@ pub fn rollout(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, Stri
 }
 
 fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
-    let Answered { answer, calls, is_grace, .. } = answered;
+    let Answered { answer, is_grace, .. } = answered;
     let mut assistant = json!({ "role": "assistant", "content": answer.content });
     if !answer.tool_calls.is_empty() {
-        let calls = answer.tool_calls.iter().map(|call| {
-            let function = json!({ "name": call.name, "arguments": call.arguments });
-            json!({ "id": call.id, "type": "function", "function": function })
-        });
-        assistant["tool_calls"] = calls.collect();
+        assistant["tool_calls"] = answered.wire_calls().into();
     }
     if *is_grace {
         assistant["after_the_limit"] = true.into();
@@ -68,10 +62,8 @@ fn answer_and_outputs(answered: &Answered) -> Vec<Value> {
         }
     }
     // A command that stands in the text is none of the wire's calls: its output came as the user's next message.
-    let named = |call: &&Call| answer.tool_calls.iter().any(|one| one.id == call.id);
-    let outputs = calls.iter().filter(named).filter_map(|call| {
-        let shown = &call.output.as_ref()?.shown;
-        Some(json!({ "role": "tool", "tool_call_id": call.id, "content": shown }))
+    let outputs = answered.wire_outputs().map(|(call, output)| {
+        json!({ "role": "tool", "tool_call_id": call.id, "content": output.shown })
     });
     let outputs: Vec<Value> = outputs.collect();
     [vec![assistant], outputs].concat()

@@ -6,12 +6,13 @@ use std::{
     io::{IsTerminal as _, Read as _, Seek as _, SeekFrom},
     path::Path,
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
-use proctor_core::{Doing, Plan};
+use proctor_core::{Doing, Plan, PlannedTask};
 use proctor_record::RunDir;
-use proctor_types::{Envelope, Event, TrialId};
+use proctor_types::{Arm, Envelope, Event, TrialId};
 use tokio::time::interval;
 
 use super::{carry_out::board, resume::plan_of};
@@ -32,19 +33,21 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(run).map_err(CommandError::of_run)?;
     let plan: Plan = plan_of(&run.read_run()?);
     let mut board = board(&run, &plan);
+    // Once: the plan does not change under whoever watches.
+    let trials = plan.chosen();
     let mut lengths = HashMap::new();
     let mut screen = std::io::stderr().is_terminal().then(Screen::new);
     let mut looks = interval(LOOK);
     for look in 0_u32.. {
         looks.tick().await;
-        read(&run, &plan, &mut board, &mut lengths);
-        let (done, trials) = board.counts();
+        read(&run, &trials, &mut board, &mut lengths);
+        let (done, all) = board.counts();
         match &mut screen {
             Some(screen) => screen.draw(&board.lines()),
-            None if look % PACE == 0 || done == trials => eprintln!("{}", board.summary()),
+            None if look % PACE == 0 || done == all => eprintln!("{}", board.summary()),
             None => {}
         }
-        if done == trials {
+        if done == all {
             break;
         }
     }
@@ -56,18 +59,23 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
 }
 
 /// Brings the board up to what lies in the folder. What cannot be read is looked at again the next time.
-fn read(run: &RunDir, plan: &Plan, board: &mut Board, lengths: &mut HashMap<TrialId, u64>) {
-    for (id, _, arm) in plan.chosen() {
-        if board.is_done(&id) {
+fn read(
+    run: &RunDir,
+    trials: &[(TrialId, PlannedTask, Arc<Arm>)],
+    board: &mut Board,
+    lengths: &mut HashMap<TrialId, u64>,
+) {
+    for (id, _, arm) in trials {
+        if board.is_done(id) {
             continue;
         }
-        let dir = run.trial_path(&id);
+        let dir = run.trial_path(id);
         let Ok(journal) = File::open(dir.trajectory()) else { continue };
         if let Ok(Some(verdict)) = dir.read_verdict() {
             if let Ok(Some(outcome)) = dir.read_outcome() {
                 board.spent(&outcome);
             }
-            board.graded(&id, &arm.name, verdict.resolved);
+            board.graded(id, &arm.name, verdict.resolved);
             continue;
         }
         let length = journal.metadata().map_or(0, |meta| meta.len());
@@ -75,7 +83,7 @@ fn read(run: &RunDir, plan: &Plan, board: &mut Board, lengths: &mut HashMap<Tria
             continue;
         }
         if let Some((step, doing)) = last(journal, length) {
-            board.runs(&id, Running::new(&arm.name, step, &doing));
+            board.runs(id, Running::new(&arm.name, step, &doing));
         }
     }
 }
@@ -88,20 +96,13 @@ fn last(mut journal: File, length: u64) -> Option<(u64, String)> {
     let whole = bytes.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let mut events = whole.filter_map(|line| serde_json::from_slice::<Envelope>(line).ok());
     let latest = events.next()?;
-    let doing = [&latest].into_iter().map(|one| at(&one.event)).next().flatten();
-    let doing = doing.or_else(|| events.find_map(|one| at(&one.event)));
+    let doing = at(&latest.event).or_else(|| events.find_map(|one| at(&one.event)));
     Some((latest.step, doing.unwrap_or_else(|| "set up".to_owned())))
 }
 
 fn at(event: &Event) -> Option<String> {
     match event {
-        Event::TrialEnded { .. } => return Some("grading".to_owned()),
-        Event::ModelAnswered { .. } => return Some("has its answer".to_owned()),
-        _ => {}
-    }
-    match Doing::of(event)? {
-        Doing::Asks => Some("asks the model".to_owned()),
-        Doing::Runs { tool, what } => Some(format!("{tool}: {what}")),
-        Doing::Answered { .. } => None,
+        Event::TrialEnded { .. } => Some("grading".to_owned()),
+        _ => Doing::of(event).map(|doing| doing.to_string()),
     }
 }

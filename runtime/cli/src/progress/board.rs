@@ -137,17 +137,13 @@ impl Board {
                 }
             }
             Progress::Does { trial, doing, .. } => {
-                let text = match doing {
-                    Doing::Asks => "asks the model".to_owned(),
-                    Doing::Runs { tool, what } => format!("{tool}: {what}"),
-                    Doing::Answered { tokens, cost_usd } => {
-                        self.tokens += tokens;
-                        self.cost_usd += cost_usd.unwrap_or_default();
-                        self.unpriced |= cost_usd.is_none();
-                        return;
-                    }
-                };
-                self.does(trial, text);
+                if let Doing::Answered { tokens, cost_usd } = doing {
+                    self.tokens += tokens;
+                    self.cost_usd += cost_usd.unwrap_or_default();
+                    self.unpriced |= cost_usd.is_none();
+                } else {
+                    self.does(trial, doing.to_string());
+                }
             }
             Progress::Waiting { trial, waiting, .. } => self.does(trial, waits(waiting)),
             Progress::Ended { trial, outcome, .. } => match outcome.ending.is_unfinished() {

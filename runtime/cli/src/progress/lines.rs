@@ -12,7 +12,7 @@ use super::{
 pub(super) fn told(event: &Progress, board: &Board) -> String {
     match event {
         Progress::Stepped { trial, arm, step } => format!("{}: step {step}", name(trial, arm)),
-        Progress::Does { trial, arm, doing } => format!("{}: {doing:?}", name(trial, arm)),
+        Progress::Does { trial, arm, doing } => format!("{}: {doing}", name(trial, arm)),
         Progress::EnvironmentBuilt { task, seconds } => {
             format!("{task}: environment built in {seconds:.1} s")
         }

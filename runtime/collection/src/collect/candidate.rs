@@ -11,7 +11,7 @@ use proctor_sandbox_api::{Backend, Prepared, SourceTree};
 use proctor_setup::{LayerFindings, Sources};
 use proctor_types::{
     Environment as TaskEnvironment, Fault, Source, TASK_SCHEMA, Task, TaskId, TestStatus, Timeouts,
-    sha256_hex,
+    file_of, sha256_hex,
 };
 use serde::{Deserialize, Serialize};
 
@@ -527,10 +527,6 @@ impl Shared<'_> {
 
 fn short(text: &str) -> String {
     text.chars().take(8).collect()
-}
-
-pub(super) fn file_of(id: &str) -> &str {
-    id.split_once("::").map_or(id, |(file, _)| file)
 }
 
 /// Why there is no task.
