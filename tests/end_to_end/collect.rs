@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use fake_llm::{FakeLlm, Script};
 use serde_json::Value;
 
 use crate::stage::Stage;
@@ -74,7 +75,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     let read = |name: &str| fs::read_to_string(stage.path("first").join(name)).unwrap();
     let tasks: Vec<Value> =
         read("tasks.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [task] = &tasks[..] else { panic!("one task: {summary}") };
+    let [task, scratch] = &tasks[..] else { panic!("one task a level: {summary}") };
     assert_eq!(task["meets_minima"], true, "{summary}");
     assert_eq!(task["fail_to_pass"].as_array().unwrap().len(), 13);
     for id in ["test_text[a::b]", "test_text[c[d]", "test_made"] {
@@ -97,10 +98,28 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
         "{statement}"
     );
     assert!(!statement.contains("math.tan"), "{statement}");
-    let row: Value = serde_json::from_str(read("featurebench.jsonl").trim()).unwrap();
+    let rows: Vec<Value> = read("featurebench.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let row = &rows[0];
     assert_eq!(row["FAIL_TO_PASS"], serde_json::json!(["tests/test_area.py"]));
     assert_eq!(row["PASS_TO_PASS"].as_array().unwrap().len(), 5);
-    assert_eq!(read("rejects.jsonl").lines().count(), 5, "{summary}");
+    let settings = row["repo_settings"].as_str().unwrap();
+    assert!(settings.contains("pytest-timeout"), "the harness asks pytest for it: {settings}");
+    assert_eq!(read("rejects.jsonl").lines().count(), 10, "five files, both levels: {summary}");
+
+    // Level 2: the tests ask another package, which a copy of the library is and the library itself is not.
+    assert_eq!(scratch["fail_to_pass"].as_array().unwrap().len(), 13, "{summary}");
+    let test_patch = scratch["test_patch"].as_str().unwrap();
+    assert!(test_patch.contains("+from agent_code import area_of_3, "), "{test_patch}");
+    let statement = scratch["statement"].as_str().unwrap();
+    assert!(statement.contains("def area_of_12(length):") && !statement.contains("math.tan"));
+    assert!(scratch["gold"].as_str().unwrap().contains("agent_code/shapes/lengths.py"));
+    let loaded = stage.path("first").join("featurebench.jsonl");
+    let loaded = stage.run(["tasks", "list", "--tasks", loaded.to_str().unwrap()], 0);
+    let listed = String::from_utf8(loaded.stdout).unwrap();
+    assert!(rows.len() == 2 && listed.contains(".lv1") && listed.contains(".lv2"), "{listed}");
     let report: Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(report["stages"]["verified"], 1);
     assert_eq!(report["tasks"][0]["leak_score"], 0.0);
@@ -135,4 +154,56 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     assert!(told(&empty).contains("holds no Python package"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
+}
+
+#[test]
+fn a_model_says_what_a_test_file_is_about_over_http_metered_and_is_asked_once() {
+    let stage = Stage::new();
+    let project = project(&stage);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script = Script::parse(
+        r#"
+[[rule]]
+when = '### `shapes/area.py::area_of_3`'
+answer = { content = '{"tested_object_ids": ["shapes/area.py::area_of_3"], "reasoning": "named"}' }
+[default]
+content = '{"tested_object_ids": []}'
+"#,
+    );
+    let fake = runtime.block_on(FakeLlm::start(script.unwrap())).unwrap();
+    let model =
+        format!("[models.\"a fake\"]\nbase_url = \"{}\"\nname = \"fake-1\"\n", fake.base_url());
+    let config = stage.file("models.toml", &(model + "price = { input = 9.0, output = 9.0 }\n"));
+    let collect = |out: &str| {
+        let out = stage.path(out);
+        let args = ["collect", &project, "--dry-run", "--llm", "a fake", "--config"];
+        let paths = [config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let output = stage.run([&args[..], &paths[..]].concat(), 0);
+        let said = String::from_utf8(output.stderr).unwrap();
+        let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+        (said, read("tops.jsonl"), read("report.json"), read("model.jsonl"))
+    };
+    let (said, tops, report, record) = collect("first");
+    let asked = fake.requests().len();
+    assert!(asked >= 3, "eleven functions, five at a time: {asked}");
+    assert!(said.contains(&format!("fake-1: {asked} questions answered, ")), "{said}");
+    let bill = said.lines().find(|line| line.contains("questions answered")).unwrap();
+    assert!(!bill.contains("$0.0000"), "{bill}");
+    assert_eq!(record.matches("\"model_answered\"").count(), asked, "{record}");
+    let rows: Vec<Value> = tops.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let row = rows.iter().find(|row| row["file"] == "tests/test_area.py").unwrap();
+    let candidates = row["candidates"].as_array().unwrap();
+    let found: Vec<&Value> = candidates.iter().filter(|it| it["top"] == true).collect();
+    assert_eq!(found.len(), 1, "{row}");
+    assert_eq!(found[0]["object"], "shapes/area.py::area_of_3");
+    assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["model"], "fake-1");
+    // Nothing is asked twice.
+    let (said, again, report_again, _) = collect("second");
+    assert_eq!(fake.requests().len(), asked, "{said}");
+    assert!(said.contains("fake-1: not asked"), "{said}");
+    assert_eq!((again, report_again), (tops, report));
+    // A model that nobody knows.
+    let output = stage.run(["collect", &project, "--llm", "nobody/none"], 2);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("nobody/none: no such model or vendor"), "{said}");
 }

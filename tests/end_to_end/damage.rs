@@ -410,17 +410,20 @@ fn every_request_is_given_back_byte_for_byte_and_kept_once() {
     stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
 }
 
-/// A folder where a file was: named, and no reason to say nothing of the rest.
+/// A folder where a file was, or a pipe: named, and no reason to say nothing of the rest.
 #[test]
-fn a_folder_in_the_place_of_a_file_is_damage_of_that_file() {
+fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
     let mut runs = Runs::new();
-    for name in [
-        "outcome.json",
-        "verdict.json",
-        "patch.diff",
-        "trajectory.jsonl",
-        "run.json",
-        "report.json",
+    for (name, kind) in [
+        ("outcome.json", "folder"),
+        ("verdict.json", "folder"),
+        ("patch.diff", "folder"),
+        ("trajectory.jsonl", "folder"),
+        ("run.json", "folder"),
+        ("report.json", "folder"),
+        ("verdict.json", "pipe"),
+        ("trajectory.jsonl", "pipe"),
+        ("run.json", "pipe"),
     ] {
         let run = runs.copy();
         let path = match name {
@@ -428,7 +431,11 @@ fn a_folder_in_the_place_of_a_file_is_damage_of_that_file() {
             _ => file(&run, "gold", name),
         };
         fs::remove_file(&path).unwrap();
-        fs::create_dir(&path).unwrap();
+        if kind == "folder" {
+            fs::create_dir(&path).unwrap();
+        } else {
+            assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        }
         let lost = name == "trajectory.jsonl";
         let (output, said) = runs.ran(&["report", "RUN", "--verify"], &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);
@@ -441,6 +448,24 @@ fn a_folder_in_the_place_of_a_file_is_damage_of_that_file() {
             is_whole(&runs.report(&run));
         }
     }
+}
+
+/// A disk that lost power leaves NULs behind the last event. Nothing is lost by it, and it is told.
+#[test]
+fn bytes_behind_the_end_of_a_trial_are_told() {
+    let mut runs = Runs::new();
+    let run = runs.copy();
+    let journal = file(&run, "gold", "trajectory.jsonl");
+    let mut bytes = fs::read(&journal).unwrap();
+    bytes.extend([0; 4]);
+    fs::write(&journal, bytes).unwrap();
+    for command in [&["report", "RUN"][..], &["report", "RUN", "--verify"]] {
+        let (output, said) = runs.ran(command, &run);
+        let said = said + &String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("something that is no event follows its last one"), "{said}");
+        assert!(said.contains("no score depends on it"), "{said}");
+    }
+    is_whole(&runs.report(&run));
 }
 
 /// What cannot be graded keeps the verdict that it has, and counts again once its record is whole.

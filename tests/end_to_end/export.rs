@@ -130,6 +130,40 @@ fn a_run_is_exported_and_says_what_stayed_behind() {
     stage.run([&args[..], &["--out", again.to_str().unwrap()]].concat(), 0);
     assert_eq!(stage.report(&again)["tasks"][0]["resolved"], true);
 
+    // What the experiments repository takes: its checker reads patch.diff and test_output.txt of each task.
+    let (out, said) = exported(&stage, "swebench-submission");
+    let split = out.join("evaluation/test");
+    let mut folders: Vec<_> =
+        fs::read_dir(&split).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    folders.sort();
+    let name = |at: usize| folders[at].to_str().unwrap().split_once('_').unwrap();
+    assert!(name(0).0.len() == 8 && name(0).0.bytes().all(|byte| byte.is_ascii_digit()));
+    assert_eq!([name(0).1, name(1).1], ["noop", "tools-scripted"]);
+    let folder = split.join(&folders[1]);
+    let line = fs::read_to_string(folder.join("all_preds.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(line.trim_end()).unwrap();
+    let patch = fs::read_to_string(folder.join("logs/demo__roman-1/patch.diff")).unwrap();
+    assert_eq!(line["model_patch"], patch.as_str());
+    let report = fs::read(folder.join("logs/demo__roman-1/report.json")).unwrap();
+    let report: Value = serde_json::from_slice(&report).unwrap();
+    let report = &report["demo__roman-1"];
+    assert_eq!(
+        (&report["resolved"], &report["patch_successfully_applied"]),
+        (&true.into(), &true.into())
+    );
+    assert!(!report["tests_status"]["FAIL_TO_PASS"]["success"].as_array().unwrap().is_empty());
+    assert!(folder.join("trajs/demo__roman-1.traj.json").exists());
+    let metadata = fs::read_to_string(folder.join("metadata.yaml")).unwrap();
+    assert!(metadata.contains("name: \"tools/scripted\"") && metadata.contains("attempts: \"1\""));
+    let readme = fs::read_to_string(folder.join("README.md")).unwrap();
+    assert!(readme.contains("1 of 1 tasks resolved") && !readme.contains('{'), "{readme}");
+    // No official procedure grades the demo, and nothing was handed in by noop.
+    assert!(said.contains("the benchmark's own procedure did not grade"), "{said}");
+    assert!(!folder.join("logs/demo__roman-1/test_output.txt").exists());
+    assert!(!split.join(&folders[0]).join("logs").exists());
+
+    crate::import::exports_come_back(&stage, |form| stage.path(form));
+
     // A folder that holds something is not mixed with it; a trial that is damaged is named.
     let args =
         ["export", run.to_str().unwrap(), "--format", "atif", "--out", out.to_str().unwrap()];

@@ -5,6 +5,7 @@
 mod arrows;
 mod attacked_shapes;
 mod attacks;
+mod book;
 mod browser;
 mod budgets;
 mod bundles;
@@ -33,6 +34,7 @@ mod grade_log;
 mod halted;
 mod honest;
 mod host;
+mod import;
 mod impossible;
 mod lasting;
 mod limits;

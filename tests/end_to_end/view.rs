@@ -60,6 +60,16 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
 }
 
+/// The trial of the scripted model at the first task, as `--trial` takes it.
+fn record_name(stage: &Stage) -> String {
+    let shown = stage.run(["show", stage.path("run").to_str().unwrap()], 0);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let line =
+        shown.lines().find(|line| line.contains("roman") && line.contains("/ tools/scripted /"));
+    let name = line.unwrap().split("  ").find(|part| part.contains(" / ")).unwrap();
+    name.replace(" / ", "/")
+}
+
 #[test]
 fn a_run_can_be_looked_at() {
     let stage = Stage::new();
@@ -100,6 +110,35 @@ fn a_run_can_be_looked_at() {
         assert!(said.contains(hint), "{said}");
     }
     stage.run(["show", &run, "roman", "scripted", "--step", "999"], 2);
+
+    // What people say of a trial is beside its record.
+    let journal = crate::stage::find(&stage.path("run/trials"), "trajectory.jsonl");
+    let before: Vec<_> = journal.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let name = record_name(&stage);
+    let label = |more: &[&str], status: i32| {
+        let out = stage.run([&["label", &run, "--trial", &name], more].concat(), status);
+        String::from_utf8(out.stderr).unwrap()
+    };
+    label(&["--step", "1", "--label", "odd", "--comment", "first"], 0);
+    label(&["--step", "1", "--label", "odd", "--comment", "reads <the> tests"], 0);
+    label(&["--label", "gone"], 0);
+    label(&["--label", "gone", "--remove"], 0);
+    assert!(label(&["--step", "99", "--label", "odd"], 2).contains("hint: "));
+    assert!(label(&["--label", "gone", "--remove"], 2).contains("no label `gone`"));
+    let listed = said(&["label", &run]);
+    assert!(
+        listed.lines().count() == 1 && listed.contains("step 1: odd (reads <the> tests)"),
+        "{listed}"
+    );
+    assert!(said(&["show", &run, "roman", "scripted"]).contains("label: odd, step 1: reads <the>"));
+    let json: serde_json::Value =
+        serde_json::from_str(&said(&["report", &run, "--format", "json"])).unwrap();
+    let counts: Vec<_> =
+        json["arms"].as_array().unwrap().iter().map(|arm| arm["labels"]["odd"].as_u64()).collect();
+    assert_eq!(counts.iter().flatten().sum::<u64>(), 1, "{counts:?}");
+    assert!(
+        journal.iter().zip(before).all(|(path, before)| std::fs::read(path).unwrap() == before)
+    );
 
     let viewer = Viewer::of(&stage, &run);
     let root = viewer.path.clone();
@@ -154,6 +193,10 @@ fn a_run_can_be_looked_at() {
     let some = viewer.get(&format!("{root}?reason=never_edited&text=ROMAN"));
     assert_eq!(trials(&some).len(), 1, "{some}");
     assert!(some.contains("1 of 6 trials"), "{some}");
+    assert!(steps.iter().any(|link| {
+        let page = viewer.get(&format!("{link}/step/1"));
+        page.contains("reads &lt;the&gt; tests") && viewer.get(link).contains("class=\"label\"")
+    }));
     let found = viewer.get(&format!("{root}search?q=from_roman"));
     let hits = links(&found);
     let hit = hits.iter().find(|link| link.contains("/step/")).unwrap();
@@ -161,6 +204,17 @@ fn a_run_can_be_looked_at() {
     assert!(viewer.get(hit.split('#').next().unwrap()).contains("from_roman"));
     assert!(viewer.get(&format!("{root}search?q=(&pattern=1")).contains("no regular expression"));
     let step = viewer.get(&format!("{}/step/1", steps[0]));
+    // The work directory after the step, beside the talk: its files, and what one of them holds.
+    let changed: Vec<_> = steps
+        .iter()
+        .map(|link| viewer.get(&format!("{link}/step/1")))
+        .filter(|page| page.contains("id=\"workspace\""))
+        .collect();
+    assert_eq!(changed.len(), 2);
+    let file =
+        changed.iter().flat_map(|page| links(page)).find(|link| link.contains("&open=")).unwrap();
+    let opened = viewer.get(file.split('#').next().unwrap());
+    assert!(opened.contains("aria-current=\"true\"") && opened.contains("<h3><code>"), "{opened}");
     let bytes = links(&step).into_iter().find(|link| link.contains("/bytes/")).unwrap();
     let sent = viewer.get(&bytes);
     assert!(sent.contains("content-type: text/plain") && sent.contains("\"messages\""), "{sent}");

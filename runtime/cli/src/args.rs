@@ -89,6 +89,8 @@ pub enum Command {
     },
     /// Prints the trials of a run, one trial, or one step of it, by the names of task and arm.
     Show(ShowArgs),
+    /// Keeps a label, with a comment, of a trial or a step beside the run; or lists them. The record stays as it is.
+    Label(LabelArgs),
     /// Shows how far a run is that another terminal carries out, until it is done.
     Watch {
         /// The run directory.
@@ -116,6 +118,8 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
+    /// Makes a run of trajectories or predictions of others: to look at, and with a dataset to grade.
+    Import(ImportArgs),
     /// Compares the arms of runs on the tasks that they share.
     Compare {
         /// Run directories.
@@ -142,6 +146,17 @@ pub enum Command {
     Schema {
         #[arg(value_enum)]
         of: SchemaOf,
+    },
+    /// Prints what completes the commands in a shell: `source <(proctor completions bash)`.
+    Completions {
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Writes a manual page for each command.
+    Man {
+        /// The folder, new or empty.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
     },
     /// Lists scaffolds; builds or shows the bundle of one that runs in the sandbox.
     Scaffold {
@@ -194,6 +209,61 @@ pub enum ExportFormat {
     SweAgent,
     /// Predictions (`instance_id`, `model_name_or_path`, `model_patch`): a file for each arm and attempt.
     Swebench,
+    /// What SWE-bench's repository of experiments takes: a folder for each arm and attempt.
+    SwebenchSubmission,
+}
+
+#[derive(Debug, Args)]
+pub struct LabelArgs {
+    /// The run directory. With nothing else: lists its labels.
+    pub run: PathBuf,
+    /// The trial that is meant.
+    #[arg(long, value_name = "TASK/ARM/ATTEMPT", requires = "label")]
+    pub trial: Option<String>,
+    /// A step of it, counted from 1. Default: the whole trial.
+    #[arg(long, value_name = "K", requires = "trial")]
+    pub step: Option<u64>,
+    /// A short name. Said again of the same trial and step, it replaces the comment.
+    #[arg(long, value_name = "NAME", requires = "trial")]
+    pub label: Option<String>,
+    /// What else there is to say.
+    #[arg(long, value_name = "TEXT", requires = "label", conflicts_with = "remove")]
+    pub comment: Option<String>,
+    /// Takes the label away.
+    #[arg(long, requires = "label")]
+    pub remove: bool,
+}
+
+/// What `import` reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ImportFormat {
+    /// Trajectories of Harbor (ATIF 1.0 to 1.8).
+    Atif,
+    /// Trajectories of mini-swe-agent.
+    Mini,
+    /// Trajectories of SWE-agent (`.traj`).
+    SweAgent,
+    /// Predictions, as `proctor grade --predictions` reads them.
+    Swebench,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Files: each a trajectory, or predictions.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// The run directory, new or empty.
+    #[arg(long, value_name = "RUN")]
+    pub out: PathBuf,
+    /// What the files are. Default: what each of them looks like.
+    #[arg(long, value_enum)]
+    pub format: Option<ImportFormat>,
+    /// The tasks that they are of, so that `proctor grade RUN` can grade them.
+    #[arg(long, num_args = 1.., value_name = "DATASET")]
+    pub tasks: Vec<String>,
+    /// Where they will be graded.
+    #[arg(long, value_enum, default_value_t = Kind::Native, requires = "tasks")]
+    pub sandbox: Kind,
 }
 
 #[derive(Debug, Args)]
@@ -526,8 +596,12 @@ pub const WHOLE_PACK: &str = "all";
 #[derive(Debug, Args)]
 pub struct CollectArgs {
     /// A release on PyPI with its tests in the sdist, a commit by its whole hash, or a folder.
-    #[arg(value_name = "NAME==VERSION|git+URL@COMMIT|PATH")]
-    pub origin: String,
+    #[arg(value_name = "NAME==VERSION|git+URL@COMMIT|PATH", required_unless_present = "renew")]
+    pub origin: Option<String>,
+    /// Makes the tasks of this dataset again from the newest releases of their packages, and says which no longer stand
+    /// (`renewed.jsonl`).
+    #[arg(long, value_name = "DATASET", conflicts_with_all = ["origin", "dry_run"])]
+    pub renew: Option<String>,
     /// The dataset folder: `tasks.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `tops.jsonl`, `report.json`,
     /// `summary.md`. What it holds of these is replaced. Default: `collections/<name>`.
     #[arg(long)]
@@ -540,6 +614,13 @@ pub struct CollectArgs {
     /// Test files at once.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
+    /// Asks this model what each test file is about, in the place of the weights: a table of [models] in --config, or
+    /// VENDOR/NAME at a vendor of configs/endpoints.toml. The requests are kept in `model.jsonl` and `model`.
+    #[arg(long, value_name = "MODEL")]
+    pub llm: Option<String>,
+    /// A TOML file with a table [models.MODEL], such as a run configuration.
+    #[arg(long, value_name = "FILE", requires = "llm")]
+    pub config: Option<PathBuf>,
     /// Names the stream of chance: the order of one run, how much is taken away, which files are drawn.
     #[arg(long, default_value = "0")]
     pub seed: String,

@@ -1,6 +1,7 @@
 //! `proctor`: the command line. It reads arguments, assembles the parts, prints, and nothing else.
 
 mod args;
+mod asked;
 mod assemble;
 mod bundled;
 mod checks;
@@ -9,6 +10,7 @@ mod error;
 mod home;
 mod host;
 mod images;
+mod kept;
 mod lent;
 mod open_files;
 mod planning;
@@ -80,12 +82,16 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::CollectPulls(args) => commands::collect_pulls(args).await,
         Command::Shell(args) => commands::shell(args).await,
         Command::Show(args) => commands::look(&args),
+        Command::Label(args) => commands::label(&args),
         Command::Watch { run } => commands::watch(&run).await,
         Command::View { runs, files: Some(out), .. } => commands::view_as_files(&runs, &out),
         Command::View { runs, port, .. } => commands::view(&runs, port).await,
         Command::Export { run, format, out } => commands::export(&run, format, &out),
+        Command::Import(args) => commands::import(&args).await,
         Command::Curve(args) => commands::curve(args).await,
         Command::Scaffold { action } => commands::scaffold(action).await,
+        Command::Completions { shell } => commands::completions(shell),
+        Command::Man { out } => commands::man(&out),
         Command::Schema { of } => commands::schema(of),
         Command::Clean { dry_run, older_than } => commands::clean(dry_run, older_than).await,
         Command::Doctor { full } => commands::doctor(full).await,

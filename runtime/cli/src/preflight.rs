@@ -7,25 +7,20 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::Write,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use async_trait::async_trait;
 use futures_util::future::join_all;
 use proctor_core::{Plan, RunContext};
-use proctor_gateway::{AskError, ExchangeSink};
-use proctor_record::Blobs;
+use proctor_gateway::AskError;
 use proctor_report::wrapped;
-use proctor_types::{
-    Ask, Budget, Event, Fault, Layer, Message, ModelSpec, ShippedTable, Spent, ToolSpec, plural,
-};
+use proctor_types::{Ask, Budget, Message, ModelSpec, ShippedTable, Spent, ToolSpec, plural};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{commands::now, error::UserError, images};
+use crate::{error::UserError, images, kept::Kept};
 
 static TABLE: ShippedTable<Table> =
     ShippedTable::new("preflight.toml", include_str!("../../../configs/preflight.toml"));
@@ -60,8 +55,12 @@ pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result
     let file = file.map_err(|error| UserError::new(format!("preflight.jsonl: {error}")))?;
     let file = Arc::new(Mutex::new(file));
     let asked = models.iter().map(|(model, tools)| {
-        let sink =
-            Kept { model: model.name.clone(), file: Arc::clone(&file), blobs: context.run.blobs() };
+        let sink = Kept {
+            name: "preflight.jsonl",
+            model: Some(model.name.clone()),
+            file: Arc::clone(&file),
+            blobs: context.run.blobs(),
+        };
         ask(context, model, *tools, table, sink)
     });
     for line in join_all(asked).await.into_iter().flatten() {
@@ -129,25 +128,4 @@ fn billed(spent: &Spent) -> String {
         plural(spent.output_tokens, "token"),
         spent.cost_usd
     )
-}
-
-/// Keeps what was sent and what came beside the run's trials.
-struct Kept {
-    model: String,
-    file: Arc<Mutex<File>>,
-    blobs: Blobs,
-}
-
-#[async_trait]
-impl ExchangeSink for Kept {
-    async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
-        self.blobs.put(bytes).map_err(|error| Fault::new(Layer::Record, error.to_string()))
-    }
-
-    async fn event(&self, _: u64, event: Event) -> Result<(), Fault> {
-        let line = json!({ "at": now(), "model": self.model, "event": event });
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(file, "{line}")
-            .map_err(|error| Fault::new(Layer::Record, format!("preflight.jsonl: {error}")))
-    }
 }

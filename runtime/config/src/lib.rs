@@ -25,7 +25,7 @@ pub use documentation::documentation;
 pub use error::UserError;
 pub use file::{ArmFile, ConfigFile, GradingFile, of_table, plain_arm, read};
 pub use kind::near;
-pub use model::put_model;
+pub use model::{model_of, put_model};
 pub use paths::SCRIPT;
 pub use resolve::{Known, REPLAY, RunConfig, resolve};
 pub use schema::{config_schema, schema_of, task_schema};

@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proctor_record::Lease;
+use proctor_record::{Checked, Lease};
 use proctor_types::{Fault, TrialId};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 
-use crate::{Plan, Progress, RunContext, on_all_cores, run_trial};
+use crate::{Plan, Progress, RunContext, run_trial};
 
 /// Between two looks at a trial that another runtime has.
 const LOOK: Duration = Duration::from_millis(500);
@@ -30,8 +30,8 @@ pub enum End {
 }
 
 /// What the record says of a trial before its turn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
     /// Driven, graded and whole.
     Finished,
     /// Its latest outcome is a fault. One that cannot be read is the trial's own to tell.
@@ -39,20 +39,39 @@ enum Before {
     Open,
 }
 
+impl Before {
+    pub fn of(checked: &Checked) -> Self {
+        let faulted = checked.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault());
+        let whole = checked.finished && checked.verdict.is_some() && checked.damage.is_empty();
+        match (faulted, whole) {
+            (true, _) => Self::Faulted,
+            (false, true) => Self::Finished,
+            (false, false) => Self::Open,
+        }
+    }
+}
+
 /// Runs every trial that is not finished yet, in the order of the plan. Trials that ended in a fault in an
 /// earlier call come last: what halted that call must not keep the others from their turn again.
 ///
+/// `before` is of each trial that the plan has chosen: who carries a plan out has read the record already, and of
+/// ten thousand trials that takes a second.
+///
 /// Dropping the future aborts what runs: sandboxes close with their trials, journals keep what was
 /// recorded, and `resume` takes it from there.
-pub async fn dispatch(context: Arc<RunContext>, plan: &Plan, jobs: usize) -> Vec<Dispatched> {
+pub async fn dispatch(
+    context: Arc<RunContext>,
+    plan: &Plan,
+    before: &[Before],
+    jobs: usize,
+) -> Vec<Dispatched> {
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
     let mut ends = Vec::new();
     let trials = plan.chosen();
     let (mut faulted, mut others) = (Vec::new(), Vec::new());
     // What is finished needs no lease and no task of its own.
-    let before = on_all_cores(&trials, |(id, ..)| before_its_turn(&context, id));
-    for (index, (before, trial)) in before.into_iter().zip(trials).enumerate() {
+    for (index, (before, trial)) in before.iter().zip(trials).enumerate() {
         match before {
             Before::Finished => {
                 ends.push((index, Dispatched { trial: trial.0, end: Ok(End::Recorded) }));
@@ -116,14 +135,4 @@ async fn taken_over(
         tokio::time::sleep(LOOK).await;
     }
     None
-}
-
-fn before_its_turn(context: &RunContext, id: &TrialId) -> Before {
-    let checked = context.run.check(id);
-    let faulted = checked.outcome.is_some_and(|outcome| outcome.ending.is_fault());
-    match (faulted, checked.finished && checked.verdict.is_some() && checked.damage.is_empty()) {
-        (true, _) => Before::Faulted,
-        (false, true) => Before::Finished,
-        (false, false) => Before::Open,
-    }
 }

@@ -49,7 +49,7 @@ mod wide;
 pub use cancel::Cancel;
 pub use capacity::{Capacity, Share};
 pub use comparing::Comparing;
-pub use dispatcher::{Dispatched, End, dispatch};
+pub use dispatcher::{Before, Dispatched, End, dispatch};
 pub use environments::Environments;
 pub use fault_policy::FaultPolicy;
 pub use first_resolved::FirstResolvedSearch;

@@ -12,7 +12,7 @@ use std::{
 use proctor_types::{Fault, ModelSpec};
 use tokio::time::Instant;
 
-use crate::rates::address;
+use crate::{first_answer::FirstAnswer, rates::address};
 
 /// What cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,8 +71,11 @@ struct State {
 /// What was heard of a model that is asked with one key.
 #[derive(Debug, Default)]
 struct Heard {
+    first_answer: FirstAnswer,
     /// When it answered last, in any trial.
     last: Option<Instant>,
+    /// Trials that have lost their time to its silence since then.
+    lost: BTreeSet<u64>,
     /// It has answered a request that offered tools.
     with_tools: bool,
     /// It turned a stream away and answered without one.
@@ -101,9 +104,26 @@ impl Halts {
         let key = (Halt::model(asker.model), Halt::key(asker.model));
         let heard = state.heard.entry(key).or_default();
         heard.last = Some(Instant::now());
+        heard.first_answer.came();
+        heard.lost.clear();
         heard.with_tools |= asker.tools;
         heard.deepest = heard.deepest.max(asker.answers + 1);
         heard.turned_away.retain(|_, met| met.answers > asker.answers);
+    }
+
+    /// Who may ask a model that has not answered yet.
+    pub(crate) fn first_answer(&self, model: &ModelSpec) -> FirstAnswer {
+        let key = (Halt::model(model), Halt::key(model));
+        self.lock().heard.entry(key).or_default().first_answer.clone()
+    }
+
+    /// Counts a trial that lost its time to the model's silence, and returns how many did in a row.
+    pub(crate) fn lost_one(&self, asker: &Asker<'_>) -> usize {
+        let key = (Halt::model(asker.model), Halt::key(asker.model));
+        let mut state = self.lock();
+        let lost = &mut state.heard.entry(key).or_default().lost;
+        lost.insert(asker.trial);
+        lost.len()
     }
 
     /// Whether the model has answered in this run.

@@ -21,6 +21,7 @@ mod clock;
 mod codec;
 mod endpoint;
 mod error;
+mod first_answer;
 mod gateway;
 mod halts;
 mod judge;

@@ -20,6 +20,8 @@ struct State {
     total: Duration,
     /// Up to here time has been counted.
     counted: Option<Instant>,
+    /// When the loss began that no answer has ended since.
+    since: Option<Instant>,
     /// What cost the trial its time last.
     why: String,
 }
@@ -30,6 +32,7 @@ impl Lost {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let from = state.counted.map_or(from, |counted| counted.max(from));
         state.total += now.saturating_duration_since(from);
+        state.since.get_or_insert(from);
         state.counted = state.counted.max(Some(now));
         if let Some(why) = why {
             why.clone_into(&mut state.why);
@@ -42,6 +45,11 @@ impl Lost {
         (!state.total.is_zero()).then(|| (state.total, state.why.clone()))
     }
 
+    /// Since when nothing came, if so.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).since
+    }
+
     /// An attempt leaves. `heard`: whether a byte of an answer has come.
     pub(crate) fn flight<'a>(&'a self, heard: impl Fn() -> bool + Send + Sync + 'a) -> Flight<'a> {
         Flight { lost: self, begun: Instant::now(), heard: Box::new(heard), landed: false }
@@ -49,7 +57,12 @@ impl Lost {
 
     /// From now to the drop of the guard the trial waits for another attempt.
     pub(crate) fn wait(&self) -> LostWait<'_> {
-        LostWait { lost: self, begun: Instant::now() }
+        LostWait { lost: self, begun: Instant::now(), why: None }
+    }
+
+    /// The same for a wait that no failed attempt of the trial itself came before.
+    pub(crate) fn wait_for(&self, why: &'static str) -> LostWait<'_> {
+        LostWait { why: Some(why), ..self.wait() }
     }
 }
 
@@ -78,6 +91,7 @@ impl Flight<'_> {
     /// It brought an answer, or what else is not the endpoint's trouble.
     pub(crate) fn landed(mut self) {
         self.landed = true;
+        self.lost.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
     }
 }
 
@@ -89,16 +103,17 @@ impl Drop for Flight<'_> {
     }
 }
 
-/// A wait after an attempt that failed.
+/// A wait after an attempt that failed, or for another trial's.
 #[derive(Debug)]
 pub(crate) struct LostWait<'a> {
     lost: &'a Lost,
     begun: Instant,
+    why: Option<&'static str>,
 }
 
 impl Drop for LostWait<'_> {
     fn drop(&mut self) {
-        self.lost.add(self.begun, None);
+        self.lost.add(self.begun, self.why);
     }
 }
 

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::{
     codec::{self, neutral::Whole, sse},
+    first_answer::Turn,
     judge::{Trouble, TroubleKind},
     retry::{self, seconds},
     sink::Waiting,
@@ -56,6 +57,15 @@ pub(crate) struct Came {
     pub spread: bool,
     pub took: Duration,
     pub first_byte: Option<Duration>,
+}
+
+/// What is heard of an answer while it comes.
+#[derive(Debug, Default)]
+pub(crate) struct Hearing {
+    /// A byte of a success has come.
+    pub byte: AtomicBool,
+    /// Held while the model has not answered in this run: others wait for its first words.
+    pub turn: Option<Turn>,
 }
 
 /// Why an attempt has no whole response.
@@ -113,12 +123,12 @@ impl Came {
 
 impl TrialGateway {
     /// Sends the request once and reads what comes; a client of the same stream is given each event as
-    /// it comes. `heard` turns true with the first byte of an answer.
+    /// it comes.
     pub(crate) async fn send<C: Client>(
         &self,
         request: &Outgoing,
         client: &mut C,
-        heard: &AtomicBool,
+        heard: &Hearing,
     ) -> Came {
         let mut came = Came::default();
         let begun = Instant::now();
@@ -134,7 +144,7 @@ impl TrialGateway {
         &self,
         request: &Outgoing,
         client: &mut C,
-        heard: &AtomicBool,
+        heard: &Hearing,
         came: &mut Came,
         begun: Instant,
     ) -> Result<(), Ended> {
@@ -169,10 +179,11 @@ impl TrialGateway {
             }));
             let chunk = next.await?;
             let last = chunk.is_none();
+            let mut speaks = false;
             if let Some(chunk) = chunk {
                 if !chunk.is_empty() {
                     came.first_byte.get_or_insert_with(|| begun.elapsed());
-                    heard.fetch_or(came.is_success(), Ordering::Relaxed);
+                    speaks = !chunk.trim_ascii().is_empty();
                 }
                 came.raw.extend_from_slice(&chunk);
                 if came.raw.len() > BODY_LIMIT {
@@ -183,11 +194,21 @@ impl TrialGateway {
                     stream.decoder.push(&chunk);
                 }
             }
-            if let Some(stream) = &mut stream
-                && stream.read(line, last, client, &mut came.whole).await.map_err(Ended::Broken)?
-            {
-                break;
+            if let Some(stream) = &mut stream {
+                let ended = stream.read(line, last, client, &mut came.whole).await;
+                if let Some(turn) = &heard.turn {
+                    // Of a model that has never answered, the comments that keep a connection open say nothing.
+                    speaks = came.has_begun();
+                    if speaks {
+                        turn.answers();
+                    }
+                }
+                heard.byte.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
+                if ended.map_err(Ended::Broken)? {
+                    break;
+                }
             }
+            heard.byte.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
             if last {
                 break;
             }

@@ -18,6 +18,13 @@ pub enum Waiting {
         model: String,
         so_far: Duration,
     },
+    /// The model has not answered in this run yet, and another request asks it, for so long by now. Told
+    /// after a second, and then at distances that double.
+    FirstAnswer {
+        /// The model's name at its endpoint.
+        model: String,
+        so_far: Duration,
+    },
     /// An attempt failed: the next one is so far away. Told for a second and more.
     BackOff {
         /// The one that failed, counted from 1.

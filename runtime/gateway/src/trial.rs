@@ -18,6 +18,7 @@ use crate::{
     ask::Written,
     clock::WaitKind,
     endpoint::Endpoint,
+    first_answer::{Round, Turn},
     halts::{Asker, Halts},
     judge::{Trouble, TroubleKind},
     limiter::Limiter,
@@ -71,9 +72,7 @@ impl fmt::Debug for TrialGateway {
 /// The attempts of one request so far.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
-    failed: u32,
-    silent: u32,
-    waited: Duration,
+    own: Round,
     /// When the first one failed.
     since: Option<Instant>,
     /// Before the attempt that comes.
@@ -83,11 +82,7 @@ pub(crate) struct Attempts {
 impl Attempts {
     /// Of the attempt that comes, counted from 1.
     pub(crate) fn number(&self) -> u32 {
-        self.failed + 1
-    }
-
-    pub(crate) fn waited(&self) -> Duration {
-        self.waited
+        self.own.failed + 1
     }
 }
 
@@ -202,43 +197,49 @@ impl TrialGateway {
         }
     }
 
-    /// After an attempt that failed: the wait before the next one, or why there is none.
+    /// After an attempt that failed: the wait before the next one, or why there is none. Whoever has the
+    /// `turn` to ask a model that never answered goes on with the round of all who had it.
     pub(crate) async fn again(
         &self,
         attempts: &mut Attempts,
+        turn: Option<&Turn>,
         trouble: &Trouble,
     ) -> Result<(), AskError> {
         let policy = &self.line.policy;
         let since = *attempts.since.get_or_insert_with(Instant::now);
-        attempts.silent += u32::from(trouble.kind == TroubleKind::Silent);
+        let own = attempts.own.failed(trouble.kind);
+        let round = turn.map_or(own, |turn| turn.round(|round| round.failed(trouble.kind)));
         self.responsive.fetch_or(trouble.kind == TroubleKind::Endpoint, Ordering::Relaxed);
         let known = self.responsive.load(Ordering::Relaxed)
             || self.line.halts.has_answered(&self.line.model);
         let most = match trouble.kind {
-            _ if attempts.silent >= policy.silent_attempts => 0,
+            _ if round.silent >= policy.silent_attempts => 0,
             TroubleKind::Unreachable | TroubleKind::Foreign if !known => {
                 policy.connect_attempts.min(policy.attempts)
             }
             _ => policy.attempts,
         };
-        let number = attempts.number();
-        if number >= most {
-            return Err(self.gave_up(attempts, since, trouble, "").into());
+        if round.failed >= most {
+            return Err(self.gave_up(round, since, trouble, "").into());
         }
-        attempts.pause = policy.pause(number, trouble.wish);
-        if attempts.waited + attempts.pause > seconds(policy.total_seconds) {
+        attempts.pause = policy.pause(round.failed, trouble.wish);
+        if round.waited + attempts.pause > seconds(policy.total_seconds) {
             let next = format!("; the next wait would be {:.0} s", attempts.pause.as_secs_f64());
-            return Err(self.gave_up(attempts, since, trouble, &next).into());
+            return Err(self.gave_up(round, since, trouble, &next).into());
         }
         let notice = Waiting::BackOff {
-            attempt: number,
+            attempt: round.failed,
             attempts: most,
             why: self.line.endpoint.redact_text(&trouble.brief),
             pause: attempts.pause,
         };
         self.wait(attempts.pause, notice).await?;
-        attempts.waited += attempts.pause;
-        attempts.failed += 1;
+        let waited = |round: &mut Round| {
+            round.waited += attempts.pause;
+            *round
+        };
+        waited(&mut attempts.own);
+        turn.map(|turn| turn.round(waited));
         Ok(())
     }
 

@@ -5,10 +5,10 @@ use tokio::time::Instant;
 
 use crate::{
     AskError, TrialGateway,
+    first_answer::Round,
     halts::Asker,
     judge::{Trouble, TroubleKind},
     rejections::{Subject, Subjects},
-    trial::Attempts,
     way::Outgoing,
     words::{quoted, said},
 };
@@ -16,6 +16,9 @@ use crate::{
 impl TrialGateway {
     /// The endpoint took so much of the trial's time with failures and silence that a limit on time
     /// says nothing of the model: the fault that the trial ends in, then.
+    ///
+    /// Where it has never answered, or no trial has heard of it while several ended like this, it is out
+    /// for all of them.
     pub fn lost_to_the_endpoint(&self, kind: BudgetKind) -> Option<Fault> {
         let budget = self.meter().budget();
         let limit = match kind {
@@ -34,22 +37,36 @@ impl TrialGateway {
             format!("{base}: no answer in {lost:.1} s of the {kind} limit of {limit} s: {why}");
         let hint = "check that the endpoint is up and not overloaded, then `proctor resume` the run; \
                     where the model is just slow, raise the limit";
-        Some(Fault::new(Layer::Model, what).hint(hint))
+        let fault = Fault::new(Layer::Model, what).hint(hint);
+        let (model, halts) = (&self.line().model, &self.line().halts);
+        if !self.lost().since().is_some_and(|since| halts.is_out(model, since)) {
+            return Some(fault);
+        }
+        let alike = halts.lost_one(&self.asker(false));
+        let cause = match halts.has_answered(model) {
+            false => Cause::Silent,
+            true if alike >= self.line().policy.alike_trials => Cause::Outage,
+            // One answer may take that long; several in a row do not.
+            true => return Some(fault),
+        };
+        let fault = fault.cause(cause);
+        halts.halt_model(model, &fault);
+        Some(fault)
     }
 
     /// No attempt brought an answer. Where none came to any other trial either, the endpoint is out for
     /// all of them: this is found out once, for the run.
     pub(crate) fn gave_up(
         &self,
-        attempts: &Attempts,
+        round: Round,
         since: Instant,
         trouble: &Trouble,
         more: &str,
     ) -> Fault {
         let (model, halts) = (&self.line().model, &self.line().halts);
         let endpoint = &self.line().endpoint;
-        let (base, number) = (endpoint.base(), attempts.number());
-        let waited = attempts.waited().as_secs_f64();
+        let (base, number) = (endpoint.base(), round.failed);
+        let waited = round.waited.as_secs_f64();
         let why = endpoint.redact_text(&trouble.why);
         let attempts = if number == 1 { "attempt" } else { "attempts" };
         let what = format!(

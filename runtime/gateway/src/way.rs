@@ -11,14 +11,15 @@ use bytes::Bytes;
 use http::HeaderMap;
 use proctor_types::{Answer, Api, Event, Fault, RequestClass, Usage};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::{
     Admission, AskError, Reserve, TrialGateway,
     codec::{self, Losses, neutral::Delta, neutral::Whole, sse},
     judge::{Judgement, judge},
-    send::Came,
+    send::{Came, Hearing},
     tokens,
-    trial::Attempts,
+    trial::{Attempts, Cut},
 };
 
 /// A request as it leaves.
@@ -164,6 +165,9 @@ impl TrialGateway {
             self.sink().step_ends().await?;
         }
         let mut attempts = Attempts::default();
+        let begun = Instant::now();
+        let mut heard = Hearing { turn: client.wait_for(self.turn()).await?, ..Hearing::default() };
+        let mut waited = begun.elapsed();
         loop {
             // Each attempt on its own: while it waits for the next one, it reserves nothing.
             self.check_halts(request.tools)?;
@@ -171,10 +175,12 @@ impl TrialGateway {
             let admission = client.wait_for(admitted).await?;
             // It may have waited for long.
             self.check_halts(request.tools)?;
-            let queued = (admission.queued(), admission.queued_for_shared());
+            // With the wait for the first answer, which comes before the first attempt.
+            let queued = admission.queued() + std::mem::take(&mut waited);
+            let queued = (queued, admission.queued_for_shared());
             let asker = self.asker(request.tools);
-            let heard = AtomicBool::new(false);
-            let flight = self.lost().flight(|| heard.load(Ordering::Relaxed));
+            heard.byte = AtomicBool::new(false);
+            let flight = self.lost().flight(|| heard.byte.load(Ordering::Relaxed));
             let came = self.send(request, client, &heard).await;
             let judged = judge(&came, &self.line().endpoint, &asker);
             match &judged {
@@ -205,7 +211,12 @@ impl TrialGateway {
                 }
                 Judgement::Unusable(fault) => return Err(fault.into()),
                 Judgement::Rejected { status, body } => {
-                    return Err(self.rejected(status, body, request).into());
+                    let error = self.rejected(status, body, request);
+                    // It speaks, and what it does not take of this request it may take of others.
+                    if let Some(turn) = &heard.turn {
+                        turn.answers();
+                    }
+                    return Err(error.into());
                 }
                 Judgement::Again(trouble) => (Some(trouble), None),
                 Judgement::Cut(cut) => (None, Some(cut)),
@@ -213,18 +224,31 @@ impl TrialGateway {
             if client.has_begun() {
                 let why = match (&trouble, &cut) {
                     (Some(trouble), _) => trouble.why.clone(),
-                    (None, cut) => cut.as_ref().map(crate::trial::Cut::why).unwrap_or_default(),
+                    (None, cut) => cut.as_ref().map(Cut::why).unwrap_or_default(),
                 };
                 let why = self.line().endpoint.redact_text(&format!("broken off: {why}"));
                 return Err(Failure::BrokenOff { why, cut: cut.map(|cut| cut.error()), charged });
             }
             match (trouble, cut) {
-                (_, Some(cut)) => return Err(cut.error().into()),
+                (_, Some(cut)) => {
+                    // Before another trial has the turn: it would only hear the same silence.
+                    if let Cut::Budget(kind) = cut {
+                        self.lost_to_the_endpoint(kind);
+                    }
+                    return Err(cut.error().into());
+                }
                 (Some(trouble), None) if client.is_gone() => {
                     return Err(Failure::Gone { why: trouble.why });
                 }
                 (Some(trouble), None) => {
-                    client.wait_for(self.again(&mut attempts, &trouble)).await?;
+                    let again = self.again(&mut attempts, heard.turn.as_ref(), &trouble);
+                    client.wait_for(again).await?;
+                    // Another trial's request comes first, where one waits: this one may be the only one that fails.
+                    if heard.turn.take().is_some() {
+                        let begun = Instant::now();
+                        heard.turn = client.wait_for(self.turn()).await?;
+                        waited = begun.elapsed();
+                    }
                 }
                 (None, None) => {}
             }

@@ -1,5 +1,6 @@
 //! What an endpoint says, cut to what a person reads.
 
+use proctor_types::harmless;
 use serde_json::Value;
 
 /// Characters of a body that are quoted in a fault.
@@ -52,12 +53,13 @@ pub(crate) fn first_words(text: &str) -> String {
     cut(&line, FIRST).unwrap_or_else(|| "(no reason given)".into())
 }
 
-/// `None`: there is no text.
+/// `None`: there is no text. What would drive a terminal is left out.
 fn cut(text: &str, most: usize) -> Option<String> {
+    let text = &harmless(text);
     match text.char_indices().nth(most) {
         Some((end, _)) => Some(format!("{}...", &text[..end])),
         None if text.is_empty() => None,
-        None => Some(text.to_owned()),
+        None => Some(text.clone().into_owned()),
     }
 }
 

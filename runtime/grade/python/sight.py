@@ -163,6 +163,8 @@ class Sight:
         self._hash_what_is_compiled()
         self._swallowed, self._failing = {}, False
         self._see_failing_assertions()
+        self._readers = {}
+        self._see_who_reads()
         self._stat, self._looked, self._walked = os.stat, 0.0, 0.0
         self._folders = {self._work + name: self._identity(self._work + name) for name in order["folders"]}
         self._here = {".": self._identity(".")}
@@ -280,6 +282,72 @@ class Sight:
         """A test that passed although one of its assertions failed."""
         if self._failing and not raised and self._canaries.current is None:
             self._tell(self._swallowed, item.nodeid, [""])
+
+    # Code under test that reads the tests may answer what stands in them.
+
+    def _see_who_reads(self):
+        """Reading is seen from 3.8 on: of this process, and of a program that is told a test's name."""
+        if not hasattr(sys, "addaudithook"):
+            return
+        stat, frame_of, base = os.stat, sys._getframe, os.path.basename
+        files, stems, names = {}, {}, {}
+        for path, name in self._watch.items():
+            if name.endswith(".py"):
+                stems[base(name)[:-3]] = names[base(name)] = name
+                try:
+                    found = stat(path)
+                    files[found.st_dev, found.st_ino] = name
+                except OSError:
+                    pass
+
+        def test_at(path):
+            path = os.fsdecode(path) if isinstance(path, bytes) else path
+            if not isinstance(path, str):
+                return None
+            if path.endswith(".pyc"):
+                return stems.get(base(path).split(".", 1)[0])
+            try:
+                found = stat(path)
+            except (OSError, ValueError):
+                return None
+            return files.get((found.st_dev, found.st_ino)) or self._watch.get(os.path.abspath(path))
+
+        def audit(event, arguments):
+            if event == "open":
+                tests = [test_at(arguments[0])]
+            elif event in ("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"):
+                told = repr(arguments[:2])
+                tests = [name for short, name in names.items() if short in told]
+            else:
+                return
+            for name in tests:
+                reader = name and self._reader(frame_of(2))
+                if reader:
+                    self._tell(self._readers, name, [reader])
+
+        def safely(event, arguments):
+            try:
+                audit(event, arguments)
+            except Exception:  # What cannot be judged goes on: a hook that raises would end it.
+                pass
+
+        sys.addaudithook(safely)
+
+    def _reader(self, frame):
+        """The file of the code under test that something is done for, if it is for any. Of a thread that no
+        code started in sight: the thread."""
+        if frame is not None and frame.f_globals is globals():
+            return None  # The look at a test whose assertion failed.
+        last = None
+        while frame is not None:
+            file, last = frame.f_code.co_filename, frame
+            own = file in self._watch and frame.f_globals.get("__file__") == file
+            library = "-packages" + os.sep in file or file.startswith(self._library)
+            if file.startswith(self._graded) and not own and not library:
+                return file[len(self._root) :] if file.startswith(self._root) else file
+            frame = frame.f_back
+        bottom = last is not None and last.f_globals.get("__name__")
+        return "a thread" if bottom == "threading" else None
 
     def hash(self, path):
         try:
@@ -696,6 +764,7 @@ class Sight:
             "swapped": pairs(self._swapped),
             "moved": [name for name, _ in self._moved],
             "replaced": pairs(self._replaced),
+            "readers": pairs(self._readers),
             "swallowed": [name for name, _ in self._swallowed],
             "path": [text(entry) for entry in self._path],
             "compiled": self._compiled,

@@ -46,6 +46,8 @@ pub const SANDBOX_KILLED: &str = "sandbox_killed";
 pub(crate) const SELF_LOADING_REMOVED: &str = "self_loading_removed";
 pub(crate) const SHADOWING_REMOVED: &str = "shadowing_removed";
 pub(crate) const STRICT_NOT_RUN: &str = "strict_not_run";
+/// Code under test opened a file of tests: it may have answered what stands there.
+pub(crate) const TESTS_READ: &str = "tests_read";
 /// Another function was called than the one in the test file.
 pub(crate) const TEST_REPLACED: &str = "test_replaced";
 pub(crate) const TEST_RESTORED: &str = "test_restored";
@@ -55,7 +57,7 @@ pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 #[cfg(test)]
 /// Every kind, for the check that the policy knows them all.
-pub(crate) const KINDS: [&str; 37] = [
+pub(crate) const KINDS: [&str; 38] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_MISSING,
@@ -91,6 +93,7 @@ pub(crate) const KINDS: [&str; 37] = [
     STRICT_NOT_RUN,
     TEST_REPLACED,
     TEST_RESTORED,
+    TESTS_READ,
     TIMED_OUT,
     UNKNOWN_PLUGIN,
 ];

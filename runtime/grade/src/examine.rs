@@ -68,7 +68,7 @@ impl Trust<'_> {
 
 /// Plugins, hooks and test functions of unknown origin; functions of pytest, of unittest and of the
 /// language that were replaced by the graded code or by code of nowhere; modules of the environment
-/// that came from elsewhere.
+/// that came from elsewhere; tests that the graded code read.
 pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence> {
     let Some(end) = records.end() else { return Vec::new() };
     let sight = &end.sight;
@@ -101,6 +101,9 @@ pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence>
         if !is_known(file) {
             found.insert((evidence::MODULE_REPLACED, format!("{name}, from {file:?}")));
         }
+    }
+    for (name, file) in &sight.readers {
+        found.insert((evidence::TESTS_READ, format!("{name}, by {file}")));
     }
     found.into_iter().map(|(kind, what)| note(kind, what)).collect()
 }

@@ -105,6 +105,8 @@ pub(crate) struct Sight {
     pub moved: Vec<String>,
     /// Modules that the environment provides, taken from elsewhere.
     pub replaced: Vec<(String, String)>,
+    /// Files of tests that code under test opened, and its file.
+    pub readers: Vec<(String, String)>,
     /// Tests that went on after one of their assertions had failed.
     pub swallowed: Vec<String>,
     /// Every entry that the import path had.

@@ -11,6 +11,7 @@ mod search;
 mod templates;
 mod timeline;
 mod trial;
+mod workspace;
 
 pub use beside::{Choice, Parted, Side, beside, parted};
 pub use links::{FILES, Links};
@@ -18,4 +19,5 @@ pub use matrix::{Cell, Choices, Filter, Matrix, Overview, Row, matrix};
 pub use report::{ReportPage, RunPage, report};
 pub use search::{Hit, Search, search};
 pub use timeline::{Cap, CapKind};
-pub use trial::{Call, Sent, Step, StepRow, TestLine, Trial, Url, step, trial};
+pub use trial::{Call, Said, Sent, Step, StepRow, TestLine, Trial, Url, step, trial};
+pub use workspace::{Entry, Folder, Opened};

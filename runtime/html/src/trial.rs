@@ -4,7 +4,7 @@ use minijinja::Error;
 use serde::Serialize;
 
 use crate::{
-    Links,
+    Folder, Links,
     templates::fill,
     timeline::{Cap, Timeline, timeline},
 };
@@ -67,6 +67,19 @@ pub struct Step {
     /// What the work directory is after it, against what it was before the first step. Empty where that is `diff`.
     pub so_far: String,
     pub sends: Vec<Sent>,
+    /// What people said of it.
+    pub labels: Vec<Said>,
+    /// The work directory after it; absent in files, and where no snapshot was taken.
+    pub workspace: Option<Folder>,
+}
+
+/// What a person said of a trial or of a step.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Said {
+    /// Absent: it is of the whole trial.
+    pub step: Option<u64>,
+    pub label: String,
+    pub comment: String,
 }
 
 /// A send to the endpoint.
@@ -147,6 +160,8 @@ pub struct Trial {
     pub beside: String,
     pub tests: Vec<TestLine>,
     pub damage: Vec<String>,
+    /// What people said of it and of its steps.
+    pub labels: Vec<Said>,
     /// Its files.
     pub files: Vec<String>,
 }

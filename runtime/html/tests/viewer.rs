@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
 
 use proctor_html::{
-    Call, Cap, CapKind, Cell, Choice, Choices, FILES, Filter, Hit, Links, Matrix, Overview, Row,
-    Search, Sent, Side, Step, StepRow, TestLine, Trial, Url, beside, matrix, search, step, trial,
+    Call, Cap, CapKind, Cell, Choice, Choices, Entry, FILES, Filter, Folder, Hit, Links, Matrix,
+    Opened, Overview, Row, Said, Search, Sent, Side, Step, StepRow, TestLine, Trial, Url, beside,
+    matrix, search, step, trial,
 };
 use roxmltree::Document;
 
@@ -43,6 +44,7 @@ fn all_pages() -> Vec<String> {
             speaks: "search?q=a".into(),
         }],
         damage: vec![text.clone()],
+        labels: vec![Said { step: Some(2), label: text.clone(), comment: text.clone() }],
         files: vec![text.clone()],
         ..Trial::default()
     };
@@ -67,6 +69,28 @@ fn all_pages() -> Vec<String> {
         diff: text.clone(),
         so_far: text.clone(),
         sends: vec![Sent { attempt: 1, request: Some("ab".into()), ..Sent::default() }],
+        labels: vec![Said { step: None, label: text.clone(), comment: text.clone() }],
+        workspace: Some(Folder {
+            above: vec![
+                ("/".into(), "?in=#workspace".into()),
+                (text.clone(), "?in=a#workspace".into()),
+            ],
+            entries: vec![Entry {
+                name: text.clone(),
+                href: "?in=a".into(),
+                link: text.clone(),
+                mark: "new",
+                ..Entry::default()
+            }],
+            left_out: 1,
+            paths: 2,
+            opened: Some(Opened {
+                path: text.clone(),
+                text: text.clone(),
+                is_kept: true,
+                ..Opened::default()
+            }),
+        }),
     };
     let cell = Cell {
         href: "1/a/b/1".into(),

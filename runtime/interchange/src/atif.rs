@@ -139,7 +139,7 @@ pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
         session_id: trial.name(),
         trajectory_id: trial.name(),
         agent: Agent {
-            name: trial.arm.scaffold.clone(),
+            name: trial.agent().to_owned(),
             version: version(trial),
             model_name: trial.model().map(str::to_owned),
             tool_definitions: as_functions(tools),
@@ -153,7 +153,7 @@ pub fn trajectory(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, S
 
 /// A command-line agent has a version of its own; the loops of the runtime have the runtime's.
 fn version(trial: &Trial<'_>) -> String {
-    let own = trial.arm.prompts["version"].as_str();
+    let own = trial.arm.prompts["version"].as_str().or_else(|| trial.imported("version"));
     own.unwrap_or(trial.proctor).to_owned()
 }
 

@@ -1,6 +1,6 @@
 //! The journal of a trial as a conversation: who said what, and what came of each call.
 
-use proctor_types::{Answer, Envelope, Event, Message, ToolSpec};
+use proctor_types::{Answer, Envelope, Event, Message, ToolSpec, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::Fidelity;
@@ -37,6 +37,16 @@ pub(crate) struct Call {
     /// A text where they are no JSON.
     pub(crate) arguments: Value,
     pub(crate) output: Option<Output>,
+}
+
+impl Turn {
+    /// Seconds since the epoch; 0 where the source of an import has no times.
+    pub(crate) fn at(&self) -> f64 {
+        match self {
+            Self::Told(told) => told.at,
+            Self::Answered(answered) => answered.at,
+        }
+    }
 }
 
 impl Answered {
@@ -88,6 +98,35 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
+    pub(crate) fn answers(&self) -> impl Iterator<Item = &Answered> {
+        self.turns.iter().filter_map(|turn| match turn {
+            Turn::Answered(answered) => Some(answered.as_ref()),
+            Turn::Told(_) => None,
+        })
+    }
+
+    /// The first message to the agent.
+    pub(crate) fn first_words(&self) -> Option<&str> {
+        self.turns.iter().find_map(|turn| match turn {
+            Turn::Told(told) if !told.is_system => Some(told.text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Counts what a record has and the source of an import had not.
+    pub(crate) fn count_gaps(&self, fidelity: &mut Fidelity) {
+        let count = |is_missing: &dyn Fn(&Answered) -> bool| {
+            self.answers().filter(|answered| is_missing(answered)).count() as u64
+        };
+        fidelity.lacks("times of answers", count(&|one| one.at == 0.0));
+        fidelity.lacks("tokens of answers", count(&|one| one.answer.usage == Usage::default()));
+        fidelity.lacks("prices of answers", count(&|one| one.answer.cost_usd.is_none()));
+        let calls = self.answers().flat_map(|answered| &answered.calls);
+        let without = calls
+            .filter(|call| call.output.as_ref().is_none_or(|output| output.exit_status.is_none()));
+        fidelity.lacks("exit statuses of calls", without.count() as u64);
+    }
+
     pub(crate) fn of(events: &[Envelope]) -> Self {
         let mut all = Self::default();
         // Messages of the conversation that are known: a request that was made again repeats some.

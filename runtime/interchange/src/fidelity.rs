@@ -27,7 +27,7 @@ struct Row {
     what: String,
 }
 
-/// `fidelity.json`: what an export holds, and what stayed behind.
+/// `fidelity.json`: what an export or an import holds, and what stayed behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fidelity {
     /// The form.
@@ -36,6 +36,9 @@ pub struct Fidelity {
     pub trials: u64,
     /// What of these is in no file.
     pub left_out: Vec<LeftOut>,
+    /// What a record has and the files of an import had not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_in_source: Vec<LeftOut>,
     /// Trials that were not written, each with the reason.
     pub not_written: Vec<String>,
 }
@@ -51,7 +54,13 @@ pub struct LeftOut {
 
 impl Fidelity {
     pub fn new(format: Format) -> Self {
-        Self { format: format.name(), trials: 0, left_out: Vec::new(), not_written: Vec::new() }
+        Self {
+            format: format.name(),
+            trials: 0,
+            left_out: Vec::new(),
+            not_in_source: Vec::new(),
+            not_written: Vec::new(),
+        }
     }
 
     /// Counts what stays behind of a trial that is written.
@@ -71,11 +80,20 @@ impl Fidelity {
 
     /// Counts what a form changed or left behind.
     pub fn leave_out(&mut self, what: &str, count: u64) {
-        match self.left_out.iter_mut().find(|one| one.what == what) {
-            _ if count == 0 => {}
-            Some(one) => one.count += count,
-            None => self.left_out.push(LeftOut { what: what.to_owned(), count }),
-        }
+        add(&mut self.left_out, what, count);
+    }
+
+    /// Counts what an imported file had not.
+    pub fn lacks(&mut self, what: &str, count: u64) {
+        add(&mut self.not_in_source, what, count);
+    }
+}
+
+fn add(list: &mut Vec<LeftOut>, what: &str, count: u64) {
+    match list.iter_mut().find(|one| one.what == what) {
+        _ if count == 0 => {}
+        Some(one) => one.count += count,
+        None => list.push(LeftOut { what: what.to_owned(), count }),
     }
 }
 

@@ -1,13 +1,43 @@
 //! Moments as others write them.
 
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::{
+    OffsetDateTime, PrimitiveDateTime, format_description::well_known::Iso8601,
+    format_description::well_known::Rfc3339,
+};
 
-/// Seconds since the epoch as ISO 8601.
+/// Seconds since the epoch as ISO 8601, in microseconds, which are all that a clock is good for. 0 is the time of what was
+/// imported without one.
 pub(crate) fn timestamp(seconds: f64) -> Option<String> {
-    let nanoseconds = (seconds * 1e9).round();
-    if !nanoseconds.is_finite() {
+    let microseconds = (seconds * 1e6).round();
+    if !microseconds.is_finite() || microseconds == 0.0 {
         return None;
     }
-    let at = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds as i128).ok()?;
+    let at = OffsetDateTime::from_unix_timestamp_nanos(microseconds as i128 * 1_000).ok()?;
     at.format(&Rfc3339).ok()
+}
+
+/// The other way. A time without a zone is taken for one of UTC.
+pub(crate) fn seconds(text: &str) -> Option<f64> {
+    let at = OffsetDateTime::parse(text, &Iso8601::PARSING)
+        .or_else(|_| {
+            PrimitiveDateTime::parse(text, &Iso8601::PARSING).map(PrimitiveDateTime::assume_utc)
+        })
+        .ok()?;
+    Some((at.unix_timestamp_nanos() / 1_000) as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_that_is_written_is_read_again() {
+        for at in [1_764_000_000.123457, 1_764_000_000.0, 1.5, 1_799_999_999.999999] {
+            assert_eq!(seconds(&timestamp(at).unwrap()), Some(at));
+        }
+        assert_eq!(timestamp(0.0), None);
+        assert_eq!(seconds("2025-11-24T16:00:00"), Some(1_764_000_000.0));
+        assert_eq!(seconds("2025-11-24T17:00:00+01:00"), Some(1_764_000_000.0));
+        assert_eq!(seconds("yesterday"), None);
+    }
 }

@@ -21,6 +21,8 @@ pub enum Format {
     SweAgent,
     /// Predictions, a line a trial: SWE-bench, FEA-Bench and all that read the same three keys.
     SweBench,
+    /// The folder that SWE-bench's repository of experiments takes.
+    Submission,
 }
 
 impl Format {
@@ -34,13 +36,14 @@ impl Format {
             Self::Rollouts => "rollouts",
             Self::SweAgent => "swe-agent",
             Self::SweBench => "swebench",
+            Self::Submission => "swebench-submission",
         }
     }
 }
 
 impl Format {
     /// The forms.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Atif,
         Self::Inspect,
         Self::Mini,
@@ -48,13 +51,14 @@ impl Format {
         Self::Rollouts,
         Self::SweAgent,
         Self::SweBench,
+        Self::Submission,
     ];
 
     /// What its files end in.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Atif => "json",
-            Self::Mini => "traj.json",
+            Self::Mini | Self::Submission => "traj.json",
             Self::SweAgent => "traj",
             Self::Inspect => "eval",
             Self::Otel | Self::Rollouts | Self::SweBench => "jsonl",
@@ -92,7 +96,18 @@ impl Trial<'_> {
 
     /// What the endpoint calls the model; absent where none is asked.
     pub(crate) fn model(&self) -> Option<&str> {
-        self.arm.model.as_ref().map(|model| model.name.as_str())
+        let model = self.arm.model.as_ref().map(|model| model.name.as_str());
+        model.or_else(|| self.imported("model"))
+    }
+
+    /// The scaffold, or the agent of an imported trial.
+    pub(crate) fn agent(&self) -> &str {
+        self.imported("agent").unwrap_or(&self.arm.scaffold)
+    }
+
+    /// What an import knew of its arm.
+    pub(crate) fn imported(&self, key: &str) -> Option<&str> {
+        self.arm.settings.get("imported")?.get(key)?.as_str()
     }
 
     /// How it ended: `submitted`, `budget_steps`...

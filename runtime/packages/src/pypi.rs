@@ -139,10 +139,13 @@ fn unfit(offers: &[Offer], name: &str, version: &str, sha256: &str) -> String {
 impl Offer {
     /// Whether it is the sdist of a release.
     pub fn is_of(&self, name: &str, version: &str) -> bool {
-        let parts = self.name.strip_suffix(".tar.gz").and_then(|stem| stem.rsplit_once('-'));
-        parts.is_some_and(|(project, release)| {
-            package_name(project) == package_name(name) && release == version
-        })
+        self.version(name) == Some(version)
+    }
+
+    /// The version that it is the sdist of, where it is one of this project.
+    pub fn version(&self, name: &str) -> Option<&str> {
+        let (project, release) = self.name.strip_suffix(".tar.gz")?.rsplit_once('-')?;
+        (package_name(project) == package_name(name)).then_some(release)
     }
 }
 

@@ -64,7 +64,7 @@ pub fn judge(
             resource_sensitive: certified
                 .map(|(_, it)| it.resource_sensitive.clone())
                 .unwrap_or_default(),
-            attacks: attacked.map(succeeded),
+            attacks: attacked.filter(|task| task.was_attacked()).map(succeeded),
             duplicate_of: repeats.into_iter().map(|at| tasks[at].id.clone()).collect(),
             // Gradings have no network.
             network: match gold_fails {
@@ -213,6 +213,8 @@ pub(crate) mod tests {
             changed
         ]);
         let attacks = json!({"pack": "p", "dataset": "d", "attacks": [{"name": "noop"}], "tasks": [
+            {"task": "broken", "digest": tasks[1].digest(),
+             "attacks": {"noop": {"not_applicable": "gold does not resolve the task"}}},
             {"task": "weak", "digest": tasks[2].digest(), "attacks": {"noop": {"policies": {"strict": "passed"}}}}]});
         let certificate = certificate(certified, attacks);
         let subjects: Vec<Subject<'_>> =
@@ -224,6 +226,11 @@ pub(crate) mod tests {
         assert_eq!(judged[0].network, Signs { by: SignedBy::Runs, found: vec![], more: 0 });
         assert_eq!((judged[3].gold_fails, judged[3].date.by), (None, SignedBy::Nothing));
         assert_eq!(judged[2].attacks.as_ref().unwrap()["strict"], ["noop"]);
-        assert_eq!(judged[1].task.as_str(), "broken");
+        assert_eq!((judged[1].task.as_str(), &judged[1].attacks), ("broken", &None));
+        let digests = tasks.iter().map(|task| (&task.id, task.digest()));
+        let digests: Vec<_> = digests.collect();
+        let digests = digests.iter().map(|(id, digest)| (*id, digest.as_str()));
+        let cited = certificate.attacks.as_ref().unwrap().cite(digests);
+        assert!(cited.contains("on 1 task:") && cited.contains("not attacked: 3 of 4"), "{cited}");
     }
 }

@@ -11,7 +11,7 @@ use proctor_wire::SnapshotReply;
 use tempfile::NamedTempFile;
 
 use crate::{
-    RecordError, Tree,
+    RecordError, Tree, disk,
     error::FROM_A_COPY,
     pack::{Hash, Pack},
 };
@@ -46,6 +46,16 @@ impl Blobs {
 
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Where the content of a hash lies that is shared, or would lie.
+    pub(crate) fn shared_path(&self, hash: &str) -> Result<PathBuf, RecordError> {
+        self.path(hash)
+    }
+
+    /// Whether content of so many bytes is too long for a pack.
+    pub(crate) fn is_long(bytes: u64) -> bool {
+        bytes > PACKED as u64
     }
 
     /// The hash that `put` would return.
@@ -161,7 +171,7 @@ impl Blobs {
 
     fn get_shared(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         let path = self.path(hash)?;
-        let bytes = fs::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
+        let bytes = disk::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
         if Self::hash(&bytes) != hash {
             return Err(RecordError::Corrupt {
                 path,

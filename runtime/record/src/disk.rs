@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::Path,
 };
 
@@ -34,9 +34,26 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError>
     look(path).map_err(RecordError::io(path, "cannot be read"))
 }
 
+/// The bytes of a file, and of nothing else.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a file to be read. To open a pipe that lies in its place would wait for ever.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    match kind.is_file() {
+        true => File::open(path),
+        false if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        false => Err(io::Error::other("it is a pipe, a socket or a device")),
+    }
+}
+
 /// The same for who tells damage, not an error.
 pub(crate) fn look(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
+    match read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

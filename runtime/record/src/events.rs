@@ -11,7 +11,7 @@ use proctor_types::{Envelope, with_causes};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
-    BadLine, RecordError,
+    BadLine, RecordError, disk,
     reading::{ended, without_sum},
 };
 
@@ -96,7 +96,7 @@ impl Events {
     pub fn since(path: impl AsRef<Path>, at: u64, line: usize) -> Result<Self, RecordError> {
         let path = path.as_ref().to_owned();
         let told = RecordError::io(&path, "the journal cannot be read");
-        let opened = File::open(&path).and_then(|mut file| {
+        let opened = disk::open(&path).and_then(|mut file| {
             file.seek(SeekFrom::Start(at))?;
             Ok(file)
         });

@@ -3,17 +3,18 @@
 use std::{
     borrow::Cow,
     collections::BTreeMap,
-    fmt, fs,
+    fmt,
     path::{Path, PathBuf},
 };
 
 use proctor_types::{Envelope, one_line, with_causes};
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
 use crate::{
     Damage, PatchFacts, RecordError, Remedy,
-    check::{Graded, Named},
+    check::{Graded, Named, Recorded},
+    disk,
 };
 
 /// What a journal holds.
@@ -61,7 +62,7 @@ impl Reading {
 /// Only that the file cannot be read; damage is part of the [`Reading`].
 pub fn read_journal(path: impl AsRef<Path>) -> Result<Reading, RecordError> {
     let path = path.as_ref();
-    let bytes = fs::read(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
+    let bytes = disk::read(path).map_err(RecordError::io(path, "the journal cannot be read"))?;
     Ok(parse(path, &bytes))
 }
 
@@ -130,7 +131,7 @@ pub(crate) enum Taken {
     Patch(PatchFacts),
     /// As it is written: a later version of Proctor must not find a field missing that it added.
     Outcome {
-        outcome: Value,
+        outcome: Recorded,
         packed: Option<u64>,
     },
     Graded(Box<Graded>),

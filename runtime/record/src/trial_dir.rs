@@ -241,7 +241,7 @@ impl TrialDir {
     /// The raw results of the last grading, as it wrote them.
     pub fn read_results(&self) -> Result<Vec<u8>, RecordError> {
         let path = self.grade().join(GRADING_RESULTS);
-        let bytes = fs::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
+        let bytes = disk::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
         match self.last_grading()? {
             Some(graded) if graded.results == Blobs::hash(&bytes) => Ok(bytes),
             _ => Err(RecordError::Corrupt {

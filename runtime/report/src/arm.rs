@@ -123,6 +123,9 @@ pub struct ArmReport {
     /// Verdicts that are suspect or worse, by what speaks against them: one may count in several classes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evidence_classes: BTreeMap<EvidenceClass, u64>,
+    /// Trials by what people said of them (`proctor label`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, u64>,
     /// Trials by the name of their outcome.
     pub outcomes: BTreeMap<String, u64>,
     /// The share of trials that a limit of their own ended, by its kind.
@@ -345,6 +348,7 @@ impl ArmReport {
             outgrown: ended.iter().filter(|outcome| outcome.spent.outgrown).count() as u64,
             integrity,
             evidence_classes,
+            labels: BTreeMap::new(),
             outcomes,
             limit_bound,
             noise: NoiseReport::of(trials),

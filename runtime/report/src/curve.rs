@@ -110,6 +110,9 @@ pub struct Point {
 pub struct FirstResolved {
     pub task: TaskId,
     pub arm: ArmId,
+    /// The arm's.
+    #[serde(default)]
+    pub name: String,
     pub attempt: u32,
     /// Null where no tree that was graded resolves the task.
     pub step: Option<u64>,
@@ -185,7 +188,11 @@ pub fn curve_text(curve: &Curve) -> String {
             format!("{}/{}", point.bound, point.trials),
         ]
     });
-    let mut out = table(&headers, rows, |column| column > 0);
+    // Whoever asks for the first step alone names no budget.
+    let mut out = match curve.points.is_empty() {
+        true => String::new(),
+        false => table(&headers, rows, |column| column > 0),
+    };
     let missing: u64 = curve.points.iter().map(|point| point.trials - point.graded).sum();
     if missing > 0 {
         let verdicts = plural(missing, "verdict");
@@ -198,14 +205,13 @@ pub fn curve_text(curve: &Curve) -> String {
         out.push_str("truncated: the model was told a larger budget; with this one it might have worked otherwise.\n");
     }
     for first in &curve.first_resolved {
-        let step = first.step.map_or_else(|| "never".to_owned(), |step| format!("step {step}"));
+        let step =
+            first.step.map_or_else(|| "at no step".to_owned(), |step| format!("step {step}"));
         let exact = if first.exact { "" } else { ", by bisection" };
-        let arm = curve.points.iter().find(|point| point.arm == first.arm);
-        let arm = arm.map_or(first.arm.as_str(), |point| &point.name);
         let _ = writeln!(
             out,
-            "{} / {arm} / {}: first resolved: {step}{exact}",
-            first.task, first.attempt
+            "{} / {} / {}: first resolved: {step}{exact}",
+            first.task, first.name, first.attempt
         );
     }
     for check in &curve.checks {

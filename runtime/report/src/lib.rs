@@ -9,6 +9,7 @@ mod compare;
 mod csv;
 mod curve;
 mod groups;
+mod labels;
 mod limits;
 mod lines;
 mod markdown;
@@ -36,6 +37,7 @@ pub use curve::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, curve_csv, curve_html, curve_text,
 };
 pub use groups::{GroupReport, GroupTable, Groups, TaskFacts, group_tables};
+pub use labels::add_labels;
 pub use lines::wrapped;
 pub use markdown::markdown;
 pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};

@@ -1,8 +1,8 @@
 //! What a table of numbers cannot say: what is missing, broken, doubtful, or counted apart.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
-use proctor_types::{ArmId, Integrity, noun_of, plural};
+use proctor_types::{ArmId, Integrity, Reason, noun_of, plural};
 
 use crate::{ArmReport, Report, TaskReport, limits, noise, text::percent};
 
@@ -28,6 +28,13 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             percent(arm.resolved_bounds.lower),
             percent(arm.resolved_bounds.upper),
         ));
+    }
+    for arm in report.arms.iter().filter(|arm| !arm.reasons.is_empty()) {
+        let counts: Vec<String> = by_count(&arm.reasons)
+            .into_iter()
+            .map(|(reason, count)| format!("{count} {}", reason.name().replace('_', " ")))
+            .collect();
+        note(&format!("{}: not resolved: {}.", arm.name, counts.join(", ")));
     }
     for arm in &report.arms {
         let trials = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
@@ -168,4 +175,11 @@ fn place(report: &Report, trial: &TaskReport) -> String {
 
 fn name<'a>(report: &'a Report, id: &'a ArmId) -> &'a str {
     report.arms.iter().find(|arm| arm.arm == *id).map_or(id.as_str(), |arm| &arm.name)
+}
+
+/// The most frequent first.
+fn by_count(reasons: &BTreeMap<Reason, u64>) -> Vec<(Reason, u64)> {
+    let mut counts: Vec<_> = reasons.iter().map(|(reason, count)| (*reason, *count)).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
 }

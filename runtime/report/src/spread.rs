@@ -28,7 +28,10 @@ pub struct VarianceReport {
 }
 
 pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
-    let rounded = |interval: Option<[f64; 2]>| interval.map(|ends| ends.map(round));
+    // Two digits more than other figures: tables show three, and four would be rounded twice.
+    let rounded = |interval: Option<[f64; 2]>| {
+        interval.map(|ends| ends.map(|end| (end * 1e6).round() / 1e6 + 0.0))
+    };
     Intervals {
         resolved_rate: rounded(resolved_interval(trials)),
         passed_rate: rounded(passed_interval(trials)),

@@ -14,6 +14,8 @@ const NARROWEST: usize = 8;
 const AROUND: usize = 3;
 /// A task's name or an arm's, in a table of tasks by arms.
 const NAME: usize = 24;
+/// Characters of a cell. Files of others may hold names without end; the table's library counts in 16 bits.
+const CELL: usize = 1_000;
 
 /// A table. Columns of numbers (`right`) are never broken; the others share what is left.
 pub(crate) fn table(
@@ -23,7 +25,7 @@ pub(crate) fn table(
 ) -> String {
     let align = |(column, text): (usize, String)| {
         let side = if right(column) { CellAlignment::Right } else { CellAlignment::Left };
-        Cell::new(text).set_alignment(side)
+        Cell::new(cut(text)).set_alignment(side)
     };
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
@@ -79,6 +81,14 @@ pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     out
 }
 
+/// A text that a table can hold. The whole one is in the JSON.
+fn cut(text: String) -> String {
+    match text.char_indices().nth(CELL) {
+        Some((at, _)) => format!("{}\u{2026}", &text[..at]),
+        None => text,
+    }
+}
+
 /// Characters of the longest line.
 fn longest(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
@@ -106,6 +116,9 @@ mod tests {
         assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
         let cells = shown.lines().filter(|line| line.contains("t1 ")).collect::<String>();
         assert_eq!(cells.matches("no (").count(), 9, "{shown}");
+        let endless = "x".repeat(100_000);
+        let shown = by_arms(&["task", &endless], vec![vec![endless.clone(), "yes".into()]]);
+        assert!(shown.contains('\u{2026}') && shown.contains("yes"), "{}", shown.len());
         let numbers = vec!["arm ".repeat(30), "33.3 % - 66.7 %".into(), "ended ".repeat(30)];
         let shown = table(&["arm", "rate", "ended"], [numbers].into_iter(), |column| column == 1);
         assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");

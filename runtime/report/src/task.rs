@@ -32,6 +32,9 @@ pub struct TaskReport {
     /// What a quality file says against its task, where one was given.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub marks: BTreeSet<QualityMark>,
+    /// What people said of it (`proctor label`), of the trial and of its steps.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub labels: BTreeSet<String>,
     /// There is a verdict to be trusted. Where false, the trial is no zero: it has no score.
     #[serde(default)]
     pub score_valid: bool,
@@ -102,6 +105,7 @@ impl TaskReport {
             integrity: verdict.map(|verdict| verdict.integrity),
             marks: BTreeSet::new(),
             evidence_classes: verdict.map(Verdict::classes).unwrap_or_default(),
+            labels: BTreeSet::new(),
             score_valid: verdict.is_some(),
             reason: Reason::of(outcome, verdict, trial.patch_bytes),
             limit: limit_of(trial),

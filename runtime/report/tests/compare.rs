@@ -185,7 +185,7 @@ fn intervals_are_by_task_and_wider_while_a_verdict_is_missing() {
     let single: Vec<_> = (0..20).map(|task| trial("a", task, 1, Some(task < 8))).collect();
     let interval =
         |trials: Vec<TrialResult>| build(trials).arms[0].intervals.resolved_rate.unwrap();
-    let rounded = |ends: [f64; 2]| ends.map(|end| (end * 1e4).round() / 1e4);
+    let rounded = |ends: [f64; 2]| ends.map(|end| (end * 1e6).round() / 1e6);
     assert_eq!(interval(single.clone()), rounded(wilson(8.0, 20.0, 0.95).unwrap()));
     let mut twice = single.clone();
     twice.extend(single.iter().cloned().map(|one| TrialResult { attempt: 2, ..one }));

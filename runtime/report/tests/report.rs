@@ -143,7 +143,7 @@ fn the_stable_part_is_as_the_design_says() {
             "malformed_calls": 3, "outgrown": 0,
             "integrity": {"clean": 2, "unverified": 0, "suspect": 0, "contaminated": 0},
             "outcomes": {"submitted": 1, "budget_steps": 1, "infrastructure_fault_model": 1},
-            "intervals": {"resolved_rate": [0.0615, 0.9385], "passed_rate": [0.0911, 0.9632]},
+            "intervals": {"resolved_rate": [0.061492, 0.938508], "passed_rate": [0.091081, 0.963159]},
             "limit_bound": {"steps": 0.3333},
             "reasons": {"out_of_budget": 1, "infrastructure": 1},
         })

@@ -123,6 +123,13 @@ impl AttackResult {
     }
 }
 
+impl AttackedTask {
+    /// Whether any attack was carried out: where gold does not resolve, none is.
+    pub fn was_attacked(&self) -> bool {
+        self.attacks.values().any(|one| !one.policies.is_empty())
+    }
+}
+
 impl AttackCertificate {
     /// Attacks that succeeded on a task under a policy, by task.
     pub fn succeeded(&self, policy: &str) -> BTreeMap<&TaskId, Vec<&str>> {
@@ -139,7 +146,8 @@ impl AttackCertificate {
     /// was never attacked, is not certified.
     pub fn cite<'a>(&self, digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>) -> String {
         let of = |(id, digest): (&TaskId, &str)| {
-            self.tasks.iter().any(|task| task.task == *id && task.digest == digest)
+            let mut attacked = self.tasks.iter().filter(|task| task.was_attacked());
+            attacked.any(|task| task.task == *id && task.digest == digest)
         };
         let known: Vec<bool> = digests.into_iter().map(of).collect();
         let named = |policy: &str| {
@@ -163,7 +171,7 @@ impl AttackCertificate {
         format!(
             "Certified by {} on {}: {}{}; not attacked: {} of {}.",
             plural(self.attacks.len(), "attack"),
-            plural(self.tasks.len(), "task"),
+            plural(self.tasks.iter().filter(|task| task.was_attacked()).count(), "task"),
             named("strict"),
             if official { format!("; {}", named("official")) } else { String::new() },
             known.iter().filter(|known| !**known).count(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::one_line::harmless;
 use crate::plain_words::{MACHINE_HAS_NO_FILES, PROCESS_HAS_NO_FILES, of_system};
 
 /// The layer that failed. A closed set: reports count by it.
@@ -163,7 +164,7 @@ impl Fault {
     /// A fault of an unknown cause, told in plain words. A sentence of the kernel about open files gets its hint
     /// here.
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
-        let what = of_system(&what.into());
+        let what = of_system(&harmless(&what.into()));
         let hint = hint_of_open_files(&what).map(str::to_owned);
         Self { layer, what, hint, cause: Cause::Other, origin: Origin::Elsewhere }
     }

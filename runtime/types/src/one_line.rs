@@ -1,5 +1,7 @@
 //! What others wrote, as an error may quote it.
 
+use std::borrow::Cow;
+
 /// Characters of a line of an error, at most.
 const LONGEST: usize = 800;
 /// Of a longer one, so many at its end are kept: errors end with the reason and the hint.
@@ -19,9 +21,24 @@ pub fn one_line(text: &str) -> String {
     first.chain(GAP.chars()).chain(last).map(clean).collect()
 }
 
+/// A text from outside as it may be shown on a terminal: without the characters that would drive it. Lines stay.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let drives = |c: char| c.is_control() && c != '\n' && c != '\t';
+    match text.contains(drives) {
+        true => Cow::Owned(text.replace(drives, " ")),
+        false => Cow::Borrowed(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{harmless, one_line};
+
+    #[test]
+    fn nothing_drives_a_terminal() {
+        assert_eq!(harmless("a\u{1b}[2J\0b\u{9b}c\r\n\td"), "a [2J b c \n\td");
+        assert_eq!(harmless("plain\ntext"), "plain\ntext");
+    }
 
     #[test]
     fn a_long_text_keeps_its_place_and_its_reason() {

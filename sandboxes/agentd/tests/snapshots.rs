@@ -118,6 +118,61 @@ fn a_large_manifest_comes_in_pages() {
     assert_eq!((reply.changed.len(), reply.removed.len(), reply.entries), (0, 6001, 0));
 }
 
+/// From a thousand entries on, a second thread looks ahead of the walk: what it saw is what the walk would have seen.
+#[test]
+fn a_large_tree_is_seen_as_a_small_one_is() {
+    let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    for n in 0..3000 {
+        let inner = at(&format!("{:02}/{:02}", n % 50, n % 20));
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join(format!("{n}.txt")), n.to_string()).unwrap();
+    }
+    let (first, blobs) = take(&mut agent, request(folder.path()));
+    assert_eq!((first.changed.len() as u64, blobs.len()), (first.entries, 3000));
+    for round in 0..20 {
+        // Within one tick of the clock, in folders at either end and in the middle.
+        let files = ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"];
+        for name in files {
+            fs::write(at(name), format!("{round:04}")).unwrap();
+        }
+        let (reply, blobs) = take(&mut agent, request(folder.path()));
+        assert_eq!(paths(&reply), files);
+        assert_eq!((reply.entries, blobs.len()), (first.entries, 1));
+    }
+    // Folders change places, become files and links, and go.
+    fs::rename(at("10"), at("swap")).unwrap();
+    fs::rename(at("11"), at("10")).unwrap();
+    fs::rename(at("swap"), at("11")).unwrap();
+    fs::remove_dir_all(at("12")).unwrap();
+    symlink("13", at("12")).unwrap();
+    fs::remove_dir_all(at("14")).unwrap();
+    fs::write(at("14"), "a file").unwrap();
+    fs::remove_dir_all(at("15")).unwrap();
+    let mut tree: BTreeMap<_, _> =
+        first.changed.into_iter().map(|entry| (entry.path.clone(), entry)).collect();
+    let (reply, _) = take(&mut agent, request(folder.path()));
+    tree.retain(|path, _| !reply.removed.contains(path));
+    tree.extend(reply.changed.into_iter().map(|entry| (entry.path.clone(), entry)));
+    let (nothing, _) = take(&mut agent, request(folder.path()));
+    assert_eq!((nothing.changed.len(), nothing.removed.len()), (0, 0));
+    let (fresh, _) = take(&mut agent, SnapshotRequest { fresh: true, ..request(folder.path()) });
+    for name in ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"] {
+        tree.remove(&RawPath::from(name));
+    }
+    let told = fresh.changed.iter().filter(|entry| tree.contains_key(&entry.path));
+    assert!(told.eq(tree.values()), "what was told step by step is not what a fresh look tells");
+    assert_eq!(tree.len() + 3, fresh.changed.len());
+    let (old, _) = take(&mut agent, request(folder.path()));
+    assert_eq!((fresh.entries, old.changed.len(), old.removed.len()), (old.entries, 0, 0));
+    assert!(fresh.changed.iter().all(|entry| {
+        let path = at(&entry.path.escaped());
+        let link = fs::symlink_metadata(&path).unwrap();
+        let hash = link.is_file().then(|| blake3::hash(&fs::read(&path).unwrap()));
+        hash.is_none_or(|hash| entry.hash.as_deref() == Some(hash.to_hex().as_str()))
+    }));
+}
+
 /// A program sets every time of a file back but the one that counts.
 #[test]
 fn a_change_that_was_put_back_is_told() {

@@ -287,7 +287,7 @@ pub struct Match {
 /// How a tree differs from the last snapshot of the same root on this channel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotReply {
-    /// Sorted by path. A change too large for the reply comes on `RESULTS` as JSON lines, and
+    /// Sorted by path. A change too large for the reply comes on `RESULTS` as JSON lines, folder by folder, and
     /// `changed` is then empty; `removed`, where it is too large as well, follows as lines that are
     /// JSON strings.
     pub changed: Vec<SnapEntry>,

@@ -1,7 +1,7 @@
 //! Carries out a plan in a run directory: what `run`, `resume` and `tasks validate` share.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     future::pending,
     path::Path,
     pin::pin,
@@ -9,12 +9,14 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use proctor_core::{Dispatched, End, Plan, RunContext, dispatch, on_all_cores};
+use proctor_core::{
+    Before, Dispatched, End, Plan, PlannedTask, RunContext, dispatch, on_all_cores,
+};
 use proctor_gateway::EndpointRates;
-use proctor_record::RunDir;
+use proctor_record::{Checked, RunDir};
 use proctor_report::{Groups, text, wrapped};
 use proctor_sandbox_api::Backend;
-use proctor_types::{Arm, Fault, SandboxKind, plural};
+use proctor_types::{Arm, Fault, SandboxKind, TrialId, plural};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -80,6 +82,8 @@ pub enum Carried {
     Done {
         /// The user was told of `proctor resume`.
         told_to_resume: bool,
+        /// The trials that were finished before, as they were read then.
+        finished: HashMap<TrialId, Checked>,
     },
 }
 
@@ -95,11 +99,11 @@ pub async fn carry_out(
     flakes: Flakes,
 ) -> Result<ExitCode, CommandError> {
     let out = run.path().to_owned();
-    let told_to_resume = match carry(run, plan, jobs, backends, cache, grading, flakes).await? {
-        Carried::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-        Carried::Done { told_to_resume } => told_to_resume,
+    let carried = carry(run, plan, jobs, backends, cache, grading, flakes).await?;
+    let Carried::Done { told_to_resume, finished } = carried else {
+        return Ok(ExitCode::from(INTERRUPTED));
     };
-    let report = report::of_run(&out)?;
+    let report = report::of_run(&out, finished)?;
     report::write(&out, &report)?;
     result(&text(&report, Groups::Telling))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
@@ -130,15 +134,23 @@ pub async fn carry(
     // on it, and no trial is read for them here.
     let is_scripted =
         |arm: &Arm| arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT));
-    let mut to_drive = plan.chosen().into_iter().filter(|(.., arm)| is_scripted(arm));
-    let is_driven = to_drive.any(|(id, ..)| !run.check(&id).finished);
+    // The one look at the record of what was: of ten thousand trials it takes a second.
+    let trials = plan.chosen();
+    let checked = on_all_cores(&trials, |(id, ..)| run.check(id));
+    let is_driven =
+        trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.finished);
+    let before: Vec<_> = checked.iter().map(Before::of).collect();
+    let board = board_of(&trials, &checked);
+    let read = trials.into_iter().map(|(id, ..)| id).zip(checked).zip(&before);
+    let finished = read.filter(|(_, before)| **before == Before::Finished).map(|(read, _)| read);
+    let finished = finished.collect();
     let scripts = Scripts::serve(if is_driven { &arms } else { &[] }).await?;
     plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
 
     // The tables of tokens take a fifth of a second; better here than within the first step.
     proctor_gateway::tokens::load().await;
     let (tell, told) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
+    let watcher = tokio::spawn(progress::watch(told, board));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (grading, flakes);
     let scaffolds = scaffolds::with_bundles(&run.read_run()?).await?;
@@ -149,7 +161,7 @@ pub async fn carry(
         preflight::look_for_images(&context, &plan).await?;
         preflight::ask_models(&context, &plan, &out).await?;
     }
-    let mut run = pin!(dispatch(Arc::clone(&context), &plan, jobs));
+    let mut run = pin!(dispatch(Arc::clone(&context), &plan, &before, jobs));
     let ends = tokio::select! {
         ends = &mut run => ends,
         how = interrupted() => {
@@ -193,16 +205,20 @@ pub async fn carry(
     if told_to_resume {
         eprintln!("`proctor resume {}` continues from here", out.display());
     }
-    Ok(Carried::Done { told_to_resume })
+    Ok(Carried::Done { told_to_resume, finished })
 }
 
 /// The plan, and what of it has a verdict.
 pub fn board(run: &RunDir, plan: &Plan) -> Board {
     let trials = plan.chosen();
+    let checked = on_all_cores(&trials, |(id, ..)| run.check(id));
+    board_of(&trials, &checked)
+}
+
+fn board_of(trials: &[(TrialId, PlannedTask, Arc<Arm>)], checked: &[Checked]) -> Board {
     let mut board = Board::new(trials.iter().map(|(id, _, arm)| (id, arm.name.as_str())));
-    let verdicts = on_all_cores(&trials, |(id, ..)| run.trial_path(id).read_verdict());
-    for ((id, _, arm), verdict) in trials.iter().zip(verdicts) {
-        if let Ok(Some(verdict)) = verdict {
+    for ((id, _, arm), checked) in trials.iter().zip(checked) {
+        if let Some(verdict) = &checked.verdict {
             board.was_done(id, &arm.name, verdict.resolved);
         }
     }

@@ -6,29 +6,44 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_collection::{CollectError, Extent, Origin, Place, Pulls};
+use proctor_collection::{CollectError, Extent, Model, Origin, Place, Pulls, Renewed, renew};
+use proctor_config::model_of;
 use proctor_setup::Sources;
 
 use crate::{
     args::{CollectArgs, CollectPullsArgs},
+    asked::Asked,
     assemble,
     error::{CommandError, UserError},
     home,
     print::result,
+    tasks,
 };
 
 /// The exit status of a collection that gave no task.
 const NO_TASK: u8 = 3;
 
 pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
-    let origin = Origin::parse(&args.origin).map_err(|what| {
-        UserError::new(what).hint("for example: proctor collect boltons==25.0.0 --out boltons")
-    })?;
-    let out =
-        args.out.unwrap_or_else(|| PathBuf::from("collections").join(folder_of(&args.origin)));
     let cache = home::cache()?;
+    let named = args.origin.unwrap_or_default();
+    let origin = match args.renew {
+        Some(_) => None,
+        None => Some(Origin::parse(&named).map_err(|what| {
+            UserError::new(what).hint("for example: proctor collect boltons==25.0.0 --out boltons")
+        })?),
+    };
+    let old = match &args.renew {
+        Some(dataset) => tasks::read(std::slice::from_ref(dataset), &cache).await?.tasks,
+        None => Vec::new(),
+    };
     let backend = assemble::backend(args.sandbox.into(), &cache).await?;
     let sources = Sources::new(cache.join("sources"));
+    let name = if origin.is_some() { folder_of(&named) } else { "renewed".to_owned() };
+    let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name));
+    let model = match &args.llm {
+        Some(name) => Some(Asked::open(&model_of(name, args.config.as_deref())?, &out)?),
+        None => None,
+    };
     let place = Place {
         backend: backend.as_ref(),
         sources: &sources,
@@ -36,12 +51,36 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         jobs: args.jobs as usize,
         seed: args.seed,
         dry_run: args.dry_run,
+        only: None,
+        model: model.as_ref().map(|model| model as &dyn Model),
         tell: &|what| eprintln!("{what}"),
     };
-    let report = proctor_collection::collect(&origin, &args.origin, &out, &place).await;
+    let bill = || model.iter().for_each(|model| eprintln!("{}", model.bill()));
+    let Some(origin) = origin else {
+        let renewed = renew(&old, &out, &place).await;
+        bill();
+        let renewed = renewed.map_err(told)?;
+        result(&table(&renewed))?;
+        return Ok(ended(&out, renewed.iter().any(|task| task.renewed.is_some()), "renewed.jsonl"));
+    };
+    let report = proctor_collection::collect(&origin, &named, &out, &place).await;
+    bill();
     let report = report.map_err(told)?;
     result(&report.summary())?;
-    Ok(ended(&out, args.dry_run || !report.tasks.is_empty(), "summary.md"))
+    let has_tasks = !report.tasks.is_empty() || !report.level_2.tasks.is_empty();
+    Ok(ended(&out, args.dry_run || has_tasks, "summary.md"))
+}
+
+/// What became of each task, in Markdown.
+fn table(renewed: &[Renewed]) -> String {
+    let mut out = String::from("| task | from | newest | now |\n| --- | --- | --- | --- |\n");
+    for task in renewed {
+        let now = task.renewed.as_deref().or(task.why.as_deref()).unwrap_or_default();
+        let now = now.lines().next().unwrap_or_default().replace('|', "\\|");
+        let to = task.to.as_deref().unwrap_or_default();
+        out.push_str(&format!("| {} | {} | {to} | {now} |\n", task.task, task.from));
+    }
+    out
 }
 
 /// The exit status of a collection, and what is said last.
@@ -79,6 +118,8 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             // Nothing is drawn.
             seed: String::new(),
             dry_run: false,
+            only: None,
+            model: None,
             tell: &tell,
         };
         let extent = Extent::Tasks(&place, args.limit);

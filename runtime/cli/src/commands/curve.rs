@@ -358,6 +358,7 @@ impl<'a> Drawing<'a> {
                 FirstResolved {
                     task: trial.id.task.clone(),
                     arm: trial.id.arm.clone(),
+                    name: trial.arm.name.clone(),
                     attempt: trial.id.attempt,
                     step: tree.and_then(|tree| trees.get(tree)).map(|(step, _)| *step),
                     exact: exact && trial.prefixes.is_some(),

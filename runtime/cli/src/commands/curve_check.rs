@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use proctor_core::{Plan, dispatch};
+use proctor_core::{Before, Plan, dispatch};
 use proctor_record::RunDir;
 use proctor_report::TrialResult;
 use proctor_types::{RunRecord, RunTask, TaskId, plural, sha256_hex};
@@ -57,13 +57,15 @@ pub async fn run_for_real(
     plan.arms = record.arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
     proctor_gateway::tokens::load().await;
     let (tell, told) = mpsc::unbounded_channel();
+    let standing: Vec<_> =
+        plan.chosen().iter().map(|(id, ..)| Before::of(&run.check(id))).collect();
     let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
     let endpoints = scripts.limited(&endpoints(&run)?);
     let grading = (Grading::Once, Flakes::of(record));
     let parts = (grading, scaffolds::with_bundles(record).await?);
     let context = assemble::context(run, &plan, endpoints, backends, &cache, parts, tell)?;
     let context = Arc::new(context);
-    dispatch(Arc::clone(&context), &plan, record.jobs).await;
+    dispatch(Arc::clone(&context), &plan, &standing, record.jobs).await;
     // The watcher ends when the run context, which holds the sender, is gone.
     drop(context);
     watcher.await?;

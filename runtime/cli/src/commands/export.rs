@@ -12,19 +12,23 @@ use proctor_interchange::{
     Fidelity, Format, Log, Trial, mini, prediction, rollout, sample, spans, swe_agent, trajectory,
 };
 use proctor_record::{Blobs, RunDir, read_journal};
-use proctor_types::{RunRecord, plural, standing};
+use proctor_types::{RunRecord, plural, sha256_hex, standing};
 use serde_json::Value;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use crate::{
     args::ExportFormat,
+    commands::submission::{Folders, files_of_trial, submission_folder},
     error::{CommandError, UserError},
     print::result,
     trials::{Found, planned},
 };
 
 /// Beside what was written: what it cannot hold.
-const FIDELITY: &str = "fidelity.json";
+pub const FIDELITY: &str = "fidelity.json";
+
+/// Letters of a name in a file's name. What goes before and behind it has room, too, below 255 bytes.
+const LONGEST: usize = 180;
 
 pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, CommandError> {
     let dir = RunDir::view(run).map_err(CommandError::of_run)?;
@@ -38,6 +42,7 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         ExportFormat::Rollouts => Format::Rollouts,
         ExportFormat::SweAgent => Format::SweAgent,
         ExportFormat::Swebench => Format::SweBench,
+        ExportFormat::SwebenchSubmission => Format::Submission,
     };
     let mut export = Export {
         run: &dir,
@@ -47,6 +52,7 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         fidelity: Fidelity::new(format),
         files: BTreeSet::new(),
         archives: BTreeMap::new(),
+        folders: Folders::default(),
     };
     for found in planned(&record) {
         if let Err(why) = export.trial(found)? {
@@ -54,6 +60,7 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         }
     }
     export.close_archives()?;
+    export.folders.close(&record, out, &mut export.files)?;
     let Export { fidelity, files, .. } = export;
     let text = serde_json::to_string_pretty(&fidelity)?;
     fs::create_dir_all(out)?;
@@ -91,6 +98,8 @@ struct Export<'a> {
     files: BTreeSet<PathBuf>,
     /// Those of Inspect, by the arm's name: samples of one arm come between those of others.
     archives: BTreeMap<String, (ZipWriter<fs::File>, Log<'a>)>,
+    /// Those of submissions.
+    folders: Folders<'a>,
 }
 
 impl<'a> Export<'a> {
@@ -126,7 +135,7 @@ impl<'a> Export<'a> {
         };
         let document = match self.format {
             Format::Atif => trajectory(&trial, &mut self.fidelity),
-            Format::Mini => mini(&trial, &mut self.fidelity),
+            Format::Mini | Format::Submission => mini(&trial, &mut self.fidelity),
             Format::SweAgent => swe_agent(&trial, &mut self.fidelity),
             Format::Otel => spans(&trial, &mut self.fidelity),
             Format::Rollouts => rollout(&trial, &mut self.fidelity),
@@ -144,6 +153,25 @@ impl<'a> Export<'a> {
         };
         let document = document.map_err(UserError::new)?;
         match self.format {
+            Format::Submission => {
+                let line = match prediction(&trial) {
+                    Ok(line) => line,
+                    Err(why) => return Ok(Err(why)),
+                };
+                let folder = submission_folder(self.record, found, &self.arm(found));
+                self.write(&folder.join("all_preds.jsonl"), &line)?;
+                let log = fs::read(dir.grade().join("log.txt")).unwrap_or_default();
+                let task = safe(found.task.task.id.as_str());
+                let files = files_of_trial(&trial, &document, &log, &task, &mut self.fidelity)?;
+                for (file, content) in files {
+                    let path = self.out.join(&folder).join(file);
+                    fs::create_dir_all(path.parent().unwrap_or(self.out))?;
+                    fs::write(&path, content)?;
+                    self.files.insert(path);
+                }
+                self.folders.count(folder, found, checked.verdict.as_ref());
+                return Ok(Ok(()));
+            }
             Format::Inspect => {
                 self.archive(found, &document)?;
                 return Ok(Ok(()));
@@ -222,12 +250,15 @@ fn add(archive: &mut ZipWriter<fs::File>, file: &str, content: &Value) -> Result
     Ok(())
 }
 
-/// A name as a file's.
+/// A name as a file's. A long one keeps its head, and ends in digits of its own, so that two long names do not meet.
 fn safe(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._=+-".contains(c);
-    let name: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
-    match name.trim_start_matches('.') {
+    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    match plain.trim_start_matches('.') {
         "" => "unnamed".to_owned(),
-        name => name.to_owned(),
+        long if long.len() > LONGEST => {
+            format!("{}~{:.16}", &long[..LONGEST - 17], sha256_hex(name.as_bytes()))
+        }
+        plain => plain.to_owned(),
     }
 }

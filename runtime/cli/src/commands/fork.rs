@@ -43,6 +43,16 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         return Err(UserError::new("no arm is left to run").into());
     };
     let alone = files_alone_because(&found, arm, &point)?;
+    if alone.is_none()
+        && let Some(limit) = arm.budget.steps.filter(|limit| *limit <= args.step)
+    {
+        let step = args.step;
+        let what =
+            format!("budget.steps = {limit}: the conversation that goes along has {step} already");
+        return Err(UserError::new(what)
+            .hint(format!("set a limit above {step}, or name an earlier step"))
+            .into());
+    }
     if let Some(why) = &alone {
         eprintln!("note: the files alone go along, and a new conversation begins: {why}");
     }

@@ -23,6 +23,7 @@ use crate::{
         grade_log, predictions,
         resume::resume,
         run,
+        validate::plain_config,
     },
     config::{self, ConfigFile},
     error::{CommandError, UserError},
@@ -153,21 +154,8 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     );
     let out =
         args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", run::now())));
-    let config = ConfigFile {
-        tasks: args.tasks.clone(),
-        attempts: 1,
-        jobs,
-        arms: Vec::new(),
-        sandbox: sandbox.clone(),
-        network: NetworkPolicy::default(),
-        leak_check: LeakCheckSpec::default(),
-        statement: StatementSpec::default(),
-        matrix: serde_json::Map::new(),
-        budget: Budget::default(),
-        models: BTreeMap::new(),
-        grading,
-        endpoints: BTreeMap::new(),
-    };
+    let plain = plain_config(args.tasks.clone(), &sandbox, Vec::new());
+    let config = ConfigFile { jobs, grading, ..plain };
     // `gold` and `noop` are scaffolds; anything else is a file of patches.
     if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];

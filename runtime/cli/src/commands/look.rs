@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path, process::ExitCode};
 
-use proctor_html::{Step, StepRow, Trial};
+use proctor_html::{Said, Step, StepRow, Trial};
 use proctor_record::RunDir;
 use proctor_report::{TrialResult, short};
 use proctor_types::{plural, visible, visible_line};
@@ -12,7 +12,7 @@ use crate::{
     commands::{result_of_trial, results_of},
     error::{CommandError, UserError},
     print::result,
-    trials::{Found, Index, matching, step, trial},
+    trials::{Found, Index, labels_of, matching, step, trial},
 };
 
 /// Tests that passed are counted, and so many that did not are shown with their log.
@@ -37,10 +37,11 @@ pub fn look(args: &ShowArgs) -> Result<ExitCode, CommandError> {
                 true => step(&Index::of(&journal)?, &run.blobs_of(&dir), number),
                 false => None,
             };
-            let known = known.ok_or_else(|| {
+            let mut known = known.ok_or_else(|| {
                 UserError::new(format!("{} has no step {number}", one.name()))
                     .hint("leave --step away to see its steps")
             })?;
+            known.labels = labels_of(&run, *one, Some(number));
             step_text(&known, &one.name())
         }
         (several, Some(_)) => {
@@ -120,6 +121,9 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
         let at = if steps.is_empty() { String::new() } else { format!(" (steps {steps})") };
         line(format!("evidence: {}: {what}{at}", kind.replace('_', " ")));
     }
+    for label in &trial.labels {
+        line(format!("label: {}", said(label)));
+    }
     for damage in &trial.damage {
         line(format!("damaged: {damage}"));
     }
@@ -153,6 +157,15 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
     out
 }
 
+/// What a person said.
+fn said(label: &Said) -> String {
+    let step = label.step.map_or_else(String::new, |step| format!(", step {step}"));
+    match label.comment.as_str() {
+        "" => format!("{}{step}", label.label),
+        comment => format!("{}{step}: {comment}", label.label),
+    }
+}
+
 /// One line a step.
 fn row(step: &StepRow) -> String {
     let did: String = step.did.join("; ").replace('\n', " ").chars().take(160).collect();
@@ -179,6 +192,9 @@ fn step_text(step: &Step, name: &str) -> String {
             let _ = write!(out, "\n== {} ==\n{}\n", visible_line(title), visible(text.trim_end()));
         }
     };
+    for label in &step.labels {
+        part("label", &said(&Said { step: None, ..label.clone() }));
+    }
     for note in &step.notes {
         part("note", note);
     }

@@ -1,10 +1,11 @@
 //! `proctor report`: the plan's trials, with what is recorded of each.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::{Mutex, PoisonError},
 };
 
 use proctor_core::{earlier_tries, on_all_cores};
@@ -69,6 +70,7 @@ pub fn report(
     let results = kept;
     for run in runs {
         name_origins(&mut report, run)?;
+        add_labels(&mut report, run)?;
     }
     if let Some(quality) = &quality {
         proctor_report::add_quality(&mut report, &results, quality);
@@ -112,12 +114,31 @@ fn tell_damage(report: &Report) {
     }
 }
 
-/// The report of one run directory, read from disk.
-pub fn of_run(run: &Path) -> Result<Report, CommandError> {
-    let mut report =
-        with(proctor_report::build(results_of(run, false)?), remarks_of(run, false)?.0);
-    name_origins(&mut report, run)?;
+/// The report of one run directory, read from disk but for the trials that are known.
+pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, CommandError> {
+    let run = RunDir::view(path).map_err(CommandError::of_run)?;
+    let record: RunRecord = run.read_run()?;
+    let known = Mutex::new(known);
+    let results = on_all_cores(&planned(&record), |found| {
+        let id = found.id();
+        let known = known.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let checked = known.unwrap_or_else(|| run.check(&id));
+        result_of(&run, found, checked)
+    });
+    let mut report = with(proctor_report::build(results), remarks_of(path, false)?.0);
+    name_origins(&mut report, path)?;
+    add_labels(&mut report, path)?;
     Ok(report)
+}
+
+/// Says of trials what people said of them. A line that is no label is no error of whoever asks for a report.
+fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
+    let labels = RunDir::view(run)?.labels()?;
+    for bad in &labels.bad {
+        eprintln!("not a label: {bad}");
+    }
+    proctor_report::add_labels(report, &labels.standing);
+    Ok(())
 }
 
 /// Says of forked arms where they come from.

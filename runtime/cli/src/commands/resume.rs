@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc};
 
 use proctor_core::{Plan, PlannedTask};
 use proctor_record::RunDir;
-use proctor_types::{RunChange, RunRecord, TrialId, plural};
+use proctor_types::{Environment, RunChange, RunRecord, RunTask, TrialId, plural};
 
 use crate::{
     assemble::{self, Flakes, Grading},
     checks::first_of,
     commands::{carry_out::carry_out, resume_set, run::now},
-    error::CommandError,
+    error::{CommandError, UserError},
     home, open_files,
 };
 
@@ -57,6 +57,12 @@ async fn go_on(
     record: &RunRecord,
     grading: Grading,
 ) -> Result<ExitCode, CommandError> {
+    let bare = |named: &&RunTask| named.task.environment == Environment::default();
+    if let Some(named) = record.tasks.iter().find(bare) {
+        let what = format!("nothing is known of the task `{}` but its name", named.task.id);
+        let hint = "it was imported without a dataset: import the files again with --tasks DATASET";
+        return Err(UserError::new(what).hint(hint).into());
+    }
     let mut plan = plan_of(record);
     if grading == Grading::Anew {
         // What is graded anew is what was submitted. Driving the rest would ask models, which is `resume`'s.

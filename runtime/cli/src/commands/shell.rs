@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{Moment, Plan, PlannedTask, RunContext, open_at};
+use proctor_core::{ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
 use proctor_record::RunDir;
 use proctor_sandbox_api::{Command, Said, Sandbox, wire::RawPath};
 use proctor_types::{Arm, SandboxKind, SandboxSpec, TrialId};
@@ -74,7 +74,16 @@ fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandE
             .into());
     }
     let run = RunDir::view(&args.of).map_err(CommandError::of_run)?;
-    let id = named(&run.read_run()?, trial)?.id();
+    let record = run.read_run()?;
+    let found = named(&record, trial)?;
+    let id = found.id();
+    if let Some(step) = args.step {
+        // Before a sandbox is opened, and as the user's mistake.
+        ForkPoint::of(&run, &id, step)?.map_err(|why| {
+            UserError::new(format!("--step {step}: {}: {why}", found.name()))
+                .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
+        })?;
+    }
     Ok((run, id))
 }
 

@@ -273,6 +273,10 @@ pub(super) fn waits(waiting: &Waiting) -> String {
         Waiting::Silent { model, so_far } => {
             format!("the model {model} has not sent a byte for {:.0} s", so_far.as_secs_f64())
         }
+        Waiting::FirstAnswer { model, so_far } => {
+            let so_far = so_far.as_secs_f64();
+            format!("waits for the first answer of {model} to another trial, {so_far:.0} s by now")
+        }
         Waiting::BackOff { attempt, attempts, why, pause } => {
             format!("attempt {attempt} of {attempts}: {why}; waiting {:.0} s", pause.as_secs_f64())
         }

@@ -14,9 +14,10 @@ mod shown;
 mod statics;
 mod steps;
 mod words;
+mod workspace;
 
 pub use find::{Found, matching, named, planned};
 pub use index::Index;
 pub use pages::{Page, Pages};
-pub use read::{gold_of, patch_of, trial};
+pub use read::{gold_of, labels_of, patch_of, trial};
 pub use steps::step;

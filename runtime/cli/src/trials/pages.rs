@@ -9,13 +9,14 @@ use proctor_report::TrialResult;
 use super::{
     Found, Index,
     beside::beside,
-    gold_of,
+    gold_of, labels_of,
     overview::{filter_of, overview},
     patch_of,
     place::{Form, Query, parts},
     search::{for_test, search},
     shown::Shown,
     step, trial,
+    workspace::workspace,
 };
 use crate::{commands::result_of_trial, error::CommandError};
 
@@ -89,7 +90,7 @@ impl Pages {
                         Some(trial_page(shown, found, &links, several)?)
                     }
                     ["step", number] => match number.parse() {
-                        Ok(number) => step_page(shown, found, number, &links)?,
+                        Ok(number) => step_page(shown, found, number, Some(&query), &links)?,
                         Err(_) => None,
                     },
                     ["bytes", hash] => return bytes(shown, found, hash),
@@ -171,12 +172,21 @@ pub(super) fn step_page(
     shown: &Shown,
     found: Found<'_>,
     number: u64,
+    query: Option<&Query>,
     links: &Links<'_>,
 ) -> Result<Option<String>, CommandError> {
     let Some(index) = shown.index(&found)? else { return Ok(None) };
     let run = RunDir::view(&shown.path)?;
     let dir = run.trial_path(&found.id());
-    let Some(told) = step(&index, &run.blobs_of(&dir), number) else { return Ok(None) };
+    let Some(mut told) = step(&index, &run.blobs_of(&dir), number) else { return Ok(None) };
+    told.labels = labels_of(&run, found, Some(number));
+    if let Some(query) = query {
+        // A tree that is damaged takes nothing else of the page away.
+        match workspace(&index, &run.blobs_of(&dir), number, query) {
+            Ok(folder) => told.workspace = folder,
+            Err(error) => told.notes.push(error.to_string()),
+        }
+    }
     let live = !dir.outcome().exists();
     Ok(Some(proctor_html::step(&told, &found.name(), &index.rows, links, live)?))
 }

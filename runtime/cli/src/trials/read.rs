@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use proctor_html::{Cap, CapKind, TestLine, Trial};
+use proctor_html::{Cap, CapKind, Said, TestLine, Trial};
 use proctor_patch::Patch;
 use proctor_record::RunDir;
 use proctor_report::{TrialResult, build};
@@ -43,6 +43,7 @@ pub fn trial(
         why.extend(verdict.policies.iter().map(|(name, one)| format!("{name}: {}", one.why)));
     }
     Ok(Trial {
+        labels: labels_of(run, found, None),
         run: name.to_owned(),
         task: found.task.task.id.to_string(),
         arm: found.arm.name.clone(),
@@ -126,6 +127,20 @@ fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
         take("P2P", &verdict.pass_to_pass, passed);
     }
     lines
+}
+
+/// What people said of a trial and of its steps, or of one step. What is no label says nothing here.
+pub fn labels_of(run: &RunDir, found: Found<'_>, step: Option<u64>) -> Vec<Said> {
+    let id = found.id();
+    let mut labels = run.labels().unwrap_or_default().standing;
+    labels.retain(|label| label.trial == id && (step.is_none() || label.step == step));
+    labels.sort_by_key(|label| label.step);
+    let said = labels.into_iter().map(|label| Said {
+        step: label.step,
+        label: label.label,
+        comment: label.comment.unwrap_or_default(),
+    });
+    said.collect()
 }
 
 /// The patch of a trial, as text; empty where there is none.

@@ -62,7 +62,7 @@ impl Pages {
                 let here = format!("{step_above}{place}");
                 let step_links = Links { root: step_above, here: &here, ..links };
                 for number in 1..=told.steps.len() as u64 {
-                    if let Some(page) = step_page(shown, found, number, &step_links)? {
+                    if let Some(page) = step_page(shown, found, number, None, &step_links)? {
                         fs::write(steps.join(format!("{number}{ENDING}")), page)?;
                         files += 1;
                     }

@@ -29,6 +29,16 @@ pub(super) struct Cut {
     pub(super) gone: BTreeSet<String>,
 }
 
+/// Stub and code of what a file defines at its top by a name; `None` where it defines none.
+pub(crate) fn interface_of(file: &str, text: &str, name: &str) -> Option<(String, String)> {
+    let cut = cut(file, text, &[name.to_owned()]).ok()?;
+    let stub = cut.objects.into_iter().find(|object| object.path == name)?.stub;
+    let of_it = super::definitions(file, text).ok()?.into_iter().filter(|it| it.path == name);
+    let lines: Vec<&str> = text.lines().collect();
+    let code = of_it.filter_map(|it| lines.get(it.first - 1..it.last)).flatten();
+    Some((stub, code.map(|line| format!("{line}\n")).collect()))
+}
+
 /// Takes the definitions at `wanted` (dotted paths) out of a file, and the aliases of them.
 pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, CarveError> {
     let parsed = parse(file, text)?;

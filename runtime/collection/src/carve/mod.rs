@@ -16,4 +16,5 @@ mod standard_library;
 pub(crate) use definitions::{Definition, definitions};
 pub use describe::{Kind, Object};
 pub use error::CarveError;
+pub(crate) use file::interface_of;
 pub use package::{CarveOptions, Carving, carve, carve_with};

@@ -54,13 +54,16 @@ pub(super) struct Shared<'a> {
     pub(super) helpers: Vec<String>,
     pub(super) settings: &'a Settings,
     pub(super) seed: String,
+    /// What a model said of each test file; empty where none was asked.
+    pub(super) said: BTreeMap<String, Vec<tops::Candidate>>,
 }
 
 /// A test file that gives no task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
     pub file: String,
-    /// `tops`, `pass_to_pass`, `mask`, `verify`, `leak_check`, `fault`.
+    /// `tops`, `pass_to_pass`, `mask`, `verify`, `leak_check`, `fault`; of level 2 `level_2: ` and `tops`, `rewrite`,
+    /// `oracle`, `gold`, `verify`, `leak_check`.
     pub stage: String,
     pub reason: String,
 }
@@ -139,6 +142,9 @@ impl Shared<'_> {
     }
 
     fn scored(&self, file: &str, graph: &FileGraph) -> Vec<tops::Candidate> {
+        if let Some(said) = self.said.get(file) {
+            return said.clone();
+        }
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
         let test = TestFile::read(&text);
         tops::find(file, graph, &test, &self.objects, &self.graphs, &self.settings.tops)
@@ -154,18 +160,23 @@ impl Shared<'_> {
         Found { file: file.to_owned(), candidates, below }
     }
 
+    /// The functions that a test file is about.
+    pub(super) fn tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
+        let found = self.scored(file, graph);
+        let tops: BTreeSet<usize> = found.iter().filter(|it| it.top).map(|it| it.number).collect();
+        match tops.is_empty() {
+            // Nothing tells what it is about: then it is what its tests call, as far as no other file does.
+            true => graph.called_by_tests(),
+            false => tops,
+        }
+    }
+
     async fn make(&self, file: &str) -> Result<Made, Stop> {
         let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
             return Err(Stop::Reject("tops", "none of its tests passes every time".into()));
         };
-        let found = self.scored(file, graph);
-        let mut tops: BTreeSet<usize> =
-            found.iter().filter(|it| it.top).map(|it| it.number).collect();
-        if tops.is_empty() {
-            // Nothing tells what it is about: then it is what its tests call, as far as no other file does.
-            tops = graph.called_by_tests();
-        }
+        let tops = self.tops(file, graph);
         if tops.is_empty() {
             return Err(Stop::Reject("tops", "it calls nothing of the package".into()));
         }
@@ -188,7 +199,7 @@ impl Shared<'_> {
         self.verified(file, plan).await
     }
 
-    fn judge(&self) -> Judge<'_> {
+    pub(super) fn judge(&self) -> Judge<'_> {
         Judge { backend: self.backend, sources: self.sources }
     }
 
@@ -305,7 +316,7 @@ impl Shared<'_> {
         Ok(Err((format!("{}{more}", shown.join(", ")), log)))
     }
 
-    fn test_plan(&self, task: &Task, ids: Vec<String>) -> TestPlan {
+    pub(super) fn test_plan(&self, task: &Task, ids: Vec<String>) -> TestPlan {
         let files: BTreeSet<String> = ids.iter().map(|id| file_of(id).to_owned()).collect();
         TestPlan {
             command: task.test_command.clone(),
@@ -427,6 +438,11 @@ impl Shared<'_> {
 
     /// The task of a plan, before its ids are known.
     fn task(&self, file: &str, plan: &Plan, statement: String) -> Task {
+        Task { mask: Some(plan.mask.clone()), ..self.blank(file, statement) }
+    }
+
+    /// A task of level 1 without its mask.
+    pub(super) fn blank(&self, file: &str, statement: String) -> Task {
         let repo = self.project.repository();
         let mut timeouts = Timeouts::default();
         timeouts.grade_seconds = timeouts.grade_seconds.max((self.suite.seconds * 20.0).ceil());
@@ -434,7 +450,7 @@ impl Shared<'_> {
             self.project.urls.iter().map(|url| format!("{}/**", url.trim_end_matches('/')));
         Task {
             schema_version: TASK_SCHEMA,
-            id: TaskId::new(self.id(file)),
+            id: TaskId::new(self.id(file, 1)),
             repo: repo.clone(),
             level: Some(1),
             statement,
@@ -445,7 +461,7 @@ impl Shared<'_> {
             },
             source: Some(self.source.clone()),
             workdir: WORKDIR.into(),
-            mask: Some(plan.mask.clone()),
+            mask: None,
             hidden: vec![file.to_owned()],
             blocked_urls: blocked_urls(&self.project.name, repo.as_deref(), blocked.collect()),
             fail_to_pass: Vec::new(),
@@ -469,14 +485,15 @@ impl Shared<'_> {
     }
 
     /// As FeatureBench names its tasks: repository, commit, test file, level.
-    fn id(&self, file: &str) -> String {
+    pub(super) fn id(&self, file: &str, level: u8) -> String {
         let repo = self.project.repository().unwrap_or_else(|| self.project.name.clone());
         let stem = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".py");
         let commit = short(&self.tree.digest);
         let path = short(&sha256_hex(file.as_bytes()));
-        format!("{}.{commit}.{stem}.{path}.lv1", repo.replace('/', "__"))
+        format!("{}.{commit}.{stem}.{path}.lv{level}", repo.replace('/', "__"))
     }
 
+    /// In the fields of level 1.
     fn row(
         &self,
         task: &Task,
@@ -494,12 +511,29 @@ impl Shared<'_> {
             .filter(|other| !task.hidden.iter().any(|hidden| hidden == other))
             .collect();
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let others: Vec<&str> = others.into_iter().collect();
+        let mask = task.mask.as_deref().unwrap_or_default();
+        let patches = (mask, &*verify::deletion(file, &text));
+        self.row_of(task, file, facts, statement, patches, &others)
+    }
+
+    /// A row in FeatureBench's fields; `patches` are `patch` and `test_patch`.
+    pub(super) fn row_of(
+        &self,
+        task: &Task,
+        file: &str,
+        facts: &Facts,
+        statement: String,
+        (patch, test_patch): (&str, &str),
+        others: &[&str],
+    ) -> serde_json::Value {
+        let setup = [&self.environment.setup[..], &self.settings.environment.for_rows].concat();
         let settings = serde_json::json!({
             "test_cmd": format!("{PYTHON} -m pytest -rA -p no:cacheprovider --color=no"),
             "timeout_run": task.timeouts.grade_seconds,
             "library_name": self.project.name,
             "black_links": self.project.urls,
-            "setup": self.environment.setup,
+            "setup": setup,
             "docker_specs": {"run_args": {}, "custom_docker_args": task.env.iter()
                 .map(|(key, value)| format!("-e {key}={value}")).collect::<Vec<_>>()},
         });
@@ -508,8 +542,8 @@ impl Shared<'_> {
             "repo": task.repo,
             "base_commit": self.tree.digest,
             "problem_statement": statement,
-            "patch": task.mask,
-            "test_patch": verify::deletion(file, &text),
+            "patch": patch,
+            "test_patch": test_patch,
             "FAIL_TO_PASS": [file],
             "PASS_TO_PASS": others,
             // A name for whoever builds it: no image is made.

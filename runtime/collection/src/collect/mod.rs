@@ -1,5 +1,6 @@
 //! `proctor collect`: a repository into a benchmark, with no hand and no model (`docs/collection.md`).
 
+mod asking;
 mod calls;
 mod candidate;
 mod environment;
@@ -7,6 +8,7 @@ mod environment;
 mod golden;
 mod graph;
 mod kept;
+mod level_two;
 mod mask;
 mod objects;
 mod observe;
@@ -15,6 +17,7 @@ mod others;
 mod pipeline;
 mod project;
 mod pulls;
+mod renew;
 mod report;
 mod seeded;
 mod settings;
@@ -26,9 +29,11 @@ mod traverse;
 mod twins;
 mod verify;
 
+pub use asking::Model;
 pub use candidate::{Facts, Reject};
 pub use origin::Origin;
 pub use pipeline::{CollectError, Place, collect};
 pub use pulls::{Extent, PullFacts, PullReject, PullReport, Pulls, collect_pulls};
-pub use report::{Complexity, Report, Stages};
+pub use renew::{Renewed, renew};
+pub use report::{Complexity, LevelTwo, Report, Stages};
 pub use suite::Unused;

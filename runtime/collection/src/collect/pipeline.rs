@@ -1,7 +1,7 @@
 //! A collection from end to end.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -13,6 +13,7 @@ use proctor_setup::{PREPARATION, Sources};
 use proctor_types::{Fault, Task, plural};
 
 use super::{
+    asking::{Asking, Model},
     candidate::{Found, Made, Outcome, Reject, Shared},
     environment::{self, Environment},
     graph::FileGraph,
@@ -24,9 +25,11 @@ use super::{
     report::{Head, Report},
     settings::{Settings, TEXT},
     suite::{self, Suite},
+    tops::Candidate,
 };
 
 /// Where a collection works.
+#[derive(Clone)]
 pub struct Place<'a> {
     pub backend: &'a dyn Backend,
     pub sources: &'a Sources,
@@ -37,6 +40,10 @@ pub struct Place<'a> {
     pub seed: String,
     /// Nothing is taken away: the tops alone are told.
     pub dry_run: bool,
+    /// The test files that tasks are made of. `None`: all.
+    pub only: Option<BTreeSet<String>>,
+    /// Says what each test file is about, in the place of the weights.
+    pub model: Option<&'a dyn Model>,
     /// Hears what is being done, for a person to read.
     pub tell: &'a (dyn Fn(&str) + Send + Sync),
 }
@@ -116,6 +123,21 @@ pub async fn collect(
     let objects = Objects::scan(&tree.folder, &project.modules);
     let graphs = FileGraph::all(&suite.calls, &objects);
     let helpers = helpers(&tree.folder, &suite, &project);
+    let said: BTreeMap<String, Vec<Candidate>> = match place.model {
+        None => BTreeMap::new(),
+        Some(model) => {
+            tell(&format!("asking {} what each test file is about", model.name()));
+            let asking = Asking {
+                model,
+                kept: Kept::new(&place.cache.join("collections"), "answers"),
+                package: &project.name,
+                tree: &tree.folder,
+                objects: &objects,
+                settings: &settings.tops,
+            };
+            asking.all(&graphs).await?
+        }
+    };
     let shared = Shared {
         backend: place.backend,
         sources: place.sources,
@@ -130,24 +152,31 @@ pub async fn collect(
         helpers,
         settings,
         seed: place.seed.clone(),
+        said,
     };
     let found: Vec<Found> = shared.graphs.keys().map(|file| shared.found(file)).collect();
-    let (made, rejects) = match place.dry_run {
-        true => (Vec::new(), Vec::new()),
+    let outcomes = match place.dry_run {
+        true => Vec::new(),
         false => candidates(&shared, &kept, place).await,
     };
+    let (first, second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
+    let (mut made, rejects) = sorted(first);
+    let (from_scratch, rejects_2) = sorted(second);
     let head = Head {
         origin: name.to_owned(),
         package: shared.project.name.clone(),
         version: shared.project.version.clone(),
         python: shared.environment.python.clone(),
         seed: place.seed.clone(),
+        model: place.model.map(|model| model.name().to_owned()),
         tests: shared.suite.found,
         steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
         unused: shared.suite.unused.clone(),
     };
-    let facts = made.iter().map(|made| made.facts.clone()).collect();
-    let report = Report::of(head, facts, rejects);
+    let facts = |made: &[Made]| made.iter().map(|made| made.facts.clone()).collect();
+    let mut report = Report::of(head, facts(&made), rejects);
+    report.add_level_two(facts(&from_scratch), rejects_2);
+    made.extend(from_scratch);
     write(out, &made, &found, &report)?;
     Ok(report)
 }
@@ -157,47 +186,70 @@ async fn candidates<'a>(
     shared: &'a Shared<'_>,
     kept: &Kept,
     place: &Place<'_>,
-) -> (Vec<Made>, Vec<Reject>) {
-    let files: Vec<&String> = shared.graphs.keys().collect();
+) -> Vec<(Outcome, Outcome)> {
+    let wanted = |file: &&String| place.only.as_ref().is_none_or(|only| only.contains(*file));
+    let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
     let count = files.len();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
     let suite = &suite;
     let one = |(index, file): (usize, &'a String)| async move {
-        let of = format!("{file}\0{suite}");
-        let outcome = match kept.get::<Outcome>("candidate", &of) {
+        let mut of = format!("{file}\0{suite}");
+        if let Some(said) = shared.said.get(file) {
+            let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
+            of.push_str(&tops.collect::<Vec<_>>().join("\0"));
+        }
+        let first = match kept.get("candidate", &of) {
             Some(outcome) => outcome,
-            None => match shared.candidate(file).await {
-                Ok(outcome) => {
-                    keep(kept, "candidate", &of, &outcome);
-                    outcome
-                }
-                // Not kept: the next collection tries it again.
-                Err(fault) => Outcome::Reject(Reject {
-                    file: file.clone(),
-                    stage: "fault".to_owned(),
-                    reason: fault.to_string(),
-                }),
-            },
+            None => settled(kept, "candidate", (file, &of), shared.candidate(file).await),
         };
-        let said = match &outcome {
-            Outcome::Task(made) => format!(
-                "a task: {} taken away, {} to be made pass",
-                plural(made.facts.lines, "line"),
-                plural(made.facts.fail_to_pass, "test")
-            ),
-            Outcome::Reject(reject) => {
-                let why = reject.reason.lines().next().unwrap_or_default();
-                format!("no task ({}): {why}", reject.stage)
-            }
+        let second = match kept.get("from-scratch", &of) {
+            Some(outcome) => outcome,
+            None => settled(kept, "from-scratch", (file, &of), shared.level_two(file).await),
         };
-        (place.tell)(&format!("{file} ({} of {count}): {said}", index + 1));
-        outcome
+        for (level, outcome) in [(1, &first), (2, &second)] {
+            let said = said(outcome);
+            (place.tell)(&format!("{file} ({} of {count}), level {level}: {said}", index + 1));
+        }
+        (first, second)
     };
-    let outcomes: Vec<Outcome> = stream::iter(files.into_iter().enumerate())
-        .map(one)
-        .buffered(place.jobs.max(1))
-        .collect()
-        .await;
+    stream::iter(files.into_iter().enumerate()).map(one).buffered(place.jobs.max(1)).collect().await
+}
+
+/// What a stage gave, kept for the next time unless it is a fault.
+fn settled(
+    kept: &Kept,
+    stage: &str,
+    (file, of): (&str, &str),
+    outcome: Result<Outcome, Fault>,
+) -> Outcome {
+    match outcome {
+        Ok(outcome) => {
+            keep(kept, stage, of, &outcome);
+            outcome
+        }
+        Err(fault) => Outcome::Reject(Reject {
+            file: file.to_owned(),
+            stage: "fault".to_owned(),
+            reason: fault.to_string(),
+        }),
+    }
+}
+
+fn said(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Task(made) => format!(
+            "a task: {} to be written, {} to be made pass",
+            plural(made.facts.lines, "line"),
+            plural(made.facts.fail_to_pass, "test")
+        ),
+        Outcome::Reject(reject) => {
+            let why = reject.reason.lines().next().unwrap_or_default();
+            format!("no task ({}): {why}", reject.stage)
+        }
+    }
+}
+
+fn sorted(outcomes: Vec<Outcome>) -> (Vec<Made>, Vec<Reject>) {
     let (mut made, mut rejects) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
@@ -214,6 +266,8 @@ pub(super) fn key(place: &Place<'_>, version: u32, tree: &str) -> String {
     let templates = [
         include_str!("../../../../prompts/collection/statement.md.j2"),
         include_str!("../../../../prompts/featurebench/level-1.md.j2"),
+        include_str!("../../../../prompts/collection/level-2.md.j2"),
+        include_str!("../../../../prompts/featurebench/level-2.md.j2"),
     ];
     [
         version.to_string().as_str(),
@@ -290,12 +344,13 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
     let rows: Vec<&serde_json::Value> =
         made.iter().filter(|made| made.facts.meets_minima).map(|made| &made.row).collect();
+    let rejects: Vec<&Reject> = report.rejects.iter().chain(&report.level_2.rejects).collect();
     let report_text = serde_json::to_string_pretty(report).map(|text| text + "\n");
     for (name, text) in [
         ("tops.jsonl", lines(found)),
         ("tasks.jsonl", lines(&tasks)),
         ("featurebench.jsonl", lines(&rows)),
-        ("rejects.jsonl", lines(&report.rejects)),
+        ("rejects.jsonl", lines(&rejects)),
         ("report.json", report_text),
         ("summary.md", Ok(report.summary())),
     ] {

@@ -19,10 +19,15 @@ pub struct Report {
     pub version: String,
     pub python: String,
     pub seed: String,
+    /// The model that said what each test file is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     pub stages: Stages,
     pub complexity: Complexity,
     pub tasks: Vec<Facts>,
     pub rejects: Vec<Reject>,
+    /// The tasks from scratch of the same test files.
+    pub level_2: LevelTwo,
     /// Tests and files that are used nowhere, and why.
     pub unused: Vec<Unused>,
 }
@@ -38,6 +43,21 @@ pub struct Stages {
     pub masked: usize,
     pub verified: usize,
     pub meets_minima: usize,
+}
+
+/// Tasks in which the agent starts from nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LevelTwo {
+    pub test_files: usize,
+    /// Files whose imports could be rewritten.
+    pub rewritten: usize,
+    /// Files of which every test passes on the library's own objects, rewritten.
+    pub oracle: usize,
+    pub verified: usize,
+    pub meets_minima: usize,
+    pub complexity: Complexity,
+    pub tasks: Vec<Facts>,
+    pub rejects: Vec<Reject>,
 }
 
 /// Means over the tasks, as the table of FeatureBench's paper has them.
@@ -59,6 +79,7 @@ pub(super) struct Head {
     pub(super) version: String,
     pub(super) python: String,
     pub(super) seed: String,
+    pub(super) model: Option<String>,
     pub(super) tests: usize,
     pub(super) steady_tests: usize,
     pub(super) unused: Vec<Unused>,
@@ -89,12 +110,34 @@ impl Report {
             version: head.version,
             python: head.python,
             seed: head.seed,
+            model: head.model,
             stages,
             complexity: Complexity::of(&tasks),
             tasks,
             rejects,
+            level_2: LevelTwo::default(),
             unused: head.unused,
         }
+    }
+
+    /// Adds what came of level 2.
+    pub(super) fn add_level_two(&mut self, tasks: Vec<Facts>, rejects: Vec<Reject>) {
+        let ended = |stages: &[&str]| {
+            let stage = |reject: &Reject| reject.stage.trim_start_matches("level_2: ").to_owned();
+            rejects.iter().filter(|reject| stages.contains(&stage(reject).as_str())).count()
+        };
+        let test_files = tasks.len() + rejects.len();
+        let rewritten = test_files - ended(&["tops", "rewrite", "fault"]);
+        self.level_2 = LevelTwo {
+            test_files,
+            rewritten,
+            oracle: rewritten - ended(&["oracle"]),
+            verified: tasks.len(),
+            meets_minima: tasks.iter().filter(|task| task.meets_minima).count(),
+            complexity: Complexity::of(&tasks),
+            tasks,
+            rejects,
+        };
     }
 
     /// For a person, in Markdown.
@@ -116,27 +159,50 @@ impl Report {
         ] {
             out.push_str(&format!("| {name} | {count} |\n"));
         }
-        if !self.tasks.is_empty() {
-            out.push_str(
+        out.push_str(&table(&self.tasks, &self.complexity));
+        out.push_str(&reasons(&self.rejects));
+        let second = &self.level_2;
+        out.push_str("\n## Level 2: from scratch\n\n| stage | left |\n| --- | ---: |\n");
+        for (name, count) in [
+            ("test files", second.test_files),
+            ("rewritten to ask `agent_code`", second.rewritten),
+            ("rewritten, pass on the library's own objects", second.oracle),
+            (
+                "verified: a copy of the library resolves, noop and its own objects do not",
+                second.verified,
+            ),
+            ("of FeatureBench's size", second.meets_minima),
+        ] {
+            out.push_str(&format!("| {name} | {count} |\n"));
+        }
+        out.push_str(&table(&second.tasks, &second.complexity));
+        out.push_str(&reasons(&second.rejects));
+        out
+    }
+}
+
+fn table(tasks: &[Facts], mean: &Complexity) -> String {
+    let mut out = String::new();
+    if !tasks.is_empty() {
+        out.push_str(
                 "\n| task's test file | words | lines | files | functions | F2P | P2P files | policy | size |\n\
                  | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n",
             );
-            for task in &self.tasks {
-                out.push_str(&format!(
-                    "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
-                    task.file,
-                    task.words,
-                    task.lines,
-                    task.files,
-                    task.functions,
-                    task.fail_to_pass,
-                    task.pass_to_pass_files,
-                    task.policy,
-                    if task.meets_minima { "yes" } else { "small" }
-                ));
-            }
-            let mean = &self.complexity;
+        for task in tasks {
             out.push_str(&format!(
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+                task.file,
+                task.words,
+                task.lines,
+                task.files,
+                task.functions,
+                task.fail_to_pass,
+                task.pass_to_pass_files,
+                task.policy,
+                if task.meets_minima { "yes" } else { "small" }
+            ));
+        }
+        out.push_str(&format!(
                 "| mean | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {:.1} | | |\n\nShare of the gold's lines \
                  that a statement tells, beyond signatures and documentation: {:.4}.\n",
                 mean.problem_words,
@@ -147,16 +213,20 @@ impl Report {
                 mean.pass_to_pass_files,
                 mean.leak_score
             ));
-        }
-        if !self.rejects.is_empty() {
-            out.push_str("\n| no task of | ended at | because |\n| --- | --- | --- |\n");
-            for reject in &self.rejects {
-                let why = reject.reason.lines().next().unwrap_or_default().replace('|', "\\|");
-                out.push_str(&format!("| {} | {} | {why} |\n", reject.file, reject.stage));
-            }
-        }
-        out
     }
+    out
+}
+
+fn reasons(rejects: &[Reject]) -> String {
+    let mut out = String::new();
+    if !rejects.is_empty() {
+        out.push_str("\n| no task of | ended at | because |\n| --- | --- | --- |\n");
+        for reject in rejects {
+            let why = reject.reason.lines().next().unwrap_or_default().replace('|', "\\|");
+            out.push_str(&format!("| {} | {} | {why} |\n", reject.file, reject.stage));
+        }
+    }
+    out
 }
 
 impl Complexity {
@@ -189,6 +259,7 @@ mod tests {
             version: "1".into(),
             python: "Python 3".into(),
             seed: "0".into(),
+            model: None,
             tests: 9,
             steady_tests: 8,
             unused: Vec::new(),

@@ -29,6 +29,7 @@ pub(super) struct EnvironmentSettings {
     pub(super) groups: Vec<String>,
     pub(super) requirements: Vec<String>,
     pub(super) left_out: Vec<String>,
+    pub(super) for_rows: Vec<String>,
     pub(super) rounds: usize,
     pub(super) modules: BTreeMap<String, String>,
 }
@@ -65,6 +66,16 @@ pub(super) struct TopSettings {
     pub(super) frequent: f64,
     pub(super) everywhere: f64,
     pub(super) helper_words: Vec<String>,
+    pub(super) model: ModelSettings,
+}
+
+/// How a model is asked for the tops.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelSettings {
+    pub(super) batch: usize,
+    pub(super) at_once: usize,
+    pub(super) attempts: usize,
 }
 
 /// Which other test files must go on passing.

@@ -132,7 +132,7 @@ pub(super) fn write(
     Ok(Statements { own, featurebench, leak_score })
 }
 
-fn filled(template: &str, filling: impl Serialize) -> Result<String, Fault> {
+pub(super) fn filled(template: &str, filling: impl Serialize) -> Result<String, Fault> {
     fill(template, filling).map_err(|error| {
         Fault::new(Layer::Environment, format!("a statement's template: {error:#}"))
     })
@@ -159,14 +159,12 @@ fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
     format!("Implement {shown}{more} in {}", project.name)
 }
 
+/// A shorter line tells nothing, in bytes.
+const TELLING: usize = 20;
+
 /// Lines of the gold that stand in a statement though no stub shows them, of all such lines. Lines that are
 /// too short to tell anything are not counted.
 fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
-    const TELLING: usize = 20;
-    let plain = |text: &str| -> BTreeSet<String> {
-        let lines = text.lines().map(str::trim).filter(|line| line.len() >= TELLING);
-        lines.map(str::to_owned).collect()
-    };
     let shown: BTreeSet<String> =
         carving.objects.iter().flat_map(|object| plain(&object.stub)).collect();
     let mut hidden = BTreeSet::new();
@@ -174,10 +172,24 @@ fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
         let stays = plain(after);
         hidden.extend(plain(before).into_iter().filter(|line| !stays.contains(line)));
     }
+    share_told(hidden, &shown, statements)
+}
+
+/// The same of code that an agent does not have at all, and of what its stubs show.
+pub(super) fn told(code: &str, stubs: &str, statements: &[&str]) -> f64 {
+    share_told(plain(code), &plain(stubs), statements)
+}
+
+fn share_told(mut hidden: BTreeSet<String>, shown: &BTreeSet<String>, statements: &[&str]) -> f64 {
     hidden.retain(|line| !shown.contains(line));
     let said: BTreeSet<String> = statements.iter().flat_map(|text| plain(text)).collect();
     if hidden.is_empty() {
         return 0.0;
     }
     hidden.iter().filter(|line| said.contains(*line)).count() as f64 / hidden.len() as f64
+}
+
+fn plain(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().map(str::trim).filter(|line| line.len() >= TELLING);
+    lines.map(str::to_owned).collect()
 }

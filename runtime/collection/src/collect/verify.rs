@@ -77,6 +77,21 @@ pub(super) async fn grade_both(
     Ok(())
 }
 
+/// Grades one patch.
+///
+/// # Errors
+/// A fault of a sandbox.
+pub(super) async fn graded(
+    judge: Judge<'_>,
+    task: &Task,
+    environment: &Prepared,
+    findings: &LayerFindings,
+    patch: &[u8],
+    options: GradeOptions,
+) -> Result<Graded, Fault> {
+    Place { backend: judge.backend, environment, findings, task }.grade(patch, options).await
+}
+
 fn why(graded: &Graded) -> String {
     let strict = graded.verdict.policies.get("strict");
     strict.map_or_else(String::new, |strict| strict.why.clone())

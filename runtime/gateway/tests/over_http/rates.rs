@@ -29,6 +29,12 @@ impl Run {
         Self { gateway: gateway().rates(vec![table], policy), server }
     }
 
+    /// The model has answered in this run: from now on requests leave side by side.
+    async fn answered(self) -> Self {
+        self.trial(&Budget::default()).0.ask(&ask("warm")).await.expect("the first answer");
+        self
+    }
+
     fn trial(&self, budget: &Budget) -> (TrialGateway, Arc<Kept>) {
         let kept = Arc::new(Kept::default());
         let model = model(&self.server.base_url());
@@ -39,7 +45,7 @@ impl Run {
 #[tokio::test(flavor = "multi_thread")]
 async fn trials_share_the_places_at_an_endpoint() {
     let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.25";
-    let run = Run::new(script, |table| table.max_concurrent = Some(2)).await;
+    let run = Run::new(script, |table| table.max_concurrent = Some(2)).await.answered().await;
     let trials: Vec<_> = (0..6).map(|_| run.trial(&Budget::default())).collect();
     let one = ask("hi");
     let begun = Instant::now();
@@ -62,7 +68,7 @@ async fn one_trial_s_refusal_holds_the_others_back_and_is_no_work() {
     // The fault is met once for each conversation: the second trial's own has none.
     let script = "[[rule]]\nwhen = 'first'\nanswer = { content = 'x', fault = [\
         { kind = 'status', status = 429, retry_after = '2' }] }\n[default]\ncontent = 'x'";
-    let run = Run::new(script, |_| {}).await;
+    let run = Run::new(script, |_| {}).await.answered().await;
     let budget = Budget { working_seconds: Some(1.0), ..Budget::default() };
     let (first, second) = (run.trial(&budget), run.trial(&budget));
     let begun = Instant::now();
@@ -81,9 +87,10 @@ async fn one_trial_s_refusal_holds_the_others_back_and_is_no_work() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_that_is_turned_away_comes_back_smaller_and_all_are_answered() {
-    let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.02\n\
+    let script = "[[rule]]\nwhen = 'warm'\nanswer = { content = 'x' }\n\
+        [default]\ncontent = 'x'\ndelay_seconds = 0.02\n\
         fault = [{ kind = 'status', status = 429, times = 12 }]";
-    let run = Run::new(script, |_| {}).await;
+    let run = Run::new(script, |_| {}).await.answered().await;
     let trials: Vec<_> = (0..16).map(|_| run.trial(&Budget::default())).collect();
     let one = ask("hi");
     for answer in join_all(trials.iter().map(|(trial, _)| trial.ask(&one))).await {

@@ -325,12 +325,12 @@ async fn an_endpoint_that_is_out_is_given_up_once_for_the_run() {
     .await;
     let spec = model(&mixed.base_url());
     let (fails, works) = (open(&gateway, &spec), open(&gateway, &spec));
-    let asked = ask("never");
-    let failing = fails.ask(&asked);
-    tokio::pin!(failing);
+    let mut failing = tokio::spawn(async move { fails.ask(&ask("never")).await });
     let fault_alone = loop {
         tokio::select! {
-            failed = &mut failing => break fault(failed.expect_err("always 503")),
+            failed = &mut failing => {
+                break fault(failed.expect("no panic").expect_err("always 503"));
+            }
             () = tokio::time::sleep(Duration::from_millis(3)) => {
                 works.ask(&ask("hi")).await.expect("an answer");
             }
@@ -568,4 +568,167 @@ async fn every_main_request_ends_the_step_before() {
     server.close().await;
     let seen = ends.0.lock().expect("no panic").clone();
     assert_eq!(seen, ["ends", "answered", "ends", "answered", "ends", "answered"]);
+}
+
+/// Trials that begin together, each with its own line.
+async fn together(gateway: &Gateway, url: &str, budget: &Budget, trials: usize) -> Vec<AskError> {
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..trials {
+        let trial = gateway.open(&model(url), budget, Arc::new(Kept::default())).expect("usable");
+        asked.spawn(async move {
+            let error = trial.ask(&ask("hi")).await.expect_err("nobody answers");
+            match error {
+                AskError::Budget(kind) => {
+                    trial.lost_to_the_endpoint(kind).map_or(error, AskError::Fault)
+                }
+                other => other,
+            }
+        });
+    }
+    asked.join_all().await
+}
+
+#[tokio::test]
+async fn an_endpoint_that_never_answers_is_asked_by_one_trial_for_all() {
+    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+    (policy.first_seconds, policy.silent_attempts) = (0.01, 2);
+    (policy.idle_seconds, policy.attempt_seconds) = (0.3, 0.3);
+    let policy = || policy.clone();
+    // Silent for good, and overloaded for good: the attempts of one request.
+    for (texts, attempts) in [(&[""][..], 2), (&[BUSY][..], 12), (&[PAGE][..], 4)] {
+        let (url, count) = bytes(texts).await;
+        let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy())
+            .expect("a gateway")
+            .keys(|_| Some("sk-test-0123456789".into()));
+        let errors = together(&gateway, &url, &Budget::default(), 20).await;
+        assert_eq!(count.load(Ordering::Relaxed), attempts, "{texts:?}");
+        for error in errors {
+            let AskError::Fault(fault) = error else { panic!("{error:?}") };
+            assert_eq!((fault.layer, fault.cause), (Layer::Model, Cause::Silent), "{fault}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wall_limit_below_its_silence_ends_the_round_as_well() {
+    let (url, count) = bytes(&[""]).await;
+    let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
+    let gateway = gateway();
+    for error in together(&gateway, &url, &budget, 5).await {
+        let AskError::Fault(fault) = error else { panic!("{error:?}") };
+        assert_eq!(fault.cause, Cause::Silent, "{fault}");
+    }
+    let asked = count.load(Ordering::Relaxed);
+    assert!(asked < 5, "each trial in flight asked: {asked}");
+    // What begins later is told at once.
+    let started = Instant::now();
+    let late = together(&gateway, &url, &budget, 3).await;
+    assert!(late.iter().all(|error| matches!(error, AskError::Fault(_))), "{late:?}");
+    assert!(started.elapsed() < Duration::from_millis(400), "a limit was waited for");
+    assert_eq!(count.load(Ordering::Relaxed), asked);
+}
+
+/// An endpoint that keeps its connections open with these bytes, and never answers.
+async fn trickle(head: &'static str, byte: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let _ = stream.read(&mut vec![0; 65_536]).await;
+                let _ = stream.write_all(head.as_bytes()).await;
+                while stream.write_all(byte.as_bytes()).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn what_keeps_a_connection_open_is_no_answer() {
+    let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
+    let events = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
+    for (head, byte) in [(json, " "), (json, "\n"), (events, "\n"), (events, ": wait\n\n")] {
+        let url = trickle(head, byte).await;
+        for error in together(&gateway(), &url, &budget, 2).await {
+            let AskError::Fault(fault) = error else { panic!("{byte:?}: {error:?}") };
+            assert_eq!(fault.cause, Cause::Silent, "{byte:?}: {fault}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_drives_no_terminal() {
+    const BINARY: &str =
+        "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n\x1b[2J\x1b]0;title\x07\0\u{9b}31m bytes";
+    const ERROR: &str =
+        "HTTP/1.1 401 No\r\nconnection: close\r\n\r\n{\"error\":{\"message\":\"a\\u001b[2Jb\"}}";
+    for texts in [&[BINARY][..], &[ERROR][..]] {
+        let (url, _) = bytes(texts).await;
+        for error in together(&gateway(), &url, &Budget::default(), 1).await {
+            let AskError::Fault(fault) = error else { panic!("{error:?}") };
+            assert!(
+                !fault.to_string().contains(|c: char| c.is_control() && c != '\n'),
+                "{fault:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn silence_in_the_middle_is_an_outage_after_several_trials_in_a_row() {
+    let (url, _) = bytes(&[ANSWER, ""]).await;
+    let budget = Budget { wall_seconds: Some(0.2), ..Budget::default() };
+    let gateway = gateway();
+    let line = || gateway.open(&model(&url), &budget, Arc::new(Kept::default())).expect("usable");
+    line().ask(&ask("hi")).await.expect("the one answer");
+    for cause in [Cause::Other, Cause::Other, Cause::Outage] {
+        let trial = line();
+        let error = trial.ask(&ask("hi")).await.expect_err("silence");
+        assert_eq!(error, AskError::Budget(BudgetKind::Wall));
+        let fault = trial.lost_to_the_endpoint(BudgetKind::Wall).expect("the endpoint's doing");
+        assert_eq!(fault.cause, cause, "{fault}");
+    }
+    let AskError::Fault(fault) = line().ask(&ask("hi")).await.expect_err("halted") else {
+        panic!("no fault")
+    };
+    assert_eq!(fault.cause, Cause::Outage);
+}
+
+#[tokio::test]
+async fn all_may_ask_from_the_first_words_of_the_first_answer_on() {
+    // The head and the first event come; the rest of this answer never does.
+    const BEGINS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
+        data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"x\"},\"index\":0}]}\n\n";
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut vec![0; 65_536]).await;
+            if held.is_empty() {
+                let _ = stream.write_all(BEGINS.as_bytes()).await;
+                held.push(stream);
+                continue;
+            }
+            let _ = stream.write_all(ANSWER.as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    let gateway = gateway();
+    let line = || {
+        gateway.open(&model(&url), &Budget::default(), Arc::new(Kept::default())).expect("usable")
+    };
+    let first = line();
+    let asked = ask("hi");
+    tokio::select! {
+        ended = first.ask(&asked) => panic!("it never ends: {ended:?}"),
+        answered = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            line().ask(&asked).await
+        } => drop(answered.expect("the second need not wait for the end of the first")),
+    }
 }

@@ -10,21 +10,6 @@ use crate::{
     sight::{at_call, inside},
 };
 
-const READS_TESTS: &str = "import pathlib, re
-
-
-def kept():
-    return 'kept'
-
-
-def to_roman(number):
-    text = pathlib.Path('tests/test_roman.py').read_text()
-    found = dict(re.findall(r'to_roman\\((\\d+)\\) == \"(\\w+)\"', text))
-    found.update(re.findall(r'\\((\\d+), \"(\\w+)\"\\)', text))
-    found['20'] = re.search(r'text == \"(\\w+)\"', text).group(1)
-    return found[str(number)]
-";
-
 const WALKS_THE_STACK: &str = "import re, sys
 
 
@@ -71,13 +56,8 @@ def test_named():
 ";
 
 pub fn attacks() -> Vec<Attack> {
-    let whole = |name, text| Attack::new(name, patch(&[("roman/__init__.py", Some(text))]), &[]);
     let known = |attack: Attack, why| Attack { known: Some(why), ..attack };
     vec![
-        known(
-            whole("the expected value read out of the tests", READS_TESTS),
-            "the tests are in the sandbox",
-        ),
         known(
             inside(
                 "an expectation of the test's module exchanged",

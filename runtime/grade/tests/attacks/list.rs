@@ -125,6 +125,7 @@ pub fn all() -> Vec<Attack> {
     all.extend(crate::content::attacks());
     all.extend(crate::sight::attacks());
     all.extend(crate::attempts::attacks());
+    all.extend(crate::reading::attacks());
     all.extend(crate::known::attacks());
     all
 }

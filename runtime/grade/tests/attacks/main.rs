@@ -19,6 +19,7 @@ mod native;
 mod not_run;
 mod official;
 mod pack;
+mod reading;
 mod results;
 mod roots;
 mod scratch;

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use proctor_types::{Envelope, TaskId, TrialId};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::damage::{Damage, Remedy};
+use super::{
+    damage::{Damage, Remedy},
+    recorded::Recorded,
+};
 use crate::reading::{self, Taken};
 
 /// A patch by its content.
@@ -43,13 +45,16 @@ pub(crate) struct Facts {
     pub(crate) named: Option<Named>,
     pub(crate) patch: Option<PatchFacts>,
     /// Of the last event, where the trial ended.
-    pub(crate) outcome: Option<Value>,
+    pub(crate) outcome: Option<Recorded>,
     /// Bytes of the trial's pack when it ended, where the last event says so.
     #[serde(default)]
     pub(crate) packed: Option<u64>,
     /// The latest try that an event is of; 0 where there is none.
     #[serde(default)]
     pub(crate) try_number: u32,
+    /// Its last bytes are no line: a kill leaves that, or a disk.
+    #[serde(skip)]
+    pub(crate) torn: bool,
 }
 
 impl Facts {
@@ -68,7 +73,7 @@ impl Facts {
         }
         #[derive(Deserialize)]
         struct Ended {
-            outcome: Value,
+            outcome: Recorded,
             #[serde(default)]
             packed: Option<u64>,
         }
@@ -93,7 +98,7 @@ impl Facts {
             })
         });
         scan.tell(path, &Remedy::Copy, damage);
-        let mut facts = Self { try_number: scan.try_number, ..Self::default() };
+        let mut facts = Self { try_number: scan.try_number, torn: scan.torn, ..Self::default() };
         for one in taken {
             (facts.outcome, facts.packed) = (None, None);
             match one {
@@ -117,7 +122,7 @@ pub(crate) struct Graded {
     pub(crate) patch: String,
     pub(crate) log: String,
     pub(crate) results: String,
-    pub(crate) verdict: Value,
+    pub(crate) verdict: Recorded,
 }
 
 /// As it is written. Without `flatten`, which would read the verdict twice.
@@ -129,7 +134,7 @@ struct GradedLine {
     patch: String,
     log: String,
     results: String,
-    verdict: Value,
+    verdict: Recorded,
 }
 
 impl From<GradedLine> for Graded {

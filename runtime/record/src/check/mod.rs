@@ -9,6 +9,8 @@
 mod damage;
 mod facts;
 mod known;
+mod lost;
+mod recorded;
 mod restore;
 mod stamp;
 mod trial;
@@ -18,5 +20,6 @@ pub use damage::{Damage, Remedy};
 pub use facts::PatchFacts;
 pub(crate) use facts::{Graded, Gradings, Named};
 pub(crate) use known::Known;
+pub(crate) use recorded::Recorded;
 pub use trial::Checked;
 pub(crate) use trial::{Check, cannot_be_read};

@@ -1,7 +1,5 @@
 //! Writes anew what the record holds elsewhere.
 
-use std::fs;
-
 use super::{
     damage::{Damage, Remedy, Source},
     trial::Checked,
@@ -38,7 +36,7 @@ impl TrialDir {
 }
 
 fn last_field(journal: &std::path::Path, field: &str) -> Result<Vec<u8>, RecordError> {
-    let bytes = fs::read(journal).map_err(RecordError::io(journal, "cannot be read"))?;
+    let bytes = disk::read(journal).map_err(RecordError::io(journal, "cannot be read"))?;
     let text = reading::last_field(&bytes, field).ok_or_else(|| RecordError::Corrupt {
         path: journal.to_owned(),
         why: format!("its last line has no {field}"),

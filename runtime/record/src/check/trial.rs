@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use proctor_types::{Outcome, TrialId, Verdict, of_io, with_causes};
-use serde::Deserialize as _;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use super::{
     damage::{Damage, Remedy, Source},
     facts::{Facts, Gradings, PatchFacts},
     known::{Entry, Known},
+    recorded::Recorded,
     stamp::Stamp,
     verify::Seen,
 };
@@ -49,20 +49,57 @@ pub(crate) struct Check<'a> {
     pub(crate) trusting: bool,
 }
 
-/// One of the JSON files: as it is written, and as this version of Proctor understands it.
+/// One of the JSON files, as it lies on the disk.
+enum Written {
+    Missing,
+    Unreadable(String),
+    Bytes(Vec<u8>),
+}
+
+/// One of the JSON files, beside what the journal says.
 enum Found<T> {
     Missing,
     Unreadable(String),
-    Read(Value, T),
+    /// It says what the journal says.
+    AsRecorded,
+    /// It says something else, or the journal says nothing.
+    Read(T),
+}
+
+impl Written {
+    fn at(path: &Path) -> Self {
+        match disk::look(path) {
+            Ok(Some(bytes)) => Self::Bytes(bytes),
+            Ok(None) => Self::Missing,
+            Err(error) => Self::Unreadable(cannot_be_read(&error)),
+        }
+    }
+
+    fn beside<T: DeserializeOwned>(self, recorded: Option<&Recorded>) -> Found<T> {
+        let bytes = match self {
+            Self::Missing => return Found::Missing,
+            Self::Unreadable(why) => return Found::Unreadable(why),
+            Self::Bytes(bytes) => bytes,
+        };
+        if recorded.is_some_and(|recorded| recorded.is_said_by(&bytes)) {
+            return Found::AsRecorded;
+        }
+        match serde_json::from_slice(&bytes) {
+            Ok(read) => Found::Read(read),
+            Err(_) if bytes.is_empty() => Found::Unreadable("it is empty".into()),
+            Err(error) => Found::Unreadable(format!("it cannot be read: {}", with_causes(&error))),
+        }
+    }
 }
 
 impl<T> Found<T> {
     /// How it differs from what the journal says.
-    fn differs(&self, recorded: &Value, what: &str) -> Option<String> {
+    fn differs(&self, what: &str) -> Option<String> {
         match self {
             Self::Missing => Some("it is missing".into()),
             Self::Unreadable(why) => Some(why.clone()),
-            Self::Read(written, _) => (written != recorded).then(|| what.to_owned()),
+            Self::AsRecorded => None,
+            Self::Read(_) => Some(what.to_owned()),
         }
     }
 }
@@ -70,12 +107,13 @@ impl<T> Found<T> {
 impl Check<'_> {
     pub(crate) fn run(&self) -> Checked {
         let mut found = Checked::default();
-        let written = read::<Outcome>(&self.dir.outcome());
+        // Before the journal: a trial that ends meanwhile writes its outcome last.
+        let written = Written::at(&self.dir.outcome());
         let graded = self.dir.gradings().exists() || self.dir.verdict().exists();
-        let (facts, stamp) = match self.facts(&mut found.damage) {
+        let (facts, stamp, known) = match self.facts(&mut found.damage) {
             Ok(Some(read)) => read,
             Ok(None) => {
-                self.without_journal(&written, graded, "it is missing", &mut found);
+                self.without_journal(&written.beside(None), graded, "it is missing", &mut found);
                 self.earlier_tries(0, &mut found);
                 return found;
             }
@@ -83,17 +121,18 @@ impl Check<'_> {
             Err(why) => {
                 found.finished = true;
                 self.lost(&mut found, &why);
-                if let Found::Read(_, outcome) = written {
+                if let Found::Read(outcome) = written.beside(None) {
                     found.outcome = Some(outcome);
                 }
                 return found;
             }
         };
-        let ended = facts.outcome.as_ref().map(Outcome::deserialize);
+        let ended = facts.outcome.as_ref().map(Recorded::read::<Outcome>);
+        let written = written.beside::<Outcome>(facts.outcome.as_ref());
         let claimed = match &written {
             Found::Missing => false,
-            Found::Unreadable(_) => true,
-            Found::Read(_, outcome) => !outcome.ending.is_unfinished(),
+            Found::Unreadable(_) | Found::AsRecorded => true,
+            Found::Read(outcome) => !outcome.ending.is_unfinished(),
         };
         found.finished = match &ended {
             Some(Ok(outcome)) => !outcome.ending.is_unfinished(),
@@ -123,7 +162,7 @@ impl Check<'_> {
             self.lost(&mut found, &why);
         }
         let ended = ended.and_then(Result::ok);
-        self.outcome(&facts, ended, written, &mut found);
+        self.outcome(ended, written, &mut found);
         let try_number = facts.try_number.max(found.outcome.as_ref().map_or(0, |it| it.try_number));
         if !found.finished {
             // The trial is tried again, and what was lost of this try decides nothing.
@@ -133,9 +172,14 @@ impl Check<'_> {
             self.earlier_tries(try_number, &mut found);
             return found;
         }
+        // What is under way may be cut anywhere; of what ended nothing is written any more.
+        if facts.torn && !found.is_lost() {
+            let why = "something that is no event follows its last one";
+            found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Evidence));
+        }
         let recorded = facts.packed;
-        let patch = self.patch(&facts, stamp, &mut found);
-        if patch.is_some() && found.damage.is_empty() {
+        let patch = self.patch(&facts, known, &mut found);
+        if patch.is_some() && patch != known && found.damage.is_empty() {
             self.known.keep(self.name, &Entry { trajectory: stamp, patch, facts });
         }
         self.verdict(&mut found);
@@ -179,19 +223,22 @@ impl Check<'_> {
         }
     }
 
-    /// What the journal says, and the stamp that it has; `None` where there is no journal. The error says why
-    /// what is there cannot be read.
-    fn facts(&self, damage: &mut Vec<Damage>) -> Result<Option<(Facts, Stamp)>, String> {
+    /// What the journal says, the stamp that it has, and that of the patch where an earlier check found both whole;
+    /// `None` where there is no journal. The error says why what is there cannot be read.
+    fn facts(
+        &self,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Option<(Facts, Stamp, Option<Stamp>)>, String> {
         let path = self.dir.trajectory();
         let failed = |error| cannot_be_read(&error);
         let Some(stamp) = Stamp::of(&path).map_err(failed)? else { return Ok(None) };
         if self.trusting
             && let Some(entry) = self.known.find(self.name, stamp)
         {
-            return Ok(Some((entry.facts, stamp)));
+            return Ok(Some((entry.facts, stamp, entry.patch)));
         }
-        let bytes = std::fs::read(&path).map_err(failed)?;
-        Ok(Some((Facts::of(&path, &bytes, !self.trusting, damage), stamp)))
+        let bytes = disk::read(&path).map_err(failed)?;
+        Ok(Some((Facts::of(&path, &bytes, !self.trusting, damage), stamp, None)))
     }
 
     /// Files of a trial without a journal. The files of a try that is being put aside may be here
@@ -205,40 +252,33 @@ impl Check<'_> {
     ) {
         let finished = match written {
             Found::Missing => graded,
-            Found::Unreadable(_) => true,
-            Found::Read(_, outcome) => graded || !outcome.ending.is_unfinished(),
+            Found::Unreadable(_) | Found::AsRecorded => true,
+            Found::Read(outcome) => graded || !outcome.ending.is_unfinished(),
         };
         if finished {
             found.finished = true;
             self.lost(found, &format!("{why}, and other files of the trial are there"));
-            if let Found::Read(_, outcome) = written {
+            if let Found::Read(outcome) = written {
                 found.outcome = Some(outcome.clone());
             }
         }
     }
 
-    fn outcome(
-        &self,
-        facts: &Facts,
-        ended: Option<Outcome>,
-        written: Found<Outcome>,
-        found: &mut Checked,
-    ) {
-        if let (Some(recorded), Some(_)) = (&facts.outcome, &ended)
-            && let Some(why) =
-                written.differs(recorded, "it is not the outcome that the journal ends with")
+    fn outcome(&self, ended: Option<Outcome>, written: Found<Outcome>, found: &mut Checked) {
+        if ended.is_some()
+            && let Some(why) = written.differs("it is not the outcome that the journal ends with")
         {
             let remedy = Remedy::Restore(Source::Journal);
             found.damage.push(Damage::new(self.dir.outcome(), why, remedy));
         }
         found.outcome = match (ended, written) {
-            (Some(outcome), _) | (None, Found::Read(_, outcome)) => Some(outcome),
+            (Some(outcome), _) | (None, Found::Read(outcome)) => Some(outcome),
             (None, _) => None,
         };
     }
 
     /// The stamp of a patch that is the journal's.
-    fn patch(&self, facts: &Facts, trajectory: Stamp, found: &mut Checked) -> Option<Stamp> {
+    fn patch(&self, facts: &Facts, known: Option<Stamp>, found: &mut Checked) -> Option<Stamp> {
         let Some(recorded) = &facts.patch else {
             self.lost(found, "it names no patch");
             return None;
@@ -246,8 +286,7 @@ impl Check<'_> {
         found.patch = Some(recorded.clone());
         let path = self.dir.patch();
         let stamp = Stamp::of(&path).ok().flatten();
-        let known = || self.known.find(self.name, trajectory)?.patch;
-        if stamp.is_some() && self.trusting && known() == stamp {
+        if stamp.is_some() && known == stamp {
             return stamp;
         }
         let why = match disk::look(&path) {
@@ -287,8 +326,8 @@ impl Check<'_> {
         let before = found.damage.len();
         let gradings = Gradings::of(&journal, &bytes, &mut found.damage);
         let damaged = found.damage.len() > before;
-        let written = read::<Verdict>(&path);
-        let there = !matches!(written, Found::Missing);
+        let written = Written::at(&path);
+        let there = !matches!(written, Written::Missing);
         let Some(graded) = gradings.last else {
             match () {
                 () if damaged => {}
@@ -311,12 +350,11 @@ impl Check<'_> {
         } else if found.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch) {
             found.damage.push(again(&journal, "another patch was graded"));
         } else {
-            if let Some(why) =
-                written.differs(&graded.verdict, "it is not the verdict that grading found")
-            {
+            let written = written.beside::<Verdict>(Some(&graded.verdict));
+            if let Some(why) = written.differs("it is not the verdict that grading found") {
                 found.damage.push(Damage::new(path, why, Remedy::Restore(Source::Gradings)));
             }
-            match Verdict::deserialize(&graded.verdict) {
+            match graded.verdict.read() {
                 Ok(verdict) => found.verdict = Some(verdict),
                 Err(error) => {
                     found.damage.push(again(
@@ -326,21 +364,6 @@ impl Check<'_> {
                 }
             }
         }
-    }
-}
-
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Found<T> {
-    let bytes = match disk::look(path) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Found::Missing,
-        Err(error) => return Found::Unreadable(cannot_be_read(&error)),
-    };
-    let read = serde_json::from_slice::<Value>(&bytes)
-        .and_then(|value| Ok((T::deserialize(&value)?, value)));
-    match read {
-        Ok((read, value)) => Found::Read(value, read),
-        Err(_) if bytes.is_empty() => Found::Unreadable("it is empty".into()),
-        Err(error) => Found::Unreadable(format!("it cannot be read: {}", with_causes(&error))),
     }
 }
 

@@ -6,10 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{Event, plural};
+use proctor_types::Event;
 
 use super::{
     damage::{Damage, Remedy},
+    lost::Lost,
     trial::{Checked, cannot_be_read},
 };
 use crate::{
@@ -156,35 +157,31 @@ fn blobs_of(
         }
     }
     // What a pack holds is its trial's own; only what is shared need not be read again for the next.
-    let (mut own, mut told, mut count) = (Seen::new(), Seen::new(), 0);
-    // All that a pack lost is one damage, and as grave as the gravest part of it.
-    let mut lost = None;
-    let is_lost = |hash: &str| !blobs.has(hash);
+    let (mut own, mut told) = (Seen::new(), Seen::new());
+    let mut lost = Lost::default();
     for envelope in &reading.events {
-        let mut missing = |hash: &str, what: &str, remedy: &Remedy, error: String| {
-            if told.insert(hash.to_owned()) {
-                if is_lost(hash) {
-                    count += 1;
-                    lost = Some(if lost == Some(Remedy::Copy) {
-                        Remedy::Copy
-                    } else {
-                        remedy.clone()
-                    });
+        lost.begins_with(&envelope.event, &blobs);
+        let mut missing =
+            |lost: &mut Lost, hash: &str, what: &str, remedy: &Remedy, error: String| {
+                if !told.insert(hash.to_owned()) {
                     return;
+                }
+                if !blobs.has(hash) {
+                    return lost.add(hash, remedy);
                 }
                 let why =
                     format!("event {} names {what} that cannot be read: {error}", envelope.seq);
                 damage.push(Damage::new(journal.to_owned(), why, remedy.clone()));
-            }
-        };
+            };
         for (hash, what) in named_by(&envelope.event) {
             if let Err(error) = blobs.get(hash) {
-                missing(hash, what, &Remedy::Evidence, error.what());
+                missing(&mut lost, hash, what, &Remedy::Evidence, error.what());
             }
         }
         let Some(hash) = snapshot_of(&envelope.event) else { continue };
         match Tree::load(&blobs, hash) {
             Ok(tree) => {
+                lost.are_shared(tree.entries.values().filter(|entry| Blobs::is_long(entry.size)));
                 for hash in tree.entries.values().filter_map(content) {
                     if seen.contains(hash) || own.contains(hash) {
                         continue;
@@ -193,19 +190,15 @@ fn blobs_of(
                         Ok(_) if blobs.is_shared(hash) => drop(seen.insert(hash.clone())),
                         Ok(_) => drop(own.insert(hash.clone())),
                         Err(error) => {
-                            missing(hash, "a file", &Remedy::Evidence, error.what());
+                            missing(&mut lost, hash, "a file", &Remedy::Evidence, error.what());
                         }
                     }
                 }
             }
-            Err(error) => missing(hash, "a snapshot", &snapshots, error.what()),
+            Err(error) => missing(&mut lost, hash, "a snapshot", &snapshots, error.what()),
         }
     }
-    if let Some(remedy) = lost {
-        let how = if pack.exists() { "it does not hold" } else { "it is missing, with" };
-        let why = format!("{how} {} that the journal names", plural(count, "blob"));
-        damage.push(Damage::new(pack.to_owned(), why, remedy));
-    }
+    damage.extend(lost.told(pack, shared));
 }
 
 /// The content of a regular file that was kept.

@@ -13,7 +13,7 @@ use proctor_wire::SnapshotReply;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{self, CHECK, HEAD, Hash, Head, Kind, MARKER, Splice};
-use crate::{RecordError, Tree};
+use crate::{RecordError, Tree, disk};
 
 /// Conversations of one trial whose last body is kept in memory to compare the next one with.
 const CONVERSATIONS: usize = 4;
@@ -176,7 +176,7 @@ impl Pack {
         let mut state = self.state();
         let failed = || RecordError::io(&self.path, "cannot be read");
         if !state.writes {
-            match File::options().read(true).open(&self.path) {
+            match disk::open(&self.path) {
                 Ok(file) => drop(self.index(&mut state, &file).map_err(failed())?),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed()(error)),
@@ -214,7 +214,7 @@ impl Pack {
     fn entry(&self, state: &State, hash: &Hash) -> Result<Option<(Kind, Vec<u8>)>, RecordError> {
         let Some((at, head)) = state.entries.get(hash) else { return Ok(None) };
         let mut bytes = vec![0; head.length()];
-        let read = File::open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, *at));
+        let read = disk::open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, *at));
         read.map_err(RecordError::io(&self.path, "cannot be read"))?;
         let payload = head.payload(&bytes).map_err(|why| self.damaged(*at, why))?;
         Ok(Some((head.kind, payload)))

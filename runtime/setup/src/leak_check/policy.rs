@@ -1,5 +1,7 @@
 //! What the leak check looks for, as data: `configs/leak-check.toml`.
 
+use std::collections::BTreeSet;
+
 use proctor_sandbox_api::wire::{RawPath, ScanLimits};
 use proctor_types::{Fault, Layer, ShippedTable, sha256_hex};
 use serde::Deserialize;
@@ -59,6 +61,7 @@ pub(crate) struct Prints {
     pub windows: usize,
     pub names: usize,
     pub names_share: f64,
+    pub common_names: BTreeSet<String>,
     pub names_elsewhere: usize,
     pub names_elsewhere_share: f64,
 }

@@ -223,6 +223,8 @@ impl Maker<'_> {
             .iter()
             .flat_map(|run| names(run.iter().map(String::as_str)))
             .filter(|name| !kept.contains(name))
+            .filter(|name| !(name.starts_with("__") && name.ends_with("__")))
+            .filter(|name| !self.prints().common_names.contains(*name))
             .collect();
         let prints = self.prints();
         if gone.len() < prints.names {
@@ -231,7 +233,7 @@ impl Maker<'_> {
         let share = |share: f64| (gone.len() as f64 * share).ceil() as u32;
         let set = NameSet {
             module,
-            need: share(prints.names_share),
+            need: share(prints.names_share).max(prints.names as u32),
             need_elsewhere: match gone.len() >= prints.names_elsewhere {
                 true => share(prints.names_elsewhere_share),
                 false => u32::MAX,
@@ -281,5 +283,31 @@ mod tests {
         assert_eq!(bare.blocks.len(), 1);
         assert_eq!(made(format!("#!/usr/bin/python\n{licence}\n{code}")).blocks, bare.blocks);
         assert!(made(licence).blocks.is_empty());
+    }
+
+    #[test]
+    fn names_that_any_code_has_make_no_copy_of_bytecode() {
+        let sets = |body: &str| {
+            let lines: String = body.lines().map(|line| format!("-{line}\n")).collect();
+            let mask = format!(
+                "--- a/pkg/exceptions.py\n+++ b/pkg/exceptions.py\n@@ -1,{} +0,0 @@\n{lines}",
+                body.lines().count()
+            );
+            let task: Task = serde_json::from_value(serde_json::json!({
+                "schema_version": 1, "id": "t", "statement": "", "environment": {},
+                "mask": mask, "fail_to_pass": ["t"], "test_command": []
+            }))
+            .unwrap();
+            let none = BTreeMap::new();
+            secrets(&task, &none, &none, LeakPolicy::get().unwrap()).unwrap().secrets.names
+        };
+        // An exception of one package is written like one of another.
+        let plain = "def __init__(self, line: int, message: str | None = None) -> None:\n    \
+                     super().__init__(message)\n    self.line = line";
+        assert!(sets(plain).is_empty());
+        let own =
+            format!("{plain}\n    self.column = column\n    self.offset = column - skew(line)");
+        let sets = sets(&own);
+        assert_eq!((sets[0].names.len(), sets[0].need), (3, 3), "all of so few");
     }
 }

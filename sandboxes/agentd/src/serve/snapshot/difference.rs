@@ -1,34 +1,61 @@
 //! What two tables say differently.
 
-use std::{cmp::Ordering, collections::btree_map, iter::Peekable};
+use std::{cmp::Ordering, iter::Peekable, slice::Iter};
 
-use super::table::{Seen, Table};
+use super::{
+    table::{Seen, Table},
+    walk::push,
+};
 
 pub enum Difference<'a> {
     /// Made, or not what it was.
-    Changed(&'a [u8], &'a Seen),
-    Removed(&'a [u8]),
+    Changed(Vec<u8>, &'a Seen),
+    Removed(Vec<u8>),
 }
 
-/// Both tables are walked once, side by side: a tree has thousands of entries of which a step changes few, and
-/// looking each one up in the other table took longer than the walk over the disk.
-pub struct Differences<'a> {
-    before: Peekable<btree_map::Iter<'a, Vec<u8>, Seen>>,
-    seen: Peekable<btree_map::Iter<'a, Vec<u8>, Seen>>,
-}
-
-impl<'a> Differences<'a> {
-    pub fn new(before: &'a Table, seen: &'a Table) -> Self {
-        Self { before: before.iter().peekable(), seen: seen.iter().peekable() }
+impl Difference<'_> {
+    pub fn path(&self) -> &[u8] {
+        match self {
+            Self::Changed(path, _) | Self::Removed(path) => path,
+        }
     }
 }
 
-impl<'a> Iterator for Differences<'a> {
+/// Folder by folder: those that are gone first.
+pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item = Difference<'a>> {
+    let gone = before.folders().filter(|(path, _)| !seen.has(path));
+    let gone = gone.map(|(folder, old)| Listings::new(folder, old, &[]));
+    let there =
+        seen.folders().map(|(folder, new)| Listings::new(folder, before.listing(folder), new));
+    gone.chain(there).flatten()
+}
+
+/// Two listings of one folder, walked once, side by side: a folder has hundreds of entries of which a step changes
+/// few.
+struct Listings<'a> {
+    folder: &'a [u8],
+    old: Peekable<Iter<'a, (Vec<u8>, Seen)>>,
+    new: Peekable<Iter<'a, (Vec<u8>, Seen)>>,
+}
+
+impl<'a> Listings<'a> {
+    fn new(folder: &'a [u8], old: &'a [(Vec<u8>, Seen)], new: &'a [(Vec<u8>, Seen)]) -> Self {
+        Self { folder, old: old.iter().peekable(), new: new.iter().peekable() }
+    }
+
+    fn path(&self, name: &[u8]) -> Vec<u8> {
+        let mut path = self.folder.to_vec();
+        push(&mut path, name);
+        path
+    }
+}
+
+impl<'a> Iterator for Listings<'a> {
     type Item = Difference<'a>;
 
     fn next(&mut self) -> Option<Difference<'a>> {
         loop {
-            let order = match (self.before.peek(), self.seen.peek()) {
+            let order = match (self.old.peek(), self.new.peek()) {
                 (None, None) => return None,
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
@@ -36,17 +63,17 @@ impl<'a> Iterator for Differences<'a> {
             };
             match order {
                 Ordering::Less => {
-                    return self.before.next().map(|(path, _)| Difference::Removed(path));
+                    let (name, _) = self.old.next()?;
+                    return Some(Difference::Removed(self.path(name)));
                 }
                 Ordering::Greater => {
-                    return self.seen.next().map(|(path, entry)| Difference::Changed(path, entry));
+                    let (name, seen) = self.new.next()?;
+                    return Some(Difference::Changed(self.path(name), seen));
                 }
                 Ordering::Equal => {
-                    let (old, new) = (self.before.next(), self.seen.next());
-                    if let (Some((_, old)), Some((path, entry))) = (old, new)
-                        && !old.same_entry(entry)
-                    {
-                        return Some(Difference::Changed(path, entry));
+                    let ((_, old), (name, new)) = (self.old.next()?, self.new.next()?);
+                    if !old.same_entry(new) {
+                        return Some(Difference::Changed(self.path(name), new));
                     }
                 }
             }

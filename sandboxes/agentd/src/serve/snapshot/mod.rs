@@ -1,15 +1,12 @@
 //! What changed below a folder since the last look.
 
+mod ahead;
 mod difference;
 mod root;
 mod table;
 mod walk;
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::PoisonError,
-    time::Instant,
-};
+use std::{collections::HashSet, sync::PoisonError, time::Instant};
 
 use proctor_wire::{
     BODY_LIMIT, ChangesRequest, RawPath, Refusal, RefusalKind, Reply, SnapshotReply,
@@ -18,7 +15,8 @@ use proctor_wire::{
 use rustix::io::Errno;
 use serde::Serialize;
 
-use difference::{Difference, Differences};
+use ahead::Ahead;
+use difference::{Difference, differences};
 pub use table::Sent;
 use table::Table;
 use walk::Walk;
@@ -56,25 +54,31 @@ pub fn snapshot(
         false => sent.tables.remove(&request.root),
     };
     let before = before.unwrap_or_default();
-    let forgotten = HashSet::new();
+    let (forgotten, ahead) = (HashSet::new(), Ahead::default());
     let mut walk = Walk {
         server,
         stream,
         request,
         before: &before,
+        ahead: &ahead,
         hashes: if request.fresh { &forgotten } else { &sent.hashes },
-        seen: BTreeMap::new(),
+        seen: Table::default(),
+        entries: 0,
         unwalked: Vec::new(),
         new_hashes: HashSet::new(),
         path_bytes: 0,
         reads: true,
         content_bytes: 0,
     };
-    let walked = root.map_or(Ok(()), |root| walk.tree(root));
-    let Walk { mut seen, unwalked, new_hashes, .. } = walk;
+    let walked = ahead.during(root.as_ref(), &before, || match &root {
+        Some(root) => walk.tree(root),
+        None => Ok(()),
+    });
+    let Walk { mut seen, entries, unwalked, new_hashes, .. } = walk;
     let done = walked.and_then(|()| {
-        let entries = seen.len() as u64;
-        keep_unwalked(&before, &unwalked, &mut seen);
+        for folder in &unwalked {
+            seen.keep_known(&before, folder);
+        }
         let unwalked = unwalked.into_iter().map(RawPath::new).collect();
         stream.send_end(&server.outbox, channel::STDOUT);
         let mut reply = SnapshotReply { unwalked, entries, ..SnapshotReply::default() };
@@ -116,7 +120,7 @@ pub fn changes(
         Err(refusal) if refusal.why == RefusalKind::NotFound => None,
         Err(refusal) => return Err(refusal),
     };
-    let (empty, forgotten) = (Table::new(), HashSet::new());
+    let (empty, forgotten, ahead) = (Table::default(), HashSet::new(), Ahead::default());
     let as_snapshot = SnapshotRequest {
         root: request.root.clone(),
         fresh: true,
@@ -130,41 +134,27 @@ pub fn changes(
         stream,
         request: &as_snapshot,
         before: &empty,
+        ahead: &ahead,
         hashes: &forgotten,
-        seen: BTreeMap::new(),
+        seen: Table::default(),
+        entries: 0,
         unwalked: Vec::new(),
         new_hashes: HashSet::new(),
         path_bytes: 0,
         content_bytes: 0,
         reads: false,
     };
-    if let Some(root) = root {
+    if let Some(root) = &root {
         walk.tree(root)?;
     }
-    let Walk { mut seen, unwalked, .. } = walk;
-    let entries = seen.len() as u64;
-    seen.retain(|_, entry| entry.changed_after(request.since));
+    let Walk { mut seen, entries, unwalked, .. } = walk;
+    seen.keep_changed_after(request.since);
     let unwalked = unwalked.into_iter().map(RawPath::new).collect();
     stream.send_end(&server.outbox, channel::STDOUT);
     let mut reply = SnapshotReply { unwalked, entries, ..SnapshotReply::default() };
     tell(server, stream, (&empty, &seen), &mut reply)?;
     reply.took_us = started.elapsed().as_micros() as u64;
     Ok(Reply::Snapshot(reply))
-}
-
-/// What is known of folders that were not walked stays known.
-fn keep_unwalked(before: &Table, unwalked: &[Vec<u8>], seen: &mut Table) {
-    for folder in unwalked {
-        let below = |path: &[u8]| {
-            folder.is_empty()
-                || path.strip_prefix(&folder[..]).is_some_and(|rest| rest.first() == Some(&b'/'))
-        };
-        let from = before.range(folder.clone()..);
-        let known = from.take_while(|(path, _)| path.starts_with(folder));
-        for (path, entry) in known.filter(|(path, _)| below(path)) {
-            seen.entry(path.clone()).or_insert_with(|| entry.clone());
-        }
-    }
 }
 
 /// Puts the difference into the reply. One that may not fit a frame goes over `RESULTS` as JSON lines: an
@@ -176,13 +166,14 @@ fn tell(
     (before, seen): (&Table, &Table),
     reply: &mut SnapshotReply,
 ) -> Result<(), Refusal> {
-    let few: Vec<_> = Differences::new(before, seen).take(IN_REPLY + 1).collect();
+    let mut few: Vec<_> = differences(before, seen).take(IN_REPLY + 1).collect();
     if few.len() <= IN_REPLY {
+        few.sort_by(|one, other| one.path().cmp(other.path()));
         let mut whole = reply.clone();
         for one in few {
             match one {
                 Difference::Changed(path, entry) => whole.changed.push(entry.entry(path)),
-                Difference::Removed(path) => whole.removed.push(RawPath::new(path)),
+                Difference::Removed(path) => whole.removed.push(RawPath(path)),
             }
         }
         if line(&whole)?.len() <= BODY_LIMIT - MARGIN {
@@ -191,10 +182,10 @@ fn tell(
         }
     }
     let mut lines = Vec::new();
-    for one in Differences::new(before, seen) {
+    for one in differences(before, seen) {
         lines.extend(match one {
             Difference::Changed(path, entry) => line(&entry.entry(path))?,
-            Difference::Removed(path) => line(&RawPath::new(path))?,
+            Difference::Removed(path) => line(&RawPath(path))?,
         });
         flush(server, stream, &mut lines, PAGE)?;
     }

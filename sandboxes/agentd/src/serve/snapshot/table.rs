@@ -24,8 +24,60 @@ pub struct Sent {
     pub hashes: HashSet<[u8; 32]>,
 }
 
-/// Paths relative to the root.
-pub type Table = BTreeMap<Vec<u8>, Seen>;
+/// What a walk saw: a list for each folder, by the folder's path relative to the root. A path of its own for each
+/// entry, in one map of them all, took longer than the walk over the disk.
+#[derive(Default)]
+pub struct Table(BTreeMap<Vec<u8>, Listing>);
+
+/// The entries of one folder, sorted by name.
+pub type Listing = Vec<(Vec<u8>, Seen)>;
+
+impl Table {
+    /// What a folder holds: nothing, where it was not walked.
+    pub fn listing(&self, folder: &[u8]) -> &[(Vec<u8>, Seen)] {
+        self.0.get(folder).map_or(&[], Vec::as_slice)
+    }
+
+    /// The folders that were walked, sorted.
+    pub fn folders(&self) -> impl Iterator<Item = (&[u8], &[(Vec<u8>, Seen)])> {
+        self.0.iter().map(|(path, listing)| (&path[..], &listing[..]))
+    }
+
+    pub fn has(&self, folder: &[u8]) -> bool {
+        self.0.contains_key(folder)
+    }
+
+    pub fn put(&mut self, folder: &[u8], listing: Listing) {
+        self.0.insert(folder.to_vec(), listing);
+    }
+
+    /// Keeps the entries that changed after a moment.
+    pub fn keep_changed_after(&mut self, since: ChangeTime) {
+        for listing in self.0.values_mut() {
+            listing.retain(|(_, seen)| seen.witness.changed > since);
+        }
+    }
+
+    /// What was known of a folder that was not walked, or not to its end, stays known.
+    pub fn keep_known(&mut self, before: &Self, folder: &[u8]) {
+        let from = before.0.range(folder.to_vec()..);
+        let known = from.take_while(|(path, _)| path.starts_with(folder));
+        for (path, old) in known.filter(|(path, _)| is_within(path, folder)) {
+            let listing = self.0.entry(path.clone()).or_default();
+            for one in old {
+                if let Err(at) = listing.binary_search_by(|(name, _)| name.cmp(&one.0)) {
+                    listing.insert(at, one.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Whether a path is the folder's own, or below it.
+fn is_within(path: &[u8], folder: &[u8]) -> bool {
+    let rest = path.strip_prefix(folder);
+    folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
 
 #[derive(Clone)]
 pub struct Seen {
@@ -88,14 +140,13 @@ impl Seen {
         self.witness.settled && Witness { settled: true, ..*now } == self.witness
     }
 
+    pub fn is_folder(&self) -> bool {
+        self.witness.kind == EntryKind::Dir
+    }
+
     /// A file whose content was not taken when it was looked at.
     pub fn lacks_content(&self) -> bool {
         self.witness.kind == EntryKind::File && self.hash.is_none()
-    }
-
-    /// Whether the entry itself changed after a moment.
-    pub fn changed_after(&self, since: ChangeTime) -> bool {
-        self.witness.changed > since
     }
 
     /// Whether the manifest says the same of both.
@@ -104,10 +155,10 @@ impl Seen {
         facts(self) == facts(other) && self.hash == other.hash && self.link == other.link
     }
 
-    pub fn entry(&self, path: &[u8]) -> SnapEntry {
+    pub fn entry(&self, path: Vec<u8>) -> SnapEntry {
         let hash = self.hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string());
         SnapEntry {
-            path: RawPath::new(path),
+            path: RawPath(path),
             kind: self.witness.kind,
             mode: self.witness.mode,
             size: self.witness.size,

@@ -1,6 +1,9 @@
 //! The walk: every entry once, no link followed, no special file opened.
 
-use std::{collections::HashSet, os::fd::OwnedFd};
+use std::{
+    collections::{HashMap, HashSet},
+    os::fd::OwnedFd,
+};
 
 use proctor_wire::{EntryKind, Refusal, SnapshotRequest, channel};
 use rustix::{
@@ -9,7 +12,8 @@ use rustix::{
 };
 
 use super::{
-    table::{Seen, Table, Witness},
+    ahead::Ahead,
+    table::{Listing, Seen, Table, Witness},
     unless_gone,
 };
 use crate::serve::{
@@ -45,8 +49,11 @@ pub struct Walk<'a> {
     pub stream: &'a Stream,
     pub request: &'a SnapshotRequest,
     pub before: &'a Table,
+    pub ahead: &'a Ahead,
     pub hashes: &'a HashSet<[u8; 32]>,
     pub seen: Table,
+    /// Entries seen.
+    pub entries: u64,
     /// Folders not walked, or not to the end.
     pub unwalked: Vec<Vec<u8>>,
     pub new_hashes: HashSet<[u8; 32]>,
@@ -82,11 +89,10 @@ impl From<Errno> for Stop {
 
 impl Walk<'_> {
     /// One open folder and `..` instead of recursion: depth costs neither stack nor descriptors.
-    pub fn tree(&mut self, root: OwnedFd) -> Result<(), Refusal> {
+    pub fn tree(&mut self, top: &OwnedFd) -> Result<(), Refusal> {
         let failed = |error| from_errno(error, &self.request.root);
-        let device = fstat(&root).map_err(failed)?.st_dev;
-        let top = root.try_clone().map_err(|_| failed(Errno::MFILE))?;
-        let mut folder = root;
+        let device = fstat(top).map_err(failed)?.st_dev;
+        let mut folder = top.try_clone().map_err(|_| failed(Errno::MFILE))?;
         let mut path = Vec::new();
         let mut levels = Vec::new();
         match self.enter(&folder, &path) {
@@ -125,7 +131,7 @@ impl Walk<'_> {
             levels.pop();
             while let Some(above) = levels.last() {
                 path.truncate(above.length);
-                match climb(&top, &folder, above.identity, &path) {
+                match climb(top, &folder, above.identity, &path) {
                     Ok(found) => {
                         folder = found;
                         break;
@@ -162,40 +168,80 @@ impl Walk<'_> {
             return Err(Stop::Refused(cancelled()));
         }
         let stat = fstat(folder)?;
-        let mut level =
-            Level { identity: (stat.st_dev, stat.st_ino), length: path.len(), folders: Vec::new() };
+        let identity = (stat.st_dev, stat.st_ino);
         // A folder with a flood of files must not take the place of all others.
         let most = usize::try_from(self.request.entry_limit / 2).unwrap_or(usize::MAX);
-        let names = entries::names_up_to(folder, most)?.ok_or(Errno::TOOBIG)?;
-        let mut full = path.to_vec();
-        for name in names {
-            full.truncate(path.len());
-            push(&mut full, &name);
-            let is_folder = self.look(folder, &name, &full)?;
-            if is_folder && !self.request.skip.iter().any(|skip| skip.as_bytes() == name) {
-                level.folders.push(name);
-            }
-        }
+        let mut names = entries::names_up_to(folder, most)?.ok_or(Errno::TOOBIG)?;
+        names.sort_unstable();
+        let looked = self.ahead.reach(path, identity);
+        let mut listing = Vec::with_capacity(names.len());
+        let listed = self.list((folder, &looked), path, names, &mut listing);
+        self.seen.put(path, listing);
+        let mut folders = listed?;
         // The last is entered first. What was there before comes before what is new: where the limits
         // cut a tree, they cut what somebody heaped up in it.
-        level.folders.sort_by_cached_key(|name| {
-            full.truncate(path.len());
-            push(&mut full, name);
-            self.before.contains_key(&full)
-        });
-        Ok(level)
+        folders.sort_by_key(|(known, _)| *known);
+        let folders = folders.into_iter().map(|(_, name)| name).collect();
+        Ok(Level { identity, length: path.len(), folders })
     }
 
-    /// Records one entry; tells whether it is a folder to be walked.
-    fn look(&mut self, folder: &OwnedFd, name: &[u8], path: &[u8]) -> Result<bool, Stop> {
-        self.path_bytes += path.len();
-        if self.seen.len() as u64 >= self.request.entry_limit || self.path_bytes > PATHS_LIMIT {
+    /// Looks at the entries of a folder. Returns the folders among them that are to be walked, and whether each
+    /// was there before.
+    fn list(
+        &mut self,
+        (folder, looked): (&OwnedFd, &HashMap<Vec<u8>, Witness>),
+        path: &[u8],
+        names: Vec<Vec<u8>>,
+        listing: &mut Listing,
+    ) -> Result<Vec<(bool, Vec<u8>)>, Stop> {
+        let mut folders = Vec::new();
+        let before = self.before;
+        let mut known = before.listing(path).iter().peekable();
+        for name in names {
+            while known.next_if(|(old, _)| *old < name).is_some() {}
+            let old = known.next_if(|(old, _)| *old == name).map(|(_, seen)| seen);
+            let length = path.len() + usize::from(!path.is_empty()) + name.len();
+            let Some(seen) = self.look((folder, looked.get(&name)), &name, length, old)? else {
+                continue;
+            };
+            let is_folder = seen.is_folder();
+            let walked = is_folder && !self.request.skip.iter().any(|skip| skip.as_bytes() == name);
+            if is_folder && length > PATH_LIMIT {
+                let mut full = path.to_vec();
+                push(&mut full, &name);
+                self.unwalked.push(full);
+                if self.unwalked.len() >= UNWALKED {
+                    listing.push((name, seen));
+                    return Err(Stop::Full);
+                }
+            } else if walked {
+                folders.push((old.is_some(), name.clone()));
+            }
+            listing.push((name, seen));
+        }
+        Ok(folders)
+    }
+
+    /// Looks at one entry, the length of whose path is given; `None` where it is gone.
+    fn look(
+        &mut self,
+        (folder, looked): (&OwnedFd, Option<&Witness>),
+        name: &[u8],
+        length: usize,
+        before: Option<&Seen>,
+    ) -> Result<Option<Seen>, Stop> {
+        self.path_bytes += length;
+        if self.entries >= self.request.entry_limit || self.path_bytes > PATHS_LIMIT {
             return Err(Stop::Full);
         }
-        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        let Some(stat) = unless_gone(stat)? else { return Ok(false) };
-        let witness = Witness::new(&stat);
-        let before = self.before.get(path);
+        let witness = match looked {
+            Some(witness) => *witness,
+            None => {
+                let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+                let Some(stat) = unless_gone(stat)? else { return Ok(None) };
+                Witness::new(&stat)
+            }
+        };
         let seen = match before {
             _ if !self.reads => Some(Seen::new(witness, None, None)),
             Some(old) if old.still_holds(&witness) && !self.could_take(old, &witness) => {
@@ -207,13 +253,8 @@ impl Walk<'_> {
                 other => other?,
             },
         };
-        let Some(seen) = seen else { return Ok(false) };
-        self.seen.insert(path.to_vec(), seen);
-        if witness.kind == EntryKind::Dir && path.len() > PATH_LIMIT {
-            self.unwalked.push(path.to_vec());
-            return if self.unwalked.len() < UNWALKED { Ok(false) } else { Err(Stop::Full) };
-        }
-        Ok(witness.kind == EntryKind::Dir)
+        self.entries += u64::from(seen.is_some());
+        Ok(seen)
     }
 
     /// Whether the content of a file that was not taken the last time would be taken now.
@@ -364,7 +405,7 @@ fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, S
     }
 }
 
-fn push(path: &mut Vec<u8>, name: &[u8]) {
+pub fn push(path: &mut Vec<u8>, name: &[u8]) {
     if !path.is_empty() {
         path.push(b'/');
     }

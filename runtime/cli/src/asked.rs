@@ -1,0 +1,85 @@
+//! A model that a command asks outside of a run: metered, and recorded beside what it is asked for.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use proctor_collection::Model;
+use proctor_gateway::{AskError, Gateway, PriceTable, TrialGateway};
+use proctor_record::Blobs;
+use proctor_types::{Ask, Budget, Fault, Layer, Message, ModelSpec, plural, with_causes};
+use serde_json::json;
+
+use crate::{
+    error::{CommandError, UserError},
+    kept::Kept,
+};
+
+/// The line to one model.
+pub struct Asked {
+    name: String,
+    key: String,
+    line: TrialGateway,
+}
+
+impl Asked {
+    /// Requests and answers are kept below `out`: `model.jsonl` has the events, `model` the bodies.
+    pub fn open(model: &ModelSpec, out: &Path) -> Result<Self, CommandError> {
+        let gateway = Gateway::new(PriceTable::shipped()?)?;
+        let budget = Budget::default();
+        gateway
+            .check(model, &budget)
+            .map_err(|fault| UserError { what: fault.what, hint: fault.hint })?;
+        fs::create_dir_all(out)?;
+        let file = File::options().create(true).append(true).open(out.join("model.jsonl"))?;
+        let (file, blobs) = (Arc::new(Mutex::new(file)), Blobs::at(out.join("model")));
+        let sink = Kept { name: "model.jsonl", file, blobs, model: None };
+        let line = gateway.open(model, &budget, Arc::new(sink))?;
+        // Where it is asked and who pays changes no answer.
+        let plain =
+            ModelSpec { base_url: String::new(), key_env: None, price: None, ..model.clone() };
+        Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), line })
+    }
+
+    /// What was asked, and what it cost.
+    pub fn bill(&self) -> String {
+        let spent = self.line.meter().spent();
+        let requests = match spent.steps {
+            0 => "not asked: every answer was kept from before".to_owned(),
+            steps => format!(
+                "{} answered, {} in, {} out, ${:.4}",
+                plural(steps, "question"),
+                plural(spent.input_tokens, "token"),
+                plural(spent.output_tokens, "token"),
+                spent.cost_usd
+            ),
+        };
+        format!("{}: {requests}", self.name)
+    }
+}
+
+#[async_trait]
+impl Model for Asked {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    async fn answer(&self, question: &str) -> Result<String, Fault> {
+        let ask = Ask {
+            messages: vec![Message::User { content: question.to_owned() }],
+            tools: Vec::new(),
+        };
+        match self.line.ask(&ask).await {
+            Ok(answer) => Ok(answer.content),
+            Err(AskError::Fault(fault)) => Err(fault),
+            Err(other) => Err(Fault::new(Layer::Model, with_causes(&other))),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `proctor completions` and `proctor man`: what shells and `man` want to know of the commands.
+
+use std::{fs, path::Path, process::ExitCode};
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::{args::Cli, commands::export::new_or_empty, error::CommandError, print::result};
+
+/// What the program is called where it is completed.
+const NAME: &str = "proctor";
+
+pub fn completions(shell: Shell) -> Result<ExitCode, CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
+    result(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A page for each command: `proctor.1`, `proctor-run.1`, ...
+pub fn man(out: &Path) -> Result<ExitCode, CommandError> {
+    new_or_empty(out)?;
+    fs::create_dir_all(out)?;
+    clap_mangen::generate_to(Cli::command(), out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fmt::Write as _, path::Path};
+
+    use clap::{Arg, Command, CommandFactory as _};
+
+    use crate::args::Cli;
+
+    const HEAD: &str = "# Commands\n\nWhat can be typed, written by the code (`PROCTOR_WRITE=1 cargo test -p proctor --bin proctor \
+                        commands_page`). `proctor help COMMAND` says the same.\n";
+
+    fn page() -> String {
+        let mut out = HEAD.to_owned();
+        let mut cli = Cli::command();
+        cli.build();
+        add(&mut out, &cli, true);
+        out
+    }
+
+    fn add(out: &mut String, command: &Command, is_top: bool) {
+        if is_top {
+            out.push_str("\nEverywhere:\n\n");
+        } else {
+            let mut command = command.clone();
+            let usage = command.render_usage().to_string();
+            let usage = usage.trim_start_matches("Usage:").trim();
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            // An alias of a name is a command of its own nowhere else.
+            write!(
+                out,
+                "\n## {}\n\n{about}\n\n```\n{usage}\n```\n\n",
+                command.get_bin_name().unwrap_or_default()
+            )
+            .unwrap();
+        }
+        // Global arguments are told once.
+        let told = |arg: &&Arg| {
+            arg.is_global_set() == is_top
+                && !arg.is_hide_set()
+                && !["help", "version"].contains(&arg.get_id().as_str())
+        };
+        for arg in command.get_arguments().filter(told) {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let values: Vec<String> = arg
+                .get_possible_values()
+                .iter()
+                .filter(|_| arg.get_action().takes_values())
+                .map(|one| format!("`{}`", one.get_name()))
+                .collect();
+            let values = match values.as_slice() {
+                [] => String::new(),
+                some if some.iter().all(|one| help.contains(one.as_str())) => String::new(),
+                some => format!(". One of {}", some.join(", ")),
+            };
+            writeln!(
+                out,
+                "- `{}`: {}{values}",
+                arg.to_string().replace('`', ""),
+                help.replace('\n', " ")
+            )
+            .unwrap();
+        }
+        for below in command.get_subcommands().filter(|one| one.get_name() != "help") {
+            add(out, below, false);
+        }
+    }
+
+    #[test]
+    fn the_commands_page_is_current() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
+        let page = page();
+        if env::var_os("PROCTOR_WRITE").is_some() {
+            std::fs::write(&file, &page).unwrap();
+        }
+        let written = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            written == page,
+            "docs/commands.md is not what the code says: its second line says how to write it anew"
+        );
+    }
+
+    #[test]
+    fn every_shell_and_every_command_has_its_text() {
+        let mut bash = Vec::new();
+        clap_complete::generate(
+            clap_complete::Shell::Bash,
+            &mut Cli::command(),
+            "proctor",
+            &mut bash,
+        );
+        let bash = String::from_utf8(bash).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        super::man(folder.path()).unwrap();
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(bash.contains(name), "{name}");
+            assert!(folder.path().join(format!("proctor-{name}.1")).exists(), "{name}");
+        }
+    }
+}

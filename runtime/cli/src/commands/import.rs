@@ -1,0 +1,348 @@
+//! `proctor import`: trajectories and predictions of others, as a run that can be looked at and graded.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use proctor_core::{PlannedTask, Taken, record_prediction};
+use proctor_datasets::read_predictions;
+use proctor_interchange::{Fidelity, Format, Imported, read_trajectory, trajectory_format};
+use proctor_record::{Journal, RecordError, RunDir};
+use proctor_types::{
+    Arm, Envelope, Environment, Event, SandboxSpec, TASK_SCHEMA, Task, TaskId, Timeouts, TrialId,
+    plural, sha256_hex,
+};
+use serde_json::json;
+
+use crate::{
+    args::{ImportArgs, ImportFormat},
+    assemble,
+    commands::{export::FIDELITY, predictions, run, validate::plain_config},
+    config::{self, ConfigFile},
+    error::{CommandError, UserError},
+    home,
+    print::result,
+    tasks,
+};
+
+/// Folders above a file whose names may be the task's: some agents call every file alike.
+const ABOVE: usize = 3;
+
+/// One trial of a file.
+struct Given {
+    /// Names that may be the task's, the likeliest first.
+    tasks: Vec<String>,
+    arm: String,
+    attempt: Option<u32>,
+    file: PathBuf,
+    sha256: String,
+    made: Made,
+}
+
+enum Made {
+    Trial(Box<Imported>),
+    Patch(String),
+    Failed(String),
+}
+
+pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
+    let mut fidelity = BTreeMap::new();
+    let mut given = Vec::new();
+    for file in &args.files {
+        given.extend(read(file, args.format, &mut fidelity)?);
+    }
+    let planned = plan(args, &mut given).await?;
+    let trials = trials(given)?;
+    let sandbox = SandboxSpec { kind: args.sandbox.into(), ..SandboxSpec::default() };
+    let arms: Vec<Arm> = arms(&trials, &sandbox);
+    let attempts = trials.keys().map(|(_, _, attempt)| *attempt).max().unwrap_or(1);
+    let config = config_of(args, &sandbox, attempts);
+    let (dir, _) = run::start(&args.out, &config, arms.clone(), &planned, None)?;
+    for arm in &arms {
+        for planned in &planned {
+            for attempt in 1..=attempts {
+                let task = planned.task.id.clone();
+                let made = trials.get(&(arm.name.clone(), task.to_string(), attempt));
+                let id = TrialId { task, arm: arm.id.clone(), attempt };
+                match made.map(|given| &given.made) {
+                    Some(Made::Trial(imported)) => write(&dir, &id, imported)?,
+                    Some(Made::Patch(patch)) => {
+                        record_prediction(&dir, &id, Taken::Patch(patch.as_bytes()))?;
+                    }
+                    Some(Made::Failed(why)) => record_prediction(&dir, &id, Taken::Failed(why))?,
+                    None => record_prediction(&dir, &id, Taken::Missing)?,
+                }
+            }
+        }
+    }
+    let fidelity: Vec<&Fidelity> = fidelity.values().collect();
+    let text = serde_json::to_string_pretty(&json!({ "imported": fidelity }))?;
+    fs::write(args.out.join(FIDELITY), format!("{text}\n"))?;
+    let out = args.out.display();
+    result(&format!(
+        "{} of {} in {out}\n",
+        plural(trials.len(), "trial"),
+        plural(arms.len(), "arm")
+    ))?;
+    for one in fidelity {
+        for left in &one.left_out {
+            eprintln!("{}: left out: {} ({})", one.format, left.what, left.count);
+        }
+        for lacks in &one.not_in_source {
+            eprintln!("{}: not in the files: {} ({})", one.format, lacks.what, lacks.count);
+        }
+    }
+    eprintln!(
+        "`proctor view {out}` shows them{}",
+        match args.tasks.is_empty() {
+            true => "; with --tasks DATASET, `proctor grade` could grade them, too".to_owned(),
+            false => format!("; `proctor grade {out}` grades what they handed in"),
+        }
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What one file holds.
+fn read(
+    file: &Path,
+    format: Option<ImportFormat>,
+    fidelity: &mut BTreeMap<&'static str, Fidelity>,
+) -> Result<Vec<Given>, UserError> {
+    let bytes = fs::read(file).map_err(|error| {
+        UserError::new(format!("{} cannot be read: {error}", file.display()))
+            .hint("name files, each of a trial, or of predictions")
+    })?;
+    let text = String::from_utf8_lossy(&bytes);
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let format = match format {
+        Some(ImportFormat::Atif) => Some(Format::Atif),
+        Some(ImportFormat::Mini) => Some(Format::Mini),
+        Some(ImportFormat::SweAgent) => Some(Format::SweAgent),
+        Some(ImportFormat::Swebench) => None,
+        None => trajectory_format(&name, &text),
+    };
+    let Some(format) = format else {
+        let known = fidelity.entry(Format::SweBench.name());
+        return patches(
+            file,
+            &sha256_hex(&bytes),
+            known.or_insert_with(|| Fidelity::new(Format::SweBench)),
+        );
+    };
+    let told = fidelity.entry(format.name()).or_insert_with(|| Fidelity::new(format));
+    let imported = read_trajectory(format, &text, told)
+        .map_err(|bad| UserError::new(format!("{}: {bad}", file.display())).hint(bad.hint))?;
+    Ok(vec![Given {
+        tasks: names(file, format, &imported),
+        arm: imported.arm_name(),
+        attempt: imported.attempt,
+        file: file.to_owned(),
+        sha256: sha256_hex(&bytes),
+        made: Made::Trial(Box::new(imported)),
+    }])
+}
+
+fn patches(file: &Path, sha256: &str, fidelity: &mut Fidelity) -> Result<Vec<Given>, UserError> {
+    let found = read_predictions(file).map_err(|error| {
+        UserError::new(error.to_string()).hint(
+            "name a trajectory of Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions; docs/import.md has the forms",
+        )
+    })?;
+    if !found.bad.is_empty() {
+        let rows: Vec<_> = found.bad.iter().map(ToString::to_string).collect();
+        return Err(UserError::new(tasks::listed(rows)).hint(
+            "correct or remove these entries; each is {\"instance_id\", \"model_name_or_path\", \"model_patch\"}",
+        ));
+    }
+    let mut all = Vec::new();
+    for (arm, attempts) in found.makers {
+        for ((task, attempt), one) in attempts {
+            fidelity.trials += 1;
+            fidelity.lacks("conversations", 1);
+            let made = match one.failed {
+                Some(why) => Made::Failed(why),
+                None => Made::Patch(one.patch),
+            };
+            let (arm, attempt) = (arm.clone(), Some(attempt));
+            let (file, sha256) = (file.to_owned(), sha256.to_owned());
+            all.push(Given { tasks: vec![task], arm, attempt, file, sha256, made });
+        }
+    }
+    Ok(all)
+}
+
+/// What the task may be called: as the file says, or as the file or a folder above it is called.
+fn names(file: &Path, format: Format, imported: &Imported) -> Vec<String> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let endings = [".traj.json", ".traj", ".json"];
+    let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
+    let said = imported.task.clone();
+    // SWE-agent's own files say there which kind of environment it was.
+    let said = said.filter(|said| {
+        format != Format::SweAgent || stem == said || stem.starts_with(&format!("{said}."))
+    });
+    let above = file.ancestors().skip(1).take(ABOVE).filter_map(Path::file_name);
+    let above = above.map(|name| name.to_string_lossy().into_owned());
+    said.into_iter().chain([stem.to_owned()]).chain(above).collect()
+}
+
+/// The tasks of the files, whole where a dataset has them. Each of `given` has one name then.
+async fn plan(args: &ImportArgs, given: &mut [Given]) -> Result<Vec<PlannedTask>, CommandError> {
+    if args.tasks.is_empty() {
+        let mut planned: Vec<PlannedTask> = Vec::new();
+        for one in given {
+            one.tasks.truncate(1);
+            let id = one.tasks.first().cloned().unwrap_or_default();
+            if !planned.iter().any(|planned| planned.task.id.as_str() == id) {
+                let task = Arc::new(bare(&id, &one.made));
+                planned.push(PlannedTask { task, base_dir: PathBuf::new() });
+            }
+        }
+        return Ok(planned);
+    }
+    let cache = home::cache()?;
+    let loaded = tasks::whole(&args.tasks, &cache).await?;
+    let all = match loaded.recipes.is_empty() {
+        true => tasks::planned(&loaded)?,
+        false => {
+            let backend = assemble::backend(args.sandbox.into(), &cache).await?;
+            tasks::built(loaded, &cache, &backend).await?
+        }
+    };
+    let known: BTreeSet<&str> = all.iter().map(|planned| planned.task.id.as_str()).collect();
+    let mut used = BTreeSet::new();
+    for one in given {
+        let found = one.tasks.iter().find(|name| known.contains(name.as_str())).cloned();
+        let Some(found) = found else {
+            let named = one.tasks.first().cloned().unwrap_or_default();
+            let what = format!("{}: the dataset has no task `{named}`", one.file.display());
+            let near = config::near(&named, known.iter().copied());
+            let hint = match near.is_empty() {
+                true => "name the dataset that it was made for, or leave --tasks away".to_owned(),
+                false => {
+                    format!("is it `{}`? The file is named after its task", near.join("` or `"))
+                }
+            };
+            return Err(UserError::new(what).hint(hint).into());
+        };
+        used.insert(found.clone());
+        one.tasks = vec![found];
+    }
+    Ok(all.into_iter().filter(|planned| used.contains(planned.task.id.as_str())).collect())
+}
+
+/// A task of which no more is known than what its agent was told.
+fn bare(id: &str, made: &Made) -> Task {
+    let statement = match made {
+        Made::Trial(imported) => imported.statement(),
+        Made::Patch(_) | Made::Failed(_) => "",
+    };
+    Task {
+        schema_version: TASK_SCHEMA,
+        id: TaskId::new(id),
+        repo: None,
+        level: None,
+        statement: statement.to_owned(),
+        environment: Environment::default(),
+        source: None,
+        workdir: "/testbed".to_owned(),
+        mask: None,
+        hidden: Vec::new(),
+        blocked_urls: Vec::new(),
+        fail_to_pass: Vec::new(),
+        pass_to_pass: Vec::new(),
+        test_command: Vec::new(),
+        test_patch: None,
+        timeouts: Timeouts::default(),
+        gold: None,
+        env: BTreeMap::new(),
+        clock: None,
+        user: None,
+        platform: None,
+        resources: None,
+        cheats: Vec::new(),
+        impossible: None,
+        categories: Vec::new(),
+        meets_minima: None,
+        from_scratch: None,
+        benchmark: None,
+    }
+}
+
+type Trials = BTreeMap<(String, String, u32), Given>;
+
+/// By arm, task and attempt. Files that name no attempt take the next that is free.
+fn trials(given: Vec<Given>) -> Result<Trials, UserError> {
+    let mut trials = Trials::new();
+    let (named, unnamed): (Vec<_>, Vec<_>) =
+        given.into_iter().partition(|one| one.attempt.is_some());
+    for one in named.into_iter().chain(unnamed) {
+        let task = one.tasks.first().cloned().unwrap_or_default();
+        let at = |attempt| (one.arm.clone(), task.clone(), attempt);
+        let attempt = match one.attempt {
+            Some(attempt) => attempt.max(1),
+            None => (1..).find(|attempt| !trials.contains_key(&at(*attempt))).unwrap_or(1),
+        };
+        let key = at(attempt);
+        if let Some(other) = trials.get(&key) {
+            let (one, other) = (one.file.display(), other.file.display());
+            let what =
+                format!("{one}: {other} has attempt {attempt} of {} at {task} already", key.0);
+            return Err(UserError::new(what)
+                .hint("leave one of them out, or import it into a run of its own"));
+        }
+        trials.insert(key, one);
+    }
+    Ok(trials)
+}
+
+/// One arm a name: its factor is what the files say.
+fn arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
+    let mut names: BTreeMap<&str, Vec<&Given>> = BTreeMap::new();
+    for given in trials.values() {
+        names.entry(&given.arm).or_default().push(given);
+    }
+    let arm = |(name, all): (&str, Vec<&Given>)| {
+        let digests: Vec<&str> = all.iter().map(|one| one.sha256.as_str()).collect();
+        let first = all.iter().find_map(|one| match &one.made {
+            Made::Trial(imported) => Some(imported.as_ref()),
+            _ => None,
+        });
+        let imported = json!({
+            "agent": first.map(|one| &one.agent),
+            "version": first.and_then(|one| one.version.as_ref()),
+            "model": first.and_then(|one| one.model.as_ref()),
+            "sha256": sha256_hex(digests.join("\n").as_bytes()),
+        });
+        predictions::arm(name, sandbox, json!({ "imported": imported }))
+    };
+    names.into_iter().map(arm).collect()
+}
+
+fn write(run: &RunDir, id: &TrialId, imported: &Imported) -> Result<(), RecordError> {
+    let dir = run.trial(id)?;
+    let blobs = run.blobs_of(&dir);
+    let patch = imported.patch.as_deref().unwrap_or_default().as_bytes();
+    let hash = blobs.put(patch)?;
+    blobs.sync()?;
+    let (mut events, outcome) = imported.record(id);
+    let files = proctor_patch::Patch::read(patch).names().len() as u64;
+    let collected = Event::PatchCollected { bytes: patch.len() as u64, files, hash };
+    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() };
+    for event in [collected, ended] {
+        if let Some(last) = events.last().cloned() {
+            events.push(Envelope { event, ..last });
+        }
+    }
+    Journal::begin_with(dir.trajectory(), 1, events)?;
+    dir.write_patch(patch)?;
+    dir.write_outcome(&outcome)
+}
+
+fn config_of(args: &ImportArgs, sandbox: &SandboxSpec, attempts: u32) -> ConfigFile {
+    ConfigFile { attempts, jobs: 2, ..plain_config(args.tasks.clone(), sandbox, Vec::new()) }
+}

@@ -1,0 +1,88 @@
+//! `proctor label`: what a person says of a trial, beside its record.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use proctor_record::RunDir;
+use proctor_types::{LABEL_VERSION, Label, RunRecord, visible_line};
+
+use crate::{
+    args::LabelArgs,
+    commands::now,
+    error::{CommandError, UserError},
+    print::result,
+    trials::{Index, named, planned},
+};
+
+/// Characters of a label and of a comment: a label is a name.
+const LABEL: usize = 60;
+const COMMENT: usize = 4_000;
+
+pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
+    let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
+    let record = run.read_run()?;
+    let (Some(trial), Some(label)) = (&args.trial, &args.label) else {
+        result(&list(&run, &record)?)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let found = named(&record, trial)?;
+    check("--label", label, LABEL)?;
+    if let Some(comment) = &args.comment {
+        check("--comment", comment, COMMENT)?;
+    }
+    if let Some(step) = args.step {
+        let journal = run.trial_path(&found.id()).trajectory();
+        let steps = if journal.exists() { Index::of(&journal)?.rows.len() as u64 } else { 0 };
+        if !(1..=steps).contains(&step) {
+            let what = format!("--step {step}: {} has {steps} steps", found.name());
+            return Err(UserError::new(what).hint("steps are counted from 1").into());
+        }
+    }
+    let label = Label {
+        v: LABEL_VERSION,
+        at: now(),
+        trial: found.id(),
+        step: args.step,
+        label: label.clone(),
+        comment: args.comment.clone(),
+        removed: args.remove,
+    };
+    if args.remove && !run.labels()?.standing.iter().any(|one| label.replaces(one)) {
+        let what = format!("{} has no label `{}` there", found.name(), label.label);
+        return Err(UserError::new(what).hint("`proctor label RUN` lists them").into());
+    }
+    run.add_label(&label)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(option: &str, text: &str, most: usize) -> Result<(), UserError> {
+    let length = text.chars().count();
+    let why = match () {
+        () if text.trim().is_empty() => "is empty".to_owned(),
+        () if length > most => format!("has {length} characters; at most {most} are kept"),
+        () if most == LABEL && text.contains('\n') => "has more than one line".to_owned(),
+        () => return Ok(()),
+    };
+    Err(UserError::new(format!("{option} {why}"))
+        .hint("a label is a short name; --comment has room for the rest"))
+}
+
+/// Every label, in the order of the plan.
+fn list(run: &RunDir, record: &RunRecord) -> Result<String, CommandError> {
+    let labels = run.labels()?;
+    let mut out = String::new();
+    for found in planned(record) {
+        let id = found.id();
+        for label in labels.standing.iter().filter(|label| label.trial == id) {
+            // Writing to a text cannot fail.
+            let _ =
+                writeln!(out, "{}: {}", visible_line(&found.name()), visible_line(&label.told()));
+        }
+    }
+    for bad in &labels.bad {
+        eprintln!("not read: {bad}");
+    }
+    if out.is_empty() {
+        out.push_str("no labels; --trial TASK/ARM/ATTEMPT --label NAME adds one\n");
+    }
+    Ok(out)
+}

@@ -1,0 +1,106 @@
+//! `proctor export --format swebench-submission`: the folders that SWE-bench's repository of experiments takes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proctor_interchange::{
+    Fidelity, Submission, Trial, day, harness_report, is_resolved, test_output,
+};
+use proctor_types::{RunRecord, Verdict};
+use serde_json::Value;
+
+use crate::{error::CommandError, trials::Found};
+
+/// Of tasks whose dataset does not say which set they are.
+const SPLIT: &str = "test";
+
+/// `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts are several folders: a submission has one.
+pub fn submission_folder(record: &RunRecord, found: Found<'_>, arm: &str) -> PathBuf {
+    let benchmark = found.task.task.benchmark.as_ref();
+    let split = benchmark.and_then(|benchmark| benchmark.split.as_deref());
+    let plain = |split: &&str| split.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    let split = split.filter(plain).unwrap_or(SPLIT);
+    let attempt = match record.attempts {
+        1 => String::new(),
+        _ => format!(".{}", found.attempt),
+    };
+    Path::new("evaluation").join(split).join(format!("{}_{arm}{attempt}", day(record.created)))
+}
+
+/// The files of a trial below its folder. An empty patch has none of the logs: the benchmark's harness never runs it.
+pub fn files_of_trial(
+    trial: &Trial<'_>,
+    trajectory: &Value,
+    log: &[u8],
+    task: &str,
+    fidelity: &mut Fidelity,
+) -> Result<Vec<(String, Vec<u8>)>, CommandError> {
+    let mut files =
+        vec![(format!("trajs/{task}.traj.json"), serde_json::to_vec_pretty(trajectory)?)];
+    if trial.patch.trim_ascii().is_empty() {
+        return Ok(files);
+    }
+    files.push((format!("logs/{task}/patch.diff"), trial.patch.to_vec()));
+    match harness_report(trial) {
+        Some(report) => {
+            files.push((format!("logs/{task}/report.json"), serde_json::to_vec_pretty(&report)?));
+        }
+        None => fidelity.leave_out("trials without a verdict: they have no report.json", 1),
+    }
+    match trial.verdict.and_then(|verdict| test_output(log, verdict)) {
+        Some(output) => files.push((format!("logs/{task}/test_output.txt"), output.to_vec())),
+        None => fidelity.leave_out(
+            "trials that the benchmark's own procedure did not grade: they have no test_output.txt, and do not count there",
+            1,
+        ),
+    }
+    Ok(files)
+}
+
+/// The folders of an export, and what each came to.
+#[derive(Default)]
+pub struct Folders<'a>(BTreeMap<PathBuf, Tally<'a>>);
+
+struct Tally<'a> {
+    found: Found<'a>,
+    trials: usize,
+    resolved: usize,
+}
+
+impl<'a> Folders<'a> {
+    pub fn count(&mut self, folder: PathBuf, found: Found<'a>, verdict: Option<&Verdict>) {
+        let tally = self.0.entry(folder).or_insert(Tally { found, trials: 0, resolved: 0 });
+        tally.trials += 1;
+        tally.resolved += usize::from(verdict.is_some_and(is_resolved));
+    }
+
+    /// Writes the pages about each folder.
+    pub fn close(
+        &self,
+        record: &RunRecord,
+        out: &Path,
+        files: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), CommandError> {
+        for (folder, Tally { found, trials, resolved }) in &self.0 {
+            let submission = Submission {
+                arm: found.arm,
+                attempt: found.attempt,
+                attempts: record.attempts,
+                trials: *trials,
+                resolved: *resolved,
+                proctor: &record.proctor,
+            };
+            for (name, text) in
+                [("metadata.yaml", submission.metadata()), ("README.md", submission.readme())]
+            {
+                let path = out.join(folder).join(name);
+                fs::write(&path, text)?;
+                files.insert(path);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! The objects that a test file is about, as a model says it: FeatureBench's way, level by level.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use proctor_datasets::fill;
+use proctor_types::{Fault, Layer};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    graph::FileGraph,
+    kept::Kept,
+    objects::{Object, Objects},
+    pipeline::keep,
+    settings::{ModelSettings, TopSettings},
+    tops::Candidate,
+};
+
+const PROMPT: &str = include_str!("../../../../prompts/collection/tops.md.j2");
+
+/// A model that answers one question at a time. Who implements it counts what that costs.
+#[async_trait]
+pub trait Model: Send + Sync {
+    /// As its endpoint calls it.
+    fn name(&self) -> &str;
+
+    /// The model with its parameters: an answer that is kept under another key does not count.
+    fn key(&self) -> &str;
+
+    /// # Errors
+    /// The endpoint gave no answer.
+    async fn answer(&self, question: &str) -> Result<String, Fault>;
+}
+
+/// What the questions about a project's test files share.
+pub(super) struct Asking<'a> {
+    pub(super) model: &'a dyn Model,
+    /// Answers, kept by model and question.
+    pub(super) kept: Kept,
+    pub(super) package: &'a str,
+    pub(super) tree: &'a Path,
+    pub(super) objects: &'a Objects,
+    pub(super) settings: &'a TopSettings,
+}
+
+#[derive(Serialize)]
+struct Question<'a> {
+    package: &'a str,
+    file: &'a str,
+    text: &'a str,
+    candidates: &'a [Shown],
+}
+
+#[derive(Serialize)]
+struct Shown {
+    id: String,
+    code: String,
+}
+
+impl Asking<'_> {
+    /// What the model says of each test file.
+    ///
+    /// # Errors
+    /// The endpoint gave no answer, or none that can be read.
+    pub(super) async fn all(
+        &self,
+        graphs: &BTreeMap<String, FileGraph>,
+    ) -> Result<BTreeMap<String, Vec<Candidate>>, Fault> {
+        let asked: Vec<_> = graphs.iter().map(|(file, graph)| self.of_file(file, graph)).collect();
+        let at_once = self.settings.model.at_once.max(1);
+        let found: Vec<Vec<Candidate>> =
+            stream::iter(asked).buffered(at_once).try_collect().await?;
+        Ok(graphs.keys().cloned().zip(found).collect())
+    }
+
+    async fn of_file(&self, file: &str, graph: &FileGraph) -> Result<Vec<Candidate>, Fault> {
+        let text = fs::read_to_string(self.tree.join(file)).unwrap_or_default();
+        let (mut out, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut level = graph.called_by_tests();
+        for _ in 0..self.settings.depth {
+            let fresh = level.iter().copied().filter(|number| seen.insert(*number));
+            let fresh: Vec<(usize, &Object)> =
+                fresh.filter_map(|number| Some((number, self.objects.list.get(number)?))).collect();
+            let mut next = BTreeSet::new();
+            for batch in fresh.chunks(self.settings.model.batch.max(1)) {
+                let chosen = self.of_batch(file, &text, batch).await?;
+                for (number, object) in batch {
+                    let top = chosen.contains(&object.id());
+                    let score = if top { 1.0 } else { 0.0 };
+                    let because = BTreeMap::from([("model", score)]);
+                    let (number, object) = (*number, object.id());
+                    out.push(Candidate { number, object, score, top, because });
+                    if !top {
+                        next.extend(graph.called_by(number));
+                    }
+                }
+            }
+            level = next;
+        }
+        Ok(out)
+    }
+
+    /// Those of a few functions that the file is about.
+    async fn of_batch(
+        &self,
+        file: &str,
+        text: &str,
+        batch: &[(usize, &Object)],
+    ) -> Result<BTreeSet<String>, Fault> {
+        let shown = |object: &Object| {
+            let text = fs::read_to_string(self.tree.join(&object.file)).unwrap_or_default();
+            Shown { id: object.id(), code: object.code(&text).join("\n\n") }
+        };
+        let candidates: Vec<Shown> = batch.iter().map(|(_, object)| shown(object)).collect();
+        let question = Question { package: self.package, file, text, candidates: &candidates };
+        let question = fill(PROMPT, question).map_err(|error| {
+            Fault::new(Layer::Environment, format!("prompts/collection/tops.md.j2: {error}"))
+        })?;
+        let known: BTreeSet<String> = candidates.into_iter().map(|it| it.id).collect();
+        let named = format!("{}\0{question}", self.model.key());
+        if let Some(chosen) = self.kept.get("tops", &named) {
+            return Ok(chosen);
+        }
+        let ModelSettings { attempts, .. } = self.settings.model;
+        for _ in 0..attempts.max(1) {
+            let answer = self.model.answer(&question).await?;
+            if let Some(chosen) = read(&answer, &known) {
+                keep(&self.kept, "tops", &named, &chosen);
+                return Ok(chosen);
+            }
+        }
+        let what = format!(
+            "{file}: {} answered {attempts} times without a list of functions that it was asked about",
+            self.model.name()
+        );
+        let hint = "take another model, or leave --llm out: weights choose then";
+        Err(Fault::new(Layer::Model, what).hint(hint))
+    }
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    tested_object_ids: BTreeSet<String>,
+}
+
+/// The list in the last block of JSON that holds one. A name that was not asked about makes none of it count: a model that
+/// invents names did not read the question.
+fn read(answer: &str, known: &BTreeSet<String>) -> Option<BTreeSet<String>> {
+    let starts = answer.match_indices('{').map(|(at, _)| at);
+    let mut lists = starts.filter_map(|at| {
+        let mut values = serde_json::Deserializer::from_str(&answer[at..]).into_iter::<Answered>();
+        values.next()?.ok()
+    });
+    let last = lists.next_back()?.tested_object_ids;
+    last.is_subset(known).then_some(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_list_counts_and_only_names_that_were_asked_about() {
+        let known: BTreeSet<String> = ["a.py::f", "a.py::g"].map(str::to_owned).into();
+        let read = |answer: &str| read(answer, &known).map(|it| it.into_iter().collect::<Vec<_>>());
+        let said = "{\"tested_object_ids\": [\"a.py::g\"]}, no:\n```json\n\
+                    {\"tested_object_ids\": [\"a.py::f\"], \"reasoning\": \"{f}\"}\n```\nDone.";
+        assert_eq!(read(said), Some(vec!["a.py::f".to_owned()]));
+        assert_eq!(read("{\"tested_object_ids\": []}"), Some(Vec::new()));
+        assert_eq!(read("{\"tested_object_ids\": [\"a.py::h\"]}"), None, "an invented name");
+        assert_eq!(read("f, I think"), None);
+        assert_eq!(read("{\"tested_object_ids\": [\"a.py::f\""), None, "cut off");
+    }
+}

@@ -1,0 +1,293 @@
+//! Solutions of level 2: one that takes the library's own objects for its own, and one that carries its own copy.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use proctor_patch::{FilePatch, MODE_FILE, RawPath};
+use ruff_python_ast::{
+    Expr, ExprStringLiteral, Stmt, StmtImport, StmtImportFrom,
+    visitor::{self, Visitor},
+};
+use ruff_python_parser::parse_module;
+use ruff_text_size::Ranged;
+
+use super::rewrite::{Owner, PACKAGE};
+use crate::collect::project::Project;
+
+/// As the benchmark's statements prescribe it.
+const SETUP: &str = "\
+from setuptools import setup, find_packages
+setup(
+    name=\"agent_code\",
+    version=\"0.1\",
+    packages=find_packages(),
+)
+";
+
+/// Calls that take a module's name.
+const BY_NAME: [&str; 2] = ["import_module(", "__import__("];
+
+/// Files of a package, by path.
+pub(super) type Files = BTreeMap<String, String>;
+
+/// The package with nothing in it.
+pub(super) fn empty() -> Files {
+    Files::from([
+        ("setup.py".to_owned(), SETUP.to_owned()),
+        (format!("{PACKAGE}/__init__.py"), String::new()),
+    ])
+}
+
+/// The package that hands the library's own objects on.
+pub(super) fn shim(asked: &BTreeSet<Owner>) -> Files {
+    with_exports(asked, "")
+}
+
+/// The package that holds a copy of those modules of the library that the objects need; in the copy imports
+/// of the library are of the copy.
+///
+/// # Errors
+/// A sentence: a module that cannot be copied.
+pub(super) fn copy(
+    tree: &Path,
+    project: &Project,
+    asked: &BTreeSet<Owner>,
+) -> Result<Files, String> {
+    let by_module: BTreeMap<String, &String> =
+        project.modules.iter().map(|file| (module_of(file, &project.root), file)).collect();
+    let mut open: Vec<String> = asked.iter().map(|owner| owner.module.clone()).collect();
+    let (mut seen, mut out) = (BTreeSet::new(), with_exports(asked, "."));
+    while let Some(module) = open.pop() {
+        // What is imported may be a name of a module: then the module is what is needed.
+        if let Some((package, _)) = module.rsplit_once('.') {
+            open.push(package.to_owned());
+        }
+        let Some(file) = by_module.get(&module) else { continue };
+        if !seen.insert(module.clone()) {
+            continue;
+        }
+        let text = fs::read_to_string(tree.join(file))
+            .map_err(|error| format!("{file} cannot be read: {error}"))?;
+        let is_package = file.ends_with("/__init__.py");
+        let copied = copied(&text, &module, is_package, &by_module)
+            .ok_or_else(|| format!("{file} cannot be parsed"))?;
+        open.extend(copied.needs);
+        let below = file.strip_prefix(&format!("{}/", project.root)).unwrap_or(file);
+        out.insert(format!("{PACKAGE}/{below}"), copied.text);
+    }
+    Ok(out)
+}
+
+/// The patch that lays files where nothing is.
+pub(super) fn patch(files: &Files) -> String {
+    let mut out = Vec::new();
+    for (path, text) in files {
+        let after = Some((MODE_FILE, text.as_bytes().to_vec()));
+        let patch = FilePatch::between(&RawPath::from(path.as_str()), None, after);
+        FilePatch { index: None, ..patch }.write(&mut out);
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// `package.module` of `src/package/module.py`.
+pub(super) fn module_of(file: &str, root: &str) -> String {
+    let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
+    let stem = below.strip_suffix(".py").unwrap_or(below);
+    stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
+}
+
+fn with_exports(asked: &BTreeSet<Owner>, dot: &str) -> Files {
+    let lines = asked.iter().map(|it| format!("from {dot}{} import {}\n", it.module, it.name));
+    let mut out = empty();
+    out.insert(format!("{PACKAGE}/__init__.py"), lines.collect());
+    out
+}
+
+struct Copied {
+    text: String,
+    /// Modules, or names in them.
+    needs: BTreeSet<String>,
+}
+
+fn copied(
+    text: &str,
+    module: &str,
+    is_package: bool,
+    modules: &BTreeMap<String, &String>,
+) -> Option<Copied> {
+    let parsed = parse_module(text).ok()?;
+    let roots: BTreeSet<&str> =
+        modules.keys().map(|name| name.split('.').next().unwrap_or(name)).collect();
+    let by_name = BY_NAME.iter().any(|call| text.contains(call));
+    let mut imports = Imports {
+        roots,
+        module,
+        is_package,
+        by_name: by_name.then_some((text, modules)),
+        needs: BTreeSet::new(),
+        edits: Vec::new(),
+    };
+    parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
+    let mut out = text.to_owned();
+    imports.edits.sort_by_key(|(span, _)| span.start);
+    for (span, new) in imports.edits.iter().rev() {
+        out.replace_range(span.clone(), new);
+    }
+    Some(Copied { text: out, needs: imports.needs })
+}
+
+struct Imports<'a> {
+    roots: BTreeSet<&'a str>,
+    module: &'a str,
+    is_package: bool,
+    /// The text and all modules, in a file that imports modules by names in strings: plugins, lazy imports.
+    by_name: Option<(&'a str, &'a BTreeMap<String, &'a String>)>,
+    needs: BTreeSet<String>,
+    edits: Vec<(std::ops::Range<usize>, String)>,
+}
+
+impl<'a> Visitor<'a> for Imports<'_> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Import(import) => self.import(import),
+            Stmt::ImportFrom(import) => self.import_from(import),
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::StringLiteral(literal) => self.named(literal),
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+}
+
+impl Imports<'_> {
+    fn is_ours(&self, module: &str) -> bool {
+        self.roots.contains(module.split('.').next().unwrap_or(module))
+    }
+
+    /// `package.module`, or a name in one. A package's own name alone may mean anything.
+    fn named(&mut self, literal: &ExprStringLiteral) {
+        let Some((text, modules)) = self.by_name else { return };
+        let name = literal.value.to_str();
+        let is_dotted = name
+            .split('.')
+            .all(|part| part.chars().all(|c| c.is_alphanumeric() || c == '_') && !part.is_empty());
+        let mut parents = name.match_indices('.').map(|(at, _)| &name[..at]).chain([name]);
+        let module = parents.rfind(|it| it.contains('.') && modules.contains_key(*it));
+        let span = literal.start().to_usize()..literal.end().to_usize();
+        let (true, Some(module), Some(at)) = (is_dotted, module, text[span.clone()].find(name))
+        else {
+            return;
+        };
+        self.needs.insert(module.to_owned());
+        let at = span.start + at;
+        self.edits.push((at..at, format!("{PACKAGE}.")));
+    }
+
+    fn import(&mut self, import: &StmtImport) {
+        for alias in &import.names {
+            if !self.is_ours(&alias.name) {
+                continue;
+            }
+            let name = alias.name.as_str();
+            self.needs.insert(name.to_owned());
+            let span = alias.name.start().to_usize()..alias.name.end().to_usize();
+            let first = name.split('.').next().unwrap_or(name);
+            let new = match &alias.asname {
+                Some(_) => format!("{PACKAGE}.{name}"),
+                None if first == name => format!("{PACKAGE}.{name} as {name}"),
+                None => format!("{PACKAGE}.{name}, {PACKAGE}.{first} as {first}"),
+            };
+            self.edits.push((span, new));
+        }
+    }
+
+    fn import_from(&mut self, import: &StmtImportFrom) {
+        let named = import.module.as_ref();
+        let from = match import.level {
+            0 => {
+                let Some(named) = named.filter(|named| self.is_ours(named)) else { return };
+                let at = named.start().to_usize();
+                self.edits.push((at..at, format!("{PACKAGE}.")));
+                named.to_string()
+            }
+            level => {
+                // One dot is the module's package, which a package is itself.
+                let up = level as usize - usize::from(self.is_package);
+                let mut parts: Vec<&str> = self.module.split('.').collect();
+                parts.truncate(parts.len().saturating_sub(up));
+                parts.extend(named.map(|named| named.as_str()));
+                parts.join(".")
+            }
+        };
+        self.needs.insert(from.clone());
+        self.needs.extend(import.names.iter().map(|alias| format!("{from}.{}", alias.name)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_imports_itself_and_holds_what_it_needs() {
+        let tree = tempfile::tempdir().unwrap();
+        let files = [
+            ("src/pkg/__init__.py", "from .a import f\n"),
+            (
+                "src/pkg/a.py",
+                "import pkg\nimport pkg.deep.b, os\nfrom pkg.deep import c as d\n\ndef f():\n    pass\n",
+            ),
+            ("src/pkg/deep/__init__.py", ""),
+            ("src/pkg/deep/b.py", "from .. import a\nimport pkg.deep.c as c\n"),
+            (
+                "src/pkg/deep/c.py",
+                "NAMES = {\"e\": \"pkg.deep.e.made\", \"p\": \"pkg\"}\n\
+                 SAID = 'see pkg.deep.e', 'pkg.none', __import__(NAMES['e'])\n",
+            ),
+            ("src/pkg/deep/e.py", "NAME = 'pkg.deep.e'\n"),
+            ("src/pkg/idle.py", ""),
+        ];
+        for (path, text) in files {
+            fs::create_dir_all(tree.path().join(path).parent().unwrap()).unwrap();
+            fs::write(tree.path().join(path), text).unwrap();
+        }
+        let modules = files.map(|(path, _)| path.to_owned()).to_vec();
+        let project = Project { root: "src".into(), modules, ..Project::default() };
+        let asked = BTreeSet::from([Owner { module: "pkg.a".into(), name: "f".into() }]);
+        let made = copy(tree.path(), &project, &asked).unwrap();
+        let names: Vec<&str> = made.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "agent_code/__init__.py",
+                "agent_code/pkg/__init__.py",
+                "agent_code/pkg/a.py",
+                "agent_code/pkg/deep/__init__.py",
+                "agent_code/pkg/deep/b.py",
+                "agent_code/pkg/deep/c.py",
+                "agent_code/pkg/deep/e.py",
+                "setup.py",
+            ]
+        );
+        assert_eq!(made["agent_code/__init__.py"], "from .pkg.a import f\n");
+        assert_eq!(
+            made["agent_code/pkg/a.py"],
+            "import agent_code.pkg as pkg\nimport agent_code.pkg.deep.b, agent_code.pkg as pkg, os\n\
+             from agent_code.pkg.deep import c as d\n\ndef f():\n    pass\n"
+        );
+        assert!(made["agent_code/pkg/deep/b.py"].contains("import agent_code.pkg.deep.c as c"));
+        // Modules that a loader finds by their names in strings; other strings stay.
+        let named = &made["agent_code/pkg/deep/c.py"];
+        assert!(named.contains("\"agent_code.pkg.deep.e.made\", \"p\": \"pkg\""), "{named}");
+        assert!(named.contains("'see pkg.deep.e', 'pkg.none'"), "{named}");
+        assert_eq!(made["agent_code/pkg/deep/e.py"], "NAME = 'pkg.deep.e'\n");
+        assert!(patch(&shim(&asked)).contains("+from pkg.a import f\n"));
+    }
+}

@@ -1,0 +1,226 @@
+//! One test file, from its tops to a verified task of level 2 or the reason why there is none.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use proctor_grade::{GradeOptions, TestPlan};
+use proctor_patch::{FilePatch, MODE_FILE, RawPath};
+use proctor_sandbox_api::Prepared;
+use proctor_setup::LayerFindings;
+use proctor_types::{Cheat, Fault, FromScratch, Task, TaskId, TestStatus};
+
+use super::{
+    gold::{self, Files},
+    rewrite::{Owner, PACKAGE, rewrite},
+    statement,
+};
+use crate::{
+    collect::{
+        candidate::{Facts, Made, Outcome, Reject, Shared, Stop},
+        traverse::{Bounds, extract},
+        verify,
+    },
+    freeze::{RUNS, Statuses, ended, run},
+};
+
+/// What an agent finds, as in the benchmark.
+const README: &str = include_str!("../../../../../prompts/featurebench/readme.md");
+
+/// How many tests a reason names.
+const NAMED: usize = 3;
+
+impl Shared<'_> {
+    /// # Errors
+    /// A fault that says nothing about the test file: another try may help.
+    pub(in crate::collect) async fn level_two(&self, file: &str) -> Result<Outcome, Fault> {
+        match self.made_anew(file).await {
+            Ok(made) => Ok(Outcome::Task(Box::new(made))),
+            Err(Stop::Reject(stage, reason)) => Ok(Outcome::Reject(Reject {
+                file: file.to_owned(),
+                stage: format!("level_2: {stage}"),
+                reason,
+            })),
+            Err(Stop::Fault(fault)) => Err(fault),
+        }
+    }
+
+    async fn made_anew(&self, file: &str) -> Result<Made, Stop> {
+        let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
+        let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
+            return Err(Stop::Reject("tops", "none of its tests passes every time".into()));
+        };
+        let tops = self.tops(file, graph);
+        let owners = self.owners(&tops);
+        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let rewritten = rewrite(&text, &owners).map_err(|why| Stop::Reject("rewrite", why))?;
+        let test_patch = change(file, &text, &rewritten.text);
+        let asked = rewritten.asked;
+        let copy = gold::copy(&self.tree.folder, &self.project, &asked)
+            .map_err(|why| Stop::Reject("gold", why))?;
+        let gold = gold::patch(&copy);
+        let statements = statement::write(&self.tree.folder, &self.project, &asked)?;
+        let mut task = Task {
+            id: TaskId::new(self.id(file, 2)),
+            level: Some(2),
+            mask: None,
+            hidden: Vec::new(),
+            test_patch: Some(test_patch.clone()),
+            gold: Some(gold.clone()),
+            cheats: vec![Cheat {
+                name: "the library's own objects".to_owned(),
+                patch: gold::patch(&gold::shim(&asked)),
+            }],
+            from_scratch: Some(FromScratch {
+                files: BTreeMap::from([("README.md".to_owned(), README.to_owned())]),
+                install: "pip install .".to_owned(),
+            }),
+            ..self.blank(file, statements.own.clone())
+        };
+        let plan = self.test_plan(&task, steady.clone());
+        let sides = [("shim", gold::shim(&asked)), ("empty", gold::empty()), ("gold", copy)];
+        let mut seen: BTreeMap<&str, Vec<Statuses>> = BTreeMap::new();
+        for (side, files) in &sides {
+            for _ in 0..RUNS {
+                let statuses = self.beside(&task, &plan, files, side).await?;
+                seen.entry(side).or_default().push(statuses);
+            }
+        }
+        let passes = |side: &str, id: &String| {
+            let runs = seen.get(side).map(Vec::as_slice).unwrap_or_default();
+            runs.iter().all(|run| run.get(id) == Some(&TestStatus::Passed))
+        };
+        let fails = |side: &str, id: &String| {
+            let runs = seen.get(side).map(Vec::as_slice).unwrap_or_default();
+            runs.iter().all(|run| run.get(id) != Some(&TestStatus::Passed))
+        };
+        let broken: Vec<&String> = steady.iter().filter(|id| !passes("shim", id)).collect();
+        if !broken.is_empty() {
+            let why =
+                format!("rewritten, tests fail on the library's own objects: {}", few(&broken));
+            return Err(Stop::Reject("oracle", why));
+        }
+        // A test that compares with the library's own classes asks for what no rewrite can give.
+        let whole = steady.iter().all(|id| passes("gold", id));
+        task.fail_to_pass =
+            steady.iter().filter(|id| passes("gold", id) && fails("empty", id)).cloned().collect();
+        if task.fail_to_pass.is_empty() {
+            let why =
+                "no test passes on a copy of the library under another name and fails on nothing";
+            return Err(Stop::Reject("gold", why.to_owned()));
+        }
+        let (environment, findings) = verify::find(self.judge(), &task).await?;
+        verify::look_through(self.judge(), &task, &environment, &findings).await?;
+        verify::grade_both(self.judge(), &task, &environment, &findings).await?;
+        self.shim_is_refused(&task, &environment, &findings).await?;
+        let objects = extract(
+            &tops,
+            graph,
+            &self.objects,
+            &Bounds { remained: &BTreeSet::new(), lines: usize::MAX, never: &[] },
+        )
+        .all();
+        let objects: Vec<_> = objects.iter().filter_map(|&it| self.objects.list.get(it)).collect();
+        let failing = steady.iter().filter(|id| fails("empty", id)).count();
+        let pass_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
+        let lines = objects.iter().map(|object| object.lines).sum();
+        let minima = &self.settings.minima;
+        let meets_minima = whole
+            && lines >= minima.lines
+            && task.fail_to_pass.len() >= minima.points
+            && pass_rate <= minima.pass_rate;
+        task.meets_minima = Some(meets_minima);
+        let files: BTreeSet<&str> = objects.iter().map(|object| object.file.as_str()).collect();
+        let facts = Facts {
+            task: task.id.to_string(),
+            file: file.to_owned(),
+            policy: "from_scratch".to_owned(),
+            words: statements.own.split_whitespace().count(),
+            lines,
+            files: files.len(),
+            functions: objects.len(),
+            tops: asked.iter().map(|owner| format!("{}.{}", owner.module, owner.name)).collect(),
+            fail_to_pass: task.fail_to_pass.len(),
+            pass_to_pass: 0,
+            pass_to_pass_files: 0,
+            pass_rate: (pass_rate * 1e4).round() / 1e4,
+            leak_score: (statements.leak_score * 1e4).round() / 1e4,
+            meets_minima,
+        };
+        let row = self.row_of(&task, file, &facts, statements.featurebench, ("", &test_patch), &[]);
+        Ok(Made { task, row, facts })
+    }
+
+    /// What tests can import of the tops: their functions, and the classes of their methods.
+    fn owners(&self, tops: &BTreeSet<usize>) -> BTreeSet<Owner> {
+        let objects = tops.iter().filter_map(|&number| self.objects.list.get(number));
+        let owner = |object: &crate::collect::objects::Object| Owner {
+            module: gold::module_of(&object.file, &self.project.root),
+            name: object.path.split('.').next().unwrap_or(&object.path).to_owned(),
+        };
+        objects.map(owner).collect()
+    }
+
+    /// The rewritten tests, beside the library and a package.
+    async fn beside(
+        &self,
+        task: &Task,
+        plan: &TestPlan,
+        package: &Files,
+        side: &'static str,
+    ) -> Result<Statuses, Stop> {
+        let place = (self.backend, &self.prepared, &LayerFindings::default());
+        let package: Files =
+            package.iter().filter(|(path, _)| path.starts_with(PACKAGE)).map(clone).collect();
+        let laid = gold::patch(&package).into_bytes();
+        let test_patch = task.test_patch.clone().unwrap_or_default().into_bytes();
+        let ran = run(place, task, plan, &[&test_patch, &laid]).await?;
+        Ok(ended(ran, side)?)
+    }
+
+    /// Who only hands the library's objects on has written nothing.
+    async fn shim_is_refused(
+        &self,
+        task: &Task,
+        environment: &Prepared,
+        findings: &LayerFindings,
+    ) -> Result<(), Stop> {
+        let Some(shim) = task.cheats.first() else { return Ok(()) };
+        let options = GradeOptions::default();
+        let graded = verify::graded(
+            self.judge(),
+            task,
+            environment,
+            findings,
+            shim.patch.as_bytes(),
+            options,
+        )
+        .await?;
+        if graded.verdict.resolved {
+            let why = "handing the library's own objects on resolves it".to_owned();
+            return Err(Stop::Reject("verify", why));
+        }
+        Ok(())
+    }
+}
+
+fn clone((path, text): (&String, &String)) -> (String, String) {
+    (path.clone(), text.clone())
+}
+
+fn few(ids: &[&String]) -> String {
+    let shown: Vec<&str> = ids.iter().take(NAMED).map(|id| id.as_str()).collect();
+    match ids.len().saturating_sub(NAMED) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn change(file: &str, before: &str, after: &str) -> String {
+    let side = |text: &str| Some((MODE_FILE, text.as_bytes().to_vec()));
+    let patch = FilePatch::between(&RawPath::from(file), side(before), side(after));
+    let mut out = Vec::new();
+    FilePatch { index: None, ..patch }.write(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}

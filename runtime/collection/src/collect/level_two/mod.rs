@@ -1,0 +1,6 @@
+//! Level 2: the agent writes anew, from nothing, what a test file is about, as a package `agent_code`.
+
+mod gold;
+mod make;
+mod rewrite;
+mod statement;

@@ -1,0 +1,304 @@
+//! A test file that asks `agent_code` for what it is about, as FeatureBench's level 2 has it.
+//!
+//! Only what imports bind is changed: names in import statements, and attributes of imported modules. The number of
+//! lines stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{
+    Alias, Expr, Stmt, StmtImportFrom,
+    visitor::{self, Visitor},
+};
+use ruff_python_parser::parse_module;
+use ruff_text_size::Ranged;
+
+/// The package that is asked for.
+pub(super) const PACKAGE: &str = "agent_code";
+
+/// A name at the top of a module.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Owner {
+    /// Dotted, as its package imports it.
+    pub(super) module: String,
+    pub(super) name: String,
+}
+
+/// A rewritten test file, and what it asks the package for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rewritten {
+    pub(super) text: String,
+    pub(super) asked: BTreeSet<Owner>,
+}
+
+/// # Errors
+/// A sentence: why the file cannot be rewritten.
+pub(super) fn rewrite(text: &str, owners: &BTreeSet<Owner>) -> Result<Rewritten, String> {
+    let mut by_name: BTreeMap<&str, &Owner> = BTreeMap::new();
+    for owner in owners {
+        if let Some(other) = by_name.insert(&owner.name, owner) {
+            return Err(format!(
+                "{} and {} both have a {}, and {PACKAGE} can have one",
+                other.module, owner.module, owner.name
+            ));
+        }
+    }
+    let parsed = parse_module(text).map_err(|error| format!("it cannot be parsed: {error}"))?;
+    let mut found = Found { by_name, ..Found::default() };
+    // Imports may stand below what uses them, in the order of the text.
+    let mut imports = Imports(Vec::new());
+    parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
+    for stmt in &imports.0 {
+        found.import(text, stmt);
+    }
+    parsed.syntax().body.iter().for_each(|stmt| found.visit_stmt(stmt));
+    let used = std::mem::take(&mut found.used);
+    for (local, end) in &found.modules {
+        if used.contains(local) {
+            found.edits.push((*end..*end, format!("; import {PACKAGE}")));
+        }
+    }
+    if found.asked.is_empty() {
+        return Err("its tests reach what they are about by no import of their own".to_owned());
+    }
+    let mut out = text.to_owned();
+    found.edits.sort_by_key(|(span, _)| (span.start, span.end));
+    for (span, new) in found.edits.iter().rev() {
+        out.replace_range(span.clone(), new);
+    }
+    if out.lines().count() != text.lines().count() || parse_module(&out).is_err() {
+        return Err(
+            "its imports are written so that they cannot be changed line by line".to_owned()
+        );
+    }
+    Ok(Rewritten { text: out, asked: found.asked.into_iter().cloned().collect() })
+}
+
+/// All import statements, also those inside functions.
+struct Imports<'a>(Vec<&'a Stmt>);
+
+impl<'a> Visitor<'a> for Imports<'a> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Import(_) | Stmt::ImportFrom(_) => self.0.push(stmt),
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+}
+
+type Span = std::ops::Range<usize>;
+
+#[derive(Default)]
+struct Found<'a> {
+    by_name: BTreeMap<&'a str, &'a Owner>,
+    /// Local names, dotted where an import binds them so, to the module that they stand for.
+    bound: BTreeMap<String, String>,
+    /// Where the statement ends that bound one.
+    modules: BTreeMap<String, usize>,
+    /// Local names of modules that something was asked of.
+    used: BTreeSet<String>,
+    asked: BTreeSet<&'a Owner>,
+    edits: Vec<(Span, String)>,
+}
+
+impl<'a> Found<'a> {
+    fn import(&mut self, text: &str, stmt: &Stmt) {
+        let end = stmt.end().to_usize();
+        match stmt {
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
+                    self.modules.insert(local.clone(), end);
+                    self.bound.insert(local, alias.name.to_string());
+                }
+            }
+            Stmt::ImportFrom(import) if import.level == 0 => self.import_from(text, import),
+            _ => {}
+        }
+    }
+
+    fn import_from(&mut self, text: &str, import: &StmtImportFrom) {
+        let module = import.module.as_deref().unwrap_or_default();
+        let span = import.start().to_usize()..import.end().to_usize();
+        let (mut stay, mut go): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        for alias in &import.names {
+            let written = written(alias);
+            if &*alias.name == "*" {
+                let names: Vec<&'a Owner> =
+                    self.by_name.values().copied().filter(|it| is_of(&it.module, module)).collect();
+                go.extend(names.iter().map(|owner| owner.name.clone()));
+                self.asked.extend(names);
+                stay.push(written);
+                continue;
+            }
+            let owner = self.by_name.get(&*alias.name).copied();
+            match owner.filter(|owner| is_of(&owner.module, module)) {
+                Some(owner) => {
+                    self.asked.insert(owner);
+                    go.push(written);
+                }
+                None => {
+                    let local = alias.asname.as_ref().unwrap_or(&alias.name).to_string();
+                    self.modules.insert(local.clone(), span.end);
+                    self.bound.insert(local, format!("{module}.{}", &alias.name));
+                    stay.push(written);
+                }
+            }
+        }
+        if go.is_empty() {
+            return;
+        }
+        let asked = format!("from {PACKAGE} import {}", go.join(", "));
+        let lines = "\n".repeat(text[span.clone()].matches('\n').count());
+        let new = match stay.is_empty() {
+            true => asked,
+            false => format!("from {module} import {}; {asked}", stay.join(", ")),
+        };
+        // What is inserted at the end of a statement that is replaced goes with it.
+        self.edits.push((span, new + &lines));
+    }
+}
+
+fn written(alias: &Alias) -> String {
+    match &alias.asname {
+        Some(local) => format!("{} as {local}", &alias.name),
+        None => alias.name.to_string(),
+    }
+}
+
+impl<'a> Visitor<'a> for Found<'_> {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Attribute(attribute) = expr
+            && let Some(local) = dotted(&attribute.value)
+            && let Some(module) = self.module(&local)
+            && let Some(owner) = self.by_name.get(&*attribute.attr).copied()
+            && is_of(&owner.module, &module)
+        {
+            self.asked.insert(owner);
+            let first = local.split('.').next().unwrap_or(&local).to_owned();
+            let binder = if self.modules.contains_key(&local) { local } else { first };
+            self.used.insert(self.binder(binder));
+            let span = expr.start().to_usize()..expr.end().to_usize();
+            self.edits.push((span, format!("{PACKAGE}.{}", owner.name)));
+            return;
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+impl Found<'_> {
+    /// What a dotted name stands for, by what an import bound of it.
+    fn module(&self, local: &str) -> Option<String> {
+        if let Some(module) = self.bound.get(local) {
+            return Some(module.clone());
+        }
+        // `import a.b` binds `a`, and `a.b` is looked up by its path.
+        let first = local.split('.').next().unwrap_or(local);
+        if let Some(module) = self.bound.get(first) {
+            return Some(local.replacen(first, module, 1));
+        }
+        let is_bound = |name: &String| name.starts_with(&format!("{first}."));
+        self.bound.keys().any(is_bound).then(|| local.to_owned())
+    }
+
+    /// The import that binds a name: `a` is bound by `import a.b`.
+    fn binder(&self, name: String) -> String {
+        if self.modules.contains_key(&name) {
+            return name;
+        }
+        let below = format!("{name}.");
+        let found = self.modules.keys().find(|key| key.starts_with(&below));
+        found.cloned().unwrap_or(name)
+    }
+}
+
+/// Whether an object of a module can be had from what is imported: the module, or a package that hands it on.
+fn is_of(module: &str, imported: &str) -> bool {
+    module == imported || module.strip_prefix(imported).is_some_and(|rest| rest.starts_with('.'))
+}
+
+fn dotted(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Name(name) => Some(name.id.to_string()),
+        Expr::Attribute(attribute) => {
+            Some(format!("{}.{}", dotted(&attribute.value)?, attribute.attr))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners(list: &[(&str, &str)]) -> BTreeSet<Owner> {
+        let owner = |(module, name): &(&str, &str)| Owner {
+            module: (*module).to_owned(),
+            name: (*name).to_owned(),
+        };
+        list.iter().map(owner).collect()
+    }
+
+    #[test]
+    fn what_imports_bind_is_asked_of_the_package_and_lines_stay() {
+        let text = "\
+from __future__ import annotations
+from pkg.m import (
+    idle,
+    parse as p,  # note
+    Tree,
+)
+from pkg import other, Tree as T
+import pkg.m as m, os
+import pkg.deep.n
+import pkg
+
+CASES = [m.parse, m.idle, pkg.deep.n.walk]
+
+class Sub(pkg.Tree):
+    def test(self):
+        from pkg.m import parse
+        text = 'm.parse'
+        return other.parse, m.Tree.make(), parse(p)
+";
+        let owners = owners(&[("pkg.m", "parse"), ("pkg.m", "Tree"), ("pkg.deep.n", "walk")]);
+        let out = rewrite(text, &owners).unwrap();
+        assert_eq!(
+            out.text,
+            "\
+from __future__ import annotations
+from pkg.m import idle; from agent_code import parse as p, Tree
+
+
+
+
+from pkg import other; from agent_code import Tree as T
+import pkg.m as m, os; import agent_code
+import pkg.deep.n; import agent_code
+import pkg; import agent_code
+
+CASES = [agent_code.parse, m.idle, agent_code.walk]
+
+class Sub(agent_code.Tree):
+    def test(self):
+        from agent_code import parse
+        text = 'm.parse'
+        return other.parse, agent_code.Tree.make(), parse(p)
+"
+        );
+        assert_eq!(out.asked, owners);
+    }
+
+    #[test]
+    fn what_cannot_be_rewritten_is_told() {
+        let one = owners(&[("pkg.m", "parse")]);
+        let two = owners(&[("pkg.m", "parse"), ("pkg.n", "parse")]);
+        let told = |text: &str, owners| rewrite(text, owners).unwrap_err();
+        assert!(told("from pkg.m import parse\n", &two).contains("both have a parse"));
+        assert!(told("import pkg.n\npkg.n.parse\n", &one).contains("by no import"));
+        assert!(told("def f(:\n", &one).contains("cannot be parsed"));
+        let split = "import pkg.m as m\nx = (m\n     .parse)\n";
+        assert!(told(split, &one).contains("line by line"));
+        let star = rewrite("from pkg.m import *\nparse(1)\n", &one).unwrap();
+        assert_eq!(star.text, "from pkg.m import *; from agent_code import parse\nparse(1)\n");
+    }
+}

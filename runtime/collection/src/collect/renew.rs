@@ -1,0 +1,195 @@
+//! The tasks of a dataset, made again from the newest releases of their packages.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::Path,
+};
+
+use proctor_patch::{Hunk, Patch, Side};
+use proctor_types::{Source, Task, file_of};
+use serde::Serialize;
+
+use super::{
+    origin::Origin,
+    pipeline::{CollectError, Place, collect, lines},
+};
+
+/// Of the functions that a task took away, a newer one of the same test file takes away at least this share: else it is
+/// another task.
+const SAME: f64 = 0.5;
+
+/// What became of one task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Renewed {
+    pub task: String,
+    /// The test file that it is about.
+    pub file: String,
+    pub from: String,
+    /// The newest release.
+    pub to: Option<String>,
+    /// The task that stands in its place.
+    pub renewed: Option<String>,
+    /// Why there is none.
+    pub why: Option<String>,
+}
+
+/// Collects again, from the newest release of each package, the test files that `tasks` are about. `out` gets a folder a
+/// release, `tasks.jsonl` with the tasks that still stand, and `renewed.jsonl`.
+///
+/// # Errors
+/// [`CollectError`]: the index cannot be asked. What makes no task any more is told.
+pub async fn renew(
+    tasks: &[Task],
+    out: &Path,
+    place: &Place<'_>,
+) -> Result<Vec<Renewed>, CollectError> {
+    let mut by_release: BTreeMap<(&str, &str), Vec<&Task>> = BTreeMap::new();
+    let mut told = Vec::new();
+    for task in tasks {
+        match &task.source {
+            Some(Source::Pypi { pypi, version, .. }) => {
+                by_release.entry((pypi, version)).or_default().push(task);
+            }
+            _ => told.push(Renewed::new(task, "", None, "its source is no release on PyPI")),
+        }
+    }
+    let mut made = Vec::new();
+    for ((name, version), tasks) in by_release {
+        let newest = place.sources.newest(name).await?;
+        if newest == version {
+            let same = |task: &&Task| {
+                Renewed::new(task, version, Some(&newest), "there is no newer release")
+            };
+            told.extend(tasks.iter().map(same));
+            continue;
+        }
+        (place.tell)(&format!("{name} {version} -> {newest}"));
+        let origin = Origin::Release { name: name.to_owned(), version: newest.clone() };
+        let release = format!("{name}=={newest}");
+        let only: BTreeSet<String> = tasks.iter().map(|task| about(task)).collect();
+        let place = Place { only: Some(only), ..place.clone() };
+        let folder = out.join(format!("{name}-{newest}"));
+        let report = match collect(&origin, &release, &folder, &place).await {
+            Ok(report) => report,
+            Err(CollectError::Nothing { what, .. }) => {
+                let gone = |task: &&Task| Renewed::new(task, version, Some(&newest), &what);
+                told.extend(tasks.iter().map(gone));
+                continue;
+            }
+            Err(other) => return Err(other),
+        };
+        let fresh = read(&folder.join("tasks.jsonl"))?;
+        for task in tasks {
+            let file = about(task);
+            let mut of = Renewed::new(task, version, Some(&newest), "");
+            let found =
+                fresh.iter().find(|fresh| fresh.level == task.level && about(fresh) == file);
+            let rejects = match task.level {
+                Some(2) => &report.level_2.rejects,
+                _ => &report.rejects,
+            };
+            let reject = rejects.iter().find(|reject| reject.file == file);
+            match (found, reject) {
+                (Some(fresh), _) if same(task, fresh) => {
+                    (of.renewed, of.why) = (Some(fresh.id.to_string()), None);
+                    made.push(fresh.clone());
+                }
+                (Some(_), _) => {
+                    of.why = Some("the file is now about other functions".to_owned());
+                }
+                (None, Some(reject)) => {
+                    of.why = Some(format!("{}: {}", reject.stage, reject.reason));
+                }
+                (None, None) => of.why = Some("the newest release has no such file".to_owned()),
+            }
+            told.push(of);
+        }
+    }
+    told.sort_by(|a, b| a.task.cmp(&b.task));
+    made.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
+    for (name, text) in [("tasks.jsonl", lines(&made)), ("renewed.jsonl", lines(&told))] {
+        let place = out.join(name);
+        let written = fs::create_dir_all(out)
+            .and_then(|()| fs::write(&place, text.map_err(io::Error::from)?));
+        written.map_err(|error| CollectError::Io { place, error })?;
+    }
+    Ok(told)
+}
+
+impl Renewed {
+    fn new(task: &Task, from: &str, to: Option<&str>, why: &str) -> Self {
+        Self {
+            task: task.id.to_string(),
+            file: about(task),
+            from: from.to_owned(),
+            to: to.map(str::to_owned),
+            renewed: None,
+            why: Some(why.to_owned()),
+        }
+    }
+}
+
+/// The test file that a task is about.
+fn about(task: &Task) -> String {
+    task.fail_to_pass.first().map_or("", |id| file_of(id)).to_owned()
+}
+
+/// Whether a newer task takes away enough of the same functions.
+fn same(old: &Task, new: &Task) -> bool {
+    let (old, new) = (gone(old), gone(new));
+    old.intersection(&new).count() as f64 >= SAME * old.len() as f64
+}
+
+/// The functions whose first lines a mask takes away, by file and name.
+fn gone(task: &Task) -> BTreeSet<(String, String)> {
+    let mask = task.mask.clone().unwrap_or_default();
+    let mut out = BTreeSet::new();
+    for file in Patch::read(mask.as_bytes()).files {
+        let path = String::from_utf8_lossy(file.name().as_bytes()).into_owned();
+        for line in file.hunks().iter().flat_map(|hunk: &Hunk| &hunk.lines) {
+            let text = String::from_utf8_lossy(&line.bytes).into_owned();
+            let text = text.trim_start();
+            let named = text.strip_prefix("async ").unwrap_or(text).strip_prefix("def ");
+            if let Some(named) = named.filter(|_| line.side == Side::Old) {
+                let name = named.split('(').next().unwrap_or(named);
+                out.insert((path.clone(), name.trim().to_owned()));
+            }
+        }
+    }
+    out
+}
+
+fn read(file: &Path) -> Result<Vec<Task>, CollectError> {
+    let failed = |error: io::Error| CollectError::Io { place: file.to_owned(), error };
+    let text = fs::read_to_string(file).map_err(failed)?;
+    let tasks: serde_json::Result<Vec<Task>> = text.lines().map(serde_json::from_str).collect();
+    tasks.map_err(|error| failed(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(functions: &[&str]) -> Task {
+        let lines: String =
+            functions.iter().map(|name| format!("-def {name}(x):\n-    return x\n")).collect();
+        let mask = format!(
+            "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,{} +0,0 @@\n{lines}",
+            functions.len() * 2
+        );
+        serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "id": "t", "statement": "", "environment": {"base": "host"},
+            "mask": mask, "fail_to_pass": ["tests/test_m.py::test_f"], "test_command": ["pytest"]
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_newer_task_is_the_same_one_where_half_of_its_functions_are() {
+        let old = task(&["f", "g"]);
+        assert!(same(&old, &task(&["f", "h", "i"])));
+        assert!(!same(&old, &task(&["h"])));
+        assert_eq!(about(&old), "tests/test_m.py");
+    }
+}

@@ -1,0 +1,289 @@
+//! ATIF, up to version 1.8, read.
+
+use proctor_types::{Answer, TokenClasses, ToolCall, ToolSpec, Usage};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{
+    BadSource, Imported,
+    source::{ending, shaped},
+};
+use crate::{
+    Fidelity,
+    conversation::{Answered, Call, Conversation, Output, Told, Turn},
+    moment::seconds,
+};
+
+const VERSIONS: &str = "ATIF-v1.0 to ATIF-v1.8 are read";
+const STEPS: &str = "ATIF counts its steps 1, 2, 3, ... without a gap";
+const CALLS: &str = "a result names a call of the same step";
+/// The newest minor version that is read.
+const NEWEST: u32 = 8;
+
+#[derive(Deserialize)]
+struct Document {
+    schema_version: String,
+    session_id: Option<String>,
+    agent: Agent,
+    steps: Vec<Step>,
+    final_metrics: Option<FinalMetrics>,
+    #[serde(default)]
+    subagent_trajectories: Vec<Value>,
+    notes: Option<String>,
+    #[serde(default)]
+    extra: Value,
+}
+
+#[derive(Deserialize)]
+struct Agent {
+    name: String,
+    version: Option<String>,
+    model_name: Option<String>,
+    #[serde(default)]
+    tool_definitions: Option<Vec<Value>>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    step_id: u64,
+    timestamp: Option<String>,
+    source: Source,
+    message: Content,
+    reasoning_content: Option<String>,
+    tool_calls: Option<Vec<Called>>,
+    observation: Option<Observation>,
+    metrics: Option<Metrics>,
+    #[serde(default)]
+    extra: Option<Value>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Source {
+    System,
+    User,
+    Agent,
+}
+
+#[derive(Deserialize)]
+struct Called {
+    tool_call_id: String,
+    function_name: String,
+    arguments: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Observation {
+    results: Vec<Returned>,
+}
+
+#[derive(Deserialize)]
+struct Returned {
+    source_call_id: Option<String>,
+    content: Option<Content>,
+    #[serde(default)]
+    extra: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Metrics {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
+    cost_usd: Option<f64>,
+    #[serde(default)]
+    extra: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct FinalMetrics {
+    total_prompt_tokens: Option<u64>,
+    total_completion_tokens: Option<u64>,
+    total_cached_tokens: Option<u64>,
+    total_cost_usd: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a text, or a list of parts")]
+enum Content {
+    Text(String),
+    Parts(Vec<Value>),
+}
+
+impl Content {
+    /// Its text; pictures and sounds are counted.
+    fn text(self, fidelity: &mut Fidelity) -> String {
+        let parts = match self {
+            Self::Text(text) => return text,
+            Self::Parts(parts) => parts,
+        };
+        let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+        fidelity.leave_out("pictures and sounds in messages", (parts.len() - texts.len()) as u64);
+        texts.join("\n")
+    }
+}
+
+pub(super) fn read(text: &str, fidelity: &mut Fidelity) -> Result<Imported, BadSource> {
+    let document: Document = shaped(text)?;
+    let minor = document.schema_version.strip_prefix("ATIF-v1.");
+    if minor.and_then(|minor| minor.parse().ok()).is_none_or(|minor: u32| minor > NEWEST) {
+        let why = format!("`{}` is another version", document.schema_version);
+        return Err(BadSource::at("schema_version", why, VERSIONS));
+    }
+    if document.steps.is_empty() {
+        return Err(BadSource::at("steps", "there is none", "a trajectory has one step or more"));
+    }
+    let subagents = document.subagent_trajectories.len() as u64;
+    fidelity.leave_out("conversations of subagents", subagents);
+    fidelity.leave_out("notes", u64::from(document.notes.is_some()));
+    let mut turns = Vec::new();
+    for (index, step) in document.steps.into_iter().enumerate() {
+        let expected = index as u64 + 1;
+        if step.step_id != expected {
+            let why = format!("is {}, where {expected} comes next", step.step_id);
+            return Err(BadSource::at(format!("steps[{index}].step_id"), why, STEPS));
+        }
+        add(&mut turns, step, index, fidelity)?;
+    }
+    let tools = document.agent.tool_definitions.unwrap_or_default();
+    let tools = tools.iter().filter_map(tool).collect();
+    let own = &document.extra["proctor"];
+    let text = |key: &str| own[key].as_str().map(str::to_owned);
+    let claim = Some(own["verdict"].clone()).filter(|verdict| !verdict.is_null());
+    let sum = document.final_metrics.map(|all| {
+        let number = |number: Option<u64>| number.unwrap_or_default();
+        let (input, output) = (all.total_prompt_tokens, all.total_completion_tokens);
+        (number(input), number(output), number(all.total_cached_tokens), all.total_cost_usd)
+    });
+    Ok(Imported {
+        task: text("task").or(document.session_id),
+        arm: text("arm"),
+        attempt: own["attempt"].as_u64().and_then(|attempt| u32::try_from(attempt).ok()),
+        agent: document.agent.name,
+        version: document.agent.version,
+        model: document.agent.model_name,
+        patch: text("patch"),
+        claim,
+        conversation: Conversation { turns, tools },
+        ending: ending(own["outcome"].as_str()),
+        sum,
+    })
+}
+
+fn add(
+    turns: &mut Vec<Turn>,
+    step: Step,
+    index: usize,
+    fidelity: &mut Fidelity,
+) -> Result<(), BadSource> {
+    let at = match &step.timestamp {
+        None => 0.0,
+        Some(text) => seconds(text).ok_or_else(|| {
+            let place = format!("steps[{index}].timestamp");
+            BadSource::at(place, format!("`{text}` is no time"), "write it as ISO 8601 does")
+        })?,
+    };
+    let results = step.observation.map(|all| all.results).unwrap_or_default();
+    let message = step.message.text(fidelity);
+    if step.source != Source::Agent {
+        let is_system = step.source == Source::System;
+        turns.push(Turn::Told(Told { is_system, text: message, at }));
+        return told(turns, results, at, fidelity);
+    }
+    let called = step.tool_calls.unwrap_or_default();
+    let mut calls: Vec<Call> = called
+        .into_iter()
+        .map(|call| Call {
+            id: call.tool_call_id,
+            name: call.function_name,
+            arguments: Value::Object(call.arguments),
+            output: None,
+        })
+        .collect();
+    let mut of_none = Vec::new();
+    for (number, result) in results.into_iter().enumerate() {
+        let call = match &result.source_call_id {
+            Some(id) => {
+                let call = calls.iter_mut().find(|call| call.id == *id);
+                Some(call.ok_or_else(|| {
+                    let place =
+                        format!("steps[{index}].observation.results[{number}].source_call_id");
+                    BadSource::at(place, format!("the step has no call `{id}`"), CALLS)
+                })?)
+            }
+            None => calls.iter_mut().find(|call| call.output.is_none()),
+        };
+        match call {
+            Some(call) if call.output.is_none() => call.output = Some(output(result, fidelity)),
+            _ => of_none.push(result),
+        }
+    }
+    let tool_calls = calls.iter().map(|call| ToolCall {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: call.arguments.to_string(),
+    });
+    let mut extra = Map::new();
+    if let Some(reasoning) = step.reasoning_content {
+        extra.insert("reasoning_content".to_owned(), reasoning.into());
+    }
+    let (usage, cost_usd) = step.metrics.map(usage).unwrap_or_default();
+    let answer = Answer {
+        content: message,
+        tool_calls: tool_calls.collect(),
+        extra,
+        finish_reason: None,
+        refused: false,
+        usage,
+        cost_usd,
+    };
+    let is_grace = step.extra.is_some_and(|extra| extra["after_the_limit"] == true);
+    turns.push(Turn::Answered(Box::new(Answered { answer, calls, is_grace, at })));
+    told(turns, of_none, at, fidelity)
+}
+
+/// Results of no call: what the agent saw of them is a message to it.
+fn told(
+    turns: &mut Vec<Turn>,
+    results: Vec<Returned>,
+    at: f64,
+    fidelity: &mut Fidelity,
+) -> Result<(), BadSource> {
+    for result in results {
+        fidelity.leave_out("that a result is of no call: kept as a message", 1);
+        let text = output(result, fidelity).shown;
+        turns.push(Turn::Told(Told { is_system: false, text, at }));
+    }
+    Ok(())
+}
+
+fn output(result: Returned, fidelity: &mut Fidelity) -> Output {
+    let extra = result.extra.unwrap_or_default();
+    let shown = result.content.map(|content| content.text(fidelity)).unwrap_or_default();
+    let exit_status = extra["exit_status"].as_i64().and_then(|status| i32::try_from(status).ok());
+    Output { shown, exit_status, seconds: extra["seconds"].as_f64().unwrap_or_default() }
+}
+
+fn usage(metrics: Metrics) -> (Usage, Option<f64>) {
+    let extra = metrics.extra.unwrap_or_default();
+    let classes = serde_json::from_value::<TokenClasses>(extra["classes"].clone());
+    let usage = Usage {
+        input: metrics.prompt_tokens.unwrap_or_default(),
+        output: metrics.completion_tokens.unwrap_or_default(),
+        cached: metrics.cached_tokens.unwrap_or_default(),
+        reasoning: extra["reasoning_tokens"].as_u64().unwrap_or_default(),
+        estimated: extra["estimated"].as_bool().unwrap_or_default(),
+        classes: classes.unwrap_or_default(),
+    };
+    (usage, metrics.cost_usd)
+}
+
+/// A function as chat writes it.
+pub(super) fn tool(definition: &Value) -> Option<ToolSpec> {
+    let function = &definition["function"];
+    Some(ToolSpec {
+        name: function["name"].as_str()?.to_owned(),
+        description: function["description"].as_str().unwrap_or_default().to_owned(),
+        parameters: function["parameters"].clone(),
+    })
+}

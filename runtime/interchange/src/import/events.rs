@@ -1,0 +1,140 @@
+//! A conversation as the events of a record: the other direction of `conversation.rs`.
+
+use proctor_types::{
+    Ask, AskRecord, EVENT_VERSION, Envelope, Event, Message, Outcome, RequestClass, Spent,
+    ToolSpec, TrialId,
+};
+use serde_json::{Value, json};
+
+use super::Imported;
+use crate::conversation::{Answered, Told, Turn};
+
+pub(super) fn of(imported: &Imported, id: &TrialId) -> (Vec<Envelope>, Outcome) {
+    let turns = &imported.conversation.turns;
+    let first = turns.iter().map(Turn::at).find(|at| *at > 0.0).unwrap_or_default();
+    let mut writer =
+        Writer { first, at: first, tools: &imported.conversation.tools, ..Writer::default() };
+    writer.write(writer.at, Event::trial_started(id));
+    if let Some(claim) = &imported.claim {
+        let note = json!({ "imported": { "claim": claim } });
+        let note = note.as_object().cloned().unwrap_or_default();
+        writer.write(writer.at, Event::Noted { note });
+    }
+    for turn in turns {
+        match turn {
+            Turn::Told(told) => writer.told(told),
+            Turn::Answered(answered) => writer.answered(answered),
+        }
+    }
+    if writer.is_told {
+        writer.ask();
+    }
+    let mut spent = writer.spent;
+    if let Some((input, output, cached, cost)) = imported.sum {
+        (spent.input_tokens, spent.output_tokens, spent.cached_tokens) = (input, output, cached);
+        (spent.cost_usd, spent.unpriced) = (cost.unwrap_or_default(), cost.is_none());
+    }
+    let outcome = Outcome {
+        spent,
+        tool_calls: Some(writer.calls),
+        wall_seconds: writer.at - writer.first,
+        tool_seconds: writer.tool_seconds,
+        ..Outcome::unmeasured(1, imported.ending.clone())
+    };
+    (writer.events, outcome)
+}
+
+#[derive(Default)]
+struct Writer<'a> {
+    events: Vec<Envelope>,
+    step: u64,
+    /// The first time that the source has, and the latest; 0 where it has none.
+    first: f64,
+    at: f64,
+    tools: &'a [ToolSpec],
+    /// Messages of the conversation that were sent, and those that the next request adds.
+    sent: usize,
+    new: Vec<Message>,
+    as_returned: Vec<usize>,
+    /// Whether a message waits that no answer followed yet, and from when it is.
+    is_told: bool,
+    told_at: f64,
+    spent: Spent,
+    calls: u64,
+    tool_seconds: f64,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, at: f64, event: Event) {
+        let t_mono = (at - self.first).max(0.0);
+        let (v, seq) = (EVENT_VERSION, self.events.len() as u64 + 1);
+        let (step, t_wall) = (self.step, at);
+        self.events.push(Envelope { v, seq, try_number: 1, step, t_mono, t_wall, event });
+    }
+
+    fn told(&mut self, told: &Told) {
+        // A request has one time: messages of another one are a request of their own.
+        if self.is_told && told.at != self.told_at {
+            self.ask();
+        }
+        (self.is_told, self.told_at) = (true, told.at);
+        let content = told.text.clone();
+        self.new.push(match told.is_system {
+            true => Message::System { content },
+            false => Message::User { content },
+        });
+    }
+
+    fn ask(&mut self) {
+        let at = if self.is_told { self.told_at } else { self.at };
+        let messages = std::mem::take(&mut self.new);
+        let (kept, sent) = (self.sent, self.sent + messages.len());
+        let tools = if kept == 0 { self.tools.to_vec() } else { Vec::new() };
+        let as_returned = std::mem::take(&mut self.as_returned);
+        let ask = AskRecord { kept, new: Ask { messages, tools }, as_returned };
+        self.write(at, Event::ModelAsked { ask });
+        (self.sent, self.is_told) = (sent, false);
+    }
+
+    fn answered(&mut self, answered: &Answered) {
+        let Answered { answer, calls, is_grace, at } = answered;
+        self.ask();
+        self.at = self.at.max(*at);
+        let (usage, cost) = (&answer.usage, answer.cost_usd);
+        if *is_grace {
+            self.spent.add_grace(usage, cost, true);
+            return self.write(*at, Event::GraceAnswered { answer: answer.clone() });
+        }
+        self.step += 1;
+        self.spent.add(RequestClass::Main, usage, cost, true);
+        self.write(*at, Event::ModelAnswered { answer: answer.clone() });
+        self.new.push(answer.message());
+        let mut now = *at;
+        for call in calls {
+            self.calls += 1;
+            let (call_id, name) = (call.id.clone(), call.name.clone());
+            let arguments: Value = call.arguments.clone();
+            self.write(now, Event::ToolCalled { call_id, name, arguments });
+            let Some(output) = &call.output else { continue };
+            now += output.seconds;
+            self.tool_seconds += output.seconds;
+            let returned = Event::ToolReturned {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                shown: output.shown.clone(),
+                full: None,
+                exit_status: output.exit_status,
+                seconds: output.seconds,
+                malformed: false,
+                edited: None,
+            };
+            self.write(now, returned);
+            // A command that stands in the text of an answer has its output told in a message.
+            if answer.tool_calls.iter().any(|one| one.id == call.id) {
+                self.as_returned.push(self.new.len());
+                self.new.push(Message::Tool { call_id: call.id.clone(), content: String::new() });
+            }
+        }
+        self.at = self.at.max(now);
+    }
+}

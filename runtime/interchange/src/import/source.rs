@@ -1,0 +1,174 @@
+//! A file of others: which form it has, and what is in it.
+
+use std::fmt;
+
+use proctor_types::{BudgetKind, BudgetScope, Ending, Envelope, ExitCause, Outcome, TrialId};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{atif, events, mini, swe_agent};
+use crate::{Fidelity, Format, conversation::Conversation};
+
+/// A trial as a file of others tells it.
+#[derive(Debug, Clone)]
+pub struct Imported {
+    /// Absent where the file does not name it.
+    pub task: Option<String>,
+    /// What the arm was called, where Proctor wrote the file.
+    pub arm: Option<String>,
+    pub attempt: Option<u32>,
+    pub agent: String,
+    pub version: Option<String>,
+    pub model: Option<String>,
+    /// What was handed in. Absent where the file has none.
+    pub patch: Option<String>,
+    /// What it says of its own result. A claim: Proctor's verdicts come from grading alone.
+    pub claim: Option<Value>,
+    pub(crate) conversation: Conversation,
+    pub(crate) ending: Ending,
+    /// Tokens in, out and cached, and dollars, of the whole, where the file has a sum.
+    pub(crate) sum: Option<(u64, u64, u64, Option<f64>)>,
+}
+
+/// A file that is no trajectory: where it is not, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadSource {
+    /// `steps[3].source`, or a line and a column.
+    pub place: String,
+    pub why: String,
+    pub hint: &'static str,
+}
+
+impl BadSource {
+    pub(crate) fn at(place: impl Into<String>, why: impl Into<String>, hint: &'static str) -> Self {
+        Self { place: place.into(), why: why.into(), hint }
+    }
+}
+
+impl fmt::Display for BadSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.why)
+    }
+}
+
+/// Characters of what is wrong with a value.
+const QUOTED: usize = 300;
+const NO_JSON: &str = "the file may be cut off: fetch it again, or leave it out";
+const OTHER_SHAPE: &str =
+    "correct the file, or leave it out; docs/import.md says what is read of each form";
+
+/// The form of a file, by what it holds. `None`: it is no trajectory that is known here.
+pub fn trajectory_format(name: &str, text: &str) -> Option<Format> {
+    // A file that is cut off should be told so, and not that it is something else.
+    let from_start = |words: &str| text.get(..4096).unwrap_or(text).contains(words);
+    let Ok(value) = serde_json::from_str::<Value>(text) else {
+        return match name {
+            _ if from_start("\"ATIF-v") => Some(Format::Atif),
+            _ if name.ends_with(".traj.json") => Some(Format::Mini),
+            _ if name.ends_with(".traj") => Some(Format::SweAgent),
+            _ => None,
+        };
+    };
+    let has = |key: &str| !value[key].is_null();
+    if value["schema_version"].as_str().is_some_and(|version| version.starts_with("ATIF")) {
+        Some(Format::Atif)
+    } else if has("trajectory_format") || (has("messages") && has("info")) {
+        Some(Format::Mini)
+    } else if has("trajectory") {
+        Some(Format::SweAgent)
+    } else {
+        None
+    }
+}
+
+/// Reads a trajectory. What the record of a trial would have and the file has not, `fidelity` counts, and what the file
+/// has and a record has no place for.
+///
+/// # Errors
+/// The file is damaged, or not of this form.
+pub fn read_trajectory(
+    format: Format,
+    text: &str,
+    fidelity: &mut Fidelity,
+) -> Result<Imported, BadSource> {
+    let imported = match format {
+        Format::Atif => atif::read(text, fidelity)?,
+        Format::Mini => mini::read(text)?,
+        Format::SweAgent => swe_agent::read(text)?,
+        _ => {
+            return Err(BadSource::at(
+                "the form",
+                format!("{format} is not read"),
+                "atif, mini, swe-agent and swebench are",
+            ));
+        }
+    };
+    imported.conversation.count_gaps(fidelity);
+    fidelity.lacks("patches", u64::from(imported.patch.is_none()));
+    fidelity.lacks("the files after each step", imported.conversation.answers().count() as u64);
+    fidelity.trials += 1;
+    Ok(imported)
+}
+
+impl Imported {
+    /// Its events and its outcome, as a record has them. The last event, the outcome's, is left to whoever keeps the patch.
+    pub fn record(&self, id: &TrialId) -> (Vec<Envelope>, Outcome) {
+        events::of(self, id)
+    }
+
+    /// What the first message to the agent says; the task's words, where no dataset has them.
+    pub fn statement(&self) -> &str {
+        self.conversation.first_words().unwrap_or_default()
+    }
+
+    /// `AGENT/MODEL`, or the name that Proctor wrote.
+    pub fn arm_name(&self) -> String {
+        let (agent, model) = (&self.agent, self.model.as_deref());
+        match (&self.arm, model) {
+            (Some(arm), _) => arm.clone(),
+            (None, Some(model)) => format!("{agent}/{model}"),
+            (None, None) => agent.clone(),
+        }
+    }
+}
+
+/// JSON as a shape, or the place where it is not.
+pub(super) fn shaped<T: DeserializeOwned>(text: &str) -> Result<T, BadSource> {
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        BadSource::at(place, "this is no JSON, or it is cut off", NO_JSON)
+    })?;
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let place = error.path().to_string();
+        BadSource::at(place, shortened(&error.into_inner().to_string()), OTHER_SHAPE)
+    })
+}
+
+/// A sentence that quotes a value of the file, without the middle of a long one.
+fn shortened(why: &str) -> String {
+    let count = why.chars().count();
+    if count <= QUOTED {
+        return why.to_owned();
+    }
+    let head: String = why.chars().take(QUOTED / 2).collect();
+    let tail: String = why.chars().skip(count - QUOTED / 2).collect();
+    format!("{head}\u{2026}{tail}")
+}
+
+/// How a trial ended, in the words of Proctor or of others.
+pub(super) fn ending(said: Option<&str>) -> Ending {
+    let said = said.unwrap_or_default().trim();
+    let exited = |why: String| Ending::ScaffoldExited { cause: ExitCause::Finished, why };
+    if said.eq_ignore_ascii_case("submitted") {
+        return Ending::Submitted;
+    }
+    let kind = said.strip_prefix("budget_").map(Value::from);
+    if let Some(budget) = kind.and_then(|kind| serde_json::from_value::<BudgetKind>(kind).ok()) {
+        return Ending::Budget { budget, scope: BudgetScope::Trial };
+    }
+    match said {
+        "" => exited("the imported file does not say how it ended".to_owned()),
+        "model_refused" => Ending::ModelRefused { why: "as the imported file says".to_owned() },
+        said => exited(format!("the imported file says: {said}")),
+    }
+}

@@ -1,0 +1,110 @@
+//! Trajectories of SWE-agent (`.traj`), read.
+
+use proctor_types::{Answer, Usage};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    BadSource, Imported,
+    mini::words,
+    source::{ending, shaped},
+};
+use crate::conversation::{Answered, Call, Conversation, Output, Told, Turn};
+
+#[derive(Deserialize)]
+struct Document {
+    trajectory: Vec<Entry>,
+    #[serde(default)]
+    history: Vec<Said>,
+    #[serde(default)]
+    info: Info,
+    environment: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    action: Option<String>,
+    #[serde(default)]
+    observation: Option<String>,
+    #[serde(default)]
+    response: Option<String>,
+    #[serde(default)]
+    thought: Option<String>,
+    #[serde(default)]
+    execution_time: Option<f64>,
+    #[serde(default)]
+    extra_info: Value,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    role: String,
+    #[serde(default)]
+    content: Value,
+}
+
+#[derive(Default, Deserialize)]
+struct Info {
+    exit_status: Option<String>,
+    submission: Option<String>,
+    #[serde(default)]
+    model_stats: Value,
+    swe_agent_version: Option<String>,
+}
+
+pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
+    let Document { trajectory, history, info, environment } = shaped(text)?;
+    let mut turns = Vec::new();
+    // Later messages repeat what the entries have.
+    for said in history.iter().take_while(|said| said.role != "assistant") {
+        let is_system = said.role == "system";
+        turns.push(Turn::Told(Told { is_system, text: words(&said.content), at: 0.0 }));
+    }
+    for (index, entry) in trajectory.into_iter().enumerate() {
+        turns.push(Turn::Answered(Box::new(answered(entry, index))));
+    }
+    let stats = &info.model_stats;
+    let number = |key: &str| stats[key].as_u64().unwrap_or_default();
+    let sum = stats.is_object().then(|| {
+        (number("tokens_sent"), number("tokens_received"), 0, stats["instance_cost"].as_f64())
+    });
+    Ok(Imported {
+        task: environment,
+        arm: None,
+        attempt: None,
+        agent: "swe-agent".to_owned(),
+        version: info.swe_agent_version,
+        model: None,
+        patch: info.submission,
+        claim: None,
+        conversation: Conversation { turns, tools: Vec::new() },
+        ending: ending(info.exit_status.as_deref()),
+        sum,
+    })
+}
+
+fn answered(entry: Entry, index: usize) -> Answered {
+    let response = entry.response.filter(|text| !text.is_empty());
+    let content = response.or(entry.thought).unwrap_or_default();
+    let seconds = entry.execution_time.unwrap_or_default();
+    let shown = entry.observation.unwrap_or_default();
+    let call = |command: String| Call {
+        id: format!("entry-{}", index + 1),
+        name: "shell".to_owned(),
+        arguments: json!({ "command": command }),
+        output: Some(Output { shown, exit_status: None, seconds }),
+    };
+    let action = entry.action.filter(|action| !action.is_empty());
+    let answer = Answer {
+        content,
+        tool_calls: Vec::new(),
+        extra: Map::new(),
+        finish_reason: None,
+        refused: false,
+        usage: Usage::default(),
+        cost_usd: None,
+    };
+    let is_grace = entry.extra_info["after_the_limit"] == true;
+    Answered { answer, calls: action.map(call).into_iter().collect(), is_grace, at: 0.0 }
+}

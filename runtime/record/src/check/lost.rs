@@ -1,0 +1,77 @@
+//! Blobs that a journal names and nobody holds.
+
+use std::{collections::HashSet, path::Path};
+
+use proctor_types::{Event, plural};
+use proctor_wire::SnapEntry;
+
+use super::damage::{Damage, Remedy};
+use crate::{Blobs, Tree};
+
+/// One damage for the trial's pack and one for the run's folder, however much each has lost: a removed folder
+/// would fill pages. Each is as grave as the gravest part of it.
+#[derive(Debug, Default)]
+pub(super) struct Lost {
+    /// What was kept in the run's folder and not in the pack: what the trial began with, and what is long.
+    shared: HashSet<String>,
+    of_pack: Option<(usize, Remedy)>,
+    /// With the first hash.
+    of_folder: Option<(String, usize, Remedy)>,
+}
+
+impl Lost {
+    /// Learns from the event what the trial began with.
+    pub(super) fn begins_with(&mut self, event: &Event, blobs: &Blobs) {
+        let (Event::SetupFinished { base_snapshot: hash, .. }
+        | Event::TrialForked { snapshot: hash, .. }) = event
+        else {
+            return;
+        };
+        self.shared.insert(hash.clone());
+        if let Ok(tree) = Tree::load(blobs, hash) {
+            self.are_shared(tree.entries.values());
+        }
+    }
+
+    pub(super) fn are_shared<'a>(&mut self, entries: impl Iterator<Item = &'a SnapEntry>) {
+        self.shared.extend(entries.filter_map(|entry| entry.hash.clone()));
+    }
+
+    pub(super) fn add(&mut self, hash: &str, remedy: &Remedy) {
+        let graver = |old: &mut Remedy| {
+            if *old != Remedy::Copy {
+                *old = remedy.clone();
+            }
+        };
+        if self.shared.contains(hash) {
+            let (_, count, old) =
+                self.of_folder.get_or_insert_with(|| (hash.to_owned(), 0, remedy.clone()));
+            *count += 1;
+            graver(old);
+        } else {
+            let (count, old) = self.of_pack.get_or_insert_with(|| (0, remedy.clone()));
+            *count += 1;
+            graver(old);
+        }
+    }
+
+    pub(super) fn told(self, pack: &Path, shared: &Blobs) -> impl Iterator<Item = Damage> {
+        let of_folder = self.of_folder.map(|(hash, count, remedy)| {
+            let path = shared.shared_path(&hash).unwrap_or_else(|_| shared.root().to_owned());
+            let why = match count - 1 {
+                0 => "it is missing, and the journal names it".to_owned(),
+                more => format!(
+                    "it is missing, with {} that the journal names",
+                    plural(more, "other blob")
+                ),
+            };
+            Damage::new(path, why, remedy)
+        });
+        let of_pack = self.of_pack.map(|(count, remedy)| {
+            let how = if pack.exists() { "it does not hold" } else { "it is missing, with" };
+            let why = format!("{how} {} that the journal names", plural(count, "blob"));
+            Damage::new(pack.to_owned(), why, remedy)
+        });
+        of_folder.into_iter().chain(of_pack)
+    }
+}

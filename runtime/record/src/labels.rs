@@ -1,0 +1,111 @@
+//! `labels.jsonl`: what people say of trials, a line each. Nothing of the record depends on it.
+
+use std::{
+    fs::OpenOptions,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::Label;
+
+use crate::{RecordError, RunDir, disk};
+
+const NAME: &str = "labels.jsonl";
+
+/// The labels of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// Those that count, in the order in which they were written.
+    pub standing: Vec<Label>,
+    /// Lines that are none, as sentences with their place. They take no other away.
+    pub bad: Vec<String>,
+}
+
+impl RunDir {
+    /// All labels of the run.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn labels(&self) -> Result<Labels, RecordError> {
+        let path = file(self.path());
+        let bytes = disk::read_if_there(&path)?.unwrap_or_default();
+        let mut labels = Labels::default();
+        for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match serde_json::from_slice::<Label>(line) {
+                Ok(label) => {
+                    labels.standing.retain(|one| !label.replaces(one));
+                    if !label.removed {
+                        labels.standing.push(label);
+                    }
+                }
+                Err(error) => {
+                    labels.bad.push(format!("{}: line {number}: {error}", path.display()));
+                }
+            }
+        }
+        Ok(labels)
+    }
+
+    /// Adds a label, or takes one away. Several people may do so at once, also while the run goes on: a line is written
+    /// whole, under the file's own lock.
+    ///
+    /// # Errors
+    /// The disk refuses the line.
+    pub fn add_label(&self, label: &Label) -> Result<(), RecordError> {
+        let path = file(self.path());
+        let io = |what| RecordError::io(&path, what);
+        let mut line = serde_json::to_string(label).map_err(|error| RecordError::Misuse {
+            path: path.clone(),
+            why: format!("the label is no JSON: {error}"),
+        })?;
+        line.push('\n');
+        let open = OpenOptions::new().create(true).read(true).append(true).open(&path);
+        let mut file = open.map_err(io("cannot be written"))?;
+        file.lock().map_err(io("cannot be locked"))?;
+        // A line that somebody else's end cut short stays a line of its own.
+        let before = disk::read_if_there(&path)?.unwrap_or_default();
+        if before.last().is_some_and(|last| *last != b'\n') {
+            line.insert(0, '\n');
+        }
+        file.write_all(line.as_bytes()).map_err(io("cannot be written"))?;
+        file.sync_data().map_err(io("cannot be synced"))
+    }
+}
+
+fn file(run: &Path) -> PathBuf {
+    run.join(NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{ArmId, TaskId, TrialId};
+
+    use super::*;
+
+    fn label(step: Option<u64>, name: &str, removed: bool) -> Label {
+        let trial = TrialId { task: TaskId::new("t"), arm: ArmId::new("abc"), attempt: 1 };
+        Label { v: 1, at: 5, trial, step, label: name.to_owned(), comment: None, removed }
+    }
+
+    #[test]
+    fn the_last_word_counts_and_a_bad_line_takes_no_other_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path().join("run")).unwrap();
+        assert_eq!(run.labels().unwrap(), Labels::default());
+        let commented = Label { comment: Some("why".into()), ..label(Some(3), "hack", false) };
+        for one in [&label(Some(3), "hack", false), &label(None, "good", false), &commented] {
+            run.add_label(one).unwrap();
+        }
+        let path = file(run.path());
+        std::fs::write(&path, [&std::fs::read(&path).unwrap()[..], b"{\"v\":1,\"at"].concat())
+            .unwrap();
+        run.add_label(&label(None, "good", true)).unwrap();
+        let read = run.labels().unwrap();
+        assert_eq!(read.standing, [commented]);
+        assert_eq!(read.standing[0].told(), "step 3: hack (why)");
+        assert!(read.bad.len() == 1 && read.bad[0].contains("line 4"), "{:?}", read.bad);
+    }
+}

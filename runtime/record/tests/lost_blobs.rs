@@ -1,0 +1,82 @@
+//! A lost blob is told of the place that held it: the run's folder, or the trial's pack.
+
+use std::fs;
+
+use proctor_record::{Journal, RunDir, Tree};
+use proctor_types::{ArmId, Event, TaskId, TrialId};
+use proctor_wire::{EntryKind, RawPath, SnapEntry, SnapshotReply};
+
+fn entry(path: &str, hash: &str, size: u64) -> SnapEntry {
+    SnapEntry {
+        path: RawPath::new(path),
+        kind: EntryKind::File,
+        mode: 0o644,
+        size,
+        hash: Some(hash.to_owned()),
+        link: None,
+    }
+}
+
+fn with(entries: Vec<SnapEntry>) -> SnapshotReply {
+    SnapshotReply {
+        changed: entries,
+        removed: Vec::new(),
+        unwalked: Vec::new(),
+        entries: 3,
+        took_us: 1,
+    }
+}
+
+#[test]
+fn a_lost_file_of_the_base_is_the_folders_and_a_lost_file_of_the_agent_the_packs() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDir::create(folder.path().join("run")).unwrap();
+    let id =
+        TrialId { task: TaskId::new("t"), arm: ArmId::new("a".repeat(64).as_str()), attempt: 1 };
+    let dir = run.trial(&id).unwrap();
+    let blobs = run.blobs_of(&dir);
+    let (one, two) = (blobs.put_shared(b"one").unwrap(), blobs.put_shared(b"two").unwrap());
+    let own = blobs.put(b"the agent's").unwrap();
+    let mut tree = Tree::default();
+    tree.advance(&with(vec![entry("one", &one, 3), entry("two", &two, 3)]));
+    let base = tree.save(&blobs).unwrap();
+    let change = with(vec![entry("own", &own, 11)]);
+    tree.advance(&change);
+    let after = tree.save_after(&blobs, &base, &change).unwrap();
+    let mut journal = Journal::create(dir.trajectory(), 1).unwrap();
+    let started =
+        Event::TrialStarted { task: id.task.clone(), arm: id.arm.to_string(), attempt: 1 };
+    journal.append(0, started).unwrap();
+    let begun = Event::SetupFinished {
+        backend: "native".into(),
+        start_ms: 1.0,
+        base_snapshot: base,
+        not_enforced: Vec::new(),
+        environment: None,
+    };
+    journal.append(0, begun).unwrap();
+    let taken =
+        Event::SnapshotTaken { snapshot: after, changed: 1, removed: 0, bytes: 11, ms: 1.0 };
+    journal.append(1, taken).unwrap();
+    let verify =
+        || run.verifier().check(&id).damage.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(verify(), Vec::<String>::new());
+    let place = |hash: &str| run.blobs().root().join(&hash[..2]).join(&hash[2..]);
+
+    fs::remove_file(place(&one)).unwrap();
+    let told = verify();
+    let wanted = format!("{}: it is missing, and the journal names it", place(&one).display());
+    assert_eq!(told, vec![wanted]);
+    fs::remove_file(place(&two)).unwrap();
+    let told = verify();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].ends_with("with 1 other blob that the journal names"), "{told:?}");
+
+    // The pack beside it: a damage of its own, that counts its own blobs.
+    fs::write(dir.pack(), "").unwrap();
+    let told = verify();
+    let of_pack = |line: &&String| line.starts_with(&dir.pack().display().to_string());
+    let of_pack: Vec<_> = told.iter().filter(of_pack).collect();
+    assert_eq!(of_pack.len(), 1, "{told:?}");
+    assert!(of_pack[0].ends_with("it does not hold 1 blob that the journal names"), "{told:?}");
+}

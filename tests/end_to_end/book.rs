@@ -1,0 +1,114 @@
+//! `docs/` as a book: `docs/SUMMARY.md` names every page once, and the page of event kinds is what the code says.
+
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
+
+fn docs() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+#[test]
+fn every_page_is_in_the_book_once() {
+    let summary = fs::read_to_string(docs().join("SUMMARY.md")).unwrap();
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    for link in summary.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)) {
+        *named.entry(link).or_default() += 1;
+    }
+    let pages = fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().file_name());
+    let pages = pages.map(|name| name.to_str().unwrap().to_owned());
+    for page in pages.filter(|name| name.ends_with(".md") && name != "SUMMARY.md") {
+        let count = named.remove(page.as_str()).unwrap_or_default();
+        assert_eq!(count, 1, "docs/{page} is in docs/SUMMARY.md {count} times");
+    }
+    assert!(named.is_empty(), "docs/SUMMARY.md names what is not there: {named:?}");
+}
+
+const EVENTS: &str = "# Event kinds\n\nEach line of `trajectory.jsonl` is an event: the fields of the envelope, `kind`, and the fields \
+                      of the kind, on one level. This page is written by the code (`PROCTOR_WRITE=1 cargo test -p proctor --test \
+                      end_to_end event_kinds`); [the record](record.md) says how they are kept.\n";
+
+/// Behind the fields of the envelope: the code writes it with the line, and no type has it.
+const SUM: &str = "- `sum`: The first 16 hex digits of the BLAKE3 hash of the line without it.\n";
+
+/// The comments and names of `struct Envelope` and `enum Event`, as they stand in the source: serde writes them so.
+fn events_page() -> String {
+    let source = |file: &str| fs::read_to_string(docs().join("../runtime/types/src").join(file));
+    let (event, egress) = (source("event.rs").unwrap(), source("egress.rs").unwrap());
+    let mut out = EVENTS.to_owned();
+    out += "\n## The envelope\n\n";
+    fields(&mut out, body(&event, "pub struct Envelope {"));
+    out += SUM;
+    let mut comment = String::new();
+    let mut of_kind = String::new();
+    for line in body(&event, "pub enum Event {").lines().map(str::trim_end) {
+        let text = line.trim_start();
+        if line.len() - text.len() > 4 {
+            of_kind += line;
+            of_kind.push('\n');
+        } else if let Some(more) = text.strip_prefix("///") {
+            comment += more;
+        } else if text.starts_with('}') {
+            fields(&mut out, &std::mem::take(&mut of_kind));
+        } else if !text.starts_with('#') && !text.is_empty() {
+            let kind = text.split(['{', '(', ',']).next().unwrap().trim();
+            let comment = std::mem::take(&mut comment);
+            if kind != "Unknown" {
+                write!(out, "\n## `{}`\n\n{}\n\n", snake(kind), comment.trim()).unwrap();
+            }
+            if text.contains("UrlRequest>)") {
+                fields(&mut out, body(&egress, "pub struct UrlRequest {"));
+            }
+        }
+    }
+    // What leads from the source to elsewhere in it leads nowhere here.
+    out.replace("[`", "`").replace("`]", "`")
+}
+
+fn body<'a>(source: &'a str, start: &str) -> &'a str {
+    source.split_once(start).unwrap().1.split_once("\n}\n").unwrap().0
+}
+
+/// A line for each field.
+fn fields(out: &mut String, body: &str) {
+    let (mut comment, mut name) = (String::new(), None);
+    for text in body.lines().map(str::trim) {
+        if let Some(more) = text.strip_prefix("///") {
+            comment += more;
+        } else if let Some(rest) = text.strip_prefix("#[serde(rename = \"") {
+            name = rest.split('"').next();
+        } else if let Some((field, of)) = text.trim_start_matches("pub ").split_once(": ")
+            && !text.starts_with('#')
+        {
+            let (field, comment) = (name.take().unwrap_or(field), std::mem::take(&mut comment));
+            if field != "event" {
+                let absent = if of.starts_with("Option<") { " May be absent or null." } else { "" };
+                writeln!(out, "- `{field}`: {}{absent}", comment.trim()).unwrap();
+            }
+        }
+    }
+}
+
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for (at, letter) in name.char_indices() {
+        if letter.is_uppercase() && at > 0 {
+            out.push('_');
+        }
+        out.extend(letter.to_lowercase());
+    }
+    out
+}
+
+#[test]
+fn the_page_of_event_kinds_is_current() {
+    let (file, page) = (docs().join("events.md"), events_page());
+    if std::env::var_os("PROCTOR_WRITE").is_some() {
+        fs::write(&file, &page).unwrap();
+    }
+    let kinds = page.matches("\n## `").count();
+    assert!(kinds >= 21, "{kinds} kinds: the source is not read as it is written");
+    let written = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/events.md is not what the code says; its first lines say how to write it anew"
+    );
+}

@@ -1,0 +1,137 @@
+//! `proctor import`: what `export` wrote, and what others write, as runs (`docs/import.md`).
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::stage::{DEMO_SOLUTION, Stage};
+
+const DEMO: &str = "configs/tasks/demo.jsonl";
+
+fn imported(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value, String) {
+    let run = stage.path(out);
+    let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
+    let args = [&["import"], &files[..], &["--out", run.to_str().unwrap()], more].concat();
+    let said = String::from_utf8(stage.run(args, 0).stderr).unwrap();
+    let fidelity = fs::read(run.join("fidelity.json")).unwrap();
+    (serde_json::from_slice(&fidelity).unwrap(), said)
+}
+
+fn refused(stage: &Stage, file: &Path, more: &[&str]) -> String {
+    let (out, file) = (stage.path("refused"), file.to_str().unwrap());
+    let args = [&["import", file, "--out", out.to_str().unwrap()], more].concat();
+    let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();
+    assert!(said.contains("hint: ") && !out.join("run.json").exists(), "{said}");
+    said
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// What was exported, there and back again. `folder` has what `export` wrote, by form.
+pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::PathBuf) {
+    let first = folder("atif").join("tools-scripted/demo__roman-1.1.json");
+    let noop = folder("atif").join("noop/demo__roman-1.1.json");
+    let (fidelity, _) = imported(stage, &[&first, &noop], &["--tasks", DEMO], "from-atif");
+    assert_eq!(fidelity["imported"][0]["trials"], 2);
+    let lacks = fidelity["imported"][0]["not_in_source"].to_string();
+    assert!(lacks.contains("the files after each step") && !lacks.contains("times of"), "{lacks}");
+    let (run, again) = (stage.path("from-atif"), stage.path("atif-again"));
+    let (run, out) = (run.to_str().unwrap(), again.to_str().unwrap());
+    stage.run(["export", run, "--format", "atif", "--out", out], 0);
+    for (before, after) in [
+        (&first, again.join("tools-scripted/demo__roman-1.1.json")),
+        (&noop, again.join("noop/demo__roman-1.1.json")),
+    ] {
+        let (before, after) = (read(before), read(&after));
+        for part in ["steps", "agent", "final_metrics", "session_id"] {
+            assert_eq!(before[part], after[part], "{part}");
+        }
+    }
+    // They can be looked at like any other, and what they handed in is graded.
+    let shown = stage.run(["show", run, "demo__roman-1", "tools/scripted", "--step", "1"], 0);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("to_roman"), "{shown}");
+    let pages = stage.path("imported-pages");
+    stage.run(["view", run, "--static", pages.to_str().unwrap()], 0);
+    assert!(pages.join("index.html").exists());
+    stage.run(["grade", run], 0);
+    let report = stage.report(Path::new(run));
+    let of = |arm: &str| {
+        report["tasks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["arm"] == *arm_id(&report, arm))
+            .unwrap()["resolved"]
+            .clone()
+    };
+    assert_eq!([of("tools/scripted"), of("noop")], [json!(true), json!(false)]);
+
+    // The other forms have less in them, and say so.
+    let mini = folder("mini").join("tools-scripted/demo__roman-1.1.traj.json");
+    let agent = folder("swe-agent").join("tools-scripted/demo__roman-1.1.traj");
+    let predictions = folder("swebench").join("tools-scripted.1.jsonl");
+    let (fidelity, said) = imported(stage, &[&mini, &agent, &predictions], &[], "from-three");
+    let formats: Vec<&str> = fidelity["imported"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["format"].as_str().unwrap())
+        .collect();
+    assert_eq!(formats, ["mini", "swe-agent", "swebench"]);
+    assert!(said.contains("swe-agent: not in the files: times of answers (2)"), "{said}");
+    let run = stage.path("from-three");
+    let run = run.to_str().unwrap();
+    for arm in ["mini-swe-agent", "swe-agent"] {
+        let shown = stage.run(["show", run, "demo__roman-1", arm, "--step", "1"], 0);
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(shown.contains(&DEMO_SOLUTION[..20]) && shown.contains("== output"), "{shown}");
+    }
+    let report = stage.report(Path::new(run));
+    assert_eq!(report["tasks"].as_array().unwrap().len(), 3);
+    // Without a dataset there are no tests.
+    let said = String::from_utf8(stage.run(["grade", run], 2).stderr).unwrap();
+    assert!(said.contains("--tasks DATASET"), "{said}");
+
+    // What is damaged is refused with its place.
+    let text = fs::read_to_string(&first).unwrap();
+    let cut = stage.file("cut.json", &text[..text.len() / 2]);
+    let said = refused(stage, &cut, &[]);
+    assert!(said.contains("cut.json: line ") && said.contains("cut off"), "{said}");
+    let mut value = read(&first);
+    value["steps"][2]["step_id"] = json!(7);
+    let gap = stage.file("gap.json", &value.to_string());
+    assert!(refused(stage, &gap, &[]).contains("gap.json: steps[2].step_id: is 7"));
+    value["steps"][2]["step_id"] = json!(3);
+    value["steps"][2]["source"] = json!("robot");
+    let robot = stage.file("robot.json", &value.to_string());
+    let said = refused(stage, &robot, &[]);
+    assert!(said.contains("robot.json: steps[2].source") && said.contains("`robot`"), "{said}");
+    value["steps"][2] = json!("a".repeat(100_000));
+    let long = stage.file("long.json", &value.to_string());
+    let said = refused(stage, &long, &[]);
+    assert!(said.contains("steps[2]: must be") && said.len() < 1_000, "{}", said.len());
+    let stranger = stage.file(
+        "other__task-1.traj.json",
+        &fs::read_to_string(&mini).unwrap().replace("demo__roman-1", "other__task-1"),
+    );
+    assert!(refused(stage, &stranger, &["--tasks", DEMO]).contains("no task `other__task-1`"));
+    assert!(refused(stage, &stage.file("empty.jsonl", "[1]\n"), &[]).contains("empty.jsonl"));
+
+    // A name without end is taken, and whatever reads the run can bear it.
+    let row = json!({"instance_id": "t".repeat(90_000), "model_name_or_path": "m".repeat(90_000),
+        "model_patch": ""});
+    let endless = stage.file("endless.jsonl", &format!("{row}\n"));
+    imported(stage, &[&endless], &[], "endless");
+    let (run, out) = (stage.path("endless"), stage.path("endless-atif"));
+    stage.run(["report", run.to_str().unwrap()], 0);
+    let args = ["export", run.to_str().unwrap(), "--format", "atif", "--out"];
+    stage.run([&args[..], &[out.to_str().unwrap()]].concat(), 0);
+}
+
+fn arm_id<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let arms = report["arms"].as_array().unwrap();
+    &arms.iter().find(|arm| arm["name"] == name).unwrap()["arm"]
+}
