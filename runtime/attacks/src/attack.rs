@@ -25,6 +25,10 @@ pub struct Attack {
     /// Defences of the grader: with all of these taken down it resolves the task of the attack tests.
     #[serde(default)]
     pub defences: Vec<String>,
+    /// Defences that stop it in some gradings, because what they draw differs. The tests take them down with the
+    /// others, and never rely on one of them alone.
+    #[serde(default)]
+    pub stopped_by_chance: Vec<String>,
     /// None for the empty patch.
     #[serde(default)]
     pub files: Vec<AttackFile>,

@@ -31,6 +31,8 @@ const AT_ONCE: usize = 2;
 struct Case {
     attack: String,
     stopped_by: Vec<String>,
+    /// What stops it in some gradings only: down wherever another defence is.
+    by_chance: Vec<String>,
     grade: Box<dyn Fn(Defences) -> Seen + Send + Sync>,
 }
 
@@ -41,12 +43,22 @@ impl Case {
         grade: impl Fn(Defences) -> Seen + Send + Sync + 'static,
     ) -> Self {
         let stopped_by = stopped_by.iter().map(|name| (*name).to_owned()).collect();
-        Self { attack: attack.to_owned(), stopped_by, grade: Box::new(grade) }
+        Self {
+            attack: attack.to_owned(),
+            stopped_by,
+            by_chance: Vec::new(),
+            grade: Box::new(grade),
+        }
+    }
+
+    fn by_chance(self, defences: &[String]) -> Self {
+        Self { by_chance: defences.to_vec(), ..self }
     }
 
     /// With all of its defences down but for one, or with all of them down.
     fn but(&self, kept: Option<&str>) -> Seen {
         let down = self.stopped_by.iter().filter(|name| Some(name.as_str()) != kept);
+        let down = down.chain(&self.by_chance);
         (self.grade)(down.fold(Defences::default(), |all, name| all.without(name)))
     }
 }
@@ -59,6 +71,7 @@ fn of_pack() -> Vec<Case> {
             let patch = String::from_utf8(made(attack, &task())).unwrap();
             let names: Vec<&str> = attack.defences.iter().map(String::as_str).collect();
             Case::new(&attack.name, &names, move |defences| graded(&patch, defences, &[]))
+                .by_chance(&attack.stopped_by_chance)
         })
         .collect()
 }
@@ -137,7 +150,7 @@ fn tried(case: &Case) -> Result<Vec<String>, String> {
     let mut lines = Vec::new();
     for name in &case.stopped_by {
         // Where it is the only one, this is the grader as it is.
-        let with: AttackOutcome = match case.stopped_by.len() {
+        let with: AttackOutcome = match case.stopped_by.len() + case.by_chance.len() {
             1 => outcome(&up),
             _ => {
                 let seen = case.but(Some(name));
