@@ -87,6 +87,11 @@ fn a_file_that_is_no_certificate_is_told() {
     let more = ["--out", out.to_str().unwrap(), "--certificate", bad.to_str().unwrap()];
     let said = stage.run([args.as_slice(), &more].concat(), 2);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("bad.json is not a flake certificate"), "{said}");
+    assert!(said.contains("bad.json is not a certificate"), "{said}");
     assert!(!out.exists());
+    // A look at a plan tells it, too.
+    let set = format!("grading.certificate={}", bad.display());
+    let said = stage.run(["run", "demo", "--dry-run", "--set", &set].to_vec(), 2);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("bad.json is not a certificate"), "{said}");
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
+use proctor_patch::Patch;
 use proctor_types::{
     LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB, MOST_SECONDS, Need, Source, Task, clock_moment,
 };
@@ -65,6 +66,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
             complain(field, "is empty; leave the key out instead".into());
         }
     }
+    check_cheats(task, &mut complain);
     // Neither gold nor mask is no complaint: benchmarks keep their solutions to themselves. What needs
     // one (an arm of `gold`, a validation) refuses the task by name.
     if let Some(resources) = &task.resources {
@@ -121,6 +123,26 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
             if !seen.insert(id) {
                 complain(field, format!("{id:?} stands twice"));
             }
+        }
+    }
+}
+
+/// A cheat that changes nothing would count as beaten, and two of one name as one.
+fn check_cheats(task: &Task, complain: &mut impl FnMut(&str, String)) {
+    let mut names = BTreeSet::new();
+    for (at, cheat) in task.cheats.iter().enumerate() {
+        let name = cheat.name.trim();
+        if name.is_empty() {
+            complain(&format!("cheats[{at}].name"), "is empty".into());
+        } else if !names.insert(name) {
+            complain(&format!("cheats[{at}].name"), format!("{name:?} stands twice"));
+        }
+        match Patch::read(cheat.patch.as_bytes()).touched() {
+            Ok(paths) if paths.is_empty() => {
+                complain(&format!("cheats[{at}].patch"), "is empty: it changes no file".into());
+            }
+            Ok(_) => {}
+            Err(error) => complain(&format!("cheats[{at}].patch"), error.to_string()),
         }
     }
 }

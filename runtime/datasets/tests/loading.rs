@@ -98,6 +98,23 @@ fn the_rules_are_held() {
 }
 
 #[test]
+fn a_cheat_has_a_name_of_its_own_and_a_patch_that_changes_something() {
+    let cheat = |name: &str, patch: &str| json!({"name": name, "patch": patch});
+    let patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
+    assert!(load_rows(&[with("cheats", json!([cheat("a", patch)])).to_string()]).bad.is_empty());
+    for (cheats, field, said) in [
+        (json!([cheat("a", patch), cheat("a", patch)]), "cheats[1].name", "stands twice"),
+        (json!([cheat(" ", patch)]), "cheats[0].name", "is empty"),
+        (json!([cheat("a", "")]), "cheats[0].patch", "changes no file"),
+        (json!([cheat("a", "+ x = 1\n")]), "cheats[0].patch", "no file in it"),
+    ] {
+        let (at, what) = complaint(&with("cheats", cheats));
+        assert_eq!(at.as_deref(), Some(field), "{what}");
+        assert!(what.contains(said), "{field}: {what}");
+    }
+}
+
+#[test]
 fn a_missing_key_is_named() {
     let mut row = row();
     row.as_object_mut().unwrap().remove("statement");

@@ -28,7 +28,7 @@ pub fn read(path: &Path) -> Result<Certificate, UserError> {
         UserError::new(format!("cannot read the certificate {shown}: {error}")).hint(hint)
     })?;
     let read: Certificate = serde_json::from_slice(&text).map_err(|error| {
-        UserError::new(format!("{shown} is not a flake certificate: {error}")).hint(hint)
+        UserError::new(format!("{shown} is not a certificate: {error}")).hint(hint)
     })?;
     if read.schema_version != CERTIFICATE_SCHEMA {
         let what = format!("{shown} is a certificate of schema {}", read.schema_version);

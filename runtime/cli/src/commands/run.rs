@@ -45,6 +45,11 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         let all = plural(file.arms.len(), "arm");
         eprintln!("note: {} of {all}", resolved.arms.len());
     }
+    // A bad one ends the run before anything is built.
+    if let Some(path) = &resolved.file.grading.certificate {
+        certificate::read(path)
+            .map_err(|error| written.about(&["grading", "certificate"], error))?;
+    }
     if args.dry_run {
         // Recipes are named, not built: a look at a plan starts nothing.
         let (loaded, _) = chosen(&args, &resolved, &written, &cache).await?;
