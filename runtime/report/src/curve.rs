@@ -116,6 +116,9 @@ pub struct FirstResolved {
     pub attempt: u32,
     /// Null where no tree that was graded resolves the task.
     pub step: Option<u64>,
+    /// Steps with a tree of their own. None: nothing was searched, as for the solution itself.
+    #[serde(default)]
+    pub trees: u64,
     /// Every distinct tree up to that step was graded. Where false, trees between graded ones of the same
     /// verdict were taken to have it, too.
     pub exact: bool,
@@ -205,8 +208,11 @@ pub fn curve_text(curve: &Curve) -> String {
         out.push_str("truncated: the model was told a larger budget; with this one it might have worked otherwise.\n");
     }
     for first in &curve.first_resolved {
-        let step =
-            first.step.map_or_else(|| "at no step".to_owned(), |step| format!("step {step}"));
+        let step = match (first.step, first.trees) {
+            (Some(step), _) => format!("step {step}"),
+            (None, 0) => "no step has a snapshot".to_owned(),
+            (None, _) => "at no step".to_owned(),
+        };
         let exact = if first.exact { "" } else { ", by bisection" };
         let _ = writeln!(
             out,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use proctor_report::{
-    Comparison, Cost, Curve, Pair, Point, TaskFacts, TrialResult, build, compare, comparison_text,
-    curve_csv, curve_html, curve_text,
+    Comparison, Cost, Curve, FactorDifference, FirstResolved, Pair, PairWhy, Point, TaskFacts,
+    TrialResult, build, compare, comparison_text, curve_csv, curve_html, curve_text,
 };
 use proctor_statistics::{mcnemar_exact, wilson};
 use proctor_types::{
@@ -195,6 +195,73 @@ fn intervals_are_by_task_and_wider_while_a_verdict_is_missing() {
     let lower = wilson(7.0, 20.0, 0.95).unwrap()[0];
     let upper = wilson(8.0, 20.0, 0.95).unwrap()[1];
     assert_eq!(interval(open), rounded([lower, upper]));
+}
+
+#[test]
+fn packages_of_one_agent_alone_are_counted_and_all_else_is_told() {
+    let factor = |name: &str, a: serde_json::Value, b: serde_json::Value| FactorDifference {
+        factor: name.into(),
+        a,
+        b,
+    };
+    let versions = "prompts.bundle.versions";
+    let mut factors: Vec<_> =
+        (0..9).map(|n| factor(&format!("{versions}.p{n}"), "1".into(), ().into())).collect();
+    factors.push(factor(&format!("{versions}.q"), ().into(), "2".into()));
+    factors.push(factor(&format!("{versions}.both"), "3.0".into(), "3.1".into()));
+    factors.push(factor("scaffold", "x".into(), "y".into()));
+    let why = PairWhy {
+        a: "a".into(),
+        a_arm: ArmId::new("a-id".to_owned()),
+        b: "b".into(),
+        b_arm: ArmId::new("b-id".to_owned()),
+        factors,
+        a_limits: BTreeMap::new(),
+        b_limits: BTreeMap::new(),
+        a_faults: 0,
+        b_faults: 0,
+        task_revisions: vec![],
+        environments: vec![],
+    };
+    let text = comparison_text(&Comparison { why: vec![why], ..compare(&two_arms(), None) });
+    for line in [
+        "  packages that only one of them brings along: 9 against 1\n",
+        "  prompts.bundle.versions.both: 3.0 against 3.1\n",
+        "  scaffold: x against y\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(!text.contains("versions.p0") && !text.contains("versions.q"), "{text}");
+}
+
+#[test]
+fn a_trial_without_a_snapshot_did_not_fail_to_resolve() {
+    let first = |name: &str, step, trees| FirstResolved {
+        task: TaskId::new("t".to_owned()),
+        arm: ArmId::new(name.to_owned()),
+        name: name.into(),
+        attempt: 1,
+        step,
+        trees,
+        exact: true,
+    };
+    let first_resolved =
+        vec![first("gold", None, 0), first("none", None, 4), first("some", Some(3), 4)];
+    let cost = Cost { model_calls: 0, gradings: 0 };
+    let text = curve_text(&Curve {
+        schema_version: 1,
+        points: vec![],
+        first_resolved,
+        checks: vec![],
+        cost,
+    });
+    for line in [
+        "t / gold / 1: first resolved: no step has a snapshot\n",
+        "t / none / 1: first resolved: at no step\n",
+        "t / some / 1: first resolved: step 3\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 #[test]

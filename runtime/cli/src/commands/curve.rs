@@ -361,6 +361,7 @@ impl<'a> Drawing<'a> {
                     name: trial.arm.name.clone(),
                     attempt: trial.id.attempt,
                     step: tree.and_then(|tree| trees.get(tree)).map(|(step, _)| *step),
+                    trees: trees.len() as u64,
                     exact: exact && trial.prefixes.is_some(),
                 }
             });

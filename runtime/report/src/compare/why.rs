@@ -15,6 +15,8 @@ use crate::{TrialResult, limits::limit_of, text::percent};
 const SHOWN: usize = 60;
 /// Tasks that a line names.
 const NAMED: usize = 5;
+/// The versions of an agent's packages, by name.
+const PACKAGES: &str = "prompts.bundle.versions.";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairWhy {
@@ -154,8 +156,17 @@ pub(super) fn why_text(why: &PairWhy) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
+    let (mut only_a, mut only_b) = (0_usize, 0_usize);
     for factor in &why.factors {
-        line(format!("  {}: {} against {}", factor.factor, shown(&factor.a), shown(&factor.b)));
+        match (factor.factor.starts_with(PACKAGES), &factor.a, &factor.b) {
+            (true, _, Value::Null) => only_a += 1,
+            (true, Value::Null, _) => only_b += 1,
+            (_, a, b) => line(format!("  {}: {} against {}", factor.factor, shown(a), shown(b))),
+        }
+    }
+    if only_a + only_b > 0 {
+        // Two agents share next to nothing of what they bring along: a hundred lines would hide the others.
+        line(format!("  packages that only one of them brings along: {only_a} against {only_b}"));
     }
     let shares = |limits: &BTreeMap<String, f64>| {
         let shares = limits.iter().map(|(kind, share)| format!("{kind} {}", percent(*share)));
