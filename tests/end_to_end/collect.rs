@@ -171,8 +171,10 @@ content = '{"tested_object_ids": []}'
 "#,
     );
     let fake = runtime.block_on(FakeLlm::start(script.unwrap())).unwrap();
+    // Answers are kept by the model's name, in a cache that outlives this run: the name is this run's own.
+    let name = format!("fake-{}", stage.dir.path().file_name().unwrap().display());
     let model =
-        format!("[models.\"a fake\"]\nbase_url = \"{}\"\nname = \"fake-1\"\n", fake.base_url());
+        format!("[models.\"a fake\"]\nbase_url = \"{}\"\nname = \"{name}\"\n", fake.base_url());
     let config = stage.file("models.toml", &(model + "price = { input = 9.0, output = 9.0 }\n"));
     let collect = |out: &str| {
         let out = stage.path(out);
@@ -186,7 +188,7 @@ content = '{"tested_object_ids": []}'
     let (said, tops, report, record) = collect("first");
     let asked = fake.requests().len();
     assert!(asked >= 3, "eleven functions, five at a time: {asked}");
-    assert!(said.contains(&format!("fake-1: {asked} questions answered, ")), "{said}");
+    assert!(said.contains(&format!("{name}: {asked} questions answered, ")), "{said}");
     let bill = said.lines().find(|line| line.contains("questions answered")).unwrap();
     assert!(!bill.contains("$0.0000"), "{bill}");
     assert_eq!(record.matches("\"model_answered\"").count(), asked, "{record}");
@@ -196,11 +198,11 @@ content = '{"tested_object_ids": []}'
     let found: Vec<&Value> = candidates.iter().filter(|it| it["top"] == true).collect();
     assert_eq!(found.len(), 1, "{row}");
     assert_eq!(found[0]["object"], "shapes/area.py::area_of_3");
-    assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["model"], "fake-1");
+    assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["model"], name);
     // Nothing is asked twice.
     let (said, again, report_again, _) = collect("second");
     assert_eq!(fake.requests().len(), asked, "{said}");
-    assert!(said.contains("fake-1: not asked"), "{said}");
+    assert!(said.contains(&format!("{name}: not asked")), "{said}");
     assert_eq!((again, report_again), (tops, report));
     // A model that nobody knows.
     let output = stage.run(["collect", &project, "--llm", "nobody/none"], 2);
