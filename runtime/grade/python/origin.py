@@ -31,6 +31,7 @@ class Origin:
         self._test_files = [os.path.join(self._workdir, name) for name in order["test_files"]]
         self._library = os.path.dirname(os.__file__) + os.sep
         self._said = set()
+        self._classes = None
 
     def install(self):
         real = builtins.__import__
@@ -164,7 +165,7 @@ class Origin:
             for base in value.__mro__:
                 module = sys.modules.get(base.__module__)
                 place = self._of_module(base.__module__, getattr(module, "__file__", None))
-                if place is not None:
+                if place is not None and not self._only_says_so(base):
                     return "%s of %s" % (base.__qualname__, place)
                 for method in list(vars(base).values()):
                     if self._is_original(self._file(method)):
@@ -176,6 +177,35 @@ class Origin:
                 return "%s of %s" % (getattr(value, "__qualname__", "code"), self._short(file))
             return None
         return self._place(type(value))
+
+    def _only_says_so(self, kind):
+        """Whether a class only carries a name of the library's: `__module__` can be set to anything, and
+        a library that shows its classes under its top package does so. Then a file of the submission has a class
+        statement of this name, and no module of the library holds the class."""
+        for module in list(sys.modules.values()):
+            if isinstance(module, types.ModuleType) and self._is_original(getattr(module, "__file__", None)):
+                values = list(vars(module).values())
+                inner = [vars(it).values() for it in values if isinstance(it, type)]
+                if any(it is kind for it in values) or any(it is kind for some in inner for it in some):
+                    return False
+        return kind.__name__ in self._written()
+
+    def _written(self):
+        """The names of the submission's class statements."""
+        if self._classes is None:
+            self._classes = set()
+            for folder, _, names in os.walk(self._folder):
+                for name in names:
+                    if not name.endswith(".py"):
+                        continue
+                    try:
+                        with open(os.path.join(folder, name), "rb") as source:
+                            tree = ast.parse(source.read())
+                    except (OSError, SyntaxError, ValueError):
+                        continue
+                    found = (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+                    self._classes.update(found)
+        return self._classes
 
     def _of_module(self, name, file):
         if isinstance(file, str) and file.startswith(self._folder):

@@ -159,6 +159,28 @@ fn the_library_in_the_submissions_place_is_told_by_name() {
     }
 }
 
+/// Libraries show their classes under another module than the one that they stand in, and so may who writes them
+/// again. A class that is the library's own is told all the same.
+#[test]
+fn a_class_of_ones_own_may_carry_the_librarys_name() {
+    let errors = "\n\nclass NumeralWarning(UserWarning):\n    __module__ = 'roman'\n\n\n\
+                  class Late(UserWarning):\n    pass\n\n\nLate.__module__ = 'roman'\n";
+    let seen = package(BESIDE, &format!("{OWN}{errors}"));
+    assert!(seen.resolved() && !seen.suspect(), "{}", seen.tell());
+    // The library has the class, and a class statement of its name stands beside it.
+    let tests = BESIDE.replace(
+        "from roman import kept\n",
+        "import roman\nroman.Taken = type('Taken', (Exception,), {'__module__': 'roman'})\nfrom roman import kept\n",
+    );
+    let taken = "\n\nclass Taken(Exception):\n    pass\n\n\ndef __getattr__(name):\n    import sys\n    \
+                 return getattr(sys.modules['roman'], name)\n\n\ndel Taken\n";
+    let tests = tests.replace("def test_four():\n", "def test_four():\n    agent_code.Taken\n");
+    let seen = package(&tests, &format!("{OWN}{taken}"));
+    let evidence = &seen.0.verdict.evidence;
+    let told = evidence.iter().any(|e| e.what.contains("agent_code.Taken is Taken of roman"));
+    assert!(!seen.resolved() && told, "{}", seen.tell());
+}
+
 /// Where no test needs the library it is not there for anybody.
 #[test]
 fn a_library_that_no_test_names_is_gone() {
