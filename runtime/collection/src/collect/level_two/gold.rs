@@ -126,7 +126,9 @@ fn copied(
         roots,
         module,
         is_package,
-        by_name: by_name.then_some((text, modules)),
+        text,
+        modules,
+        by_name,
         needs: BTreeSet::new(),
         edits: Vec::new(),
     };
@@ -143,8 +145,10 @@ struct Imports<'a> {
     roots: BTreeSet<&'a str>,
     module: &'a str,
     is_package: bool,
-    /// The text and all modules, in a file that imports modules by names in strings: plugins, lazy imports.
-    by_name: Option<(&'a str, &'a BTreeMap<String, &'a String>)>,
+    text: &'a str,
+    modules: &'a BTreeMap<String, &'a String>,
+    /// Modules are imported by names in strings: plugins, lazy imports.
+    by_name: bool,
     needs: BTreeSet<String>,
     edits: Vec<(std::ops::Range<usize>, String)>,
 }
@@ -160,7 +164,10 @@ impl<'a> Visitor<'a> for Imports<'_> {
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
-            Expr::StringLiteral(literal) => self.named(literal),
+            Expr::StringLiteral(literal) => {
+                self.named(literal);
+                self.generated(literal);
+            }
             _ => visitor::walk_expr(self, expr),
         }
     }
@@ -173,7 +180,10 @@ impl Imports<'_> {
 
     /// `package.module`, or a name in one. A package's own name alone may mean anything.
     fn named(&mut self, literal: &ExprStringLiteral) {
-        let Some((text, modules)) = self.by_name else { return };
+        if !self.by_name {
+            return;
+        }
+        let (text, modules) = (self.text, self.modules);
         let name = literal.value.to_str();
         let is_dotted = name
             .split('.')
@@ -188,6 +198,20 @@ impl Imports<'_> {
         self.needs.insert(module.to_owned());
         let at = span.start + at;
         self.edits.push((at..at, format!("{PACKAGE}.")));
+    }
+
+    /// An import statement in a string: code that is written to be run, as a template's.
+    fn generated(&mut self, literal: &ExprStringLiteral) {
+        let start = literal.start().to_usize();
+        let source = &self.text[start..literal.end().to_usize()];
+        for (at, from) in source.match_indices("from ") {
+            let at = at + from.len();
+            let (name, rest) = source[at..].split_once(' ').unwrap_or_default();
+            if rest.starts_with("import ") && self.modules.contains_key(name) {
+                self.needs.insert(name.to_owned());
+                self.edits.push((start + at..start + at, format!("{PACKAGE}.")));
+            }
+        }
     }
 
     fn import(&mut self, import: &StmtImport) {
@@ -242,7 +266,7 @@ mod tests {
             ("src/pkg/__init__.py", "from .a import f\n"),
             (
                 "src/pkg/a.py",
-                "import pkg\nimport pkg.deep.b, os\nfrom pkg.deep import c as d\n\ndef f():\n    pass\n",
+                "import pkg\nimport pkg.deep.b, pkg.deep.b2, os\nfrom pkg.deep import c as d\n\ndef f():\n    pass\n",
             ),
             ("src/pkg/deep/__init__.py", ""),
             ("src/pkg/deep/b.py", "from .. import a\nimport pkg.deep.c as c\n"),
@@ -251,6 +275,11 @@ mod tests {
                 "NAMES = {\"e\": \"pkg.deep.e.made\", \"p\": \"pkg\"}\n\
                  SAID = 'see pkg.deep.e', 'pkg.none', __import__(NAMES['e'])\n",
             ),
+            (
+                "src/pkg/deep/b2.py",
+                "CODE = \"from pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n",
+            ),
+            ("src/pkg/deep/f.py", ""),
             ("src/pkg/deep/e.py", "NAME = 'pkg.deep.e'\n"),
             ("src/pkg/idle.py", ""),
         ];
@@ -271,15 +300,18 @@ mod tests {
                 "agent_code/pkg/a.py",
                 "agent_code/pkg/deep/__init__.py",
                 "agent_code/pkg/deep/b.py",
+                "agent_code/pkg/deep/b2.py",
                 "agent_code/pkg/deep/c.py",
                 "agent_code/pkg/deep/e.py",
+                "agent_code/pkg/deep/f.py",
                 "setup.py",
             ]
         );
         assert_eq!(made["agent_code/__init__.py"], "from .pkg.a import f\n");
         assert_eq!(
             made["agent_code/pkg/a.py"],
-            "import agent_code.pkg as pkg\nimport agent_code.pkg.deep.b, agent_code.pkg as pkg, os\n\
+            "import agent_code.pkg as pkg\nimport agent_code.pkg.deep.b, agent_code.pkg as pkg, \
+             agent_code.pkg.deep.b2, agent_code.pkg as pkg, os\n\
              from agent_code.pkg.deep import c as d\n\ndef f():\n    pass\n"
         );
         assert!(made["agent_code/pkg/deep/b.py"].contains("import agent_code.pkg.deep.c as c"));
@@ -288,6 +320,11 @@ mod tests {
         assert!(named.contains("\"agent_code.pkg.deep.e.made\", \"p\": \"pkg\""), "{named}");
         assert!(named.contains("'see pkg.deep.e', 'pkg.none'"), "{named}");
         assert_eq!(made["agent_code/pkg/deep/e.py"], "NAME = 'pkg.deep.e'\n");
+        // Code that it writes imports the copy.
+        assert_eq!(
+            made["agent_code/pkg/deep/b2.py"],
+            "CODE = \"from agent_code.pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n"
+        );
         assert!(patch(&shim(&asked)).contains("+from pkg.a import f\n"));
     }
 }
