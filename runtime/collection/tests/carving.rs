@@ -262,6 +262,72 @@ class B: x = 1
 }
 
 #[test]
+fn fields_abstract_bases_and_registries_are_left_as_they_were() {
+    let text = "\
+import abc
+from dataclasses import dataclass, field
+
+HANDLERS = {}
+
+def register(name):
+    return lambda f: HANDLERS.setdefault(name, f)
+
+@register('a')
+def handler(): return 1
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    tags: list = field(default_factory=list)
+
+    def far(self):
+        return self.x > 9
+
+class Base(abc.ABC):
+    @property
+    @abc.abstractmethod
+    def name(self): ...
+
+    @abc.abstractmethod
+    def run(self): ...
+";
+    let paths = ["handler", "Point.far", "Base.run", "Base.name"];
+    let carving = try_carve(&[("m.py", text)], &[("m.py", &paths)]).unwrap();
+    assert_eq!(
+        carving.files["m.py"].1,
+        "\
+import abc
+from dataclasses import dataclass, field
+
+HANDLERS = {}
+
+def register(name):
+    return lambda f: HANDLERS.setdefault(name, f)
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    tags: list = field(default_factory=list)
+
+class Base(abc.ABC):
+    pass
+"
+    );
+    let stubs: BTreeMap<&str, &str> =
+        carving.objects.iter().map(|it| (it.path.as_str(), it.stub.as_str())).collect();
+    assert_eq!(stubs["Base.run"], "@abc.abstractmethod\ndef run(self):\n    ...\n");
+    assert_eq!(stubs["handler"], "@register('a')\ndef handler():\n    ...\n");
+    let carving = try_carve(&[("m.py", text)], &[("m.py", &["Point"])]).unwrap();
+    assert_eq!(
+        carving.objects[0].stub,
+        "@dataclass(frozen=True)\nclass Point:\n    x: int\n    tags: list = field(default_factory=list)\n\n    \
+         def far(self):\n        ...\n"
+    );
+    let (_, line, name) = needed(&[("m.py", text)], &[("m.py", &["register"])]);
+    assert_eq!((line, name.as_str()), (9, "register"));
+}
+
+#[test]
 fn a_name_that_something_else_still_binds_is_not_gone() {
     let text = "\
 __all__ = ['f']

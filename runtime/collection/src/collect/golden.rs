@@ -11,7 +11,7 @@ use super::{
 };
 
 const MODULE: &str = r#"
-import functools, subprocess, sys, threading
+import abc, dataclasses, functools, subprocess, sys, threading
 import third
 
 class A:
@@ -75,6 +75,31 @@ def in_child():
 def built(): return registered()
 def registered(): return []
 TABLE = built()
+
+REGISTRY = {}
+def register(name):
+    def keep(f):
+        REGISTRY[name] = f
+        return f
+    return keep
+@register("a")
+def handler(): return helper()
+def by_registry(): return REGISTRY["a"]()
+
+class Base(abc.ABC):
+    @abc.abstractmethod
+    def made(self): return helper()
+    def shown(self): return self.made()
+class Concrete(Base):
+    def made(self): return super().made()
+def by_abstract(): return Concrete().shown()
+
+@dataclasses.dataclass
+class Data:
+    n: int = 0
+    def __post_init__(self): fact(self.n)
+    def doubled(self): return helper() * self.n
+def by_data(): return Data(1).doubled()
 
 def use_a(): return A()
 def use_b():
@@ -175,6 +200,9 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
             "waits",
             "in_thread",
             "in_child",
+            "by_registry",
+            "by_abstract",
+            "by_data",
         ];
         let (objects, graph) = trace(python, &functions);
         let of = |path: &str| called(&objects, &graph, path);
@@ -200,6 +228,14 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
             ("nested", &["helper"]),
             ("waits", &["waited"]),
             ("waited", &["helper"]),
+            // What a decorator keeps is called by who finds it there.
+            ("by_registry", &["handler"]),
+            ("handler", &["helper"]),
+            ("by_abstract", &["Base.shown"]),
+            ("Base.shown", &["Concrete.made"]),
+            ("Concrete.made", &["Base.made"]),
+            // Its constructor is nobody's code.
+            ("by_data", &["Data.__post_init__", "Data.doubled"]),
         ] {
             assert_eq!(of(path), expected, "{python}: {path}");
         }
@@ -208,7 +244,7 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
             assert!(reached.iter().any(|path| path == name), "{python}: {name}: {reached:?}");
         }
         let imported = paths(&objects, &graph.imported);
-        for name in ["built", "registered", "deco"] {
+        for name in ["built", "registered", "deco", "register"] {
             assert!(imported.iter().any(|path| path == name), "{python}: {name}: {imported:?}");
         }
         assert!(!imported.iter().any(|path| path == "helper"), "{python}: {imported:?}");
