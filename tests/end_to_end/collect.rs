@@ -58,6 +58,14 @@ fn project(stage: &Stage) -> String {
          def test_third():\n    assert seen\n\ndef test_fourth():\n    assert seen\n\n\
          def test_fails():\n    assert not 1\n",
     );
+    // Nothing but pytest's own words says what these two need.
+    write("tests/conftest.py", "import six\n");
+    write("pytest.ini", "[pytest]\naddopts = --timeout=60\n");
+    // As a release has it: metadata of its own beside what is installed.
+    let metadata =
+        "name = \"shapes\"\nversion = \"1\"\n\n[tool.setuptools]\npackages = [\"shapes\"]\n";
+    write("pyproject.toml", &format!("[project]\n{metadata}"));
+    write("shapes.egg-info/PKG-INFO", "Metadata-Version: 2.1\nName: shapes\nVersion: 1\n");
     stage.path("project").display().to_string()
 }
 
@@ -129,16 +137,24 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
         "{unused}"
     );
 
-    // The rows are a dataset; and what was made once is there.
+    let setup = task["environment"]["setup"].to_string();
+    assert!(setup.contains("'six==") && setup.contains("'pytest-timeout=="), "{setup}");
+    assert!(setup.contains("--editable ."), "{setup}");
+
+    // The rows are a dataset; what was made once is there, and what is made anew is the same.
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
-    for name in ["tasks.jsonl", "featurebench.jsonl", "rejects.jsonl", "report.json"] {
-        assert_eq!(
-            fs::read_to_string(stage.path("second").join(name)).unwrap(),
-            read(name),
-            "{name}"
-        );
+    let out = stage.path("anew").display().to_string();
+    let mut anew = stage.proctor(["collect", &project, "--out", &out]);
+    let status = anew.env("PROCTOR_CACHE", stage.path("cache")).status().unwrap();
+    assert!(status.success());
+    for name in ["tasks.jsonl", "featurebench.jsonl", "rejects.jsonl", "tops.jsonl", "report.json"]
+    {
+        for again in ["second", "anew"] {
+            let text = fs::read_to_string(stage.path(again).join(name)).unwrap();
+            assert_eq!(text, read(name), "{again}: {name}");
+        }
     }
 }
 

@@ -19,6 +19,7 @@ import random
 import select
 import signal
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -48,9 +49,12 @@ class Plugin:
     def __init__(self, order, emit, tracer):
         self.order, self.emit, self.tracer = order, emit, tracer
         self.outcomes, self.started = {}, None
+        # Something was told of what was collected.
+        self.told = False
 
     def pytest_collectreport(self, report):
         if report.failed:
+            self.told = True
             why = str(report.longrepr)
             self.emit({"t": "error", "id": report.nodeid, "why": why[-2000:], "missing": missing(why)})
 
@@ -68,6 +72,7 @@ class Plugin:
         for item in session.items:
             files.setdefault(item.nodeid.split("::", 1)[0], []).append(item.nodeid)
         for file, ids in files.items():
+            self.told = True
             self.emit({"t": "items", "file": file, "ids": ids})
 
     def pytest_runtest_logstart(self, nodeid, location):
@@ -106,6 +111,59 @@ def missing(why):
     return None
 
 
+def after(mark, text):
+    """The rest of the line that a mark stands in."""
+    return text.partition(mark)[2].partition("\n")[0].strip()
+
+
+def not_started(text):
+    """The record of a pytest that came to no test: nothing but its words tells what it misses. A `conftest.py` that
+    cannot be imported, a plug-in that is not there, an option of one."""
+    options = [word.split("=")[0] for word in after("unrecognized arguments: ", text).split()]
+    options = [word for word in options if word.startswith("-")]
+    options += after("Unknown config option: ", text).split()
+    wanted = after("Missing required plugins: ", text).split(",")
+    return {
+        "t": "error",
+        "id": "",
+        "why": text[-2000:],
+        "missing": missing(text),
+        "options": options,
+        "packages": [name.strip() for name in wanted if name.strip()],
+    }
+
+
+class Held:
+    """What is printed, by whatever way, from the making of this on: printed when it is released, which returns it."""
+
+    def __init__(self):
+        self.flush()
+        self.file = tempfile.TemporaryFile()
+        self.places = [os.dup(1), os.dup(2)]
+        os.dup2(self.file.fileno(), 1)
+        os.dup2(self.file.fileno(), 2)
+
+    def flush(self):
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass
+
+    def release(self):
+        self.flush()
+        for descriptor, place in enumerate(self.places, 1):
+            os.dup2(place, descriptor)
+            os.close(place)
+        self.file.seek(0)
+        data = self.file.read()
+        self.file.close()
+        rest = data
+        while rest:
+            rest = rest[os.write(1, rest):]
+        return data.decode("utf-8", "replace")
+
+
 def too_slow(signum, frame):
     raise Slow("the test ran past its limit")
 
@@ -131,13 +189,23 @@ def run(order, emit, files):
     if order["mode"] == "collect":
         arguments.append("--collect-only")
     sys.argv = ["pytest"] + arguments + files
+    plugin = Plugin(order, emit, tracer)
+    held, raised = Held() if order["mode"] == "collect" else None, ""
     try:
-        code = int(pytest.main(arguments + files, plugins=[Plugin(order, emit, tracer)]))
+        code = int(pytest.main(arguments + files, plugins=[plugin]))
     except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
+        code, raised = error.code if isinstance(error.code, int) else 1, str(error)
+    except Exception as error:
+        if held is None:
+            raise
+        code, raised = 1, str(error)
     if tracer is not None:
         tracer.finish()
-    if order["mode"] == "collect":
+    if held is not None:
+        said = held.release() + raised
+        # 3 and 4: an error of pytest's own, and one of its configuration. 5: there are no tests.
+        if code in (3, 4) or code not in (0, 5) and not plugin.told:
+            emit(not_started(said))
         emit({"t": "loaded", "modules": of_others()})
     return code
 

@@ -16,7 +16,7 @@ use proctor_types::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    environment::{Environment, PYTHON, WORKDIR, variables},
+    environment::{Environment, WORKDIR, variables},
     graph::FileGraph,
     mask::{lines_gone, mask, named_in},
     objects::Objects,
@@ -466,7 +466,7 @@ impl Shared<'_> {
             blocked_urls: blocked_urls(&self.project.name, repo.as_deref(), blocked.collect()),
             fail_to_pass: Vec::new(),
             pass_to_pass: Vec::new(),
-            test_command: [PYTHON, "-m", "pytest", "-q"].map(str::to_owned).to_vec(),
+            test_command: self.environment.test_command.clone(),
             test_patch: None,
             timeouts,
             gold: None,
@@ -528,8 +528,10 @@ impl Shared<'_> {
         others: &[&str],
     ) -> serde_json::Value {
         let setup = [&self.environment.setup[..], &self.settings.environment.for_rows].concat();
+        let mut command = task.test_command.clone();
+        command.retain(|word| word != "-q");
         let settings = serde_json::json!({
-            "test_cmd": format!("{PYTHON} -m pytest -rA -p no:cacheprovider --color=no"),
+            "test_cmd": format!("{} -rA -p no:cacheprovider --color=no", command.join(" ")),
             "timeout_run": task.timeouts.grade_seconds,
             "library_name": self.project.name,
             "black_links": self.project.urls,

@@ -25,6 +25,8 @@ pub(super) struct Environment {
     pub(super) missing: Vec<String>,
     /// `Python 3.11.2`.
     pub(super) python: String,
+    /// The command of every task's tests.
+    pub(super) test_command: Vec<String>,
 }
 
 /// The variables of a task's sandboxes. The project is imported from its tree.
@@ -82,18 +84,19 @@ pub(super) async fn find(
                 _ => None,
             })
             .collect();
-        let fresh: Vec<String> = missing
+        let of_modules = missing
             .iter()
             .filter(|module| !is_own(project, &source.folder, module))
-            .map(|module| package_of(settings, module))
-            .filter(|package| asked.insert(package.clone()))
-            .collect();
+            .map(|module| package_of(settings, module));
+        let wanted = of_modules.chain(records.iter().flat_map(|record| plugins(settings, record)));
+        let fresh: Vec<String> = wanted.filter(|package| asked.insert(package.clone())).collect();
         if fresh.is_empty() || round > settings.environment.rounds {
             let (pins, editable, python) = bench.freeze().await?;
             return Ok(Environment {
                 setup: pinned(project, settings, &pins, editable),
                 missing: missing.into_iter().collect(),
                 python,
+                test_command: test_command(settings, &pins),
             });
         }
         more.extend(fresh);
@@ -115,6 +118,32 @@ fn package_of(settings: &Settings, module: &str) -> String {
     let modules = &settings.environment.modules;
     let top = module.split('.').next().unwrap_or(module);
     modules.get(module).or_else(|| modules.get(top)).cloned().unwrap_or_else(|| top.to_owned())
+}
+
+/// The packages of the plug-ins that pytest misses: by name, or by one of their options.
+fn plugins(settings: &Settings, record: &Record) -> Vec<String> {
+    let Record::Error { options, packages, .. } = record else { return Vec::new() };
+    let known = &settings.environment.options;
+    let package = |option: &String| {
+        let is_of = |key: &String| {
+            let rest = option.strip_prefix(key.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
+        };
+        known.iter().find(|(key, _)| is_of(key)).map(|(_, package)| package.clone())
+    };
+    packages.iter().cloned().chain(options.iter().filter_map(package)).collect()
+}
+
+/// As the collector itself runs tests: plug-ins that start others, or measure, do not.
+fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
+    let names: BTreeSet<String> =
+        pins.iter().map(|pin| proctor_types::package_name(bare(pin))).collect();
+    let has = |module: &str| {
+        names.contains(&proctor_types::package_name(bare(&package_of(settings, module))))
+    };
+    let more = settings.runs.plugin_arguments.iter().filter(|(module, _)| has(module));
+    let more = more.flat_map(|(_, arguments)| arguments).map(String::as_str);
+    [PYTHON, "-m", "pytest", "-q"].into_iter().chain(more).map(str::to_owned).collect()
 }
 
 /// The lines of a first try: what does not install is left out, and what it was needed for tells.
@@ -203,6 +232,24 @@ mod tests {
         assert!(is_own(&project, tree.path(), "pkg.b"));
         assert!(is_own(&project, tree.path(), "helpers"));
         assert!(!is_own(&project, tree.path(), "trio"));
+    }
+
+    #[test]
+    fn a_plugin_is_found_by_its_option_and_kept_from_starting_others() {
+        let settings = Settings::get().unwrap();
+        let record = |text: &str| serde_json::from_str::<Record>(text).unwrap();
+        let error = record(
+            r#"{"t": "error", "id": "", "why": "", "missing": null, "packages": ["pytest-x>1"],
+                "options": ["--cov-report", "-n", "asyncio_mode", "--covered", "--no-such"]}"#,
+        );
+        let wanted = ["pytest-x>1", "pytest-cov", "pytest-xdist", "pytest-asyncio"];
+        assert_eq!(plugins(settings, &error), wanted);
+        assert!(plugins(settings, &record(r#"{"t": "start", "id": ""}"#)).is_empty());
+        let pins = |list: &[&str]| list.iter().map(|&pin| pin.to_owned()).collect::<Vec<_>>();
+        let command = test_command(settings, &pins(&["pytest==8.4.2", "pytest_cov==7.0.0"]));
+        assert_eq!(command, [PYTHON, "-m", "pytest", "-q", "--no-cov"]);
+        let command = test_command(settings, &pins(&["pytest==8.4.2", "pytest-xdist==3.8.0"]));
+        assert_eq!(command, [PYTHON, "-m", "pytest", "-q", "-n0"]);
     }
 
     #[test]

@@ -79,11 +79,17 @@ pub(super) enum Record {
         file: String,
         ids: Vec<String>,
     },
-    /// Something could not be collected.
+    /// Something could not be collected; without an id, pytest itself did not start.
     Error {
         id: String,
         why: String,
         missing: Option<String>,
+        /// Options, on the command line or in a file, that pytest does not know.
+        #[serde(default)]
+        options: Vec<String>,
+        /// Plug-ins that the project's configuration asks for.
+        #[serde(default)]
+        packages: Vec<String>,
     },
     Start {
         id: String,
@@ -189,7 +195,8 @@ impl<'a> Bench<'a> {
     /// The pins of what is installed, whether the project is, and the interpreter's version.
     pub(super) async fn freeze(&self) -> Result<(Vec<String>, bool, String), Fault> {
         let what = "listing what is installed";
-        let pip = ["-m", "pip", "--disable-pip-version-check"];
+        // Isolated: the metadata that a release brings along, on PYTHONPATH, hides what was installed.
+        let pip = ["-I", "-m", "pip", "--disable-pip-version-check"];
         self.in_sandbox(what, async |handle| {
             let ask = async |arguments: &[&str]| {
                 let argv: Vec<&str> = [PYTHON].iter().chain(arguments).copied().collect();
@@ -354,6 +361,51 @@ mod tests {
 
     fn read(lines: &str) -> Vec<Record> {
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// What pytest 8.4.2 prints where it does not come to a test.
+    #[test]
+    fn what_keeps_pytest_from_starting_names_what_is_missing() {
+        let told = |said: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("observe.py"), SCRIPTS[0].1).unwrap();
+            let code =
+                "import json, observe, sys; print(json.dumps(observe.not_started(sys.argv[1])))";
+            let output = std::process::Command::new("python3")
+                .args(["-c", code, said])
+                .env("PYTHONPATH", dir.path())
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            match serde_json::from_slice(&output.stdout).unwrap() {
+                Record::Error { missing, options, packages, .. } => (missing, options, packages),
+                other => panic!("{other:?}"),
+            }
+        };
+        let own = |list: &[&str]| list.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            told(
+                "ImportError while loading conftest '/testbed/tests/conftest.py'.\ntests/conftest.py:1: in <module>\n    \
+                 import simplejson\nE   ModuleNotFoundError: No module named 'simplejson'\n"
+            ),
+            (Some("simplejson".to_owned()), own(&[]), own(&[]))
+        );
+        assert_eq!(
+            told("Error importing plugin \"pytest_foo\": No module named 'pytest_foo'").0,
+            Some("pytest_foo".to_owned())
+        );
+        assert_eq!(
+            told(
+                "ERROR: usage: pytest [options]\npytest: error: unrecognized arguments: --cov=x --cov-report term -n auto \
+                 tests\n  inifile: /testbed/pytest.ini\n"
+            ),
+            (None, own(&["--cov", "--cov-report", "-n"]), own(&[]))
+        );
+        assert_eq!(
+            told("ERROR: Missing required plugins: pytest-bar>1, pytest-foo\n\n"),
+            (None, own(&[]), own(&["pytest-bar>1", "pytest-foo"]))
+        );
+        assert_eq!(told("ERROR: Unknown config option: asyncio_mode\n").1, ["asyncio_mode"]);
     }
 
     #[test]

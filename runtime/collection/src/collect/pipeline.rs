@@ -114,6 +114,12 @@ pub async fn collect(
             made
         }
     };
+    if let Some(unused) = suite.unused.iter().find(|it| suite.found == 0 && it.id == "pytest") {
+        return Err(CollectError::Nothing {
+            what: format!("pytest finds no test in {name}; {}", unused.why),
+            hint: "a plug-in may be missing that nothing names, or the project needs more than Python packages",
+        });
+    }
     if suite.found == 0 {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no test in {name}"),

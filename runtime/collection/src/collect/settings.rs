@@ -32,6 +32,7 @@ pub(super) struct EnvironmentSettings {
     pub(super) for_rows: Vec<String>,
     pub(super) rounds: usize,
     pub(super) modules: BTreeMap<String, String>,
+    pub(super) options: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

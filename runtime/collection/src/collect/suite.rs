@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    observe::{Bench, Mode, Order, Ran, Selection, items, loaded},
+    observe::{Bench, Mode, Order, Ran, Record, Selection, items, loaded},
     seeded::Seeded,
     settings::Settings,
 };
@@ -46,6 +46,7 @@ pub(super) async fn look(
     let records =
         bench.observe(&Order::new(Mode::Collect, settings, tests), "looking for tests").await?;
     let items = items(&records);
+    let uncollected: Vec<Unused> = records.iter().filter_map(not_collected).collect();
     let found = items.values().map(Vec::len).sum();
     let mut selection = Selection {
         files: items.keys().cloned().collect(),
@@ -64,12 +65,23 @@ pub(super) async fn look(
     selection.deselect.extend(random.hung.iter().cloned());
     let (traced, calls) = bench.run(Mode::Trace, &selection, None, "tracing the tests").await?;
     let mut suite = sort(&items, &[&plain, &random, &traced]);
+    suite.unused.splice(0..0, uncollected);
     suite.calls = calls;
     suite.seconds = plain.seconds;
     suite.found = found;
     let steady: usize = suite.steady.values().map(Vec::len).sum();
     tell(&format!("{} pass every time", plural(steady, "test")));
     Ok(suite)
+}
+
+/// What holds no test that pytest finds, though it looked: a file, or all of them.
+fn not_collected(record: &Record) -> Option<Unused> {
+    let Record::Error { id, why, .. } = record else { return None };
+    let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+    Some(match id.is_empty() {
+        true => Unused { id: "pytest".to_owned(), why: format!("it does not start: {last}") },
+        false => Unused { id: id.clone(), why: format!("it cannot be collected: {last}") },
+    })
 }
 
 fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&Ran]) -> Suite {

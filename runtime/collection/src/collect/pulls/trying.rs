@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::{
         candidate::Stop as Judged,
-        environment::{self, Environment, PYTHON, WORKDIR, variables},
+        environment::{self, Environment, WORKDIR, variables},
         kept::Kept,
         pipeline::{Place, keep},
         project::Project,
@@ -185,7 +185,7 @@ impl Bench<'_> {
             blocked_urls: blocked_urls(&project.name, repo, Vec::new()),
             fail_to_pass: Vec::new(),
             pass_to_pass: Vec::new(),
-            test_command: [PYTHON, "-m", "pytest", "-q"].map(str::to_owned).to_vec(),
+            test_command: environment.test_command.clone(),
             test_patch: Some(candidate.test_patch.clone()),
             timeouts: Timeouts::default(),
             gold: Some(candidate.patch.clone()),
