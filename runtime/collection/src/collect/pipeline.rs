@@ -197,9 +197,11 @@ async fn candidates<'a>(
     let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
     let count = files.len();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
-    let suite = &suite;
+    // Its tasks name it: a folder of the same content may stand elsewhere.
+    let source = serde_json::to_string(&shared.source).unwrap_or_default();
+    let of_all = &format!("{suite}\0{source}");
     let one = |(index, file): (usize, &'a String)| async move {
-        let mut of = format!("{file}\0{suite}");
+        let mut of = format!("{file}\0{of_all}");
         if let Some(said) = shared.said.get(file) {
             let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
