@@ -49,6 +49,13 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
             assert_eq!(before[part], after[part], "{part}");
         }
     }
+    // A folder is taken whole, but for what `export` says of itself.
+    let arms = fs::read_dir(folder("mini")).unwrap().map(|entry| entry.unwrap().path());
+    let arms: Vec<_> = arms.filter(|path| path.is_dir()).collect();
+    let files = arms.iter().map(|arm| fs::read_dir(arm).unwrap().count()).sum::<usize>();
+    let (fidelity, said) = imported(stage, &[&folder("mini")], &[], "from-folder");
+    assert!(files > 1 && fidelity["imported"][0]["trials"] == files, "{fidelity}");
+    assert!(said.contains("note: 1 other file below"), "{said}");
     // They can be looked at like any other, and what they handed in is graded.
     let shown = stage.run(["show", run, "demo__roman-1", "tools/scripted", "--step", "1"], 0);
     let shown = String::from_utf8(shown.stdout).unwrap();

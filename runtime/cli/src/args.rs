@@ -249,7 +249,7 @@ pub enum ImportFormat {
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Files: each a trajectory, or predictions.
+    /// Files, each a trajectory or predictions; or folders of them, as `proctor export` writes.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// The run directory, new or empty.

@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::{
     args::{ImportArgs, ImportFormat},
     assemble,
-    commands::{export::FIDELITY, predictions, run, validate::plain_config},
+    commands::{export::FIDELITY, import_files, predictions, run, validate::plain_config},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
     home,
@@ -52,8 +52,19 @@ enum Made {
 pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     let mut fidelity = BTreeMap::new();
     let mut given = Vec::new();
-    for file in &args.files {
-        given.extend(read(file, args.format, &mut fidelity)?);
+    for path in &args.files {
+        if !path.is_dir() {
+            given.extend(read(path, args.format, &mut fidelity)?);
+            continue;
+        }
+        let below = import_files::below(path, args.format)?;
+        for file in &below.files {
+            given.extend(read(file, args.format, &mut fidelity)?);
+        }
+        if below.passed_over > 0 {
+            let others = plural(below.passed_over, "other file");
+            eprintln!("note: {others} below {} passed over", path.display());
+        }
     }
     let planned = plan(args, &mut given).await?;
     let trials = trials(given)?;
@@ -114,15 +125,12 @@ fn read(
 ) -> Result<Vec<Given>, UserError> {
     let bytes = fs::read(file).map_err(|error| {
         UserError::new(format!("{} cannot be read: {error}", file.display()))
-            .hint("name files, each of a trial, or of predictions")
+            .hint("name files, each of a trial or of predictions, or folders of them")
     })?;
     let text = String::from_utf8_lossy(&bytes);
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let format = match format {
-        Some(ImportFormat::Atif) => Some(Format::Atif),
-        Some(ImportFormat::Mini) => Some(Format::Mini),
-        Some(ImportFormat::SweAgent) => Some(Format::SweAgent),
-        Some(ImportFormat::Swebench) => None,
+        Some(asked) => asked.of_trajectories(),
         None => trajectory_format(&name, &text),
     };
     let Some(format) = format else {

@@ -18,6 +18,7 @@ mod fork;
 mod grade;
 mod grade_log;
 mod import;
+mod import_files;
 mod impossible;
 mod label;
 mod look;

@@ -1,0 +1,150 @@
+//! Which files `proctor import` reads of a folder: trajectories if there are any, and predictions if there are none.
+//! Agents write settings, logs and results beside them, which are passed over.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use proctor_interchange::{Format, trajectory_format};
+
+use super::export::FIDELITY;
+use crate::{args::ImportFormat, error::UserError};
+
+/// What was found below a folder.
+#[derive(Debug, Default)]
+pub struct Below {
+    /// In the order of their paths.
+    pub files: Vec<PathBuf>,
+    /// Other files.
+    pub passed_over: usize,
+}
+
+impl ImportFormat {
+    /// None for predictions, which are no trajectory.
+    pub fn of_trajectories(self) -> Option<Format> {
+        match self {
+            Self::Atif => Some(Format::Atif),
+            Self::Mini => Some(Format::Mini),
+            Self::SweAgent => Some(Format::SweAgent),
+            Self::Swebench => None,
+        }
+    }
+}
+
+/// The files of `folder` that have the form that is asked for, or any where none is. Links are not followed.
+pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserError> {
+    let all = walk(folder)
+        .map_err(|error| UserError::new(format!("{} cannot be read: {error}", folder.display())))?;
+    let count = all.len();
+    let (mut trajectories, mut predictions) = (Vec::new(), Vec::new());
+    for path in all {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let ends = |ending: &str| name.ends_with(ending);
+        if name == FIDELITY || !(ends(".json") || ends(".jsonl") || ends(".traj")) {
+            continue;
+        }
+        let text = fs::read(&path).map_err(|error| {
+            UserError::new(format!("{} cannot be read: {error}", path.display()))
+        })?;
+        match trajectory_format(&name, &String::from_utf8_lossy(&text)) {
+            Some(found) => trajectories.push((found, path)),
+            None if ends(".jsonl") || name == "preds.json" => predictions.push(path),
+            None => {}
+        }
+    }
+    let files: Vec<PathBuf> = match format.map(ImportFormat::of_trajectories) {
+        Some(None) => predictions,
+        Some(Some(asked)) => trajectories
+            .into_iter()
+            .filter(|(found, _)| *found == asked)
+            .map(|(_, path)| path)
+            .collect(),
+        None if trajectories.is_empty() => predictions,
+        None => trajectories.into_iter().map(|(_, path)| path).collect(),
+    };
+    if files.is_empty() {
+        let what = format!("{}: no file below it has a form that is known", folder.display());
+        return Err(UserError::new(what).hint(
+            "trajectories end in .json or .traj, predictions in .jsonl or are called preds.json; or name the files themselves",
+        ));
+    }
+    Ok(Below { passed_over: count - files.len(), files })
+}
+
+fn walk(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn names(folder: &Path, format: Option<ImportFormat>) -> Vec<String> {
+        let found = below(folder, format).unwrap();
+        let names = found.files.iter().map(|file| file.strip_prefix(folder).unwrap());
+        names.map(|name| name.display().to_string()).collect()
+    }
+
+    const ATIF: &str = r#"{"schema_version": "ATIF-v1.6", "steps": []}"#;
+    const MINI: &str = r#"{"messages": [], "info": {}}"#;
+    const ROW: &str = r#"{"instance_id": "t", "model_name_or_path": "m", "model_patch": ""}"#;
+
+    #[test]
+    fn trajectories_come_before_predictions_and_all_else_is_passed_over() {
+        let given = folder(&[
+            ("b/trial/agent/trajectory.json", ATIF),
+            ("a/trial/t.traj.json", MINI),
+            ("a/trial/config.json", "{}"),
+            ("a/fidelity.json", "{}"),
+            ("a/agent.log", "x"),
+            ("preds.jsonl", ROW),
+        ]);
+        let place = given.path();
+        let both = ["a/trial/t.traj.json", "b/trial/agent/trajectory.json"];
+        assert_eq!(names(place, None), both);
+        assert_eq!(below(place, None).unwrap().passed_over, 4);
+        assert_eq!(names(place, Some(ImportFormat::Mini)), both[..1]);
+        assert_eq!(names(place, Some(ImportFormat::Swebench)), ["preds.jsonl"]);
+    }
+
+    #[test]
+    fn predictions_alone_are_taken_and_a_folder_of_neither_is_refused() {
+        let given =
+            folder(&[("all/preds.json", "{}"), ("gold.1.jsonl", ROW), ("fidelity.json", "{}")]);
+        assert_eq!(names(given.path(), None), ["all/preds.json", "gold.1.jsonl"]);
+        let error = below(given.path(), Some(ImportFormat::SweAgent)).unwrap_err();
+        assert!(error.what.contains("no file below it"), "{}", error.what);
+    }
+
+    #[test]
+    fn a_link_to_a_folder_is_not_followed() {
+        let given = folder(&[("t.traj.json", MINI)]);
+        std::os::unix::fs::symlink(given.path(), given.path().join("again")).unwrap();
+        assert_eq!(names(given.path(), None), ["t.traj.json"]);
+    }
+}
