@@ -59,8 +59,9 @@ fn project(stage: &Stage) -> String {
          def test_fails():\n    assert not 1\n",
     );
     // Nothing but pytest's own words says what these two need.
-    write("tests/conftest.py", "import six\n");
-    write("pytest.ini", "[pytest]\naddopts = --timeout=60\n");
+    write("tests/conftest.py", "import anyio, six\n");
+    // Every warning is an error, also pytest's own: of anyio, which brings a plug-in along.
+    write("pytest.ini", "[pytest]\naddopts = --timeout=60\nfilterwarnings = error\n");
     // As a release has it: metadata of its own beside what is installed.
     let metadata =
         "name = \"shapes\"\nversion = \"1\"\n\n[tool.setuptools]\npackages = [\"shapes\"]\n";

@@ -269,7 +269,11 @@ def warm(names):
 
     import _pytest
     import pytest
+    from _pytest.assertion.rewrite import AssertionRewritingHook
 
+    # pytest warns that a plug-in that is loaded already will not have its assertions rewritten. They need not be; but
+    # where a project makes errors of warnings, each of its files would end there.
+    AssertionRewritingHook._warn_already_imported = lambda hook, name: None
     for module in pkgutil.iter_modules(_pytest.__path__):
         try:
             importlib.import_module("_pytest." + module.name)
