@@ -194,22 +194,22 @@ impl TrialGateway {
                     stream.decoder.push(&chunk);
                 }
             }
-            if let Some(stream) = &mut stream {
-                let ended = stream.read(line, last, client, &mut came.whole).await;
-                if let Some(turn) = &heard.turn {
-                    // Of a model that has never answered, the comments that keep a connection open say nothing.
-                    speaks = came.has_begun();
-                    if speaks {
-                        turn.answers();
+            let ended = match &mut stream {
+                Some(stream) => {
+                    let ended = stream.read(line, last, client, &mut came.whole).await;
+                    if let Some(turn) = &heard.turn {
+                        // Of a model that has never answered, the comments that keep a connection open say nothing.
+                        speaks = came.has_begun();
+                        if speaks {
+                            turn.answers();
+                        }
                     }
+                    ended
                 }
-                heard.byte.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
-                if ended.map_err(Ended::Broken)? {
-                    break;
-                }
-            }
+                None => Ok(false),
+            };
             heard.byte.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
-            if last {
+            if ended.map_err(Ended::Broken)? || last {
                 break;
             }
         }

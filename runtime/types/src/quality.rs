@@ -40,6 +40,7 @@ pub struct TaskQuality {
     pub marks: BTreeSet<QualityMark>,
     /// The share of the gold's code that stands in the statement, too, from 0 to 1. Null: there is too little code, or no
     /// gold.
+    #[serde(default, deserialize_with = "share")]
     pub leak_score: Option<f64>,
     /// Whether gold failed in some run of the certificate. Null: not certified, as all that follows up to `attacks`.
     pub gold_fails: Option<bool>,
@@ -136,6 +137,16 @@ pub struct Sign {
     pub text: String,
 }
 
+fn share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let share: Option<f64> = Option::deserialize(from)?;
+    match share.filter(|share| !(0.0..=1.0).contains(share)) {
+        Some(other) => {
+            Err(serde::de::Error::custom(format_args!("a share is from 0 to 1, not {other}")))
+        }
+        None => Ok(share),
+    }
+}
+
 impl QualityFile {
     /// What marks a task, as it is now. Nothing where the file does not know it so.
     pub fn of(&self, task: &TaskId, digest: &str) -> Option<&TaskQuality> {
@@ -163,5 +174,28 @@ impl QualityFile {
             plural(known.len(), "task"),
             known.iter().filter(|one| one.is_none()).count(),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_more_than_the_whole_is_refused() {
+        let file = |share: &str| {
+            serde_json::from_str::<TaskQuality>(&format!(
+                r#"{{"task": "t", "digest": "d", "marks": [], "leak_score": {share},
+                    "gold_fails": null, "noop_passes": null, "attacks": null,
+                    "network": {{"by": "text"}}, "date": {{"by": "runs"}}}}"#
+            ))
+        };
+        for share in ["0", "0.25", "1", "null"] {
+            file(share).unwrap();
+        }
+        for share in ["7.5", "-0.1", "1.001"] {
+            let told = file(share).unwrap_err().to_string();
+            assert!(told.contains("from 0 to 1, not ") && told.contains("line 1"), "{told}");
+        }
     }
 }
