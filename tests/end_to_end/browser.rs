@@ -79,6 +79,7 @@ fn hostile(path: &Path) {
         agent: String::new(),
         certificate: None,
         flaky: Default::default(),
+        absent: std::collections::BTreeSet::new(),
         changes: Vec::new(),
         selection: None,
     })

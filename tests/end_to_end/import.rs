@@ -56,6 +56,33 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let (fidelity, said) = imported(stage, &[&folder("mini")], &[], "from-folder");
     assert!(files > 1 && fidelity["imported"][0]["trials"] == files, "{fidelity}");
     assert!(said.contains("note: 1 other file below"), "{said}");
+    // Every arm is there again, with its own trials.
+    let named = |out: &str| -> Vec<(String, u64)> {
+        let report = stage.report(&stage.path(out));
+        let arms = report["arms"].as_array().unwrap();
+        let named =
+            |arm: &Value| (arm["name"].as_str().unwrap().into(), arm["trials"].as_u64().unwrap());
+        arms.iter().map(named).collect()
+    };
+    let whole = named("from-folder");
+    assert_eq!(whole.len(), arms.len(), "{whole:?}");
+    assert_eq!(whole.iter().map(|(_, trials)| *trials).sum::<u64>(), files as u64, "{whole:?}");
+    // Predictions of several attempts are a file each. Of two files of one arm and one of another no trial is made up.
+    let row = |model: &str| {
+        format!(
+            r#"{{"instance_id": "demo__roman-1", "model_name_or_path": "{model}", "model_patch": ""}}"#
+        )
+    };
+    let rows = [("a.1", "a"), ("a.2", "a"), ("b.1", "b")];
+    let rows = rows.map(|(name, model)| stage.file(&format!("{name}.jsonl"), &row(model)));
+    let rows: Vec<&Path> = rows.iter().map(std::path::PathBuf::as_path).collect();
+    imported(stage, &rows, &["--tasks", DEMO], "from-attempts");
+    assert_eq!(named("from-attempts"), [("a".to_owned(), 2), ("b".to_owned(), 1)]);
+    let attempts = stage.path("from-attempts");
+    stage.run(["grade", attempts.to_str().unwrap()], 0);
+    assert_eq!(stage.report(&attempts)["tasks"].as_array().unwrap().len(), 3);
+    let pages = stage.path("attempts-pages");
+    stage.run(["view", attempts.to_str().unwrap(), "--static", pages.to_str().unwrap()], 0);
     // They can be looked at like any other, and what they handed in is graded.
     let shown = stage.run(["show", run, "demo__roman-1", "tools/scripted", "--step", "1"], 0);
     let shown = String::from_utf8(shown.stdout).unwrap();
@@ -77,8 +104,15 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     assert_eq!([of("tools/scripted"), of("noop")], [json!(true), json!(false)]);
 
     // The other forms have less in them, and say so.
-    let mini = folder("mini").join("tools-scripted/demo__roman-1.1.traj.json");
-    let agent = folder("swe-agent").join("tools-scripted/demo__roman-1.1.traj");
+    // Without Proctor's names they are as their own tools write them.
+    let unnamed = |form: &str, name: &str| {
+        let mut value = read(&folder(form).join("tools-scripted").join(name));
+        let own = value["info"].as_object_mut().unwrap().remove("proctor").unwrap();
+        assert_eq!(own["arm"], "tools/scripted");
+        stage.file(name, &value.to_string())
+    };
+    let mini = unnamed("mini", "demo__roman-1.1.traj.json");
+    let agent = unnamed("swe-agent", "demo__roman-1.1.traj");
     let predictions = folder("swebench").join("tools-scripted.1.jsonl");
     let (fidelity, said) = imported(stage, &[&mini, &agent, &predictions], &[], "from-three");
     let formats: Vec<&str> = fidelity["imported"]
@@ -112,6 +146,9 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let gap = stage.file("gap.json", &value.to_string());
     assert!(refused(stage, &gap, &[]).contains("gap.json: steps[2].step_id: is 7"));
     value["steps"][2]["step_id"] = json!(3);
+    value["extra"]["proctor"]["attempt"] = json!(1_000_000);
+    let far = stage.file("far.json", &value.to_string());
+    assert!(refused(stage, &far, &[]).contains("far.json: names attempt 1000000"));
     value["steps"][2]["source"] = json!("robot");
     let robot = stage.file("robot.json", &value.to_string());
     let said = refused(stage, &robot, &[]);

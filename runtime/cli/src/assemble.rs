@@ -52,7 +52,7 @@ pub async fn backend(kind: SandboxKind, cache: &Path) -> Result<Arc<dyn Backend>
     home::hold(cache)?;
     let backend = connect(kind, cache).await?;
     for removed in backend.sweep().await? {
-        eprintln!("removed what a dead run left: {removed}");
+        tell!("removed what a dead run left: {removed}");
     }
     Ok(backend)
 }
@@ -116,7 +116,7 @@ impl Scripts {
             let script = Script::load(Path::new(file))
                 .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
             let fake = FakeLlm::start(script).await?;
-            eprintln!(
+            tell!(
                 "note: the model `{}` is a script ({file}), not a model: its numbers say nothing. \
                  Put a real one in with `--model openai/gpt-5.1`.",
                 model.name
@@ -174,9 +174,7 @@ impl Flakes {
         for kind in kinds.into_iter().map(|kind| serde_json::json!(kind)) {
             if kind != certificate.backend.as_str() {
                 let made = &certificate.backend;
-                eprintln!(
-                    "note: the certificate was made in {made} sandboxes, and these are {kind}"
-                );
+                tell!("note: the certificate was made in {made} sandboxes, and these are {kind}");
             }
         }
         let mut unreliable = BTreeMap::new();
@@ -192,7 +190,7 @@ impl Flakes {
                         unreliable.insert(digest, ids.clone());
                     }
                 }
-                None => eprintln!("note: the certificate does not certify {}", task.task.id),
+                None => tell!("note: the certificate does not certify {}", task.task.id),
             }
         }
         Self { unreliable, policy: record.flaky }

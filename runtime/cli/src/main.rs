@@ -1,5 +1,9 @@
 //! `proctor`: the command line. It reads arguments, assembles the parts, prints, and nothing else.
 
+// First: its macro is for all that follow.
+#[macro_use]
+mod print;
+
 mod args;
 mod asked;
 mod assemble;
@@ -15,7 +19,6 @@ mod lent;
 mod open_files;
 mod planning;
 mod preflight;
-mod print;
 mod progress;
 mod scaffolds;
 mod selection;
@@ -48,14 +51,14 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: cannot start the async runtime: {error}");
+            tell!("error: cannot start the async runtime: {error}");
             return ExitCode::from(1);
         }
     };
     match runtime.block_on(dispatch(cli)) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{error}");
+            tell!("{error}");
             error.exit_code()
         }
     }

@@ -170,8 +170,10 @@ fn taken(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, Taken> {
         let Ok(run) = RunDir::view(folder.path()) else { continue };
         let Ok(record): Result<RunRecord, _> = run.read_run() else { continue };
         for arm in arms.iter().filter(|arm| record.arms.iter().any(|one| one.id == arm.id)) {
-            for task in record.tasks.iter().take(TRIALS) {
-                let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt: 1 };
+            let attempts = (1..=record.attempts)
+                .flat_map(|attempt| record.tasks.iter().map(move |task| (task, attempt)));
+            for (task, attempt) in attempts.take(TRIALS) {
+                let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
                 let dir = run.trial_path(&id);
                 let Ok(Some(outcome)): Result<Option<Outcome>, _> = dir.read_outcome() else {
                     continue;

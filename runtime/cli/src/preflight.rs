@@ -39,7 +39,7 @@ pub async fn look_for_images(context: &RunContext, plan: &Plan) -> Result<(), Us
     for line in
         images::lines(context, plan, TABLE.get().map_err(UserError::new)?.image_seconds).await
     {
-        eprintln!("{}", wrapped(&format!("preflight: {line}")));
+        tell!("{}", wrapped(&format!("preflight: {line}")));
     }
     Ok(())
 }
@@ -64,7 +64,7 @@ pub async fn ask_models(context: &RunContext, plan: &Plan, out: &Path) -> Result
         ask(context, model, *tools, table, sink)
     });
     for line in join_all(asked).await.into_iter().flatten() {
-        eprintln!("{}", wrapped(&format!("preflight: {line}")));
+        tell!("{}", wrapped(&format!("preflight: {line}")));
     }
     Ok(())
 }

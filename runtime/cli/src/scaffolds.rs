@@ -126,7 +126,7 @@ async fn ensure(
     if let Some(bundle) = bundles.built(name, version, recipe, folder) {
         return Ok(Some((bundle, false)));
     }
-    let say = |line: String| eprintln!("{line}");
+    let say = |line: String| tell!("{line}");
     let bundle = bundles.ensure(name, version, recipe, folder, &say).await?;
     Ok(Some((bundle, true)))
 }

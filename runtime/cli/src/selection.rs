@@ -39,7 +39,7 @@ pub fn choose(
     let kept: BTreeSet<&String> = chosen.iter().collect();
     loaded.tasks.retain(|task| kept.contains(&task.id.to_string()));
     loaded.recipes.retain(|located| kept.contains(&located.recipe.id));
-    eprintln!("note: {} of {}", chosen.len(), plural(all.len(), "task"));
+    tell!("note: {} of {}", chosen.len(), plural(all.len(), "task"));
     Ok(Some(Selection { tasks: glob.map(str::to_owned), limit, seed: SEED, of: all.len() as u64 }))
 }
 

@@ -91,7 +91,7 @@ fn on_disk(pattern: &str, cache: &Path) -> String {
     if !folder.is_dir() {
         return pattern.to_owned();
     }
-    eprintln!("note: rows of {} from {}", pattern.trim_start_matches(HUB), folder.display());
+    tell!("note: rows of {} from {}", pattern.trim_start_matches(HUB), folder.display());
     let options = pattern.split_once('#').map(|(_, options)| options.to_owned());
     let options: Vec<String> =
         split.map(|split| format!("split={split}")).into_iter().chain(options).collect();
@@ -167,7 +167,7 @@ pub async fn built(
             backend.as_ref(),
             &sources,
             &cache.join(BUILT),
-            &|what| eprintln!("{name}: {what}"),
+            &|what| tell!("{name}: {what}"),
         )
         .await
         .map_err(|error| anyhow::anyhow!("recipe {name}: {error}"))?;

@@ -22,12 +22,14 @@ pub fn met(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
     }
 }
 
-/// tasks x arms x attempts. The denominator of every rate is this plan.
+/// tasks x arms x attempts, without what is absent. The denominator of every rate is this plan.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub tasks: Vec<PlannedTask>,
     pub arms: Vec<Arc<Arm>>,
     pub attempts: u32,
+    /// Trials that are no part of it: an import's files do not hold them.
+    pub absent: BTreeSet<TrialId>,
     /// The trials that are carried out, where not all are: the others keep what they have.
     pub only: Option<BTreeSet<TrialId>>,
     /// Whether each model is asked once before the first trial.
@@ -44,6 +46,9 @@ impl Plan {
             for task in &self.tasks {
                 for arm in &self.arms {
                     let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
+                    if self.absent.contains(&id) {
+                        continue;
+                    }
                     let given =
                         PlannedTask { task: met(&task.task, arm), base_dir: task.base_dir.clone() };
                     trials.push((id, given, Arc::clone(arm)));

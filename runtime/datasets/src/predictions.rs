@@ -37,6 +37,8 @@ pub struct Prediction {
     /// What went wrong, as the file says it. FeatureBench leaves such attempts out of its figures
     /// unless told otherwise; here they stay in the denominator.
     pub failed: Option<String>,
+    /// The entry says which attempt it is. One that does not is taken as the first.
+    pub numbered: bool,
 }
 
 impl Predictions {
@@ -128,7 +130,8 @@ fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
     let failed = (object.get("success") == Some(&Value::Bool(false)))
         .then(|| text("error").unwrap_or("the attempt failed").to_owned());
     let patch = patch(object, failed.is_some())?;
-    Ok((maker, (id, attempt), Prediction { patch, failed }))
+    let numbered = object.get("n_attempt").is_some_and(|value| !value.is_null());
+    Ok((maker, (id, attempt), Prediction { patch, failed, numbered }))
 }
 
 /// The patch; null is the empty one. A key that is missing is a mistake of the file, unless the

@@ -67,6 +67,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
             ..Outcome::unmeasured(1, ending)
         }),
         earlier: EarlierTries::default(),
+        unasked: false,
         verdict: passed.map(|rate| Verdict {
             schema_version: 1,
             task: id,

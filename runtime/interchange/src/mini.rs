@@ -37,6 +37,7 @@ pub fn mini(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, String>
             },
             "exit_status": trial.ending(),
             "submission": String::from_utf8_lossy(trial.patch),
+            "proctor": trial.own(),
         },
         "messages": messages,
         "trajectory_format": FORMAT,

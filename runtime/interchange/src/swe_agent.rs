@@ -47,6 +47,7 @@ pub fn swe_agent(trial: &Trial<'_>, fidelity: &mut Fidelity) -> Result<Value, St
             },
             "exit_status": trial.ending(),
             "submission": String::from_utf8_lossy(trial.patch),
+            "proctor": trial.own(),
         },
         "replay_config": null,
         "environment": trial.task.id,

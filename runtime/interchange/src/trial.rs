@@ -3,6 +3,7 @@
 use std::fmt;
 
 use proctor_types::{Arm, Envelope, Outcome, Task, Verdict};
+use serde_json::{Value, json};
 
 /// A form of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +93,11 @@ impl Trial<'_> {
     /// `TASK/ARM/ATTEMPT`, as `proctor show` names it.
     pub fn name(&self) -> String {
         format!("{}/{}/{}", self.task.id, self.arm.name, self.attempt)
+    }
+
+    /// Whose trial it is, for forms that have no key for it: an import finds its arm again by it.
+    pub(crate) fn own(&self) -> Value {
+        json!({ "task": self.task.id, "arm": self.arm.name, "attempt": self.attempt })
     }
 
     /// What the endpoint calls the model; absent where none is asked.

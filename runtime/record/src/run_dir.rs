@@ -335,6 +335,7 @@ mod tests {
             certificate: None,
             flaky: Default::default(),
             selection: None,
+            absent: std::collections::BTreeSet::new(),
             changes: Vec::new(),
         }
     }

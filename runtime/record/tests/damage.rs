@@ -94,6 +94,7 @@ impl Made {
             certificate: None,
             flaky: Default::default(),
             selection: None,
+            absent: std::collections::BTreeSet::new(),
             changes: Vec::new(),
         };
         run.write_run(&record).unwrap();

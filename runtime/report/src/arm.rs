@@ -357,6 +357,24 @@ impl ArmReport {
     }
 }
 
+impl ArmReport {
+    /// Seconds are known of its trials. Of predictions, and of some imports, they are not; nor of trials that go on.
+    pub fn is_timed(&self) -> bool {
+        self.wall_seconds.total > 0.0
+    }
+
+    /// Its trials had steps, or are known to have had none.
+    pub fn has_steps(&self) -> bool {
+        self.steps.max > 0 || self.is_timed()
+    }
+
+    /// Its tokens are known. No answer is without a token: where none is counted, nobody counted.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.input.total + self.tokens.output.total > 0
+            || (self.steps.max == 0 && self.is_timed())
+    }
+}
+
 /// Of each trial; absent where one of them is not counted, and where there is none.
 fn tool_calls(outcomes: &[&Outcome]) -> Option<Vec<u64>> {
     let all: Option<Vec<u64>> = outcomes.iter().map(|outcome| outcome.tool_calls).collect();

@@ -21,6 +21,8 @@ pub struct TrialResult {
     pub earlier: EarlierTries,
     /// Absent: it is not graded, or could not be.
     pub verdict: Option<Verdict>,
+    /// Nobody has asked for a verdict: an import is graded when somebody wants it.
+    pub unasked: bool,
     /// Absent: no patch was collected.
     pub patch_bytes: Option<u64>,
     /// Files that are not what was recorded, as sentences that name the place and what can be done.

@@ -64,10 +64,18 @@ fn row(arm: &ArmReport) -> String {
         true => format!("${:.4}", arm.paid.cost_usd),
         false => "?".to_owned(),
     };
+    let paid = if arm.has_tokens() || arm.paid.cost_usd > 0.0 { paid } else { "-".to_owned() };
+    let tokens = match arm.has_tokens() {
+        true => {
+            let about = if arm.usage_estimated { "about " } else { "" };
+            format!("{about}{} / {}", short(arm.tokens.input.mean), short(arm.tokens.output.mean))
+        }
+        false => "-".to_owned(),
+    };
+    let steps = if arm.has_steps() { format!("{:.1}", arm.steps.mean) } else { "-".to_owned() };
     let calls = arm.tool_calls.map_or_else(|| "-".into(), |calls| format!("{:.1}", calls.mean));
-    let about = if arm.usage_estimated { "about " } else { "" };
     format!(
-        "| {} | {}/{} {} | {} | {} | {} | {} | {about}{} / {} | {:.1} | {calls} | {paid} |\n",
+        "| {} | {}/{} {} | {} | {} | {} | {} | {tokens} | {steps} | {calls} | {paid} |\n",
         code(&arm.name),
         arm.resolved,
         arm.trials,
@@ -76,9 +84,6 @@ fn row(arm: &ArmReport) -> String {
         percent(arm.passed_rate),
         range(arm.intervals.passed_rate),
         percent(arm.applied_rate),
-        short(arm.tokens.input.mean),
-        short(arm.tokens.output.mean),
-        arm.steps.mean,
     )
 }
 

@@ -56,7 +56,10 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         note(&format!(
             "{}: {}: ${:.4} ({tokens}), billed, excluded from means.",
             arm.name,
-            plural(earlier.tries, "discarded try"),
+            match arm.unfinished {
+                0 => plural(earlier.tries, "discarded try"),
+                _ => format!("{} discarded or not ended", plural(earlier.tries, "try")),
+            },
             earlier.cost_usd,
         ));
     }

@@ -170,7 +170,7 @@ pub(crate) fn reasons(trials: &[&TrialResult]) -> BTreeMap<Reason, u64> {
     let mut counts = BTreeMap::new();
     for trial in trials {
         let (outcome, verdict) = (trial.outcome.as_ref(), trial.verdict.as_ref());
-        if let Some(reason) = Reason::of(outcome, verdict, trial.patch_bytes) {
+        if let Some(reason) = Reason::of(outcome, verdict, trial.patch_bytes, trial.unasked) {
             *counts.entry(reason).or_default() += 1;
         }
     }

@@ -13,6 +13,7 @@ use crate::{
     build::round,
     limits::limit_of,
     noise::{noise_of, touched_in},
+    paid::micro,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -107,7 +108,7 @@ impl TaskReport {
             evidence_classes: verdict.map(Verdict::classes).unwrap_or_default(),
             labels: BTreeSet::new(),
             score_valid: verdict.is_some(),
-            reason: Reason::of(outcome, verdict, trial.patch_bytes),
+            reason: Reason::of(outcome, verdict, trial.patch_bytes, trial.unasked),
             limit: limit_of(trial),
             touched: noise_of(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
             grading_touched: verdict.into_iter().flat_map(touched_in).collect(),
@@ -115,7 +116,7 @@ impl TaskReport {
             environment: verdict.and_then(|verdict| verdict.environment.clone()),
             policies_differ: verdict.map(differing).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),
-            cost_usd: outcome.map(|outcome| outcome.spent.cost_usd),
+            cost_usd: outcome.map(|outcome| micro(outcome.spent.cost_usd)),
             paid_usd: (outcome.is_some() || trial.earlier.tries > 0)
                 .then(|| Paid::of(&[trial]).cost_usd),
             earlier_tries: EarlierReport::of(&[trial]),

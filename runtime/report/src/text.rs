@@ -47,7 +47,7 @@ pub fn text(report: &Report, shown: Groups) -> String {
 
 /// What the heads mean.
 const MEANINGS: &str = "resolved, rate, F2P passed: of all trials, with 95 % intervals. Means exclude\n\
-                        infrastructure faults. Totals include retries.\n";
+                        infrastructure faults. Totals include retries. -: not known.\n";
 
 /// What each arm reached, and how its trials ended.
 fn results(report: &Report) -> String {
@@ -79,14 +79,20 @@ fn usage(report: &Report) -> String {
     let rows = report.arms.iter().map(|arm| {
         let about = if arm.usage_estimated { "~" } else { "" };
         let paid = arm.paid;
+        let or = |known: bool, text: String| if known { text } else { "-".to_owned() };
+        let tokens = |count: f64| or(arm.has_tokens(), format!("{about}{}", short(count)));
+        let paid_for = arm.has_tokens() || paid.cost_usd > 0.0;
         vec![
             arm.name.clone(),
-            format!("{:.1}", arm.steps.mean),
-            arm.steps.max.to_string(),
-            format!("{about}{}", short(arm.tokens.input.mean)),
-            format!("{about}{}", short(arm.tokens.output.mean)),
-            if paid.cost_known { format!("{about}${:.4}", paid.cost_usd) } else { "?".into() },
-            format!("{:.1} s", arm.wall_seconds.mean),
+            or(arm.has_steps(), format!("{:.1}", arm.steps.mean)),
+            or(arm.has_steps(), arm.steps.max.to_string()),
+            tokens(arm.tokens.input.mean),
+            tokens(arm.tokens.output.mean),
+            match paid.cost_known {
+                true => or(paid_for, format!("{about}${:.4}", paid.cost_usd)),
+                false => "?".into(),
+            },
+            or(arm.is_timed(), format!("{:.1} s", arm.wall_seconds.mean)),
         ]
     });
     table(&headers, rows, |column| column > 0)
@@ -103,7 +109,9 @@ fn per_step(report: &Report) -> String {
     let rows = report.arms.iter().map(|arm| {
         let about = if arm.usage_estimated { "~" } else { "" };
         let tokens = |value: Option<f64>| {
-            value.map_or_else(|| "-".into(), |value| format!("{about}{}", short(value)))
+            value
+                .filter(|_| arm.has_tokens())
+                .map_or_else(|| "-".into(), |value| format!("{about}{}", short(value)))
         };
         let step = arm.per_step;
         vec![

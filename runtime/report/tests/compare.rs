@@ -21,6 +21,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
         attempt,
         outcome: Some(outcome),
         earlier: EarlierTries::default(),
+        unasked: false,
         verdict: resolved.map(|resolved| Verdict {
             schema_version: 1,
             task: TaskId::new(format!("t{task:03}")),

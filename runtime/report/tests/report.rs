@@ -52,6 +52,7 @@ fn trial(arm: &str, task: &str, ending: Option<Ending>, passed: Option<f64>) -> 
             noise: None,
         }),
         earlier: EarlierTries::default(),
+        unasked: false,
         verdict: passed.map(|rate| Verdict {
             schema_version: 1,
             task: TaskId::new(task),

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::visible::acts;
+
 /// Characters of a line of an error, at most.
 const LONGEST: usize = 800;
 /// Of a longer one, so many at its end are kept: errors end with the reason and the hint.
@@ -10,7 +12,7 @@ const END: usize = 250;
 /// One line that a person can read: line ends and other control characters become blanks, and a text
 /// over 800 characters loses its middle. An error that quotes a file or a model ends here.
 pub fn one_line(text: &str) -> String {
-    let clean = |c: char| if c.is_control() || "\u{2028}\u{2029}".contains(c) { ' ' } else { c };
+    let clean = |c: char| if c == '\n' || c == '\t' || acts(c) { ' ' } else { c };
     let count = text.chars().count();
     if count <= LONGEST {
         return text.chars().map(clean).collect();
@@ -23,9 +25,8 @@ pub fn one_line(text: &str) -> String {
 
 /// A text from outside as it may be shown on a terminal: without the characters that would drive it. Lines stay.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    let drives = |c: char| c.is_control() && c != '\n' && c != '\t';
-    match text.contains(drives) {
-        true => Cow::Owned(text.replace(drives, " ")),
+    match text.contains(acts) {
+        true => Cow::Owned(text.replace(acts, " ")),
         false => Cow::Borrowed(text),
     }
 }

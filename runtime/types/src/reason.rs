@@ -69,17 +69,18 @@ impl Reason {
         }
     }
 
-    /// What ending, patch and verdict say where nobody looked at the record.
+    /// What ending, patch and verdict say where nobody looked at the record. `unasked`: nobody has asked for a verdict yet.
     pub fn of(
         outcome: Option<&Outcome>,
         verdict: Option<&Verdict>,
         patch_bytes: Option<u64>,
+        unasked: bool,
     ) -> Option<Self> {
         let Some(verdict) = verdict else {
             // It ended, and still nothing can be said of it: grading failed, or its record is damaged.
-            let outcome = outcome
-                .filter(|outcome| outcome.ending.is_fault() || !outcome.ending.is_unfinished());
-            return outcome.map(|_| Self::Infrastructure);
+            let broken =
+                |ending: &Ending| ending.is_fault() || !(unasked || ending.is_unfinished());
+            return outcome.filter(|one| broken(&one.ending)).map(|_| Self::Infrastructure);
         };
         if verdict.resolved {
             return None;

@@ -1,11 +1,11 @@
 //! A run: a plan's trials in one directory.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Arm, Certificate, FlakePolicy, Task};
+use crate::{Arm, Certificate, FlakePolicy, Task, TrialId};
 
 /// The form of a run directory: raised with the version of its events or of its arms' factors, too.
 pub const RUN_SCHEMA: u32 = 2;
@@ -43,9 +43,20 @@ pub struct RunRecord {
     /// Which of the configuration's tasks were asked for. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
+    /// Of tasks times arms times attempts, those that are no part of the run: an import has the trials of its files, and
+    /// makes up no other.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub absent: BTreeSet<TrialId>,
     /// What was done to the plan after it was made, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<RunChange>,
+}
+
+impl RunRecord {
+    /// Whether a trial of one of its arms at one of its tasks is part of the run.
+    pub fn plans(&self, id: &TrialId) -> bool {
+        (1..=self.attempts).contains(&id.attempt) && !self.absent.contains(id)
+    }
 }
 
 /// `run --tasks GLOB --limit N`: some of the tasks that a configuration names.

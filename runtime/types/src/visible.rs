@@ -30,7 +30,7 @@ pub fn visible_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
-fn acts(character: char) -> bool {
+pub(crate) fn acts(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
         // Soft hyphen, Arabic letter mark, Mongolian vowel separator; widthless and directional marks, line and

@@ -101,7 +101,7 @@ pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, Comma
         arms: arms.iter().cloned().map(Arc::new).collect(),
         attempts: 1,
         only: Some(only),
-        preflight: false,
+        ..Plan::default()
     };
     let flakes = Flakes::default();
     let done = carry(run, plan, on.jobs, on.backends.clone(), on.cache, Grading::Anew, flakes);

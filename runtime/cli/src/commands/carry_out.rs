@@ -28,7 +28,7 @@ use crate::{
     config::SCRIPT,
     error::CommandError,
     host, preflight,
-    print::result,
+    print::shown,
     progress::{self, Board},
     scaffolds,
 };
@@ -105,13 +105,13 @@ pub async fn carry_out(
     };
     let report = report::of_run(&out, finished)?;
     report::write(&out, &report)?;
-    result(&text(&report, Groups::Telling))?;
+    shown(&text(&report, Groups::Telling))?;
     let complete = report.arms.iter().all(|arm| arm.complete);
     // What is damaged is not tried again before it is restored.
     let waits =
         |trial: &proctor_report::TaskReport| trial.resolved.is_none() && trial.damage.is_empty();
     if !told_to_resume && report.tasks.iter().any(waits) {
-        eprintln!("`proctor resume {}` tries again what has no verdict", out.display());
+        tell!("`proctor resume {}` tries again what has no verdict", out.display());
     }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
@@ -128,7 +128,7 @@ pub async fn carry(
 ) -> Result<Carried, CommandError> {
     host::add_engines(&run, &backends)?;
     let out = run.path().to_owned();
-    eprintln!("run directory: {}", out.display());
+    tell!("run directory: {}", out.display());
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
     // Grading alone asks no model, so a script need not be served, nor told of. Of other models nothing depends
     // on it, and no trial is read for them here.
@@ -167,7 +167,7 @@ pub async fn carry(
         how = interrupted() => {
             let mut done = false;
             if how == Interrupt::Key {
-                eprintln!(
+                tell!(
                     "\ninterrupted: no trial starts any more; those under way end with their step, or their \
                      grading; once more closes the sandboxes now"
                 );
@@ -175,21 +175,21 @@ pub async fn carry(
                 done = tokio::select! { _ = &mut run => true, _ = interrupted() => false };
             }
             if !done {
-                eprintln!("\ninterrupted: closing the sandboxes; once more ends at once");
+                tell!("\ninterrupted: closing the sandboxes; once more ends at once");
                 context.cancel.tell();
                 tokio::select! { _ = &mut run => {}, _ = interrupted() => {} }
             }
-            eprintln!("`proctor resume {}` continues from here", out.display());
+            tell!("`proctor resume {}` continues from here", out.display());
             return Ok(Carried::Interrupted);
         }
     };
     let unrecorded: Vec<_> =
         ends.iter().filter_map(|end| Some((&end.trial, end.end.as_ref().err()?))).collect();
     for (trial, fault) in unrecorded.iter().take(SHOWN) {
-        eprintln!("{}", wrapped(&format!("{trial}: {fault}")));
+        tell!("{}", wrapped(&format!("{trial}: {fault}")));
     }
     if let Some(more) = unrecorded.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        eprintln!("and {} that could not be recorded", plural(more, "trial"));
+        tell!("and {} that could not be recorded", plural(more, "trial"));
     }
     let mut halted = halted(&context, &plan, &ends);
     // One for whose sake nothing waits was told when its trial ended.
@@ -199,11 +199,11 @@ pub async fn carry(
     drop(context);
     watcher.await?;
     for line in halted {
-        eprintln!("{}", wrapped(&line));
+        tell!("{}", wrapped(&line));
     }
     let told_to_resume = ends.iter().any(|end| matches!(end.end, Ok(End::NotStarted)));
     if told_to_resume {
-        eprintln!("`proctor resume {}` continues from here", out.display());
+        tell!("`proctor resume {}` continues from here", out.display());
     }
     Ok(Carried::Done { told_to_resume, finished })
 }

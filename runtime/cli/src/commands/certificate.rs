@@ -41,7 +41,7 @@ pub fn write(path: &Path, certificate: &Certificate) -> Result<(), CommandError>
     let text = serde_json::to_string_pretty(certificate)?;
     std::fs::write(path, text + "\n")
         .map_err(|error| UserError::new(format!("cannot write {}: {error}", path.display())))?;
-    eprintln!("certificate: {}", path.display());
+    tell!("certificate: {}", path.display());
     Ok(())
 }
 
@@ -51,7 +51,7 @@ pub fn tell(certificate: &Certificate) {
         for (id, seen) in &task.flaky {
             let seen: Vec<String> =
                 seen.iter().map(|(status, times)| format!("{status} {times}x")).collect();
-            eprintln!("flaky: {}: {id}: {}", task.task, seen.join(", "));
+            tell!("flaky: {}: {id}: {}", task.task, seen.join(", "));
         }
         if !task.gold_integrity.contains_key(&Integrity::Clean) {
             let seen: Vec<String> = task
@@ -59,10 +59,10 @@ pub fn tell(certificate: &Certificate) {
                 .iter()
                 .map(|(integrity, times)| format!("{integrity:?} {times}x").to_lowercase())
                 .collect();
-            eprintln!("gold is not clean in any run: {}: {}", task.task, seen.join(", "));
+            tell!("gold is not clean in any run: {}: {}", task.task, seen.join(", "));
         }
         for id in &task.resource_sensitive {
-            eprintln!("resource-sensitive: {}: {id}", task.task);
+            tell!("resource-sensitive: {}: {id}", task.task);
         }
     }
 }

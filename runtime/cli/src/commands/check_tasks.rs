@@ -31,7 +31,7 @@ pub async fn check_tasks(
     let with_gold: Vec<RunTask> = with_gold.map(run::run_task).collect();
     let chosen = sample(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
     if chosen.is_empty() {
-        eprintln!("checked no task: none of them has a gold");
+        tell!("checked no task: none of them has a gold");
         return Ok(());
     }
     let ids: BTreeSet<_> = chosen.iter().map(|one| one.task.id.clone()).collect();
@@ -60,7 +60,7 @@ pub async fn check_tasks(
     }
     if wrong.is_empty() {
         let tasks = plural(ids.len(), "task");
-        eprintln!("checked {tasks}: gold resolves, noop does not");
+        tell!("checked {tasks}: gold resolves, noop does not");
         return Ok(());
     }
     let what = format!("--check-tasks: {}", wrong.join("; "));

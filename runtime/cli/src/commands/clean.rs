@@ -56,7 +56,7 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
     if cache.is_dir() {
         // Held to the end: a run that begins now waits.
         match home::alone(&cache)? {
-            None => eprintln!("kept: {}: a live run uses it", cache.display()),
+            None => tell!("kept: {}: a live run uses it", cache.display()),
             Some(_alone) => {
                 if cache.join("native").is_dir() {
                     let native = assemble::connect(SandboxKind::Native, &cache).await?;
@@ -67,9 +67,9 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
         }
     }
     match assemble::connect(SandboxKind::Docker, &cache).await {
-        Err(_) => eprintln!("note: no Docker engine answers, so its images were not looked at"),
+        Err(_) => tell!("note: no Docker engine answers, so its images were not looked at"),
         Ok(docker) => match docker.in_use().await? {
-            Some(who) => eprintln!("kept: docker images: a live run uses them ({who})"),
+            Some(who) => tell!("kept: docker images: a live run uses them ({who})"),
             None => sum.of_backend(&docker).await?,
         },
     }
@@ -100,7 +100,7 @@ impl Sum {
     async fn of_backend(&mut self, backend: &Arc<dyn Backend>) -> Result<(), CommandError> {
         if !self.dry_run {
             for removed in backend.sweep().await? {
-                eprintln!("removed what a dead run left: {removed}");
+                tell!("removed what a dead run left: {removed}");
             }
         }
         for kept in backend.kept().await? {
@@ -110,7 +110,7 @@ impl Sum {
             if self.dry_run || backend.discard(&kept).await? {
                 self.tell(&kept)?;
             } else {
-                eprintln!("kept: {}: something still uses it", kept.what);
+                tell!("kept: {}: something still uses it", kept.what);
             }
         }
         Ok(())

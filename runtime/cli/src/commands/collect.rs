@@ -53,9 +53,9 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         dry_run: args.dry_run,
         only: None,
         model: model.as_ref().map(|model| model as &dyn Model),
-        tell: &|what| eprintln!("{what}"),
+        tell: &|what| tell!("{what}"),
     };
-    let bill = || model.iter().for_each(|model| eprintln!("{}", model.bill()));
+    let bill = || model.iter().for_each(|model| tell!("{}", model.bill()));
     let Some(origin) = origin else {
         let renewed = renew(&old, &out, &place).await;
         bill();
@@ -85,11 +85,11 @@ fn table(renewed: &[Renewed]) -> String {
 
 /// The exit status of a collection, and what is said last.
 fn ended(out: &Path, has_tasks: bool, reasons: &str) -> ExitCode {
-    eprintln!("written: {}", out.display());
+    tell!("written: {}", out.display());
     if has_tasks {
         return ExitCode::SUCCESS;
     }
-    eprintln!("no task: {} says why, one by one", out.join(reasons).display());
+    tell!("no task: {} says why, one by one", out.join(reasons).display());
     ExitCode::from(NO_TASK)
 }
 
@@ -103,7 +103,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
         .out
         .unwrap_or_else(|| PathBuf::from("collections").join(folder_of(&name.to_string_lossy())));
     let search = Pulls { clone: args.clone, repo: args.repo, since: args.since, dump: args.pulls };
-    let tell = |what: &str| eprintln!("{what}");
+    let tell = |what: &str| tell!("{what}");
     let report = if args.dry_run {
         proctor_collection::collect_pulls(&search, &out, Extent::Candidates, &tell).await
     } else {

@@ -14,7 +14,7 @@ use crate::{
     args::Format,
     commands::report::results_of,
     error::{CommandError, UserError},
-    print::result,
+    print::{result, shown},
 };
 
 pub fn compare(runs: &[PathBuf], format: Format, why: bool) -> Result<ExitCode, CommandError> {
@@ -43,7 +43,7 @@ pub fn compare(runs: &[PathBuf], format: Format, why: bool) -> Result<ExitCode, 
     tell_apart(&mut trials, &arms);
     let comparison = compared(&trials, why.then_some(&arms));
     match format {
-        Format::Text => result(&comparison_text(&comparison))?,
+        Format::Text => shown(&comparison_text(&comparison))?,
         Format::Json => result(&format!("{}\n", serde_json::to_string_pretty(&comparison)?))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -29,7 +29,7 @@ use crate::{
     },
     error::{CommandError, UserError},
     home,
-    print::result,
+    print::{result, shown},
     scaffolds,
 };
 
@@ -59,7 +59,7 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     let cost = Cost { model_calls, gradings: drawing.gradings };
     let curve = Curve { schema_version: CURVE_SCHEMA, points, first_resolved, checks, cost };
     match args.format {
-        CurveFormat::Text => result(&curve_text(&curve))?,
+        CurveFormat::Text => shown(&curve_text(&curve))?,
         CurveFormat::Json => result(&format!("{}\n", serde_json::to_string_pretty(&curve)?))?,
         CurveFormat::Csv => result(&curve_csv(&curve))?,
         CurveFormat::Html => result(&curve_html(&curve))?,
@@ -213,7 +213,7 @@ impl<'a> Drawing<'a> {
             if result.verdict.is_some() {
                 match Prefixes::of(&run, &id) {
                     Ok(found) => prefixes = Some(found),
-                    Err(fault) => eprintln!("{id}: its steps cannot be told: {fault}"),
+                    Err(fault) => tell!("{id}: its steps cannot be told: {fault}"),
                 }
             }
             let mut verdicts = BTreeMap::new();
@@ -388,7 +388,7 @@ impl<'a> Drawing<'a> {
                     }
                 }
                 Err(fault) => {
-                    eprintln!("{}: {fault}", trial.id);
+                    tell!("{}: {fault}", trial.id);
                     trial.verdicts.insert(tree, None);
                 }
             }
@@ -397,7 +397,7 @@ impl<'a> Drawing<'a> {
             return Ok(());
         }
         let context = self.context().await?;
-        eprintln!("{} to grade", plural(patches.len(), "tree"));
+        tell!("{} to grade", plural(patches.len(), "tree"));
         let permits = Arc::new(Semaphore::new(self.record.jobs.max(1)));
         let mut running = JoinSet::new();
         for (patch, askers) in patches.into_values() {
@@ -421,7 +421,7 @@ impl<'a> Drawing<'a> {
                     Some(verdict)
                 }
                 Err(fault) => {
-                    eprintln!("{id}: a tree could not be graded: {fault}");
+                    tell!("{id}: a tree could not be graded: {fault}");
                     None
                 }
             };

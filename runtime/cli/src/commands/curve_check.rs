@@ -49,7 +49,7 @@ pub async fn run_for_real(
     let before = steps(&results_of(path, false)?);
     let mut plan: Plan = plan_of(record);
     let trials = plan.trials();
-    eprintln!("{} for real: {}", plural(trials.len(), "trial"), path.display());
+    tell!("{} for real: {}", plural(trials.len(), "trial"), path.display());
     assemble::check_models(&record.arms, &|_, error| error)?;
     let cache = home::cache()?;
     let backends = assemble::backends(&record.arms, &cache).await?;

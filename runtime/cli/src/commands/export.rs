@@ -20,7 +20,7 @@ use crate::{
     args::ExportFormat,
     commands::submission::{Folders, files_of_trial, submission_folder},
     error::{CommandError, UserError},
-    print::result,
+    print::shown,
     trials::{Found, planned},
 };
 
@@ -55,7 +55,9 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
         folders: Folders::default(),
     };
     for found in planned(&record) {
+        let before = export.fidelity.trials;
         if let Err(why) = export.trial(found)? {
+            export.fidelity.trials = before;
             export.fidelity.not_written.push(format!("{}: {why}", found.name()));
         }
     }
@@ -65,17 +67,17 @@ pub fn export(run: &Path, format: ExportFormat, out: &Path) -> Result<ExitCode, 
     let text = serde_json::to_string_pretty(&fidelity)?;
     fs::create_dir_all(out)?;
     fs::write(out.join(FIDELITY), format!("{text}\n"))?;
-    result(&format!(
+    shown(&format!(
         "{} as {format} in {} below {}\n",
         plural(fidelity.trials, "trial"),
         plural(files.len(), "file"),
         out.display()
     ))?;
     for left in &fidelity.left_out {
-        eprintln!("left out: {} ({})", left.what, left.count);
+        tell!("left out: {} ({})", left.what, left.count);
     }
     for trial in &fidelity.not_written {
-        eprintln!("not written: {trial}");
+        tell!("not written: {trial}");
     }
     Ok(ExitCode::SUCCESS)
 }

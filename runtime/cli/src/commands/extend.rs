@@ -36,7 +36,7 @@ pub fn open(out: &Path, resolved: &RunConfig) -> Result<Extension, CommandError>
     let (record, damage): (RunRecord, _) = run.verify_run()?;
     if let Some(damage) = damage {
         run.restore_run()?;
-        eprintln!("restored: {damage}");
+        tell!("restored: {damage}");
     }
     laid(run, record, resolved)
 }
@@ -162,7 +162,7 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig) -> Result<(), Comman
     }
     for arm in &record.arms {
         if !resolved.arms.iter().any(|one| one.id == arm.id) {
-            eprintln!("note: the arm `{}` is not asked for; it stays as it is", arm.name);
+            tell!("note: the arm `{}` is not asked for; it stays as it is", arm.name);
         }
     }
     record.arms.extend(added);
@@ -202,7 +202,7 @@ fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>) -> String {
     let unique = (2..).map(|number| format!("{base}#{number}"));
     let name = std::iter::once(base.clone()).chain(unique).find(|name| !names.contains(name));
     let name = name.unwrap_or(base);
-    eprintln!(
+    tell!(
         "note: the run has an arm `{}` with other factors: this one is a new arm, `{name}`",
         arm.name
     );

@@ -54,11 +54,11 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
             .into());
     }
     if let Some(why) = &alone {
-        eprintln!("note: the files alone go along, and a new conversation begins: {why}");
+        tell!("note: the files alone go along, and a new conversation begins: {why}");
     }
     let told = |arm: &Arm| arm.budget.disclosure == Disclosure::Announced;
     if alone.is_none() && told(found.arm) && arm.budget != found.arm.budget {
-        eprintln!("note: the conversation announces the limits of the trial that it comes from");
+        tell!("note: the conversation announces the limits of the trial that it comes from");
     }
     let origin = ForkOrigin {
         run: args.run.canonicalize().unwrap_or_else(|_| args.run.clone()).display().to_string(),

@@ -44,7 +44,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         args.run = args.tasks.pop().map(PathBuf::from);
     }
     if args.run.is_some() && !args.tasks.is_empty() {
-        eprintln!("note: --tasks is not read: a run has its tasks in its plan");
+        tell!("note: --tasks is not read: a run has its tasks in its plan");
     }
     match (&args.run, &args.predictions) {
         (Some(run), None) => match &args.out {
@@ -102,7 +102,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     }
     let done = resume(path, &[], Grading::Anew).await?;
     for damage in &kept {
-        eprintln!("not graded anew: {damage}");
+        tell!("not graded anew: {damage}");
     }
     Ok(if done == ExitCode::SUCCESS && !kept.is_empty() {
         ExitCode::from(INCOMPLETE)
@@ -165,7 +165,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         let (run, flakes) =
             run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
-        let plan = Plan { tasks: planned, arms, attempts: 1, only: None, preflight: false };
+        let plan = Plan { tasks: planned, arms, attempts: 1, ..Plan::default() };
         return carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
     }
     let taken = predictions::read(Path::new(file), args.include_failed)?;
@@ -178,6 +178,6 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     open_files::check(jobs, trials, bare.iter())?;
     let (run, flakes) = run::start(&out, &config, bare, &planned, None)?;
     taken.record(&run, &arms, &planned)?;
-    let plan = Plan { tasks: planned, arms, attempts, only: None, preflight: false };
+    let plan = Plan { tasks: planned, arms, attempts, ..Plan::default() };
     carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
 }

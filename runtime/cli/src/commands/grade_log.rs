@@ -23,8 +23,8 @@ pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
     let given = GivenLog::read(log, &task).map_err(of_row)?;
     let verdict = proctor_grade::grade_log(&task, &given).map_err(of_row)?;
     if let Some((what, hint)) = note(log, &given.found(&task).map_err(of_row)?) {
-        eprintln!("{}", wrapped(&format!("note: {what}")));
-        eprintln!("{}", wrapped(&format!(" hint: {hint}")));
+        tell!("{}", wrapped(&format!("note: {what}")));
+        tell!("{}", wrapped(&format!(" hint: {hint}")));
     }
     print::result(&format!("{}\n", serde_json::to_string_pretty(&verdict)?))?;
     Ok(ExitCode::SUCCESS)

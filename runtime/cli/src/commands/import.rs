@@ -21,16 +21,20 @@ use serde_json::json;
 use crate::{
     args::{ImportArgs, ImportFormat},
     assemble,
-    commands::{export::FIDELITY, import_files, predictions, run, validate::plain_config},
+    commands::{
+        export::FIDELITY, import_files, predictions, resume::plan_of, run, validate::plain_config,
+    },
     config::{self, ConfigFile},
     error::{CommandError, UserError},
     home,
-    print::result,
+    print::shown,
     tasks,
 };
 
 /// Folders above a file whose names may be the task's: some agents call every file alike.
 const ABOVE: usize = 3;
+/// A number beyond it is a mistake of the file: the plan of a run has a place for each attempt up to the highest.
+const MOST_ATTEMPTS: u32 = 1_000;
 
 /// One trial of a file.
 struct Given {
@@ -63,7 +67,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
         }
         if below.passed_over > 0 {
             let others = plural(below.passed_over, "other file");
-            eprintln!("note: {others} below {} passed over", path.display());
+            tell!("note: {others} below {} passed over", path.display());
         }
     }
     let planned = plan(args, &mut given).await?;
@@ -73,41 +77,41 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     let attempts = trials.keys().map(|(_, _, attempt)| *attempt).max().unwrap_or(1);
     let config = config_of(args, &sandbox, attempts);
     let (dir, _) = run::start(&args.out, &config, arms.clone(), &planned, None)?;
-    for arm in &arms {
-        for planned in &planned {
-            for attempt in 1..=attempts {
-                let task = planned.task.id.clone();
-                let made = trials.get(&(arm.name.clone(), task.to_string(), attempt));
-                let id = TrialId { task, arm: arm.id.clone(), attempt };
-                match made.map(|given| &given.made) {
-                    Some(Made::Trial(imported)) => write(&dir, &id, imported)?,
-                    Some(Made::Patch(patch)) => {
-                        record_prediction(&dir, &id, Taken::Patch(patch.as_bytes()))?;
-                    }
-                    Some(Made::Failed(why)) => record_prediction(&dir, &id, Taken::Failed(why))?,
-                    None => record_prediction(&dir, &id, Taken::Missing)?,
-                }
+    let mut record = dir.read_run()?;
+    let all = plan_of(&record).trials().into_iter().map(|(id, _, arm)| (id, arm.name.clone()));
+    let (given, absent): (Vec<_>, Vec<_>) = all
+        .map(|(id, arm)| (trials.get(&(arm, id.task.to_string(), id.attempt)), id))
+        .partition(|(given, _)| given.is_some());
+    record.absent = absent.into_iter().map(|(_, id)| id).collect();
+    dir.write_run(&record)?;
+    for (given, id) in given {
+        match given.map(|given| &given.made) {
+            Some(Made::Trial(imported)) => write(&dir, &id, imported)?,
+            Some(Made::Patch(patch)) => {
+                record_prediction(&dir, &id, Taken::Patch(patch.as_bytes()))?;
             }
+            Some(Made::Failed(why)) => record_prediction(&dir, &id, Taken::Failed(why))?,
+            None => {}
         }
     }
     let fidelity: Vec<&Fidelity> = fidelity.values().collect();
     let text = serde_json::to_string_pretty(&json!({ "imported": fidelity }))?;
     fs::write(args.out.join(FIDELITY), format!("{text}\n"))?;
     let out = args.out.display();
-    result(&format!(
+    shown(&format!(
         "{} of {} in {out}\n",
         plural(trials.len(), "trial"),
         plural(arms.len(), "arm")
     ))?;
     for one in fidelity {
         for left in &one.left_out {
-            eprintln!("{}: left out: {} ({})", one.format, left.what, left.count);
+            tell!("{}: left out: {} ({})", one.format, left.what, left.count);
         }
         for lacks in &one.not_in_source {
-            eprintln!("{}: not in the files: {} ({})", one.format, lacks.what, lacks.count);
+            tell!("{}: not in the files: {} ({})", one.format, lacks.what, lacks.count);
         }
     }
-    eprintln!(
+    tell!(
         "`proctor view {out}` shows them{}",
         match args.tasks.is_empty() {
             true => "; with --tasks DATASET, `proctor grade` could grade them, too".to_owned(),
@@ -171,11 +175,12 @@ fn patches(file: &Path, sha256: &str, fidelity: &mut Fidelity) -> Result<Vec<Giv
         for ((task, attempt), one) in attempts {
             fidelity.trials += 1;
             fidelity.lacks("conversations", 1);
+            let attempt = one.numbered.then_some(attempt);
             let made = match one.failed {
                 Some(why) => Made::Failed(why),
                 None => Made::Patch(one.patch),
             };
-            let (arm, attempt) = (arm.clone(), Some(attempt));
+            let arm = arm.clone();
             let (file, sha256) = (file.to_owned(), sha256.to_owned());
             all.push(Given { tasks: vec![task], arm, attempt, file, sha256, made });
         }
@@ -291,8 +296,18 @@ fn trials(given: Vec<Given>) -> Result<Trials, UserError> {
     for one in named.into_iter().chain(unnamed) {
         let task = one.tasks.first().cloned().unwrap_or_default();
         let at = |attempt| (one.arm.clone(), task.clone(), attempt);
+        if let Some(attempt) = one.attempt.filter(|attempt| !(1..=MOST_ATTEMPTS).contains(attempt))
+        {
+            let what = format!(
+                "{}: names attempt {attempt}; attempts are 1 to {MOST_ATTEMPTS}",
+                one.file.display()
+            );
+            return Err(
+                UserError::new(what).hint("correct the number in the file, or leave it out")
+            );
+        }
         let attempt = match one.attempt {
-            Some(attempt) => attempt.max(1),
+            Some(attempt) => attempt,
             None => (1..).find(|attempt| !trials.contains_key(&at(*attempt))).unwrap_or(1),
         };
         let key = at(attempt);

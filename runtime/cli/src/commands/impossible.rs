@@ -44,8 +44,7 @@ pub async fn impossible(
         tasks: planned,
         arms: resolved.arms.into_iter().map(Arc::new).collect(),
         attempts: 1,
-        only: None,
-        preflight: false,
+        ..Plan::default()
     };
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
     let backends = assemble::backends(&arms, &cache).await?;
@@ -68,7 +67,7 @@ pub async fn impossible(
     drop(context);
     watcher.await?;
     for task in &without {
-        eprintln!(
+        tell!(
             "note: {task}: no expectation of its fail-to-pass tests can be made wrong for certain"
         );
     }
@@ -81,7 +80,7 @@ pub async fn impossible(
         UserError::new(format!("cannot write {}: {error}", out.display()))
             .hint("name a file in a folder that you may write to")
     })?;
-    eprintln!("{}: {}", plural(rows.len(), "impossible variant"), out.display());
+    tell!("{}: {}", plural(rows.len(), "impossible variant"), out.display());
     Ok(ExitCode::SUCCESS)
 }
 

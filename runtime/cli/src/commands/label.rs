@@ -9,7 +9,7 @@ use crate::{
     args::LabelArgs,
     commands::now,
     error::{CommandError, UserError},
-    print::result,
+    print::shown,
     trials::{Index, named, planned},
 };
 
@@ -21,7 +21,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
     let (Some(trial), Some(label)) = (&args.trial, &args.label) else {
-        result(&list(&run, &record)?)?;
+        shown(&list(&run, &record)?)?;
         return Ok(ExitCode::SUCCESS);
     };
     let found = named(&record, trial)?;
@@ -79,7 +79,7 @@ fn list(run: &RunDir, record: &RunRecord) -> Result<String, CommandError> {
         }
     }
     for bad in &labels.bad {
-        eprintln!("not read: {bad}");
+        tell!("not read: {bad}");
     }
     if out.is_empty() {
         out.push_str("no labels; --trial TASK/ARM/ATTEMPT --label NAME adds one\n");

@@ -68,15 +68,11 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
             Some(_) => "not resolved",
             None => "no verdict",
         };
-        let ended = outcome.map_or("not ended".into(), |one| one.ending.name().replace('_', " "));
-        let steps = outcome.map_or(0, |one| one.spent.steps);
+        let ended = outcome.map_or("not ended".into(), |one| {
+            format!("{}, {}", one.ending.name().replace('_', " "), plural(one.spent.steps, "step"))
+        });
         // Writing to a text cannot fail.
-        let _ = writeln!(
-            out,
-            "{word:<12}  {}  ({ended}, {})",
-            visible_line(&found.name()),
-            plural(steps, "step")
-        );
+        let _ = writeln!(out, "{word:<12}  {}  ({ended})", visible_line(&found.name()));
     }
     let _ = writeln!(
         out,

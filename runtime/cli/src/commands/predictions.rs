@@ -59,7 +59,7 @@ impl Given {
             );
         }
         for id in strangers {
-            eprintln!("note: a prediction for {id}, which is not in the dataset, is left out");
+            tell!("note: a prediction for {id}, which is not in the dataset, is left out");
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ pub async fn quality(
             UserError::new(format!("cannot write {}: {error}", out.display()))
                 .hint("name a file in a folder that you may write to")
         })?;
-        eprintln!("quality file: {}", out.display());
+        tell!("quality file: {}", out.display());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -90,7 +90,7 @@ async fn tree(planned: &PlannedTask, sources: &Sources) -> Tree {
     match sources.fetch(source, &planned.base_dir).await {
         Ok(tree) => Tree(Some(tree.folder)),
         Err(fault) => {
-            eprintln!("note: {}: its tests cannot be read: {fault}", planned.task.id);
+            tell!("note: {}: its tests cannot be read: {fault}", planned.task.id);
             Tree(None)
         }
     }

@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use proctor_core::{earlier_tries, on_all_cores};
+use proctor_core::{PREDICTIONS, earlier_tries, on_all_cores};
 use proctor_html::{ReportPage, RunPage};
 use proctor_record::{Checked, RunDir};
 use proctor_report::{Comparison, Groups, Report, SingleShot, TaskFacts, TrialResult};
@@ -19,7 +19,7 @@ use crate::{
     commands::{carry_out::INCOMPLETE, compare::tell_apart, quality},
     config::SCRIPT,
     error::{CommandError, UserError},
-    print::result,
+    print::{self, result},
     trials::{Found, planned},
 };
 
@@ -94,6 +94,7 @@ pub fn report(
             UserError::new(format!("cannot write {}: {error}", file.display()))
                 .hint("name a file in a folder that you may write to")
         })?,
+        None if matches!(format, ReportFormat::Text) => print::shown(&shown)?,
         None => result(&shown)?,
     }
     if !matches!(format, ReportFormat::Text | ReportFormat::Markdown | ReportFormat::Html) {
@@ -110,7 +111,7 @@ pub fn report(
 /// What a text says below its tables, for who reads something else.
 fn tell_damage(report: &Report) {
     for damage in report.tasks.iter().flat_map(|trial| &trial.damage) {
-        eprintln!("damaged: {damage}");
+        tell!("damaged: {damage}");
     }
 }
 
@@ -135,7 +136,7 @@ pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, C
 fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
     let labels = RunDir::view(run)?.labels()?;
     for bad in &labels.bad {
-        eprintln!("not a label: {bad}");
+        tell!("not a label: {bad}");
     }
     proctor_report::add_labels(report, &labels.standing);
     Ok(())
@@ -307,6 +308,8 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
         damage.push(fault.to_string());
         EarlierTries::default()
     });
+    let dir = run.trial_path(&id);
+    let unasked = arm.scaffold == PREDICTIONS && damage.is_empty() && !dir.grade().exists();
     TrialResult {
         arm: arm.id.clone(),
         arm_name: arm.name.clone(),
@@ -315,6 +318,7 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
         outcome: checked.outcome,
         earlier,
         verdict: checked.verdict,
+        unasked,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
         single: if arm.scaffold == "single-shot" { single_of(run, &id) } else { None },

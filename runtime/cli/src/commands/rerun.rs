@@ -22,7 +22,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     let (mut record, damage): (RunRecord, _) = run.verify_run()?;
     if let Some(damage) = damage {
         run.restore_run()?;
-        eprintln!("restored: {damage}");
+        tell!("restored: {damage}");
     }
     let mut plan = plan_of(&record);
     let mut chosen = Vec::new();
@@ -33,15 +33,15 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         }
     }
     if chosen.is_empty() {
-        eprintln!("nothing to repeat: no trial of {} is {}", path.display(), select.name());
+        tell!("nothing to repeat: no trial of {} is {}", path.display(), select.name());
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("{} to repeat:", plural(chosen.len(), "trial"));
+    tell!("{} to repeat:", plural(chosen.len(), "trial"));
     for (id, name, why) in chosen.iter().take(NAMED) {
-        eprintln!("  {}/{name}/{}: {why}", id.task, id.attempt);
+        tell!("  {}/{name}/{}: {why}", id.task, id.attempt);
     }
     if let Some(more) = chosen.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        eprintln!("  and {more} more");
+        tell!("  and {more} more");
     }
     // Everything that can be refused is refused before anything is put aside.
     open_files::check(record.jobs, chosen.len(), record.arms.iter())?;

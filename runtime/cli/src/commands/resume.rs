@@ -25,7 +25,7 @@ pub async fn resume(
     let (mut record, damage): (RunRecord, _) = run.verify_run()?;
     if let Some(damage) = damage {
         run.restore_run()?;
-        eprintln!("restored: {damage}");
+        tell!("restored: {damage}");
     }
     if !sets.is_empty() {
         resume_set::change(&mut record, sets)?;
@@ -37,7 +37,7 @@ pub async fn resume(
         let names = removed.iter().map(ToString::to_string).collect::<Vec<_>>();
         let trials = plural(removed.len(), "trial");
         let change = format!("repeated: {trials} whose record was removed ({})", first_of(names));
-        eprintln!("{change}");
+        tell!("{change}");
         let proctor = env!("CARGO_PKG_VERSION").into();
         record.changes.push(RunChange { at: now(), proctor, change });
         run.write_run(&record)?;
@@ -88,5 +88,11 @@ pub fn plan_of(record: &RunRecord) -> Plan {
         base_dir: named.base_dir.clone(),
     });
     let arms = record.arms.iter().cloned().map(Arc::new).collect();
-    Plan { tasks: planned.collect(), arms, attempts: record.attempts, only: None, preflight: false }
+    Plan {
+        tasks: planned.collect(),
+        arms,
+        attempts: record.attempts,
+        absent: record.absent.clone(),
+        ..Plan::default()
+    }
 }

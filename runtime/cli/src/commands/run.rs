@@ -43,7 +43,7 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     let (resolved, written) = resolve(file.clone())?;
     if args.arms.is_some() {
         let all = plural(file.arms.len(), "arm");
-        eprintln!("note: {} of {all}", resolved.arms.len());
+        tell!("note: {} of {all}", resolved.arms.len());
     }
     // A bad one ends the run before anything is built.
     if let Some(path) = &resolved.file.grading.certificate {
@@ -71,10 +71,10 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         )?;
         let count = loaded.tasks.len() + loaded.recipes.len();
         for line in planning::lines(&size(&resolved, count), &runs_beside(args.out.as_deref()))? {
-            print::result(&format!("{line}\n"))?;
+            print::shown(&format!("{line}\n"))?;
         }
         for line in wanted::lines(&resolved.arms, &tasks::planned(&loaded)?) {
-            eprintln!("{}", wrapped(&line));
+            tell!("{}", wrapped(&line));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -123,24 +123,24 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         let jobs = extension.record.jobs;
         open_files::check(jobs, plan.trials().len(), extension.record.arms.iter())?;
         extension.write(selection)?;
-        eprintln!("{}", extension.told());
+        tell!("{}", extension.told());
         let flakes = Flakes::of(&extension.record);
         return carry_out(extension.run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
     }
     let out = args.out.unwrap_or_else(|| default_out(&args.config));
     for line in planning::lines(&size(&resolved, tasks.len()), &runs_beside(Some(&out)))? {
-        eprintln!("{}", wrapped(&line));
+        tell!("{}", wrapped(&line));
     }
     for line in wanted::lines(&resolved.arms, &tasks) {
-        eprintln!("{}", wrapped(&line));
+        tell!("{}", wrapped(&line));
     }
     let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks, selection)?;
     let plan = Plan {
         tasks,
         arms: resolved.arms.into_iter().map(Into::into).collect(),
         attempts: resolved.file.attempts,
-        only: None,
         preflight: !args.no_preflight,
+        ..Plan::default()
     };
     carry_out(run, plan, resolved.file.jobs, backends, &cache, Grading::Once, flakes).await
 }
@@ -275,6 +275,7 @@ pub fn start(
         certificate,
         flaky: file.grading.flaky,
         selection,
+        absent: std::collections::BTreeSet::new(),
         changes: Vec::new(),
     };
     run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
@@ -300,12 +301,12 @@ fn show_extension(
     let mut extension = extend::look(out, resolved)?;
     extension.add_tasks(tasks.iter().map(run_task).collect())?;
     let (missing, all) = (extension.missing()?, plan_of(&extension.record).trials().len());
-    print::result(&format!("{}\n", extension.told()))?;
+    print::shown(&format!("{}\n", extension.told()))?;
     for trial in &missing {
-        print::result(&format!("trial {trial}\n"))?;
+        print::shown(&format!("trial {trial}\n"))?;
     }
     let there = all - missing.len();
-    print::result(&format!(
+    print::shown(&format!(
         "{} to carry out; {there} of {all} stay as they are\n",
         plural(missing.len(), "trial")
     ))?;
@@ -332,5 +333,5 @@ fn show_plan(arms: &[Arm], tasks: &[String], attempts: u32) -> std::io::Result<(
         plural(arms.len(), "arm"),
         plural(attempts, "attempt")
     );
-    print::result(&text)
+    print::shown(&text)
 }

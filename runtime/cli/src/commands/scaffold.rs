@@ -42,7 +42,7 @@ async fn add(bundles: &Bundles, found: &Bundled) -> Result<Bundle, CommandError>
         let what = format!("`{}` has no bundle: the image of a task holds the program", found.name);
         return Err(UserError::new(what).hint("nothing is to be built").into());
     };
-    let say = |line: String| eprintln!("{line}");
+    let say = |line: String| tell!("{line}");
     let built = bundles.ensure(&found.name, &found.version, recipe, &found.folder, &say).await;
     Ok(built?)
 }
@@ -113,6 +113,6 @@ fn facts(bundle: &Bundle) -> String {
 fn check(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
     let Some(recipe) = &found.recipe else { return Ok(()) };
     bundles.verify(&found.name, &found.version, recipe, &found.folder)?;
-    eprintln!("the bundle of {} {} is whole", found.name, found.version);
+    tell!("the bundle of {} {} is whole", found.name, found.version);
     Ok(())
 }

@@ -131,9 +131,10 @@ async fn within(
     let mut sandbox = open_at(context, id, planned, arm, moment).await?;
     let interactive = std::io::stdin().is_terminal();
     if interactive {
-        eprintln!(
+        tell!(
             "in a sandbox of {} on {}, without a network; `exit` closes it, and nothing of it is kept",
-            planned.task.id, arm.sandbox.kind
+            planned.task.id,
+            arm.sandbox.kind
         );
     }
     let talked = tokio::select! {

@@ -46,9 +46,9 @@ pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
             number(task.pass_to_pass.len()),
         ]);
     }
-    print::result(&format!("{table}\n{}\n", plural(tasks.len(), "task")))?;
+    print::shown(&format!("{table}\n{}\n", plural(tasks.len(), "task")))?;
     for bad in &bad {
-        eprintln!("bad row: {bad}");
+        tell!("bad row: {bad}");
     }
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
 }

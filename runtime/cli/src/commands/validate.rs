@@ -79,8 +79,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         tasks: planned.clone(),
         arms: resolved.arms.into_iter().map(Arc::new).collect(),
         attempts: repeat,
-        only: None,
-        preflight: false,
+        ..Plan::default()
     };
     // Each repetition counts only if it really runs.
     let backends = BTreeMap::from([(kind, backend)]);
@@ -89,7 +88,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let done = carry_out(run_dir, plan, jobs, backends, &cache, Grading::Anew, flakes).await?;
     if done == ExitCode::from(INTERRUPTED) {
         if asked.out.is_none() {
-            eprintln!("kept: {}", temporary.keep().display());
+            tell!("kept: {}", temporary.keep().display());
         }
         return Ok(done);
     }
@@ -108,7 +107,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         attacks = attack::attack(on).await?;
         if attacks.is_none() {
             if asked.out.is_none() {
-                eprintln!("kept: {}", temporary.keep().display());
+                tell!("kept: {}", temporary.keep().display());
             }
             return Ok(ExitCode::from(INTERRUPTED));
         }
@@ -123,34 +122,34 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     if let Some(attacks) = &attacks {
         result(&attack_table::table(attacks))?;
         for line in attack_table::allowed(attacks) {
-            eprintln!("{}", wrapped(&format!("note: {line}")));
+            tell!("{}", wrapped(&format!("note: {line}")));
         }
         failed = attack_table::failed(attacks);
     }
     let report = report::of_run(out, HashMap::new())?;
     for line in passes_without_gold(&report, &RunDir::view(out)?) {
-        eprintln!("note: {line}");
+        tell!("note: {line}");
     }
     let impossible = not_for_gold(&planned);
     let invalid = invalid(&report, &RunDir::view(out)?, &impossible);
     if !failed.is_empty() {
-        eprintln!("attacks:\n  {}", failed.join("\n  "));
-        eprintln!("kept: {}", kept(asked.out.as_deref(), temporary).display());
+        tell!("attacks:\n  {}", failed.join("\n  "));
+        tell!("kept: {}", kept(asked.out.as_deref(), temporary).display());
         if !invalid.is_empty() {
-            eprintln!("invalid:\n  {}", invalid.join("\n  "));
+            tell!("invalid:\n  {}", invalid.join("\n  "));
         }
         return Ok(ExitCode::from(1));
     }
     if invalid.is_empty() {
         let times = if repeat == 1 { String::new() } else { format!(", {repeat} times") };
         let every = if impossible.is_empty() { "" } else { " that is possible" };
-        eprintln!("valid: gold resolves every task{every} and noop none{times}");
+        tell!("valid: gold resolves every task{every} and noop none{times}");
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("invalid:\n  {}", invalid.join("\n  "));
+    tell!("invalid:\n  {}", invalid.join("\n  "));
     if asked.out.is_none() {
         // Whoever is to repair a task needs its log.
-        eprintln!("kept: {}", temporary.keep().display());
+        tell!("kept: {}", temporary.keep().display());
     }
     Ok(ExitCode::from(1))
 }

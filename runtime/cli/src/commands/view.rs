@@ -54,7 +54,7 @@ pub async fn view(runs: &[PathBuf], port: u16) -> Result<ExitCode, CommandError>
     let address = listener.local_addr()?;
     let token = token()?;
     result(&format!("http://{address}/{token}/\n"))?;
-    eprintln!("showing {}; ^C ends it", plural(runs.len(), "run"));
+    tell!("showing {}; ^C ends it", plural(runs.len(), "run"));
     let site = Arc::new(Site { pages, token, address });
     // Ten thousand trials take a while to read: not while somebody waits for the first page.
     let ahead = Arc::clone(&site);

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fs::File,
-    io::{IsTerminal as _, Read as _, Seek as _, SeekFrom},
+    io::{Read as _, Seek as _, SeekFrom},
     path::Path,
     process::ExitCode,
     sync::Arc,
@@ -13,12 +13,13 @@ use std::{
 use proctor_core::{Doing, Plan, PlannedTask};
 use proctor_record::RunDir;
 use proctor_types::{Arm, Envelope, Event, TrialId};
+use serde_json::json;
 use tokio::time::interval;
 
 use super::{carry_out::board, resume::plan_of};
 use crate::{
     error::CommandError,
-    progress::{Board, Running, Screen},
+    progress::{Board, How, Running, Screen, chosen, is_screen},
 };
 
 /// Between two looks.
@@ -36,7 +37,8 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     // Once: the plan does not change under whoever watches.
     let trials = plan.chosen();
     let mut lengths = HashMap::new();
-    let mut screen = std::io::stderr().is_terminal().then(Screen::new);
+    let how = chosen();
+    let mut screen = (how == How::Auto && is_screen()).then(Screen::new);
     let mut looks = interval(LOOK);
     for look in 0_u32.. {
         looks.tick().await;
@@ -44,8 +46,12 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
         let (done, all) = board.counts();
         match &mut screen {
             Some(screen) => screen.draw(&board.lines()),
-            None if look % PACE == 0 || done == all => eprintln!("{}", board.summary()),
-            None => {}
+            None if look % PACE != 0 && done != all => {}
+            None if how == How::Json => {
+                eprintln!("{}", json!({ "event": "watched", "done": done, "of": all }));
+            }
+            None if how == How::None => {}
+            None => tell!("{}", board.summary()),
         }
         if done == all {
             break;
@@ -53,7 +59,7 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     }
     if let Some(screen) = screen {
         screen.clear();
-        eprintln!("{}", board.summary());
+        tell!("{}", board.summary());
     }
     Ok(ExitCode::SUCCESS)
 }

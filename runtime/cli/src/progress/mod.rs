@@ -8,4 +8,4 @@ mod watch;
 
 pub use board::{Board, Running};
 pub use screen::Screen;
-pub use watch::{How, choose, watch};
+pub use watch::{How, choose, chosen, is_screen, watch};

@@ -1,6 +1,7 @@
 //! The lines at the bottom of a terminal that are drawn anew, and what scrolls away above them.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use proctor_types::visible;
 
 /// indicatif cuts each line to the terminal's width whenever it draws, also after the window was resized.
 pub struct Screen {
@@ -25,7 +26,7 @@ impl Screen {
             self.rows.push(self.all.add(ProgressBar::new_spinner().with_style(style)));
         }
         for (row, line) in self.rows.iter().zip(lines) {
-            row.set_message(line.clone());
+            row.set_message(visible(line).into_owned());
         }
     }
 

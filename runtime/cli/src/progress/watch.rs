@@ -38,14 +38,20 @@ pub fn choose(how: How) {
     let _ = CHOSEN.set(how);
 }
 
-fn is_screen() -> bool {
+/// What was chosen, or the default.
+pub fn chosen() -> How {
+    CHOSEN.get().copied().unwrap_or(How::Auto)
+}
+
+/// Standard error can be drawn on.
+pub fn is_screen() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     std::io::stderr().is_terminal() && !dumb
 }
 
 /// Tells progress until the run lets go of its sender. `board`: the plan, and what of it was done before.
 pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
-    let how = CHOSEN.get().copied().unwrap_or(How::Auto);
+    let how = chosen();
     let begun = Instant::now();
     let mut screen = (how == How::Auto && is_screen()).then(Screen::new);
     let mut frames = interval(if screen.is_some() { FRAME } else { PACE });
@@ -57,7 +63,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
             _ = frames.tick() => {
                 match (&mut screen, how) {
                     (Some(screen), _) => screen.draw(&board.lines()),
-                    (None, How::Auto | How::Lines) => eprintln!("[{:7.2} s] {}", begun.elapsed().as_secs_f64(), board.summary()),
+                    (None, How::Auto | How::Lines) => tell!("[{:7.2} s] {}", begun.elapsed().as_secs_f64(), board.summary()),
                     (None, How::Json | How::None) => {}
                 }
                 continue;
@@ -70,6 +76,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
             (_, How::None) => {}
             (_, How::Json) => {
                 if let Some(object) = object(&event, seconds) {
+                    // For programs: written out, it would be no JSON.
                     eprintln!("{object}");
                 }
             }
@@ -79,7 +86,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
             (Some(_), _) => {}
             (None, _) if matches!(event, Progress::Stepped { .. } | Progress::Does { .. }) => {}
             (None, _) => {
-                eprintln!("{}", wrapped(&format!("[{seconds:7.2} s] {}", told(&event, &board))));
+                tell!("{}", wrapped(&format!("[{seconds:7.2} s] {}", told(&event, &board))));
             }
         }
     }

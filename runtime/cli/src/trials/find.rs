@@ -29,7 +29,8 @@ pub fn planned(record: &RunRecord) -> Vec<Found<'_>> {
     let mut all = Vec::new();
     for attempt in 1..=record.attempts {
         for task in &record.tasks {
-            all.extend(record.arms.iter().map(|arm| Found { task, arm, attempt }));
+            let found = record.arms.iter().map(|arm| Found { task, arm, attempt });
+            all.extend(found.filter(|found| record.plans(&found.id())));
         }
     }
     all
@@ -64,7 +65,8 @@ pub fn matching<'a>(
     let mut found = Vec::new();
     for task in tasks {
         for arm in &arms {
-            found.extend(attempts.iter().map(|attempt| Found { task, arm, attempt: *attempt }));
+            let all = attempts.iter().map(|attempt| Found { task, arm, attempt: *attempt });
+            found.extend(all.filter(|found| record.plans(&found.id())));
         }
     }
     Ok(found)
@@ -95,8 +97,9 @@ pub fn named<'a>(record: &'a RunRecord, trial: &str) -> Result<Found<'a>, UserEr
                 Some(name) => of_arm(name),
                 None => false,
             };
-            if is_it && (1..=record.attempts).contains(&attempt) {
-                found.push(Found { task, arm, attempt });
+            let one = Found { task, arm, attempt };
+            if is_it && record.plans(&one.id()) {
+                found.push(one);
             }
         }
     }

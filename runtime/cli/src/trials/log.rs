@@ -23,6 +23,17 @@ pub fn about(log: &str, test: &str) -> String {
         let section = &rest[..end.unwrap_or(rest.len())];
         return cut(section);
     }
+    // A file that cannot be collected has one section for all its tests.
+    let file = test.split("::").next().unwrap_or(test);
+    let uncollected = |line: &&str| {
+        let title = line.trim_matches(|sign| sign == '_' || sign == ' ');
+        is_head(line) && title.strip_prefix("ERROR collecting ").is_some_and(|name| name == file)
+    };
+    if let Some(at) = lines.iter().position(|line| uncollected(&line)) {
+        let rest = &lines[at + 1..];
+        let end = rest.iter().position(|line| is_head(line) || is_rule(line));
+        return cut(&rest[..end.unwrap_or(rest.len())]);
+    }
     let named: Vec<&str> = lines.into_iter().filter(|line| line.contains(test)).collect();
     cut(&named)
 }
@@ -51,6 +62,13 @@ mod tests {
             about("ERROR a.py::test_c - no module", "a.py::test_c"),
             "ERROR a.py::test_c - no module"
         );
+        let log_of_none = "=== ERRORS ===\n____ ERROR collecting t/a.py ____\nE   ImportError: cannot import name 'f'\n\
+                           === short test summary info ===\nERROR t/a.py\n";
+        assert_eq!(
+            about(log_of_none, "t/a.py::test_a[1]"),
+            "E   ImportError: cannot import name 'f'"
+        );
+        assert_eq!(about(log_of_none, "t/b.py::test_a"), "");
         assert_eq!(about(log, "a.py::test_z"), "");
         let long = format!("____ test_a ____\n{}E  last", "line\n".repeat(100));
         assert!(about(&long, "test_a").starts_with("[61 lines before]\n"));

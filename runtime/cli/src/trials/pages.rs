@@ -13,6 +13,7 @@ use super::{
     overview::{filter_of, overview},
     patch_of,
     place::{Form, Query, parts},
+    planned,
     search::{for_test, search},
     shown::Shown,
     step, trial,
@@ -125,8 +126,7 @@ impl Pages {
     /// How many trials a task has, in all runs.
     pub(super) fn trials_of(&self, task: &str) -> usize {
         let of = |run: &Shown| {
-            let tasks = run.record.tasks.iter().filter(|one| one.task.id.as_str() == task).count();
-            tasks * run.record.arms.len() * run.record.attempts as usize
+            planned(&run.record).iter().filter(|one| one.task.task.id.as_str() == task).count()
         };
         self.runs.iter().map(of).sum()
     }

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use proctor_html::{Cap, CapKind, Said, TestLine, Trial};
+use proctor_html::{Cap, CapKind, Said, StepRow, TestLine, Trial};
 use proctor_patch::Patch;
 use proctor_record::RunDir;
 use proctor_report::{TrialResult, build};
-use proctor_types::{RunTask, TestGroup, Verdict};
+use proctor_types::{RunTask, Spent, TestGroup, Verdict};
 
 use super::{Found, Index, log};
 use crate::error::CommandError;
@@ -30,7 +30,17 @@ pub fn trial(
     let report = build(vec![result.clone()]);
     let told = report.tasks.first();
     let (outcome, verdict) = (result.outcome.as_ref(), result.verdict.as_ref());
-    let spent = outcome.map(|outcome| outcome.spent).unwrap_or_default();
+    // Of a trial that goes on its steps tell what it has spent so far.
+    let so_far = |steps: &[StepRow]| Spent {
+        input_tokens: steps.iter().map(|step| step.input).sum(),
+        output_tokens: steps.iter().map(|step| step.output).sum(),
+        cost_usd: steps.iter().filter_map(|step| step.cost_usd).sum(),
+        unpriced: steps.iter().any(|step| step.number > 0 && step.cost_usd.is_none()),
+        ..Spent::default()
+    };
+    let spent = outcome.map_or_else(|| so_far(&steps), |outcome| outcome.spent);
+    let begun = outcome.is_some() || !steps.is_empty();
+    let so_far = steps.last().map_or(0.0, |step| step.at + step.seconds);
     let mut files = vec![dir.path().to_owned()];
     files.extend(
         [journal, dir.patch(), dir.outcome(), dir.verdict(), dir.grade()]
@@ -65,8 +75,8 @@ pub fn trial(
         steps,
         input: spent.input_tokens,
         output: spent.output_tokens,
-        cost_usd: outcome.filter(|_| !spent.unpriced).map(|_| spent.cost_usd),
-        wall_seconds: outcome.map_or(0.0, |outcome| outcome.wall_seconds),
+        cost_usd: (begun && !spent.unpriced).then_some(spent.cost_usd),
+        wall_seconds: outcome.map_or(so_far, |outcome| outcome.wall_seconds),
         limits: limits(found),
         caps: caps(found),
         beside: String::new(),

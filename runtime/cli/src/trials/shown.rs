@@ -45,8 +45,8 @@ impl Shown {
         let record = &self.record;
         let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
         let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM) == Some(arm))?;
-        let attempt = attempt.parse().ok().filter(|one| (1..=record.attempts).contains(one))?;
-        Some(Found { task, arm, attempt })
+        let found = Found { task, arm, attempt: attempt.parse().ok()? };
+        record.plans(&found.id()).then_some(found)
     }
 
     /// What the run comes to now.

@@ -37,7 +37,8 @@ pub(super) fn of(imported: &Imported, id: &TrialId) -> (Vec<Envelope>, Outcome) 
     let outcome = Outcome {
         spent,
         tool_calls: Some(writer.calls),
-        wall_seconds: writer.at - writer.first,
+        // Without a time in the source only the lengths of its tools are known, which are no wall time.
+        wall_seconds: if writer.first > 0.0 { writer.at - writer.first } else { 0.0 },
         tool_seconds: writer.tool_seconds,
         ..Outcome::unmeasured(1, imported.ending.clone())
     };

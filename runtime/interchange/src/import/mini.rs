@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     BadSource, Imported,
-    source::{ending, shaped},
+    source::{Own, ending, shaped},
 };
 use crate::conversation::{Answered, Call, Conversation, Output, Told, Turn};
 
@@ -25,6 +25,8 @@ struct Info {
     exit_status: Option<String>,
     submission: Option<String>,
     mini_version: Option<String>,
+    #[serde(default)]
+    proctor: Own,
 }
 
 #[derive(Deserialize)]
@@ -65,9 +67,9 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
     }
     let model = info.config["model"]["model_name"].as_str().map(str::to_owned);
     Ok(Imported {
-        task: instance_id,
-        arm: None,
-        attempt: None,
+        task: info.proctor.task.or(instance_id),
+        arm: info.proctor.arm,
+        attempt: info.proctor.attempt,
         agent: "mini-swe-agent".to_owned(),
         version: info.mini_version,
         model,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use proctor_types::{BudgetKind, BudgetScope, Ending, Envelope, ExitCause, Outcome, TrialId};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{atif, events, mini, swe_agent};
@@ -28,6 +28,15 @@ pub struct Imported {
     pub(crate) ending: Ending,
     /// Tokens in, out and cached, and dollars, of the whole, where the file has a sum.
     pub(crate) sum: Option<(u64, u64, u64, Option<f64>)>,
+}
+
+/// Whose trial a file is, where Proctor wrote it in a form that has no keys for it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Own {
+    pub(super) task: Option<String>,
+    pub(super) arm: Option<String>,
+    pub(super) attempt: Option<u32>,
 }
 
 /// A file that is no trajectory: where it is not, and why.

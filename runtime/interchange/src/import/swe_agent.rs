@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{
     BadSource, Imported,
     mini::words,
-    source::{ending, shaped},
+    source::{Own, ending, shaped},
 };
 use crate::conversation::{Answered, Call, Conversation, Output, Told, Turn};
 
@@ -51,6 +51,8 @@ struct Info {
     #[serde(default)]
     model_stats: Value,
     swe_agent_version: Option<String>,
+    #[serde(default)]
+    proctor: Own,
 }
 
 pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
@@ -70,9 +72,9 @@ pub(super) fn read(text: &str) -> Result<Imported, BadSource> {
         (number("tokens_sent"), number("tokens_received"), 0, stats["instance_cost"].as_f64())
     });
     Ok(Imported {
-        task: environment,
-        arm: None,
-        attempt: None,
+        task: info.proctor.task.or(environment),
+        arm: info.proctor.arm,
+        attempt: info.proctor.attempt,
         agent: "swe-agent".to_owned(),
         version: info.swe_agent_version,
         model: None,
