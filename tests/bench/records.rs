@@ -140,6 +140,7 @@ fn write(path: &Path, attempts: u32) {
         agent: String::new(),
         certificate: None,
         flaky: Default::default(),
+        absent: std::collections::BTreeSet::new(),
         changes: Vec::new(),
         selection: None,
     };

@@ -76,6 +76,12 @@ pub(super) struct Found {
     below: Vec<String>,
 }
 
+impl Found {
+    pub(super) fn is_about_something(&self) -> bool {
+        self.candidates.iter().any(|one| one.top)
+    }
+}
+
 /// A verified task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Made {

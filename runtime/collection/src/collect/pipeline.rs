@@ -178,6 +178,9 @@ pub async fn collect(
         tests: shared.suite.found,
         steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
         unused: shared.suite.unused.clone(),
+        dry: place
+            .dry_run
+            .then(|| (found.len(), found.iter().filter(|one| one.is_about_something()).count())),
     };
     let facts = |made: &[Made]| made.iter().map(|made| made.facts.clone()).collect();
     let mut report = Report::of(head, facts(&made), rejects);

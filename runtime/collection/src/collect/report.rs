@@ -22,6 +22,9 @@ pub struct Report {
     /// The model that said what each test file is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// It ended after the tops: nothing was taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     pub stages: Stages,
     pub complexity: Complexity,
     pub tasks: Vec<Facts>,
@@ -83,6 +86,8 @@ pub(super) struct Head {
     pub(super) tests: usize,
     pub(super) steady_tests: usize,
     pub(super) unused: Vec<Unused>,
+    /// Of a dry run: its test files, and those of them that are about something.
+    pub(super) dry: Option<(usize, usize)>,
 }
 
 impl Report {
@@ -90,9 +95,10 @@ impl Report {
         let ended = |stages: &[&str]| {
             rejects.iter().filter(|reject| stages.contains(&reject.stage.as_str())).count()
         };
-        let files = tasks.len() + rejects.len();
-        let with_tops = files - ended(&["tops"]);
-        let with_other_files = with_tops - ended(&["pass_to_pass"]);
+        let of_all = tasks.len() + rejects.len();
+        let (files, with_tops) = head.dry.unwrap_or((of_all, of_all - ended(&["tops"])));
+        let with_other_files =
+            if head.dry.is_some() { 0 } else { with_tops - ended(&["pass_to_pass"]) };
         let stages = Stages {
             tests: head.tests,
             steady_tests: head.steady_tests,
@@ -111,6 +117,7 @@ impl Report {
             python: head.python,
             seed: head.seed,
             model: head.model,
+            dry_run: head.dry.is_some(),
             stages,
             complexity: Complexity::of(&tasks),
             tasks,
@@ -147,7 +154,7 @@ impl Report {
             "# Tasks out of {} {}\n\n{}, seed {:?}.\n\n| stage | left |\n| --- | ---: |\n",
             self.package, self.version, self.python, self.seed
         );
-        for (name, count) in [
+        let rows = [
             ("tests found", stages.tests),
             ("tests that pass every time", stages.steady_tests),
             ("test files", stages.test_files),
@@ -156,8 +163,13 @@ impl Report {
             ("something can be taken away", stages.masked),
             ("verified: gold resolves, noop does not", stages.verified),
             ("of FeatureBench's size", stages.meets_minima),
-        ] {
+        ];
+        for (name, count) in if self.dry_run { &rows[..4] } else { &rows[..] } {
             out.push_str(&format!("| {name} | {count} |\n"));
+        }
+        if self.dry_run {
+            out.push_str("\nA dry run: it ends here, and makes no task. `tops.jsonl` has what each file is about.\n");
+            return out;
         }
         out.push_str(&table(&self.tasks, &self.complexity));
         out.push_str(&reasons(&self.rejects));
@@ -253,7 +265,7 @@ mod tests {
 
     #[test]
     fn every_file_is_counted_until_the_stage_that_it_ended_at() {
-        let head = Head {
+        let head = |dry| Head {
             origin: "p==1".into(),
             package: "p".into(),
             version: "1".into(),
@@ -263,6 +275,7 @@ mod tests {
             tests: 9,
             steady_tests: 8,
             unused: Vec::new(),
+            dry,
         };
         let reject = |stage: &str| Reject {
             file: format!("{stage}.py"),
@@ -270,7 +283,7 @@ mod tests {
             reason: "a | b".into(),
         };
         let rejects = ["tops", "pass_to_pass", "mask", "verify"].map(reject).to_vec();
-        let report = Report::of(head, Vec::new(), rejects);
+        let report = Report::of(head(None), Vec::new(), rejects);
         let stages = &report.stages;
         assert_eq!(
             [
@@ -284,5 +297,9 @@ mod tests {
         );
         let summary = report.summary();
         assert!(summary.contains("| mask.py | mask | a \\| b |"), "{summary}");
+        // What a dry run does not come to is not told as nothing.
+        let dry = Report::of(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
+        assert!(dry.contains("| about something of the package | 6 |\n\nA dry run"), "{dry}");
+        assert!(!dry.contains("verified") && !dry.contains("Level 2"), "{dry}");
     }
 }
