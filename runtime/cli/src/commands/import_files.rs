@@ -90,7 +90,6 @@ fn walk(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 mod tests {
     use super::*;
 

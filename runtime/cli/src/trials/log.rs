@@ -29,7 +29,7 @@ pub fn about(log: &str, test: &str) -> String {
         let title = line.trim_matches(|sign| sign == '_' || sign == ' ');
         is_head(line) && title.strip_prefix("ERROR collecting ").is_some_and(|name| name == file)
     };
-    if let Some(at) = lines.iter().position(|line| uncollected(&line)) {
+    if let Some(at) = lines.iter().position(uncollected) {
         let rest = &lines[at + 1..];
         let end = rest.iter().position(|line| is_head(line) || is_rule(line));
         return cut(&rest[..end.unwrap_or(rest.len())]);
