@@ -171,6 +171,14 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     assert!(told(&empty).contains("holds no Python package"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
+    // A dry run leaves the tasks of a collection as they are.
+    fs::create_dir(stage.path("made")).unwrap();
+    let tasks = stage.file("made/tasks.jsonl", "{}\n");
+    let made = stage.path("made").display().to_string();
+    let output = stage.run(["collect", &empty, "--dry-run", "--out", &made], 2);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("would take away") && said.contains("--out"), "{said}");
+    assert_eq!(fs::read_to_string(tasks).unwrap(), "{}\n");
 }
 
 #[test]

@@ -40,6 +40,9 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let sources = Sources::new(cache.join("sources"));
     let name = if origin.is_some() { folder_of(&named) } else { "renewed".to_owned() };
     let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name));
+    if args.dry_run {
+        keeps_its_tasks(&out)?;
+    }
     let model = match &args.llm {
         Some(name) => Some(Asked::open(&model_of(name, args.config.as_deref())?, &out)?),
         None => None,
@@ -134,6 +137,18 @@ fn told(error: CollectError) -> CommandError {
     match error {
         CollectError::Nothing { what, hint } => UserError::new(what).hint(hint).into(),
         other => CommandError::from(other),
+    }
+}
+
+/// A dry run has no tasks, and would write so over those of a collection.
+fn keeps_its_tasks(out: &Path) -> Result<(), UserError> {
+    let tasks = out.join("tasks.jsonl");
+    match fs::metadata(&tasks) {
+        Ok(file) if file.len() > 0 => {
+            let what = format!("{} has tasks, which a dry run would take away", tasks.display());
+            Err(UserError::new(what).hint("name another folder with --out"))
+        }
+        _ => Ok(()),
     }
 }
 
