@@ -79,6 +79,9 @@ struct ArmRow<'a> {
     model: &'a str,
     /// By the words of [`Page::reasons`].
     reason_counts: BTreeMap<String, u64>,
+    has_steps: bool,
+    has_tokens: bool,
+    is_timed: bool,
 }
 
 #[derive(Serialize)]
@@ -163,6 +166,9 @@ pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
                 scaffold: known.map_or("", |arm| arm.scaffold.as_str()),
                 model: known.and_then(|arm| arm.model.as_ref()).map_or("", |model| &model.name),
                 reason_counts: reasons.collect(),
+                has_steps: arm.has_steps(),
+                has_tokens: arm.has_tokens(),
+                is_timed: arm.is_timed(),
             }
         })
         .collect();

@@ -52,13 +52,6 @@ pub struct RunRecord {
     pub changes: Vec<RunChange>,
 }
 
-impl RunRecord {
-    /// Whether a trial of one of its arms at one of its tasks is part of the run.
-    pub fn plans(&self, id: &TrialId) -> bool {
-        (1..=self.attempts).contains(&id.attempt) && !self.absent.contains(id)
-    }
-}
-
 /// `run --tasks GLOB --limit N`: some of the tasks that a configuration names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {

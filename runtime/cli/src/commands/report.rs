@@ -303,12 +303,12 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
     let (id, task, arm) = (found.id(), found.task, found.arm);
     let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
     let mut damage: Vec<_> = told.collect();
-    let earlier = earlier_tries(&run.trial_path(&id), checked.outcome.is_some());
+    let dir = run.trial_path(&id);
+    let earlier = earlier_tries(&dir, checked.outcome.is_some());
     let earlier = earlier.unwrap_or_else(|fault| {
         damage.push(fault.to_string());
         EarlierTries::default()
     });
-    let dir = run.trial_path(&id);
     let unasked = arm.scaffold == PREDICTIONS && damage.is_empty() && !dir.grade().exists();
     TrialResult {
         arm: arm.id.clone(),

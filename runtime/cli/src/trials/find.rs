@@ -18,6 +18,12 @@ impl Found<'_> {
         TrialId { task, arm, attempt: self.attempt }
     }
 
+    /// Whether it is part of the run. Few runs lack a trial, and of those that do not no id is made.
+    pub fn is_planned(&self, record: &RunRecord) -> bool {
+        (1..=record.attempts).contains(&self.attempt)
+            && (record.absent.is_empty() || !record.absent.contains(&self.id()))
+    }
+
     /// `TASK / ARM / ATTEMPT`.
     pub fn name(&self) -> String {
         format!("{} / {} / {}", self.task.task.id, self.arm.name, self.attempt)
@@ -30,7 +36,7 @@ pub fn planned(record: &RunRecord) -> Vec<Found<'_>> {
     for attempt in 1..=record.attempts {
         for task in &record.tasks {
             let found = record.arms.iter().map(|arm| Found { task, arm, attempt });
-            all.extend(found.filter(|found| record.plans(&found.id())));
+            all.extend(found.filter(|found| found.is_planned(record)));
         }
     }
     all
@@ -66,7 +72,7 @@ pub fn matching<'a>(
     for task in tasks {
         for arm in &arms {
             let all = attempts.iter().map(|attempt| Found { task, arm, attempt: *attempt });
-            found.extend(all.filter(|found| record.plans(&found.id())));
+            found.extend(all.filter(|found| found.is_planned(record)));
         }
     }
     Ok(found)
@@ -98,7 +104,7 @@ pub fn named<'a>(record: &'a RunRecord, trial: &str) -> Result<Found<'a>, UserEr
                 None => false,
             };
             let one = Found { task, arm, attempt };
-            if is_it && record.plans(&one.id()) {
+            if is_it && one.is_planned(record) {
                 found.push(one);
             }
         }

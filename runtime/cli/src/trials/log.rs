@@ -17,22 +17,14 @@ pub fn about(log: &str, test: &str) -> String {
             is_head(line) && (title == wanted || title.ends_with(&format!(".{wanted}")))
         })
     };
-    if let Some(at) = heads(name).or_else(|| heads(bare)) {
+    // A file that cannot be collected has one section for all its tests.
+    let file = test.split("::").next().unwrap_or(test);
+    let uncollected = || heads(&format!("ERROR collecting {file}"));
+    if let Some(at) = heads(name).or_else(|| heads(bare)).or_else(uncollected) {
         let rest = &lines[at + 1..];
         let end = rest.iter().position(|line| is_head(line) || is_rule(line));
         let section = &rest[..end.unwrap_or(rest.len())];
         return cut(section);
-    }
-    // A file that cannot be collected has one section for all its tests.
-    let file = test.split("::").next().unwrap_or(test);
-    let uncollected = |line: &&str| {
-        let title = line.trim_matches(|sign| sign == '_' || sign == ' ');
-        is_head(line) && title.strip_prefix("ERROR collecting ").is_some_and(|name| name == file)
-    };
-    if let Some(at) = lines.iter().position(uncollected) {
-        let rest = &lines[at + 1..];
-        let end = rest.iter().position(|line| is_head(line) || is_rule(line));
-        return cut(&rest[..end.unwrap_or(rest.len())]);
     }
     let named: Vec<&str> = lines.into_iter().filter(|line| line.contains(test)).collect();
     cut(&named)

@@ -46,7 +46,7 @@ impl Shown {
         let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
         let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM) == Some(arm))?;
         let found = Found { task, arm, attempt: attempt.parse().ok()? };
-        record.plans(&found.id()).then_some(found)
+        found.is_planned(record).then_some(found)
     }
 
     /// What the run comes to now.
