@@ -108,6 +108,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "proctor-host",
             "proctor-setup",
             "proctor-grade",
+            "proctor-attacks",
         ],
     ),
     (

@@ -107,6 +107,11 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
         "{statement}"
     );
     assert!(!statement.contains("math.tan"), "{statement}");
+    // What runs showed, and what the helper raises that nobody is shown.
+    assert!(
+        statement.contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
+        "{statement}"
+    );
     let rows: Vec<Value> = read("featurebench.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -132,6 +137,13 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     let report: Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(report["stages"]["verified"], 1);
     assert_eq!(report["tasks"][0]["leak_score"], 0.0);
+    // A task of each level withstood the pack of attacks, and its own.
+    let attacked = &report["attacked"];
+    assert_eq!(attacked["tasks"], serde_json::json!([task["id"], scratch["id"]]));
+    assert!(attacked["attacks"].as_u64().unwrap() > 40, "{attacked}");
+    for (task, cheats) in [(task, 1), (scratch, 2)] {
+        assert_eq!(task["cheats"].as_array().unwrap().len(), cheats, "{summary}");
+    }
     let unused = report["unused"].to_string();
     assert!(
         unused.contains("its runs disagree") && unused.contains("it does not pass: failed"),

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use proctor_collection::Attacks;
 use proctor_types::{FlakePolicy, SandboxKind};
 
 use crate::progress::How;
@@ -467,6 +468,13 @@ fn above_zero(text: &str) -> Result<f64, String> {
 }
 
 /// A number with its unit.
+fn attacks(text: &str) -> Result<Attacks, String> {
+    match text {
+        "all" => Ok(Attacks::All),
+        _ => text.parse().map(Attacks::Sample).map_err(|_| "a number of tasks, or all".to_owned()),
+    }
+}
+
 fn age(text: &str) -> Result<Duration, String> {
     let wrong = || "write a number and its unit: 90m, 12h, 30d or 2w".to_owned();
     let unit = text.chars().last().ok_or_else(wrong)?;
@@ -621,6 +629,10 @@ pub struct CollectArgs {
     /// A TOML file with a table [models.MODEL], such as a run configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
+    /// Tasks of each level that the pack of attacks on grading is tried on: a number, or `all`. Each takes as long as some
+    /// thirty gradings.
+    #[arg(long, value_name = "N|all", default_value = "1", value_parser = attacks)]
+    pub attack: Attacks,
     /// Names the stream of chance: the order of one run, how much is taken away, which files are drawn.
     #[arg(long, default_value = "0")]
     pub seed: String,

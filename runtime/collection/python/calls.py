@@ -4,6 +4,8 @@ A call is known by two pieces of code: the project's nearest frame below the one
 What other people's packages and the standard library do in between is left out, and code of theirs is
 asked about once. `sys.monitoring` tells of calls where there is one (3.12), the profiler elsewhere. Code
 is named by file, first line and name; the collector's own scan knows what stands there.
+
+The types of arguments and of what is returned are noted of the first calls of each function, and never a value.
 """
 
 import json
@@ -11,11 +13,18 @@ import os
 import sys
 import threading
 
+# Calls of a function, in one process, of which the types are noted.
+NOTED = 40
+# Of `co_flags`: what a generator returns is not what its caller gets.
+GENERATOR = 0x20
+
 
 class Calls:
     def __init__(self, root, emit, file):
         self.root = os.path.realpath(root) + os.sep
         self.emit, self.file = emit, file
+        # Of code by identity, calls that are still to be noted.
+        self.noted, self.types, self.names = {}, set(), {}
         # Code to its number; None for code of other people.
         self.known, self.numbers, self.fresh = {}, {}, []
         self.edges, self.test, self.children = set(), None, None
@@ -38,9 +47,10 @@ class Calls:
         # In one step each: other threads may add meanwhile.
         edges, self.edges = self.edges, set()
         fresh, self.fresh = self.fresh, []
-        if edges or fresh:
+        types, self.types = self.types, set()
+        if edges or fresh or types:
             self.emit({"t": "calls", "file": self.file, "process": self.process, "test": self.test,
-                       "code": fresh, "edges": sorted(edges)})
+                       "code": fresh, "edges": sorted(edges), "types": sorted(types)})
 
     def finish(self):
         self.uninstall()
@@ -72,6 +82,7 @@ class Calls:
             return
         self.process, self.edges, self.fresh = os.getpid(), set(), []
         self.known, self.numbers = {}, {}
+        self.noted, self.types = {}, set()
         self.emit = to_file(self.children)
         try:
             from multiprocessing import util
@@ -85,10 +96,11 @@ class Calls:
     def install(self):
         monitoring = getattr(sys, "monitoring", None)
         if monitoring is not None and monitoring.get_tool(monitoring.PROFILER_ID) is None:
-            monitoring.use_tool_id(monitoring.PROFILER_ID, "proctor")
-            monitoring.register_callback(
-                monitoring.PROFILER_ID, monitoring.events.PY_START, self.started)
-            monitoring.set_events(monitoring.PROFILER_ID, monitoring.events.PY_START)
+            tool, events = monitoring.PROFILER_ID, monitoring.events
+            monitoring.use_tool_id(tool, "proctor")
+            monitoring.register_callback(tool, events.PY_START, self.started)
+            monitoring.register_callback(tool, events.PY_RETURN, self.ended)
+            monitoring.set_events(tool, events.PY_START | events.PY_RETURN)
         else:
             threading.setprofile(self.profiled)
             sys.setprofile(self.profiled)
@@ -106,13 +118,71 @@ class Calls:
         number = self.number(code)
         if number is None:
             return sys.monitoring.DISABLE
-        self.add(number, sys._getframe(1))
+        frame = sys._getframe(1)
+        self.add(number, frame)
+        if self.noted.get(id(code), NOTED):
+            self.note_arguments(number, frame)
+
+    def ended(self, code, offset, value):
+        if not self.noted.get(id(code)):
+            return sys.monitoring.DISABLE
+        self.note_return(code, value)
 
     def profiled(self, frame, event, argument):
         if event == "call":
             number = self.number(frame.f_code)
             if number is not None:
                 self.add(number, frame)
+                if self.noted.get(id(frame.f_code), NOTED):
+                    self.note_arguments(number, frame)
+        elif event == "return" and self.noted.get(id(frame.f_code)):
+            # The profiler is told the same of an exception that leaves a function, and of one that pauses.
+            code = frame.f_code
+            if code.co_code[frame.f_lasti] == RETURN:
+                self.note_return(code, argument)
+
+    # Types.
+
+    def note_arguments(self, number, frame):
+        code = frame.f_code
+        self.noted[id(code)] = self.noted.get(id(code), NOTED) - 1
+        count = code.co_argcount + code.co_kwonlyargcount
+        values = frame.f_locals
+        for name in code.co_varnames[:count]:
+            if name in values:
+                self.note(number, name, values[name])
+
+    def note_return(self, code, value):
+        if not code.co_flags & GENERATOR:
+            self.note(self.known[id(code)][0], "", value)
+
+    def note(self, number, name, value):
+        kind = type(value)
+        try:
+            said = self.names[kind]
+        except KeyError:
+            said = self.names[kind] = self.said(kind)
+        if said:
+            self.types.add((number, name, said))
+
+    def said(self, kind):
+        """A type's name as a reader knows it: what tests define is told by what it derives from."""
+        for one in kind.__mro__:
+            module, name = getattr(one, "__module__", None), one.__qualname__
+            if not isinstance(module, str) or module.startswith("unittest.mock") or one is object:
+                return None
+            file = getattr(sys.modules.get(module), "__file__", None) or ""
+            path = os.path.realpath(file) if file else ""
+            parts = path[len(self.root):].split(os.sep) if path.startswith(self.root) else []
+            of_tests = any(part in ("tests", "test", "testing", "conftest.py") for part in parts)
+            if parts and (parts[-1].startswith("test_") or parts[-1].endswith("_test.py")):
+                of_tests = True
+            if of_tests or "<locals>" in name or module == "__main__":
+                continue
+            if module == "builtins":
+                return "None" if name == "NoneType" else name
+            return ("io" if module == "_io" else module) + "." + name
+        return None
 
     def add(self, number, frame):
         frame = frame.f_back
@@ -144,6 +214,16 @@ class Calls:
                 self.fresh.append([number, key[0], key[1], key[2]])
         self.known[id(code)] = (number, code)
         return number
+
+
+def return_code():
+    """The instruction that ends a function with a value, where the profiler is used: before Python 3.12."""
+    import opcode
+
+    return opcode.opmap.get("RETURN_VALUE")
+
+
+RETURN = return_code()
 
 
 def to_file(folder):

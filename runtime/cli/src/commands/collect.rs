@@ -6,7 +6,9 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_collection::{CollectError, Extent, Model, Origin, Place, Pulls, Renewed, renew};
+use proctor_collection::{
+    Attacks, CollectError, Extent, Model, Origin, Place, Pulls, Renewed, renew,
+};
 use proctor_config::model_of;
 use proctor_setup::Sources;
 
@@ -54,6 +56,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         jobs: args.jobs as usize,
         seed: args.seed,
         dry_run: args.dry_run,
+        attacks: args.attack,
         only: None,
         model: model.as_ref().map(|model| model as &dyn Model),
         tell: &|what| tell!("{what}"),
@@ -121,6 +124,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             // Nothing is drawn.
             seed: String::new(),
             dry_run: false,
+            attacks: Attacks::Sample(0),
             only: None,
             model: None,
             tell: &tell,

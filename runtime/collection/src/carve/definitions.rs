@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ruff_python_ast::{
-    Expr, ExprContext, Stmt,
+    Expr, ExprContext, Stmt, StmtFunctionDef,
     visitor::{self, Visitor},
 };
 use ruff_text_size::Ranged;
@@ -31,6 +31,18 @@ pub(crate) struct Definition {
     /// Names that a function's body hands on, as opposed to those that it only calls: they are looked up
     /// whenever it runs, though no call of them is seen.
     pub(crate) values: BTreeSet<String>,
+    pub(crate) traits: Traits,
+}
+
+/// What a function's text says of it that its signature does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Traits {
+    /// Exceptions that it names where it raises them.
+    pub(crate) raises: BTreeSet<String>,
+    /// It is a generator.
+    pub(crate) yields: bool,
+    /// Its parameters without an annotation, in order, and an empty name where what it returns has none.
+    pub(crate) untyped: Vec<String>,
 }
 
 impl Definition {
@@ -57,9 +69,11 @@ pub(crate) fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, Car
             return Verdict::Keep;
         }
         let mut values = Values::default();
+        let mut traits = Traits::default();
         let (name, kind) = match stmt {
             Stmt::FunctionDef(def) => {
                 def.body.iter().for_each(|stmt| values.visit_stmt(stmt));
+                traits = Traits::of(def);
                 (&def.name, Kind::Function)
             }
             Stmt::ClassDef(def) => (&def.name, Kind::Class),
@@ -71,10 +85,80 @@ pub(crate) fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, Car
         let (first, last) = (line(stmt.start().to_usize()), line(stmt.end().to_usize()));
         let path = place.path(name);
         let (line, values) = (line(name.start().to_usize()), values.0);
-        out.push(Definition { path, kind, first, line, last, values });
+        out.push(Definition { path, kind, first, line, last, values, traits });
         Verdict::Keep
     });
     Ok(out)
+}
+
+impl Traits {
+    fn of(def: &StmtFunctionDef) -> Self {
+        let mut body = Body::default();
+        def.body.iter().for_each(|stmt| body.visit_stmt(stmt));
+        let parameters = def.parameters.iter_non_variadic_params();
+        let untyped = parameters.filter(|it| it.parameter.annotation.is_none());
+        let mut untyped: Vec<String> = untyped.map(|it| it.parameter.name.to_string()).collect();
+        untyped.retain(|name| !["self", "cls"].contains(&name.as_str()));
+        if def.returns.is_none() {
+            untyped.push(String::new());
+        }
+        Self { raises: body.raises, yields: body.yields, untyped }
+    }
+}
+
+/// What a function does by itself, and the functions inside it do for it.
+#[derive(Default)]
+struct Body {
+    raises: BTreeSet<String>,
+    yields: bool,
+    inside: usize,
+}
+
+impl<'a> Visitor<'a> for Body {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Raise(raise) => {
+                let raised = raise.exc.as_deref().map(|it| match it {
+                    Expr::Call(call) => &*call.func,
+                    other => other,
+                });
+                self.raises.extend(raised.and_then(exception));
+            }
+            Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {
+                self.inside += 1;
+                visitor::walk_stmt(self, stmt);
+                self.inside -= 1;
+                return;
+            }
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Yield(_) | Expr::YieldFrom(_) if self.inside == 0 => self.yields = true,
+            // What it yields is its own.
+            Expr::Lambda(_) => return,
+            _ => {}
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// The name of a class of exceptions; `None` for a variable that holds one.
+fn exception(expr: &Expr) -> Option<String> {
+    let (name, whole) = match expr {
+        Expr::Name(name) => (name.id.as_str(), name.id.to_string()),
+        Expr::Attribute(attribute) => {
+            let Expr::Name(module) = &*attribute.value else { return None };
+            (attribute.attr.as_str(), format!("{}.{}", module.id, attribute.attr))
+        }
+        _ => return None,
+    };
+    let is_class = name.chars().find(|c| *c != '_').is_some_and(char::is_uppercase)
+        && name.chars().any(char::is_lowercase);
+    (is_class && !whole.starts_with("self.") && !whole.starts_with("cls.")).then_some(whole)
 }
 
 /// The names of a body that are loaded other than to be called.
@@ -103,6 +187,33 @@ mod tests {
         let found = definitions("m.py", text).unwrap();
         let values: Vec<&str> = found[0].values.iter().map(String::as_str).collect();
         assert_eq!(values, ["h", "k", "m", "p", "z"]);
+    }
+
+    #[test]
+    fn what_a_signature_does_not_say_is_read_from_the_body() {
+        let text = "\
+class A:
+    def f(self, a, b: int = 1, *rest, c=2) -> None:
+        def inner():
+            yield 1
+            raise TypeError
+        try:
+            raise m.Wrong('x') from None
+        except ValueError as error:
+            raise error
+        raise self.Wrong(NAME)
+    def g(cls, x):
+        raise
+        return (yield)
+";
+        let found = definitions("m.py", text).unwrap();
+        let of = |path: &str| &found.iter().find(|it| it.path == path).unwrap().traits;
+        let f = of("A.f");
+        assert_eq!(f.raises.iter().collect::<Vec<_>>(), ["TypeError", "m.Wrong"]);
+        assert_eq!((f.yields, &f.untyped[..]), (false, &["a".to_owned(), "c".to_owned()][..]));
+        let g = of("A.g");
+        assert!(g.raises.is_empty() && g.yields);
+        assert_eq!(g.untyped, ["x", ""]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What was taken away, as its interface: signatures and docstrings, verbatim from the source.
 
-use ruff_python_ast::{Expr, Stmt, StmtClassDef, StmtFunctionDef};
+use ruff_python_ast::{Decorator, Expr, Stmt, StmtAssign, StmtClassDef, StmtFunctionDef};
 use ruff_text_size::Ranged;
 use serde::{Deserialize, Serialize};
 
@@ -28,19 +28,25 @@ pub struct Object {
     pub stub: String,
 }
 
-/// The stub of a definition, moved to the left margin.
-pub(super) fn stub(text: &str, stmt: &Stmt) -> Option<String> {
+/// What is said of the function at a dotted path, beside what the source says: comments in its stub.
+pub(crate) type Notes<'a> = &'a dyn Fn(&str) -> Vec<String>;
+
+/// A class attribute of more lines is named without its value.
+const SHOWN_LINES: usize = 4;
+
+/// The stub of the definition at `path`, moved to the left margin.
+pub(super) fn stub(text: &str, stmt: &Stmt, path: &str, notes: Notes<'_>) -> Option<String> {
     let mut out = String::new();
     match stmt {
-        Stmt::FunctionDef(def) => function(text, def, &mut out),
-        Stmt::ClassDef(def) => class(text, def, &mut out),
+        Stmt::FunctionDef(def) => function(text, def, path, notes, &mut out),
+        Stmt::ClassDef(def) => class(text, def, path, notes, &mut out),
         _ => return None,
     }
     let start = stmt.start().to_usize();
     Some(dedent(&out, start - line_start(text, start)))
 }
 
-fn function(text: &str, def: &StmtFunctionDef, out: &mut String) {
+fn function(text: &str, def: &StmtFunctionDef, path: &str, notes: Notes<'_>, out: &mut String) {
     let header_end = def.returns.as_ref().map_or(def.parameters.end(), |returns| returns.end());
     push_header(text, def.start().to_usize(), header_end.to_usize(), out);
     let inner = body_indent(text, def.start().to_usize(), &def.body);
@@ -49,12 +55,21 @@ fn function(text: &str, def: &StmtFunctionDef, out: &mut String) {
         out.push_str(&text[docstring]);
         out.push('\n');
     }
+    // What an overload is called with is told with the function behind it.
+    let overload = |it: &Decorator| match &it.expression {
+        Expr::Name(name) => name.id.as_str() == "overload",
+        Expr::Attribute(attribute) => attribute.attr.as_str() == "overload",
+        _ => false,
+    };
+    if !def.decorator_list.iter().any(overload) {
+        notes(path).iter().for_each(|note| out.push_str(&format!("{inner}# {note}\n")));
+    }
     out.push_str(&inner);
     out.push_str("...\n");
 }
 
-/// A class shows its public interface: typed attributes, methods, inner classes.
-fn class(text: &str, def: &StmtClassDef, out: &mut String) {
+/// A class shows its public interface: attributes, methods, inner classes.
+fn class(text: &str, def: &StmtClassDef, path: &str, notes: Notes<'_>, out: &mut String) {
     let header_end = match (&def.arguments, &def.type_params) {
         (Some(arguments), _) => arguments.end(),
         (None, Some(parameters)) => parameters.end(),
@@ -72,20 +87,22 @@ fn class(text: &str, def: &StmtClassDef, out: &mut String) {
             Stmt::FunctionDef(method) if is_public(&method.name) => {
                 out.push('\n');
                 out.push_str(&inner);
-                function(text, method, out);
+                function(text, method, &format!("{path}.{}", method.name), notes, out);
             }
             Stmt::ClassDef(nested) if is_public(&nested.name) => {
                 out.push('\n');
                 out.push_str(&inner);
-                class(text, nested, out);
+                class(text, nested, &format!("{path}.{}", nested.name), notes, out);
             }
             Stmt::AnnAssign(field) if matches!(&*field.target, Expr::Name(name) if is_public(&name.id)) =>
             {
-                out.push_str(&format!(
-                    "{inner}{}\n",
-                    &text[field.start().to_usize()..field.end().to_usize()]
-                ));
+                let field = &text[field.start().to_usize()..field.end().to_usize()];
+                out.push_str(&format!("{inner}{field}\n"));
             }
+            Stmt::Assign(assign) => match attribute(text, assign) {
+                Some(attribute) => out.push_str(&format!("{inner}{attribute}\n")),
+                None => continue,
+            },
             _ => continue,
         }
         shown = true;
@@ -93,6 +110,20 @@ fn class(text: &str, def: &StmtClassDef, out: &mut String) {
     if !shown {
         out.push_str(&format!("{inner}...\n"));
     }
+}
+
+/// `name = value` of public names.
+pub(super) fn attribute(text: &str, assign: &StmtAssign) -> Option<String> {
+    let is_shown = |target: &Expr| matches!(target, Expr::Name(name) if is_public(&name.id));
+    if !assign.targets.iter().all(is_shown) {
+        return None;
+    }
+    let whole = &text[assign.start().to_usize()..assign.end().to_usize()];
+    if whole.lines().count() <= SHOWN_LINES {
+        return Some(whole.to_owned());
+    }
+    let names = &text[assign.start().to_usize()..assign.value.start().to_usize()];
+    Some(format!("{}...", names.trim_end_matches(['(', '\\', '\n', ' ']).to_owned() + " "))
 }
 
 /// From the first decorator to the colon.

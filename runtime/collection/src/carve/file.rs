@@ -8,7 +8,7 @@ use ruff_text_size::Ranged;
 
 use super::{
     CarveError, Kind, Object,
-    describe::stub,
+    describe::{Notes, stub},
     edits::{Edit, Place, Verdict, apply, walk},
     lists::{Item, comma_after, cuts},
     scope,
@@ -29,14 +29,24 @@ pub(super) struct Cut {
     pub(super) gone: BTreeSet<String>,
 }
 
-/// Stub and code of what a file defines at its top by a name; `None` where it defines none.
-pub(crate) fn interface_of(file: &str, text: &str, name: &str) -> Option<(String, String)> {
-    let cut = cut(file, text, &[name.to_owned()]).ok()?;
-    let stub = cut.objects.into_iter().find(|object| object.path == name)?.stub;
-    let of_it = super::definitions(file, text).ok()?.into_iter().filter(|it| it.path == name);
-    let lines: Vec<&str> = text.lines().collect();
-    let code = of_it.filter_map(|it| lines.get(it.first - 1..it.last)).flatten();
-    Some((stub, code.map(|line| format!("{line}\n")).collect()))
+/// Stub and code of what a file defines at a dotted path; `None` where it defines nothing there.
+pub(crate) fn interface_of(text: &str, path: &str, notes: Notes<'_>) -> Option<(String, String)> {
+    let parsed = parse_module(text).ok()?;
+    let (mut stubs, mut code) = (Vec::new(), String::new());
+    walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
+        let name = match stmt {
+            Stmt::FunctionDef(def) => &def.name,
+            Stmt::ClassDef(def) => &def.name,
+            _ => return Verdict::Keep,
+        };
+        if !place.in_function && place.path(name) == path {
+            stubs.extend(stub(text, stmt, path, notes));
+            code.push_str(&text[stmt.start().to_usize()..stmt.end().to_usize()]);
+            code.push('\n');
+        }
+        Verdict::Keep
+    });
+    (!stubs.is_empty()).then(|| (stubs.join("\n"), code))
 }
 
 /// Takes the definitions at `wanted` (dotted paths) out of a file, and the aliases of them.
@@ -77,7 +87,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
                 .collect(),
             stub: String::new(),
         });
-        if let Some(stub) = stub(text, stmt) {
+        if let Some(stub) = stub(text, stmt, &path, &|_| Vec::new()) {
             if !object.stub.is_empty() {
                 object.stub.push('\n');
             }
@@ -301,4 +311,68 @@ fn nearest(path: &str, known: &BTreeSet<String>) -> Option<String> {
         .filter(|(score, _)| *score >= 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_has_attributes_and_notes_and_no_body() {
+        let text = "\
+class A(B):
+    'Doc.'
+    kind = other = 'x'
+    _hidden = 1
+    n: int = 2
+    table = {
+        1: 2,
+        3: 4,
+        5: 6,
+    }
+    @overload
+    def m(self, a: int): ...
+    def m(self, a):
+        return secret(a)
+    class C:
+        def k(self):
+            pass
+if x:
+    def f(a): return 1
+else:
+    def f(a, b): return 2
+";
+        let notes = |path: &str| vec![format!("note of {path}")];
+        let (stub, code) = interface_of(text, "A", &notes).unwrap();
+        assert_eq!(
+            stub,
+            "\
+class A(B):
+    'Doc.'
+    kind = other = 'x'
+    n: int = 2
+    table = ...
+
+    @overload
+    def m(self, a: int):
+        ...
+
+    def m(self, a):
+        # note of A.m
+        ...
+
+    class C:
+
+        def k(self):
+            # note of A.C.k
+            ...
+"
+        );
+        assert!(code.contains("secret(a)") && !code.contains("if x"));
+        let (stub, _) = interface_of(text, "f", &|_| Vec::new()).unwrap();
+        assert_eq!(stub, "def f(a):\n    ...\n\ndef f(a, b):\n    ...\n");
+        let (stub, _) = interface_of(text, "A.C.k", &|_| Vec::new()).unwrap();
+        assert_eq!(stub, "def k(self):\n    ...\n");
+        assert!(interface_of(text, "none", &notes).is_none());
+    }
 }

@@ -5,6 +5,7 @@ mod describe;
 mod edits;
 mod error;
 mod file;
+mod hollow;
 mod imports;
 mod lists;
 mod package;
@@ -13,8 +14,10 @@ mod scope;
 #[cfg(test)]
 mod standard_library;
 
-pub(crate) use definitions::{Definition, definitions};
+pub(crate) use definitions::{Definition, Traits, definitions};
 pub use describe::{Kind, Object};
 pub use error::CarveError;
 pub(crate) use file::interface_of;
+pub(crate) use hollow::hollow;
 pub use package::{CarveOptions, Carving, carve, carve_with};
+pub(crate) use scope::top_level;

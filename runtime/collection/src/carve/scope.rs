@@ -54,6 +54,18 @@ fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
     }
 }
 
+/// The statements of a block's own scope, those below conditions and loops included.
+pub(crate) fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
+    let mut out = Vec::new();
+    for stmt in block {
+        out.push(stmt);
+        if !matches!(stmt, Stmt::FunctionDef(_) | Stmt::ClassDef(_)) {
+            out.extend(blocks(stmt).into_iter().flat_map(top_level));
+        }
+    }
+    out
+}
+
 /// The plain names of an assignment's target.
 pub(super) fn targets(target: &Expr, out: &mut BTreeSet<String>) {
     match target {

@@ -32,7 +32,13 @@ pub(super) struct FileCalls {
 pub(super) struct Calls {
     pub(super) code: Vec<Code>,
     pub(super) files: BTreeMap<String, FileCalls>,
+    /// Of code, by its number: the types of each parameter, and under no name those of what it returned.
+    #[serde(default)]
+    pub(super) types: BTreeMap<usize, Types>,
 }
+
+/// Types that were seen, by parameter.
+pub(super) type Types = BTreeMap<String, BTreeSet<String>>;
 
 impl Calls {
     /// Adds what a start told. Each process counts its code by itself.
@@ -41,7 +47,8 @@ impl Calls {
             self.code.iter().cloned().enumerate().map(|(number, code)| (code, number)).collect();
         let mut processes: BTreeMap<(&str, u64), BTreeMap<i64, usize>> = BTreeMap::new();
         for record in records {
-            let Record::Calls { file: Some(file), process, test, code, edges } = record else {
+            let Record::Calls { file: Some(file), process, test, code, edges, types } = record
+            else {
                 continue;
             };
             let numbers = processes.entry((file, *process)).or_default();
@@ -53,6 +60,11 @@ impl Calls {
                     self.code.push(code);
                 }
                 numbers.insert(i64::from(*number), place);
+            }
+            for (number, parameter, kind) in types {
+                let Some(place) = numbers.get(&i64::from(*number)) else { continue };
+                let seen = self.types.entry(*place).or_default();
+                seen.entry(parameter.clone()).or_default().insert(kind.clone());
             }
             let calls = self.files.entry(file.clone()).or_default();
             let to = match test {
@@ -76,13 +88,19 @@ mod tests {
         let lines = [
             r#"{"t":"calls","file":"t.py","process":1,"test":null,"code":[[0,"m.py",1,"f"]],"edges":[[-1,0]]}"#,
             r#"{"t":"calls","file":"t.py","process":1,"test":"t.py::a","code":[[1,"m.py",5,"g"]],"edges":[[0,1]]}"#,
-            r#"{"t":"calls","file":"t.py","process":2,"test":"t.py::a","code":[[0,"m.py",5,"g"]],"edges":[[-1,0]]}"#,
+            r#"{"t":"calls","file":"t.py","process":2,"test":"t.py::a","code":[[0,"m.py",5,"g"]],"edges":[[-1,0]],
+                "types":[[0,"a","int"],[0,"","str"]]}"#,
+            r#"{"t":"calls","file":"u.py","process":2,"test":null,"code":[[7,"m.py",5,"g"]],"edges":[],
+                "types":[[7,"a","None"]]}"#,
         ];
         let records: Vec<Record> =
             lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut calls = Calls::default();
         calls.take(&records);
         assert_eq!(calls.code.len(), 2);
+        let of = |list: &[&str]| list.iter().map(|&it| it.to_owned()).collect::<BTreeSet<_>>();
+        let types = [("".to_owned(), of(&["str"])), ("a".to_owned(), of(&["None", "int"]))];
+        assert_eq!(calls.types, [(1, types.into())].into());
         let file = &calls.files["t.py"];
         assert_eq!(file.imports, [(None, 0)].into());
         assert_eq!(file.tests["t.py::a"], [(Some(0), 1), (None, 1)].into());

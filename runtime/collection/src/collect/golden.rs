@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fs, process::Command};
 use super::{
     calls::Calls,
     graph::FileGraph,
+    notes::Notes,
     objects::Objects,
     observe::{Record, SCRIPTS},
     traverse::{Bounds, extract},
@@ -101,6 +102,35 @@ class Data:
     def doubled(self): return helper() * self.n
 def by_data(): return Data(1).doubled()
 
+class Kind: pass
+class Wrong(Exception): pass
+def typed(a, b: int = 1, *rest, kind=None, **more) -> list: return [a]
+def counted(n):
+    yield n
+def refused(x):
+    if x is not None:
+        checked(x)
+def checked(x):
+    raise Wrong(x)
+async def answered(text): return text.encode()
+def many(x): return x
+def by_types():
+    class Local(Kind): pass
+    typed(1, kind=Local())
+    typed("a", kind=None)
+    list(counted(2.5))
+    refused(None)
+    try:
+        refused(b"")
+    except Wrong:
+        pass
+    try:
+        answered("x").send(None)
+    except StopIteration:
+        pass
+    for one in (1, "", b"", 1.5, None, []):
+        many(one)
+
 def use_a(): return A()
 def use_b():
     b = B()
@@ -131,6 +161,11 @@ print(json.dumps(records))
 
 /// Traces a run of some functions of the module by one interpreter.
 fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
+    let (objects, graph, _) = trace_with_notes(python, functions);
+    (objects, graph)
+}
+
+fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, Notes) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     for (name, text) in SCRIPTS {
@@ -158,7 +193,8 @@ fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
     calls.take(&records);
     let objects = Objects::scan(&root, &["m.py".to_owned()]);
     let graph = FileGraph::all(&calls, &objects).remove("t.py").unwrap();
-    (objects, graph)
+    let notes = Notes::of(&calls, &objects);
+    (objects, graph, notes)
 }
 
 fn paths(objects: &Objects, numbers: &BTreeSet<usize>) -> Vec<String> {
@@ -248,6 +284,30 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
             assert!(imported.iter().any(|path| path == name), "{python}: {name}: {imported:?}");
         }
         assert!(!imported.iter().any(|path| path == "helper"), "{python}: {imported:?}");
+    }
+}
+
+#[test]
+fn types_are_those_of_calls_and_exceptions_those_that_the_code_names() {
+    for python in interpreters() {
+        let (objects, graph, notes) = trace_with_notes(python, &["by_types"]);
+        let checked = number(&objects, "checked");
+        let of = |path: &str, helper: bool| {
+            let helpers = |number: usize| helper && number == checked;
+            notes.lines(number(&objects, path), &objects, &graph, &helpers)
+        };
+        // What is annotated is known; a class of a test is told by what it derives from.
+        assert_eq!(of("typed", true), ["Seen in tests: a: int or str; kind: m.Kind or None."]);
+        assert_eq!(of("counted", true), ["Seen in tests: n: float.", "A generator."]);
+        // An exception is no answer, and what a helper raises its caller raises.
+        let refused = "Seen in tests: x: bytes or None; returns None.";
+        assert_eq!(of("refused", true), [refused, "Raises Wrong."], "{python}");
+        assert_eq!(of("refused", false), [refused]);
+        assert_eq!(of("checked", false), ["Seen in tests: x: bytes.", "Raises Wrong."]);
+        assert_eq!(of("answered", false), ["Seen in tests: text: str; returns bytes."]);
+        // So many types say nothing.
+        assert!(of("many", false).is_empty());
+        assert!(of("use_a", false).is_empty());
     }
 }
 

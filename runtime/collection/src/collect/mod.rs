@@ -1,6 +1,7 @@
 //! `proctor collect`: a repository into a benchmark, with no hand and no model (`docs/collection.md`).
 
 mod asking;
+mod attacked;
 mod calls;
 mod candidate;
 mod environment;
@@ -10,6 +11,7 @@ mod graph;
 mod kept;
 mod level_two;
 mod mask;
+mod notes;
 mod objects;
 mod observe;
 mod origin;
@@ -22,6 +24,7 @@ mod report;
 mod seeded;
 mod settings;
 mod statement;
+mod stubs;
 mod suite;
 mod test_file;
 mod tops;
@@ -30,6 +33,7 @@ mod twins;
 mod verify;
 
 pub use asking::Model;
+pub use attacked::{Attacked, Attacks};
 pub use candidate::{Facts, Reject};
 pub use origin::Origin;
 pub use pipeline::{CollectError, Place, collect};

@@ -9,7 +9,7 @@ use std::{
 use super::calls::Code;
 use crate::{
     Kind,
-    carve::{Definition, definitions},
+    carve::{Definition, Traits, definitions},
 };
 
 /// All definitions of one path.
@@ -38,6 +38,11 @@ impl Object {
         let lines: Vec<&str> = file.lines().collect();
         let of = |it: &Definition| lines.get(it.first - 1..it.last.min(lines.len()));
         self.definitions.iter().filter_map(of).map(|lines| lines.join("\n")).collect()
+    }
+
+    /// What its definitions say beside their signatures, the last one's first.
+    pub(super) fn traits(&self) -> impl Iterator<Item = &Traits> {
+        self.definitions.iter().rev().map(|it| &it.traits)
     }
 
     /// The class that it is a method of.
@@ -93,6 +98,25 @@ impl Objects {
             }
         }
         out
+    }
+
+    /// The object at a dotted path of a file.
+    pub(super) fn number(&self, file: &str, path: &str) -> Option<usize> {
+        let is_it = |it: &usize| self.list.get(*it).is_some_and(|object| object.path == path);
+        self.files.get(file)?.iter().copied().find(is_it)
+    }
+
+    /// The function that is this piece of code itself.
+    pub(super) fn function(&self, code: &Code) -> Option<usize> {
+        let is_it = |number: &usize| {
+            self.list.get(*number).is_some_and(|object| {
+                let begins = |it: &Definition| it.first == code.line || it.line == code.line;
+                object.kind != Kind::Class
+                    && object.name() == code.name
+                    && object.definitions.iter().any(begins)
+            })
+        };
+        self.files.get(&code.file)?.iter().copied().find(is_it)
     }
 
     /// What some code stands for. Code inside a function stands for the function.

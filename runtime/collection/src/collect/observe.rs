@@ -119,6 +119,9 @@ pub(super) enum Record {
         /// Number, file, first line, name.
         code: Vec<(u32, String, usize, String)>,
         edges: Vec<(i64, u32)>,
+        /// Number, parameter (none: what it returned), type.
+        #[serde(default)]
+        types: Vec<(u32, String, String)>,
     },
     End,
 }

@@ -14,10 +14,12 @@ use proctor_types::{Fault, Task, plural};
 
 use super::{
     asking::{Asking, Model},
+    attacked::Attacks,
     candidate::{Found, Made, Outcome, Reject, Shared},
     environment::{self, Environment},
     graph::FileGraph,
     kept::Kept,
+    notes::Notes,
     objects::Objects,
     observe::{Bench, SCRIPTS},
     origin::Origin,
@@ -40,6 +42,8 @@ pub struct Place<'a> {
     pub seed: String,
     /// Nothing is taken away: the tops alone are told.
     pub dry_run: bool,
+    /// The tasks whose grading is attacked.
+    pub attacks: Attacks,
     /// The test files that tasks are made of. `None`: all.
     pub only: Option<BTreeSet<String>>,
     /// Says what each test file is about, in the place of the weights.
@@ -128,6 +132,7 @@ pub async fn collect(
     }
     let objects = Objects::scan(&tree.folder, &project.modules);
     let graphs = FileGraph::all(&suite.calls, &objects);
+    let notes = Notes::of(&suite.calls, &objects);
     let helpers = helpers(&tree.folder, &suite, &project);
     let said: BTreeMap<String, Vec<Candidate>> = match place.model {
         None => BTreeMap::new(),
@@ -156,6 +161,7 @@ pub async fn collect(
         objects,
         graphs,
         helpers,
+        notes,
         settings,
         seed: place.seed.clone(),
         said,
@@ -165,7 +171,11 @@ pub async fn collect(
         true => Vec::new(),
         false => candidates(&shared, &kept, place).await,
     };
-    let (first, second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
+    let (mut first, mut second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
+    let attacked = [
+        shared.attacked(&mut first, (place.attacks, 1), &kept, tell).await?,
+        shared.attacked(&mut second, (place.attacks, 2), &kept, tell).await?,
+    ];
     let (mut made, rejects) = sorted(first);
     let (from_scratch, rejects_2) = sorted(second);
     let head = Head {
@@ -185,6 +195,7 @@ pub async fn collect(
     let facts = |made: &[Made]| made.iter().map(|made| made.facts.clone()).collect();
     let mut report = Report::of(head, facts(&made), rejects);
     report.add_level_two(facts(&from_scratch), rejects_2);
+    report.add_attacked(attacked);
     made.extend(from_scratch);
     write(out, &made, &found, &report)?;
     Ok(report)

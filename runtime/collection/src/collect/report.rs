@@ -1,8 +1,10 @@
 //! What a collection came to: `report.json`, and the same to be read.
 
+use proctor_types::plural;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    attacked::Attacked,
     candidate::{Facts, Reject},
     suite::Unused,
 };
@@ -31,6 +33,9 @@ pub struct Report {
     pub rejects: Vec<Reject>,
     /// The tasks from scratch of the same test files.
     pub level_2: LevelTwo,
+    /// The tasks whose grading was attacked.
+    #[serde(default)]
+    pub attacked: Attacked,
     /// Tests and files that are used nowhere, and why.
     pub unused: Vec<Unused>,
 }
@@ -123,6 +128,7 @@ impl Report {
             tasks,
             rejects,
             level_2: LevelTwo::default(),
+            attacked: Attacked::default(),
             unused: head.unused,
         }
     }
@@ -145,6 +151,15 @@ impl Report {
             tasks,
             rejects,
         };
+    }
+
+    /// Adds what came of attacks, over both levels.
+    pub(super) fn add_attacked(&mut self, both: [Attacked; 2]) {
+        for one in both {
+            self.attacked.pack = one.pack;
+            self.attacked.tasks.extend(one.tasks);
+            self.attacked.attacks += one.attacks;
+        }
     }
 
     /// For a person, in Markdown.
@@ -189,6 +204,12 @@ impl Report {
         }
         out.push_str(&table(&second.tasks, &second.complexity));
         out.push_str(&reasons(&second.rejects));
+        let attacked = &self.attacked;
+        out.push_str(&format!(
+            "\nAttacks on grading: {} tried on {}, none of which was resolved by one unseen.\n",
+            plural(attacked.attacks, "patch"),
+            plural(attacked.tasks.len(), "task")
+        ));
         out
     }
 }

@@ -15,7 +15,7 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::rewrite::{Owner, PACKAGE};
-use crate::collect::project::Project;
+use crate::{carve::hollow, collect::project::Project};
 
 /// As the benchmark's statements prescribe it.
 const SETUP: &str = "\
@@ -39,6 +39,21 @@ pub(super) fn empty() -> Files {
         ("setup.py".to_owned(), SETUP.to_owned()),
         (format!("{PACKAGE}/__init__.py"), String::new()),
     ])
+}
+
+/// A copy in which the functions of what is asked for do nothing.
+pub(super) fn hollowed(copy: &Files, project: &Project, asked: &BTreeSet<Owner>) -> Files {
+    let mut out = copy.clone();
+    for file in &project.modules {
+        let module = module_of(file, &project.root);
+        let names: BTreeSet<&str> =
+            asked.iter().filter(|it| it.module == module).map(|it| it.name.as_str()).collect();
+        let Some(text) = out.get_mut(&copied_to(file, &project.root)) else { continue };
+        if let Some(hollow) = hollow(text, &|path| names.contains(path)) {
+            *text = hollow;
+        }
+    }
+    out
 }
 
 /// The package that hands the library's own objects on.
@@ -75,8 +90,7 @@ pub(super) fn copy(
         let copied = copied(&text, &module, is_package, &by_module)
             .ok_or_else(|| format!("{file} cannot be parsed"))?;
         open.extend(copied.needs);
-        let below = file.strip_prefix(&format!("{}/", project.root)).unwrap_or(file);
-        out.insert(format!("{PACKAGE}/{below}"), copied.text);
+        out.insert(copied_to(file, &project.root), copied.text);
     }
     Ok(out)
 }
@@ -92,11 +106,30 @@ pub(super) fn patch(files: &Files) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+fn copied_to(file: &str, root: &str) -> String {
+    let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
+    format!("{PACKAGE}/{below}")
+}
+
 /// `package.module` of `src/package/module.py`.
 pub(super) fn module_of(file: &str, root: &str) -> String {
     let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
     let stem = below.strip_suffix(".py").unwrap_or(below);
     stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
+}
+
+/// The dotted name of what a statement of `module` imports from.
+pub(super) fn imported_from(import: &StmtImportFrom, module: &str, is_package: bool) -> String {
+    let named = import.module.as_ref().map(|named| named.as_str());
+    if import.level == 0 {
+        return named.unwrap_or_default().to_owned();
+    }
+    // One dot is the module's package, which a package is itself.
+    let up = import.level as usize - usize::from(is_package);
+    let mut parts: Vec<&str> = module.split('.').collect();
+    parts.truncate(parts.len().saturating_sub(up));
+    parts.extend(named);
+    parts.join(".")
 }
 
 fn with_exports(asked: &BTreeSet<Owner>, dot: &str) -> Files {
@@ -241,14 +274,7 @@ impl Imports<'_> {
                 self.edits.push((at..at, format!("{PACKAGE}.")));
                 named.to_string()
             }
-            level => {
-                // One dot is the module's package, which a package is itself.
-                let up = level as usize - usize::from(self.is_package);
-                let mut parts: Vec<&str> = self.module.split('.').collect();
-                parts.truncate(parts.len().saturating_sub(up));
-                parts.extend(named.map(|named| named.as_str()));
-                parts.join(".")
-            }
+            _ => imported_from(import, self.module, self.is_package),
         };
         self.needs.insert(from.clone());
         self.needs.extend(import.names.iter().map(|alias| format!("{from}.{}", alias.name)));
@@ -266,7 +292,7 @@ mod tests {
             ("src/pkg/__init__.py", "from .a import f\n"),
             (
                 "src/pkg/a.py",
-                "import pkg\nimport pkg.deep.b, pkg.deep.b2, os\nfrom pkg.deep import c as d\n\ndef f():\n    pass\n",
+                "import pkg\nimport pkg.deep.b, pkg.deep.b2, os\nfrom pkg.deep import c as d\n\ndef f():\n    return 1\n",
             ),
             ("src/pkg/deep/__init__.py", ""),
             ("src/pkg/deep/b.py", "from .. import a\nimport pkg.deep.c as c\n"),
@@ -291,6 +317,9 @@ mod tests {
         let project = Project { root: "src".into(), modules, ..Project::default() };
         let asked = BTreeSet::from([Owner { module: "pkg.a".into(), name: "f".into() }]);
         let made = copy(tree.path(), &project, &asked).unwrap();
+        let idle = hollowed(&made, &project, &asked);
+        assert_eq!((idle.len(), made == idle), (made.len(), false));
+        assert!(idle["agent_code/pkg/a.py"].ends_with("def f():\n    pass\n"));
         let names: Vec<&str> = made.keys().map(String::as_str).collect();
         assert_eq!(
             names,
@@ -312,7 +341,7 @@ mod tests {
             made["agent_code/pkg/a.py"],
             "import agent_code.pkg as pkg\nimport agent_code.pkg.deep.b, agent_code.pkg as pkg, \
              agent_code.pkg.deep.b2, agent_code.pkg as pkg, os\n\
-             from agent_code.pkg.deep import c as d\n\ndef f():\n    pass\n"
+             from agent_code.pkg.deep import c as d\n\ndef f():\n    return 1\n"
         );
         assert!(made["agent_code/pkg/deep/b.py"].contains("import agent_code.pkg.deep.c as c"));
         // Modules that a loader finds by their names in strings; other strings stay.

@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{
     collect::{
-        candidate::{Facts, Made, Outcome, Reject, Shared, Stop},
+        candidate::{Facts, Made, Outcome, Reject, Shared, Stop, rounded},
+        stubs,
         traverse::{Bounds, extract},
         verify,
     },
@@ -60,7 +61,14 @@ impl Shared<'_> {
         let copy = gold::copy(&self.tree.folder, &self.project, &asked)
             .map_err(|why| Stop::Reject("gold", why))?;
         let gold = gold::patch(&copy);
-        let statements = statement::write(&self.tree.folder, &self.project, &asked)?;
+        let idle = gold::hollowed(&copy, &self.project, &asked);
+        let notes = |file: &str, path: &str| {
+            let number = self.objects.number(file, path);
+            let lines = number
+                .map(|it| self.notes.lines(it, &self.objects, graph, &|it| self.is_private(it)));
+            lines.unwrap_or_default()
+        };
+        let statements = statement::write(&self.tree.folder, &self.project, &asked, &notes)?;
         let mut task = Task {
             id: TaskId::new(self.id(file, 2)),
             level: Some(2),
@@ -68,10 +76,13 @@ impl Shared<'_> {
             hidden: Vec::new(),
             test_patch: Some(test_patch.clone()),
             gold: Some(gold.clone()),
-            cheats: vec![Cheat {
-                name: "the library's own objects".to_owned(),
-                patch: gold::patch(&gold::shim(&asked)),
-            }],
+            cheats: vec![
+                Cheat {
+                    name: "the library's own objects".to_owned(),
+                    patch: gold::patch(&gold::shim(&asked)),
+                },
+                stubs::cheat(gold::patch(&idle)),
+            ],
             from_scratch: Some(FromScratch {
                 files: BTreeMap::from([("README.md".to_owned(), README.to_owned())]),
                 install: "pip install .".to_owned(),
@@ -79,7 +90,12 @@ impl Shared<'_> {
             ..self.blank(file, statements.own.clone())
         };
         let plan = self.test_plan(&task, steady.clone());
-        let sides = [("shim", gold::shim(&asked)), ("empty", gold::empty()), ("gold", copy)];
+        let sides = [
+            ("shim", gold::shim(&asked)),
+            ("empty", gold::empty()),
+            ("idle", idle),
+            ("gold", copy),
+        ];
         let mut seen: BTreeMap<&str, Vec<Statuses>> = BTreeMap::new();
         for (side, files) in &sides {
             for _ in 0..RUNS {
@@ -110,6 +126,11 @@ impl Shared<'_> {
                 "no test passes on a copy of the library under another name and fails on nothing";
             return Err(Stop::Reject("gold", why.to_owned()));
         }
+        if !task.fail_to_pass.iter().any(|id| fails("idle", id)) {
+            let why =
+                "functions that do nothing resolve it: its tests look at nothing that they return";
+            return Err(Stop::Reject("verify", why.to_owned()));
+        }
         let (environment, findings) = verify::find(self.judge(), &task).await?;
         verify::look_through(self.judge(), &task, &environment, &findings).await?;
         verify::grade_both(self.judge(), &task, &environment, &findings).await?;
@@ -124,12 +145,14 @@ impl Shared<'_> {
         let objects: Vec<_> = objects.iter().filter_map(|&it| self.objects.list.get(it)).collect();
         let failing = steady.iter().filter(|id| fails("empty", id)).count();
         let pass_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
+        let failing = steady.iter().filter(|id| fails("empty", id) && fails("idle", id)).count();
+        let idle_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
         let lines = objects.iter().map(|object| object.lines).sum();
         let minima = &self.settings.minima;
         let meets_minima = whole
             && lines >= minima.lines
             && task.fail_to_pass.len() >= minima.points
-            && pass_rate <= minima.pass_rate;
+            && idle_rate <= minima.pass_rate;
         task.meets_minima = Some(meets_minima);
         let files: BTreeSet<&str> = objects.iter().map(|object| object.file.as_str()).collect();
         let facts = Facts {
@@ -144,8 +167,9 @@ impl Shared<'_> {
             fail_to_pass: task.fail_to_pass.len(),
             pass_to_pass: 0,
             pass_to_pass_files: 0,
-            pass_rate: (pass_rate * 1e4).round() / 1e4,
-            leak_score: (statements.leak_score * 1e4).round() / 1e4,
+            pass_rate: rounded(pass_rate),
+            idle_rate: rounded(idle_rate),
+            leak_score: rounded(statements.leak_score),
             meets_minima,
         };
         let row = self.row_of(&task, file, &facts, statements.featurebench, ("", &test_patch), &[]);
@@ -160,6 +184,12 @@ impl Shared<'_> {
             name: object.path.split('.').next().unwrap_or(&object.path).to_owned(),
         };
         objects.map(owner).collect()
+    }
+
+    /// Nobody is told of it: what it raises, its callers raise.
+    fn is_private(&self, number: usize) -> bool {
+        let object = self.objects.list.get(number);
+        object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
     }
 
     /// The rewritten tests, beside the library and a package.

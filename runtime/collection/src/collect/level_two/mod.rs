@@ -2,5 +2,6 @@
 
 mod gold;
 mod make;
+mod named;
 mod rewrite;
 mod statement;

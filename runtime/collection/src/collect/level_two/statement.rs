@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{
     gold::module_of,
+    named::named,
     rewrite::{Owner, PACKAGE},
 };
 use crate::{
@@ -31,32 +32,39 @@ struct Told<'a> {
     workdir: &'a str,
     black_links: String,
     interfaces: &'a [String],
+    /// What the library has and the interfaces name.
+    named: &'a str,
 }
 
+/// `notes` are of the function at a dotted path of a file.
+///
 /// # Errors
 /// A template that cannot be filled in.
 pub(super) fn write(
     tree: &Path,
     project: &Project,
     asked: &BTreeSet<Owner>,
+    notes: &dyn Fn(&str, &str) -> Vec<String>,
 ) -> Result<Statements, Fault> {
-    let (mut interfaces, mut hidden) = (Vec::new(), String::new());
+    let (mut shown_of, mut hidden) = (Vec::new(), String::new());
     for owner in asked {
         let is_it = |file: &&String| module_of(file, &project.root) == owner.module;
         let Some(file) = project.modules.iter().find(is_it) else { continue };
         let text = fs::read_to_string(tree.join(file)).unwrap_or_default();
-        if let Some((stub, code)) = interface_of(file, &text, &owner.name) {
-            interfaces.push(stub);
+        if let Some((stub, code)) = interface_of(&text, &owner.name, &|path| notes(file, path)) {
+            shown_of.push((owner, stub));
             hidden.push_str(&code);
         }
     }
+    let named = named(tree, project, asked, &shown_of);
+    let interfaces: Vec<String> = shown_of.into_iter().map(|(_, stub)| stub).collect();
     let names: Vec<&str> = asked.iter().map(|owner| owner.name.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let more = match names.len().saturating_sub(3) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let filling = Told {
+    let mut filling = Told {
         title: format!("Write {shown}{more} of {} from scratch", project.name),
         package: &project.name,
         version: &project.version,
@@ -65,9 +73,18 @@ pub(super) fn write(
         workdir: WORKDIR,
         black_links: project.urls.join("\n"),
         interfaces: &interfaces,
+        named: &named,
     };
     let own = filled(OWN, &filling)?;
+    // The benchmark's template has no place for it but before an interface.
+    let mut with_named = interfaces.clone();
+    if let Some(first) = with_named.first_mut().filter(|_| !named.is_empty()) {
+        *first = format!(
+            "# The library has these, and keeps them:\n{named}\n# What is asked for:\n{first}"
+        );
+    }
+    filling.interfaces = &with_named;
     let featurebench = filled(FEATUREBENCH, &filling)?;
-    let leak_score = told(&hidden, &interfaces.concat(), &[&own, &featurebench]);
+    let leak_score = told(&hidden, &with_named.concat(), &[&own, &featurebench]);
     Ok(Statements { own, featurebench, leak_score })
 }

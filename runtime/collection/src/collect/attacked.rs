@@ -1,0 +1,187 @@
+//! The pack of attacks on grading (`docs/attacks.md`), tried on verified tasks: one that an attack resolves is none.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use proctor_attacks::{Made as Attempt, Target, digest, make, pack};
+use proctor_grade::GradeOptions;
+use proctor_patch::{Change, Current, MODE_EXECUTABLE, MODE_FILE, Patch, RawPath, SideContent};
+use proctor_types::{AttackOutcome, Fault, Layer, Task};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    candidate::{Made, Outcome, Reject, Shared},
+    kept::Kept,
+    pipeline::keep,
+    seeded::Seeded,
+    verify,
+};
+
+/// Which tasks the pack is tried on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attacks {
+    All,
+    /// So many of each level, drawn by the seed.
+    Sample(usize),
+}
+
+/// What was tried, for the report. It counts no outcome that chance decides.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attacked {
+    /// The pack, by its content.
+    pub pack: String,
+    pub tasks: Vec<String>,
+    /// Attacks that could be made, over these tasks. None of a task that stayed was resolved without being seen.
+    pub attacks: usize,
+}
+
+/// What became of the pack on one task: how many attacks were made, or which one resolved it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Tried {
+    Withstood(usize),
+    Resolved(String),
+}
+
+impl Shared<'_> {
+    /// Tries the pack on some of the tasks that `outcomes` have; those that do not withstand it are rejected.
+    ///
+    /// # Errors
+    /// A fault of the pack. One of a sandbox rejects its task as `fault`.
+    pub(super) async fn attacked(
+        &self,
+        outcomes: &mut [Outcome],
+        (attacks, level): (Attacks, u8),
+        kept: &Kept,
+        tell: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<Attacked, Fault> {
+        let digest = digest();
+        let made: Vec<usize> = (0..outcomes.len())
+            .filter(|&at| matches!(outcomes.get(at), Some(Outcome::Task(_))))
+            .collect();
+        let chosen: BTreeSet<usize> = match attacks {
+            Attacks::All => made.into_iter().collect(),
+            Attacks::Sample(count) => {
+                let mut seeded = Seeded::of(&[&self.seed, "attacks", &level.to_string()]);
+                seeded.sample(made, count).into_iter().collect()
+            }
+        };
+        let mut out = Attacked { pack: digest.clone(), ..Attacked::default() };
+        for at in chosen {
+            let Some(Outcome::Task(made)) = outcomes.get(at) else { continue };
+            let of = format!("{}\0{digest}", made.task.digest());
+            let tried = match kept.get("attacked", &of) {
+                Some(tried) => Ok(tried),
+                None => {
+                    tell(&format!("attacking the grading of {}, level {level}", made.facts.file));
+                    let tried = self.try_pack(made).await;
+                    tried.inspect(|tried| keep(kept, "attacked", &of, tried))
+                }
+            };
+            let reason = match tried {
+                Ok(Tried::Withstood(count)) => {
+                    out.tasks.push(made.task.id.to_string());
+                    out.attacks += count;
+                    continue;
+                }
+                Ok(Tried::Resolved(name)) => ("attacks", format!("the attack {name} resolves it")),
+                Err(fault) => ("fault", fault.to_string()),
+            };
+            let stage = if level == 2 { format!("level_2: {}", reason.0) } else { reason.0.into() };
+            let file = made.facts.file.clone();
+            tell(&format!("{file}, level {level}: no task any more: {}", reason.1));
+            if let Some(place) = outcomes.get_mut(at) {
+                *place = Outcome::Reject(Reject { file, stage, reason: reason.1 });
+            }
+        }
+        Ok(out)
+    }
+
+    async fn try_pack(&self, made: &Made) -> Result<Tried, Fault> {
+        let task = &made.task;
+        let (environment, findings) = verify::find(self.judge(), task).await?;
+        // What an attack breaks elsewhere would stop it, too: it is tried on the tests that it must make pass.
+        let alone = Task { pass_to_pass: Vec::new(), ..task.clone() };
+        let mut count = 0;
+        for (name, patch) in attempts(task, &self.tree.folder)? {
+            let options = GradeOptions::default();
+            let graded =
+                verify::graded(self.judge(), &alone, &environment, &findings, &patch, options);
+            let verdict = graded.await?.verdict;
+            let strict = verdict.policies.get("strict").is_some_and(|it| it.resolved);
+            if AttackOutcome::of(strict, verdict.integrity).succeeded() {
+                return Ok(Tried::Resolved(name));
+            }
+            count += 1;
+        }
+        Ok(Tried::Withstood(count))
+    }
+}
+
+/// The attacks of the pack that can be made on a task, and those that it brings along.
+fn attempts(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fault> {
+    let broken = |why: String| Fault::new(Layer::Grade, why);
+    let start = Start::of(task, tree)?;
+    let read = |path: &str| Ok(start.read(path));
+    let target = Target::of(task, &read)?;
+    let mut out = Vec::new();
+    for attack in pack().map_err(broken)? {
+        if let Attempt::Patch(patch) = make(attack, &target, &read)? {
+            out.push((attack.name.clone(), patch));
+        }
+    }
+    let own = task.cheats.iter().map(|it| (it.attack(), it.patch.clone().into_bytes()));
+    out.extend(own);
+    Ok(out)
+}
+
+/// The work directory as an agent finds it.
+struct Start<'a> {
+    task: &'a Task,
+    tree: &'a Path,
+    masked: BTreeMap<RawPath, SideContent>,
+}
+
+impl<'a> Start<'a> {
+    fn of(task: &'a Task, tree: &'a Path) -> Result<Self, Fault> {
+        let current = |path: &RawPath| {
+            let name = String::from_utf8_lossy(path.as_bytes()).into_owned();
+            of_tree(tree, &name).map(|(mode, bytes)| Current::File { bytes, mode })
+        };
+        let mask = Patch::read(task.mask.as_deref().unwrap_or_default().as_bytes());
+        let changes = mask
+            .resolve(&current)
+            .map_err(|error| Fault::new(Layer::Setup, format!("{}: the mask: {error}", task.id)))?;
+        let masked = changes.into_iter().filter_map(|change| match change {
+            Change::Write { path, bytes, mode } => {
+                Some((path, Some((mode.unwrap_or(MODE_FILE), bytes))))
+            }
+            Change::Remove { path } => Some((path, None)),
+            Change::Symlink { .. } => None,
+        });
+        Ok(Self { task, tree, masked: masked.collect() })
+    }
+
+    fn read(&self, path: &str) -> SideContent {
+        if let Some(scratch) = &self.task.from_scratch {
+            return scratch.files.get(path).map(|text| (MODE_FILE, text.clone().into_bytes()));
+        }
+        if self.task.hidden.iter().any(|hidden| hidden == path) {
+            return None;
+        }
+        match self.masked.get(&RawPath::from(path)) {
+            Some(masked) => masked.clone(),
+            None => of_tree(self.tree, path),
+        }
+    }
+}
+
+fn of_tree(tree: &Path, path: &str) -> SideContent {
+    let path = tree.join(path);
+    let bytes = fs::read(&path).ok()?;
+    let mode = fs::metadata(&path).map_or(0, |it| it.permissions().mode());
+    Some((if mode & 0o100 == 0 { MODE_FILE } else { MODE_EXECUTABLE }, bytes))
+}

@@ -1,0 +1,253 @@
+//! What an interface names and nobody is asked to write: constants, types, bases of the library. Whoever writes the
+//! rest must know them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fs,
+    path::Path,
+};
+
+use ruff_python_ast::{
+    Expr, ExprContext, Stmt,
+    visitor::{self, Visitor},
+};
+use ruff_python_parser::parse_module;
+use ruff_text_size::Ranged;
+
+use super::{
+    gold::{imported_from, module_of},
+    rewrite::Owner,
+};
+use crate::{
+    carve::{interface_of, top_level},
+    collect::project::Project,
+};
+
+/// A value of more lines, or of more bytes in one, is not shown.
+const LINES: usize = 6;
+const BYTES: usize = 400;
+/// How far names are followed, and how many are shown.
+const DEPTH: usize = 3;
+const MOST: usize = 40;
+
+/// The names of some code that it does not define itself.
+fn names(code: &str) -> BTreeSet<String> {
+    let mut found = Found::default();
+    if let Ok(parsed) = parse_module(code) {
+        parsed.syntax().body.iter().for_each(|stmt| found.visit_stmt(stmt));
+    }
+    found.loaded.difference(&found.defined).cloned().collect()
+}
+
+#[derive(Default)]
+struct Found {
+    loaded: BTreeSet<String>,
+    defined: BTreeSet<String>,
+}
+
+impl<'a> Visitor<'a> for Found {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::FunctionDef(def) => drop(self.defined.insert(def.name.to_string())),
+            Stmt::ClassDef(def) => drop(self.defined.insert(def.name.to_string())),
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Name(name) if name.ctx == ExprContext::Load => {
+                self.loaded.insert(name.id.to_string());
+            }
+            // An annotation may be written as a string.
+            Expr::StringLiteral(literal) => {
+                let text = literal.value.to_str();
+                let is_word = |c: char| c.is_alphanumeric() || "_.[], |".contains(c);
+                if !text.is_empty() && text.len() < 80 && text.chars().all(is_word) {
+                    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+                    self.loaded.extend(words.filter(|it| !it.is_empty()).map(str::to_owned));
+                }
+            }
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+}
+
+/// The modules of a library, to be looked up in.
+struct Library<'a> {
+    tree: &'a Path,
+    files: BTreeMap<String, &'a String>,
+}
+
+/// What a name of a module stands for.
+enum Meaning {
+    /// Code of the library that says so.
+    Code(String),
+    /// A name of another module of the library.
+    Elsewhere(String, String),
+    /// An import of something that is not the library's.
+    Import(String),
+}
+
+impl Library<'_> {
+    fn meaning(&self, module: &str, name: &str) -> Option<Meaning> {
+        let file = self.files.get(module)?;
+        let text = fs::read_to_string(self.tree.join(file)).unwrap_or_default();
+        let is_package = file.ends_with("/__init__.py");
+        if let Some((stub, _)) = interface_of(&text, name, &|_| Vec::new()) {
+            return Some(Meaning::Code(stub));
+        }
+        let parsed = parse_module(&text).ok()?;
+        top_level(&parsed.syntax().body)
+            .into_iter()
+            .find_map(|stmt| self.bound(stmt, &text, name, (module, is_package)))
+    }
+
+    fn bound(
+        &self,
+        stmt: &Stmt,
+        text: &str,
+        name: &str,
+        (module, is_package): (&str, bool),
+    ) -> Option<Meaning> {
+        let is_it = |target: &Expr| matches!(target, Expr::Name(it) if it.id.as_str() == name);
+        let whole = &text[stmt.start().to_usize()..stmt.end().to_usize()];
+        match stmt {
+            Stmt::Assign(assign) if assign.targets.iter().any(is_it) => {
+                let head = &text[stmt.start().to_usize()..assign.value.start().to_usize()];
+                Some(Meaning::Code(shown(whole, head)))
+            }
+            Stmt::AnnAssign(assign) if is_it(&assign.target) => {
+                let end = assign.annotation.end().to_usize();
+                Some(Meaning::Code(shown(
+                    whole,
+                    &format!("{} =", &text[stmt.start().to_usize()..end]),
+                )))
+            }
+            Stmt::ImportFrom(import) => {
+                let alias = import
+                    .names
+                    .iter()
+                    .find(|alias| alias.asname.as_ref().unwrap_or(&alias.name).as_str() == name)?;
+                let from = imported_from(import, module, is_package);
+                if self.files.contains_key(&from) {
+                    return Some(Meaning::Elsewhere(from, alias.name.to_string()));
+                }
+                let alias = &text[alias.start().to_usize()..alias.end().to_usize()];
+                Some(Meaning::Import(format!("from {from} import {alias}\n")))
+            }
+            Stmt::Import(import) => {
+                let alias = import.names.iter().find(|alias| match &alias.asname {
+                    Some(local) => local.as_str() == name,
+                    None => alias.name.split('.').next() == Some(name),
+                })?;
+                let is_ours = self.files.contains_key(alias.name.as_str());
+                let alias = &text[alias.start().to_usize()..alias.end().to_usize()];
+                (!is_ours).then(|| Meaning::Import(format!("import {alias}\n")))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A long value is left out.
+fn shown(whole: &str, head: &str) -> String {
+    match whole.lines().count() <= LINES && whole.len() <= BYTES {
+        true => format!("{whole}\n"),
+        false => format!("{} ...\n", head.trim_end_matches([' ', '(', '\\', '\n'])),
+    }
+}
+
+/// The code of what `interfaces` name, by module, beside what is asked for; imports first. Empty where they name
+/// nothing of the library's.
+pub(super) fn named(
+    tree: &Path,
+    project: &Project,
+    asked: &BTreeSet<Owner>,
+    interfaces: &[(&Owner, String)],
+) -> String {
+    let files = project.modules.iter().map(|file| (module_of(file, &project.root), file));
+    let library = Library { tree, files: files.collect() };
+    let mut open: VecDeque<(usize, String, String)> = VecDeque::new();
+    for (owner, stub) in interfaces {
+        open.extend(names(stub).into_iter().map(|name| (0, owner.module.clone(), name)));
+    }
+    let mut seen = BTreeSet::new();
+    let (mut imports, mut code) = (BTreeSet::new(), Vec::new());
+    while let Some((depth, module, name)) = open.pop_front() {
+        let is_asked = asked.iter().any(|it| it.module == module && it.name == name);
+        if is_asked || code.len() >= MOST || !seen.insert((module.clone(), name.clone())) {
+            continue;
+        }
+        match library.meaning(&module, &name) {
+            Some(Meaning::Code(text)) => {
+                if depth < DEPTH {
+                    let inner = names(&text).into_iter();
+                    open.extend(inner.map(|inner| (depth + 1, module.clone(), inner)));
+                }
+                code.push(text);
+            }
+            Some(Meaning::Elsewhere(from, name)) => open.push_front((depth, from, name)),
+            Some(Meaning::Import(text)) => drop(imports.insert(text)),
+            None => {}
+        }
+    }
+    if code.is_empty() {
+        return String::new();
+    }
+    code.dedup();
+    let imports: String = imports.into_iter().collect();
+    [imports, code.join("\n")]
+        .into_iter()
+        .filter(|it| !it.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_interface_names_is_shown_wherever_the_library_has_it() {
+        let tree = tempfile::tempdir().unwrap();
+        let long: String = (0..9).map(|n| format!("    {n},\n")).collect();
+        for (path, text) in [
+            (
+                "pkg/a.py",
+                "import typing as t\nfrom .types import Kind as K, Base\nfrom pkg import types\n\
+                 class Own: pass\nclass F(Base): pass\n",
+            ),
+            (
+                "pkg/types.py",
+                &format!(
+                    "from typing import NamedTuple\nHTML4 = \"html4\"\nTABLE = [\n{long}]\n\
+                     try:\n    Kind = t_union(HTML4, TABLE)\nexcept NameError:\n    Kind = None\n\
+                     class Base(NamedTuple):\n    n: int = 0\n    def hidden(self):\n        return secret()\n"
+                ),
+            ),
+            ("pkg/__init__.py", ""),
+        ] {
+            let path = tree.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let modules = ["pkg/__init__.py", "pkg/a.py", "pkg/types.py"].map(str::to_owned).to_vec();
+        let project = Project { root: ".".into(), modules, ..Project::default() };
+        let owner = |name: &str| Owner { module: "pkg.a".into(), name: name.into() };
+        let (f, own) = (owner("F"), owner("Own"));
+        let asked = BTreeSet::from([f.clone(), own]);
+        let stub = "class F(Base):\n    def m(self, kind: 'K', o: Own, x: t.Any = None) -> int:\n        ...\n";
+        let said = named(tree.path(), &project, &asked, &[(&f, stub.to_owned())]);
+        assert_eq!(
+            said,
+            "from typing import NamedTuple\nimport typing as t\n\n\
+             class Base(NamedTuple):\n    n: int = 0\n\n    def hidden(self):\n        ...\n\n\
+             Kind = t_union(HTML4, TABLE)\n\nHTML4 = \"html4\"\n\nTABLE = ...\n"
+        );
+        assert!(!said.contains("secret"));
+        let plain = [(&f, "def f(a: int, b=None):\n    ...\n".to_owned())];
+        assert_eq!(named(tree.path(), &project, &asked, &plain), "");
+    }
+}

@@ -1,0 +1,94 @@
+//! What a statement says of functions beside their signatures and documentation: the types that were seen while
+//! tests ran, what they raise, whether they are generators. Never a value, and never a line of code.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    calls::{Calls, Types},
+    graph::FileGraph,
+    objects::Objects,
+};
+
+/// A parameter that was given more types than this takes whatever it is given.
+const TYPES: usize = 4;
+
+/// The notes of a project's functions.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Notes {
+    /// By the number of the object.
+    seen: BTreeMap<usize, Types>,
+}
+
+impl Notes {
+    pub(super) fn of(calls: &Calls, objects: &Objects) -> Self {
+        let mut seen: BTreeMap<usize, Types> = BTreeMap::new();
+        for (code, types) in &calls.types {
+            let code = calls.code.get(*code);
+            let Some(number) = code.and_then(|code| objects.function(code)) else { continue };
+            let all = seen.entry(number).or_default();
+            for (parameter, kinds) in types {
+                all.entry(parameter.clone()).or_default().extend(kinds.iter().cloned());
+            }
+        }
+        Self { seen }
+    }
+
+    /// A line each. `helpers` are functions that nobody is shown: what they raise, whoever calls them raises.
+    pub(super) fn lines(
+        &self,
+        number: usize,
+        objects: &Objects,
+        graph: &FileGraph,
+        helpers: &dyn Fn(usize) -> bool,
+    ) -> Vec<String> {
+        let mut out = Vec::new();
+        let Some(object) = objects.list.get(number) else { return out };
+        let yields = object.traits().any(|it| it.yields);
+        if let (Some(traits), Some(seen)) = (object.traits().next(), self.seen.get(&number)) {
+            let said = said(&traits.untyped, seen, yields);
+            out.extend((!said.is_empty()).then(|| format!("Seen in tests: {said}.")));
+        }
+        if yields {
+            out.push("A generator.".to_owned());
+        }
+        let raised = raised(number, objects, graph, helpers);
+        if !raised.is_empty() {
+            out.push(format!("Raises {}.", raised.into_iter().collect::<Vec<_>>().join(", ")));
+        }
+        out
+    }
+}
+
+/// `a: int or None; returns str`, of what has no annotation.
+fn said(untyped: &[String], seen: &Types, yields: bool) -> String {
+    let kinds = |name: &String| {
+        let kinds = seen.get(name).filter(|kinds| kinds.len() <= TYPES)?;
+        let (none, mut kinds): (Vec<&str>, Vec<&str>) =
+            kinds.iter().map(String::as_str).partition(|kind| *kind == "None");
+        kinds.extend(none);
+        (!kinds.is_empty()).then(|| kinds.join(" or "))
+    };
+    let part = |name: &String| match name.as_str() {
+        "" if yields => None,
+        "" => Some(format!("returns {}", kinds(name)?)),
+        name_of => Some(format!("{name_of}: {}", kinds(name)?)),
+    };
+    untyped.iter().filter_map(part).collect::<Vec<_>>().join("; ")
+}
+
+fn raised(
+    number: usize,
+    objects: &Objects,
+    graph: &FileGraph,
+    helpers: &dyn Fn(usize) -> bool,
+) -> BTreeSet<String> {
+    let (mut open, mut known) = (vec![number], BTreeSet::from([number]));
+    let mut out = BTreeSet::new();
+    while let Some(number) = open.pop() {
+        let Some(object) = objects.list.get(number) else { continue };
+        out.extend(object.traits().flat_map(|it| it.raises.iter().cloned()));
+        let called = graph.called_by(number);
+        open.extend(called.into_iter().filter(|&it| helpers(it) && known.insert(it)));
+    }
+    out
+}

@@ -1,0 +1,95 @@
+//! Solutions that do nothing: what the statement asks for is there, and every function of it returns None. A task that
+//! one of them resolves has tests that look at nothing.
+
+use std::collections::BTreeSet;
+
+use proctor_patch::{FilePatch, MODE_FILE, RawPath};
+use proctor_types::{Cheat, Task, TestStatus};
+
+use super::candidate::{Shared, Stop};
+use crate::{
+    Carving,
+    carve::hollow,
+    freeze::{ended, run},
+};
+
+/// The name of such a solution among a task's `cheats`.
+const NAME: &str = "functions that do nothing";
+
+pub(super) fn cheat(patch: String) -> Cheat {
+    Cheat { name: NAME.to_owned(), patch }
+}
+
+/// Over the mask: everything is back, and what was taken away does nothing.
+pub(super) fn patch(carving: &Carving) -> String {
+    let mut out = Vec::new();
+    for (file, (before, after)) in &carving.files {
+        let paths: BTreeSet<&str> = carving
+            .objects
+            .iter()
+            .filter(|object| object.file == *file)
+            .map(|object| object.path.as_str())
+            .collect();
+        let idle = hollow(before, &|path| paths.contains(path));
+        let side = |text: &str| Some((MODE_FILE, text.as_bytes().to_vec()));
+        let idle = idle.as_deref().unwrap_or(before);
+        let patch = FilePatch::between(&RawPath::from(file.as_str()), side(after), side(idle));
+        FilePatch { index: None, ..patch }.write(&mut out);
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+impl Shared<'_> {
+    /// How many of some tests pass on a solution that does nothing.
+    ///
+    /// # Errors
+    /// A rejection where all of the task's do; a fault of a sandbox.
+    pub(super) async fn pass_idle(
+        &self,
+        task: &Task,
+        environment: &proctor_sandbox_api::Prepared,
+        findings: &proctor_setup::LayerFindings,
+        (cheat, ids): (&Cheat, &[String]),
+    ) -> Result<usize, Stop> {
+        let plan = self.test_plan(task, ids.to_vec());
+        let mask = task.mask.clone().unwrap_or_default().into_bytes();
+        let patches: [&[u8]; 2] = [&mask, cheat.patch.as_bytes()];
+        let ran = run((self.backend, environment, findings), task, &plan, &patches).await?;
+        // A run that does nothing long enough to be ended shows that it solves nothing.
+        let Ok(statuses) = ended(ran, "stubs") else { return Ok(0) };
+        let passes = |id: &&String| statuses.get(*id) == Some(&TestStatus::Passed);
+        if task.fail_to_pass.iter().all(|id| passes(&id)) {
+            return Err(Stop::Reject("verify", format!("{NAME} resolve it")));
+        }
+        Ok(ids.iter().filter(passes).count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{Kind, Object};
+
+    #[test]
+    fn over_the_mask_everything_is_back_and_does_nothing() {
+        let before = "import x\n\n\ndef f(a):\n    return x.go(a)\n\n\ndef kept():\n    return 1\n";
+        let after = "import x\n\n\ndef kept():\n    return 1\n";
+        let files = BTreeMap::from([
+            ("p/a.py".to_owned(), (before.to_owned(), after.to_owned())),
+            ("p/__init__.py".to_owned(), ("from .a import f\n".to_owned(), String::new())),
+        ]);
+        let object = Object {
+            file: "p/a.py".into(),
+            path: "f".into(),
+            kind: Kind::Function,
+            aliases: Vec::new(),
+            stub: String::new(),
+        };
+        let patch = patch(&Carving { objects: vec![object], files });
+        assert!(patch.contains("+def f(a):\n+    pass\n"), "{patch}");
+        assert!(patch.contains("+from .a import f\n"), "{patch}");
+        assert!(!patch.contains("x.go") && !patch.contains("-def kept"), "{patch}");
+    }
+}
