@@ -140,7 +140,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     // A task of each level withstood the pack of attacks, and its own.
     let attacked = &report["attacked"];
     assert_eq!(attacked["tasks"], serde_json::json!([task["id"], scratch["id"]]));
-    assert!(attacked["attacks"].as_u64().unwrap() > 40, "{attacked}");
+    assert!(attacked["attacks"].as_u64().unwrap() > 30, "{attacked}");
     for (task, cheats) in [(task, 1), (scratch, 2)] {
         assert_eq!(task["cheats"].as_array().unwrap().len(), cheats, "{summary}");
     }
