@@ -16,6 +16,7 @@ mod origin;
 mod others;
 mod pipeline;
 mod project;
+mod poetry;
 mod pulls;
 mod renew;
 mod report;
