@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    environment::{PYTHON, WORKDIR, pins, variables},
+    environment::{Installed, PYTHON, WORKDIR, build_pins, built_with, pins, variables},
     project::Project,
     settings::Settings,
 };
@@ -192,15 +192,14 @@ impl<'a> Bench<'a> {
         Err(Fault::new(Layer::Environment, what).cause(Cause::SetupLine))
     }
 
-    /// The pins of what is installed, whether the project is, and the interpreter's version.
-    pub(super) async fn freeze(&self) -> Result<(Vec<String>, bool, String), Fault> {
+    /// What is installed.
+    pub(super) async fn freeze(&self) -> Result<Installed, Fault> {
         let what = "listing what is installed";
         // Isolated: the metadata that a release brings along, on PYTHONPATH, hides what was installed.
-        let pip = ["-I", "-m", "pip", "--disable-pip-version-check"];
+        let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
         self.in_sandbox(what, async |handle| {
-            let ask = async |arguments: &[&str]| {
-                let argv: Vec<&str> = [PYTHON].iter().chain(arguments).copied().collect();
-                let done = handle.run(self.command(argv)).await;
+            let ask = async |argv: &[&str]| {
+                let done = handle.run(self.command(argv.iter().copied())).await;
                 let done = done.map_err(|error| error.fault(what))?;
                 match done.success() {
                     true => Ok(done.stdout.text()),
@@ -214,9 +213,14 @@ impl<'a> Bench<'a> {
                 ask(&[&pip[..], &["freeze", "--all", "--exclude-editable"]].concat()).await?;
             let editable =
                 ask(&[&pip[..], &["list", "--editable", "--format=json"]].concat()).await?;
-            let python = ask(&["--version"]).await?;
-            let editable = editable.contains("\"name\"");
-            Ok((pins(&frozen, self.project), editable, python.trim().to_owned()))
+            let built = ask(&["/bin/sh", "-c", &built_with()]).await?;
+            let python = ask(&[PYTHON, "--version"]).await?;
+            Ok(Installed {
+                pins: pins(&frozen, self.project),
+                editable: editable.contains("\"name\""),
+                built_with: build_pins(&built, self.project),
+                python: python.trim().to_owned(),
+            })
         })
         .await
     }
