@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use proctor_host::host_base;
 use proctor_sandbox_api::Backend;
 use proctor_setup::{PREPARATION, Sources};
-use proctor_types::{Fault, Task, plural};
+use proctor_types::{Cause, Fault, Task, plural};
 
 use super::{
     asking::{Asking, Model},
@@ -55,7 +55,7 @@ pub enum CollectError {
     Fault(#[from] Fault),
     /// What was named has nothing that could be collected from.
     #[error("{what}")]
-    Nothing { what: String, hint: &'static str },
+    Nothing { what: String, hint: String },
     #[error("{}: {error}", place.display())]
     Io { place: PathBuf, error: io::Error },
 }
@@ -74,7 +74,7 @@ pub async fn collect(
     let settings = Settings::get()?;
     let tell = place.tell;
     tell("fetching the source");
-    let source = origin.source(place.sources).await?;
+    let source = origin.source(place.sources).await.map_err(named_nothing)?;
     let tree = place.sources.fetch(&source, Path::new(".")).await?;
     let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
     if project.name.is_empty() {
@@ -85,7 +85,7 @@ pub async fn collect(
             what: format!(
                 "{name} holds no Python package, neither at its top nor below src or lib"
             ),
-            hint: "name a project with a package of Python code",
+            hint: "name a project with a package of Python code".into(),
         });
     }
     let kept =
@@ -117,13 +117,13 @@ pub async fn collect(
     if let Some(unused) = suite.unused.iter().find(|it| suite.found == 0 && it.id == "pytest") {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no test in {name}; {}", unused.why),
-            hint: "a plug-in may be missing that nothing names, or the project needs more than Python packages",
+            hint: "a plug-in may be missing that nothing names, or the project needs more than Python packages".into(),
         });
     }
     if suite.found == 0 {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no test in {name}"),
-            hint: "many releases on PyPI leave their tests out: try git+URL@COMMIT of the same version",
+            hint: "many releases on PyPI leave their tests out: try git+URL@COMMIT of the same version".into(),
         });
     }
     let objects = Objects::scan(&tree.folder, &project.modules);
@@ -188,6 +188,16 @@ pub async fn collect(
     made.extend(from_scratch);
     write(out, &made, &found, &report)?;
     Ok(report)
+}
+
+/// The index has nothing of the name that a person gave, and says so: nothing of this machine is broken.
+fn named_nothing(fault: Fault) -> CollectError {
+    match fault {
+        Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
+            CollectError::Nothing { what, hint }
+        }
+        fault => fault.into(),
+    }
 }
 
 /// Every test file, some at once; the results in the order of files.

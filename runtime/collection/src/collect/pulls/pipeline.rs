@@ -210,7 +210,7 @@ const DUMP_HINT: &str =
     "one pull request a line, as the forge's API gives them: {\"number\": 7, \"title\": \"...\"}";
 
 fn nothing(what: String, hint: &'static str) -> CollectError {
-    CollectError::Nothing { what, hint }
+    CollectError::Nothing { what, hint: hint.to_owned() }
 }
 
 /// What a history gives without anything being run.
