@@ -19,6 +19,7 @@ mod pipeline;
 mod poetry;
 mod project;
 mod pulls;
+mod progress;
 mod renew;
 mod report;
 mod seeded;

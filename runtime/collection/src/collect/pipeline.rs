@@ -23,6 +23,7 @@ use super::{
     origin::Origin,
     project::Project,
     report::{Head, Report},
+    progress::Progress,
     settings::{Settings, TEXT},
     suite::{self, Suite},
     tops::Candidate,
@@ -208,12 +209,11 @@ async fn candidates<'a>(
 ) -> Vec<(Outcome, Outcome)> {
     let wanted = |file: &&String| place.only.as_ref().is_none_or(|only| only.contains(*file));
     let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
-    let count = files.len();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
     // Its tasks name it: a folder of the same content may stand elsewhere.
     let source = serde_json::to_string(&shared.source).unwrap_or_default();
     let of_all = &format!("{suite}\0{source}");
-    let one = |(index, file): (usize, &'a String)| async move {
+    let of = |file: &String| {
         let mut of = format!("{file}\0{of_all}");
         if let Some(said) = shared.said.get(file) {
             let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
@@ -223,17 +223,27 @@ async fn candidates<'a>(
             Some(outcome) => outcome,
             None => settled(kept, "candidate", (file, &of), shared.candidate(file).await),
         };
+        of
+    };
+    let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();
+    let is_kept = |of: &str| kept.has("candidate", of) && kept.has("from-scratch", of);
+    let to_make = files.iter().filter(|(_, of)| !is_kept(of)).count();
+    let progress = &Progress::new(files.len(), to_make);
+    let one = |(file, of): (&'a String, String)| async move {
+        let is_made = !is_kept(&of);
+        if is_made {
+            progress.begin();
+        }
         let second = match kept.get("from-scratch", &of) {
             Some(outcome) => outcome,
             None => settled(kept, "from-scratch", (file, &of), shared.level_two(file).await),
         };
-        for (level, outcome) in [(1, &first), (2, &second)] {
-            let said = said(outcome);
-            (place.tell)(&format!("{file} ({} of {count}), level {level}: {said}", index + 1));
-        }
+        let so_far = progress.end(is_made);
+        (place.tell)(&format!("{file} ({so_far}), level 1: {}", said(&first)));
+        (place.tell)(&format!("{file}, level 2: {}", said(&second)));
         (first, second)
     };
-    stream::iter(files.into_iter().enumerate()).map(one).buffered(place.jobs.max(1)).collect().await
+    stream::iter(files).map(one).buffered(place.jobs.max(1)).collect().await
 }
 
 /// What a stage gave, kept for the next time unless it is a fault.
