@@ -26,7 +26,6 @@ use super::{
     settings::Settings,
     statement,
     suite::Suite,
-    test_file::TestFile,
     tops,
     traverse::{Bounds, Extracted, extract},
     twins::twins,
@@ -66,20 +65,6 @@ pub struct Reject {
     /// `oracle`, `gold`, `verify`, `leak_check`.
     pub stage: String,
     pub reason: String,
-}
-
-/// The functions that a test file reaches: those that were looked at, and the others, below those that were chosen.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Found {
-    file: String,
-    candidates: Vec<tops::Candidate>,
-    below: Vec<String>,
-}
-
-impl Found {
-    pub(super) fn is_about_something(&self) -> bool {
-        self.candidates.iter().any(|one| one.top)
-    }
 }
 
 /// A verified task.
@@ -144,36 +129,6 @@ impl Shared<'_> {
                 reason,
             })),
             Err(Stop::Fault(fault)) => Err(fault),
-        }
-    }
-
-    fn scored(&self, file: &str, graph: &FileGraph) -> Vec<tops::Candidate> {
-        if let Some(said) = self.said.get(file) {
-            return said.clone();
-        }
-        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
-        let test = TestFile::read(&text);
-        tops::find(file, graph, &test, &self.objects, &self.graphs, &self.settings.tops)
-    }
-
-    /// What a test file is about.
-    pub(super) fn found(&self, file: &str) -> Found {
-        let graph = self.graphs.get(file);
-        let candidates = graph.map(|graph| self.scored(file, graph)).unwrap_or_default();
-        let scored: BTreeSet<usize> = candidates.iter().map(|it| it.number).collect();
-        let reached = graph.map(|graph| graph.reached.clone()).unwrap_or_default();
-        let below = self.ids_of(&reached.difference(&scored).copied().collect());
-        Found { file: file.to_owned(), candidates, below }
-    }
-
-    /// The functions that a test file is about.
-    pub(super) fn tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
-        let found = self.scored(file, graph);
-        let tops: BTreeSet<usize> = found.iter().filter(|it| it.top).map(|it| it.number).collect();
-        match tops.is_empty() {
-            // Nothing tells what it is about: then it is what its tests call, as far as no other file does.
-            true => graph.called_by_tests(),
-            false => tops,
         }
     }
 
@@ -434,7 +389,7 @@ impl Shared<'_> {
         Ok(Made { task, row, facts })
     }
 
-    fn ids_of(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
+    pub(super) fn ids_of(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
         numbers
             .iter()
             .filter_map(|&number| self.objects.list.get(number))

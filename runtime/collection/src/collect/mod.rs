@@ -4,6 +4,7 @@ mod asking;
 mod calls;
 mod candidate;
 mod environment;
+mod found;
 #[cfg(test)]
 mod golden;
 mod graph;

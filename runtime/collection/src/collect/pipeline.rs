@@ -14,8 +14,9 @@ use proctor_types::{Cause, Fault, Task, plural};
 
 use super::{
     asking::{Asking, Model},
-    candidate::{Found, Made, Outcome, Reject, Shared},
+    candidate::{Made, Outcome, Reject, Shared},
     environment::{self, Environment},
+    found::Found,
     graph::FileGraph,
     kept::Kept,
     objects::Objects,
@@ -179,9 +180,10 @@ pub async fn collect(
         tests: shared.suite.found,
         steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
         unused: shared.suite.unused.clone(),
-        dry: place
-            .dry_run
-            .then(|| (found.len(), found.iter().filter(|one| one.is_about_something()).count())),
+        dry: place.dry_run.then(|| {
+            let about = found.iter().filter(|one| one.is_about_something(&shared.suite));
+            (found.len(), about.count())
+        }),
     };
     let facts = |made: &[Made]| made.iter().map(|made| made.facts.clone()).collect();
     let mut report = Report::of(head, facts(&made), rejects);
