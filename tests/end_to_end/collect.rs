@@ -135,6 +135,10 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     let unused = report["unused"].to_string();
     assert!(
         unused.contains("its runs disagree")
+    // Both are the smaller set of so few.
+    assert_eq!((&report["stages"]["lite"], &report["level_2"]["lite"]), (&1.into(), &1.into()));
+    assert_eq!(read("lite.jsonl"), read("tasks.jsonl"));
+    assert_eq!(task["categories"], serde_json::json!(["lite"]));
             && unused.contains("it does not pass: failed (assert not 1)"),
         "{unused}"
     );

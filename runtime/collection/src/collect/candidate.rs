@@ -77,7 +77,7 @@ pub(super) struct Made {
 }
 
 /// What the complexity table counts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     pub task: String,
     /// The test file that it is about.
@@ -99,6 +99,8 @@ pub struct Facts {
     /// Lines of the gold that the statement tells, beyond signatures and documentation: a share.
     pub leak_score: f64,
     pub meets_minima: bool,
+    /// It is one of the smaller set.
+    pub lite: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -378,6 +380,7 @@ impl Shared<'_> {
             pass_rate: (pass_rate * 1e4).round() / 1e4,
             leak_score: (statements.leak_score * 1e4).round() / 1e4,
             meets_minima,
+            lite: false,
         };
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {

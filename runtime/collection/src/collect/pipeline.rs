@@ -19,12 +19,13 @@ use super::{
     found::Found,
     graph::FileGraph,
     kept::Kept,
+    lite,
     objects::Objects,
     observe::{Bench, SCRIPTS},
     origin::Origin,
+    progress::Progress,
     project::Project,
     report::{Head, Report},
-    progress::Progress,
     settings::{Settings, TEXT},
     suite::{self, Suite},
     tops::Candidate,
@@ -62,7 +63,7 @@ pub enum CollectError {
     Io { place: PathBuf, error: io::Error },
 }
 
-/// Makes a dataset folder `out` of a repository: `tasks.jsonl`, `featurebench.jsonl`, `rejects.jsonl`,
+/// Makes a dataset folder `out` of a repository: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`,
 /// `tops.jsonl`, `report.json`, `summary.md`.
 ///
 /// # Errors
@@ -169,7 +170,8 @@ pub async fn collect(
     };
     let (first, second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
     let (mut made, rejects) = sorted(first);
-    let (from_scratch, rejects_2) = sorted(second);
+    let (mut from_scratch, rejects_2) = sorted(second);
+    lite::mark([&mut made, &mut from_scratch], &place.seed, &settings.lite);
     let head = Head {
         origin: name.to_owned(),
         package: shared.project.name.clone(),
@@ -221,10 +223,6 @@ async fn candidates<'a>(
             let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
         }
-        let first = match kept.get("candidate", &of) {
-            Some(outcome) => outcome,
-            None => settled(kept, "candidate", (file, &of), shared.candidate(file).await),
-        };
         of
     };
     let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();
@@ -236,6 +234,10 @@ async fn candidates<'a>(
         if is_made {
             progress.begin();
         }
+        let first = match kept.get("candidate", &of) {
+            Some(outcome) => outcome,
+            None => settled(kept, "candidate", (file, &of), shared.candidate(file).await),
+        };
         let second = match kept.get("from-scratch", &of) {
             Some(outcome) => outcome,
             None => settled(kept, "from-scratch", (file, &of), shared.level_two(file).await),
@@ -375,6 +377,8 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
     let mut made: Vec<&Made> = made.iter().collect();
     made.sort_by(|a, b| a.task.id.as_str().cmp(b.task.id.as_str()));
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
+    let lite: Vec<&Task> =
+        made.iter().filter(|made| made.facts.lite).map(|made| &made.task).collect();
     let rows: Vec<&serde_json::Value> =
         made.iter().filter(|made| made.facts.meets_minima).map(|made| &made.row).collect();
     let rejects: Vec<&Reject> = report.rejects.iter().chain(&report.level_2.rejects).collect();
@@ -382,6 +386,7 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
     for (name, text) in [
         ("tops.jsonl", lines(found)),
         ("tasks.jsonl", lines(&tasks)),
+        ("lite.jsonl", lines(&lite)),
         ("featurebench.jsonl", lines(&rows)),
         ("rejects.jsonl", lines(&rejects)),
         ("report.json", report_text),

@@ -147,6 +147,7 @@ impl Shared<'_> {
             pass_rate: (pass_rate * 1e4).round() / 1e4,
             leak_score: (statements.leak_score * 1e4).round() / 1e4,
             meets_minima,
+            lite: false,
         };
         let row = self.row_of(&task, file, &facts, statements.featurebench, ("", &test_patch), &[]);
         Ok(Made { task, row, facts })
