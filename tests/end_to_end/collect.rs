@@ -150,6 +150,13 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     // The rows are a dataset; what was made once is there, and what is made anew is the same.
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
+    // What it is built with is pinned in the rows of both forms.
+    for lines in [&setup, settings] {
+        assert!(
+            lines.contains("'setuptools==") && lines.contains("PIP_BUILD_CONSTRAINT="),
+            "{lines}"
+        );
+    }
     assert_eq!(collect("second"), summary);
     let out = stage.path("anew").display().to_string();
     let mut anew = stage.proctor(["collect", &project, "--out", &out]);
