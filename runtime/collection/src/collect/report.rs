@@ -260,6 +260,7 @@ fn reasons(rejects: &[Reject]) -> String {
             let why = reject.reason.lines().next().unwrap_or_default().replace('|', "\\|");
             out.push_str(&format!("| {} | {} | {why} |\n", reject.file, reject.stage));
         }
+        out.push_str("\n`rejects.jsonl` has each reason in full.\n");
     }
     out
 }
@@ -320,13 +321,13 @@ mod tests {
         );
         let summary = report.summary();
         assert!(summary.contains("| mask.py | mask | a \\| b |"), "{summary}");
-        // What a dry run does not come to is not told as nothing.
         assert!(!summary.contains("Lite"), "{summary}");
         let task = |name: &str, lite| Facts { task: name.into(), lite, ..Facts::default() };
         report.add_level_two(vec![task("b", true), task("a", true), task("c", false)], Vec::new());
         assert_eq!((report.stages.lite, report.level_2.lite), (0, 2));
         let summary = report.summary();
         assert!(summary.contains("## Lite: 2 tasks, drawn") && summary.ends_with("- a\n- b\n"));
+        // What a dry run does not come to is not told as nothing.
         let dry = Report::of(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
         assert!(dry.contains("| about something of the package | 6 |\n\nA dry run"), "{dry}");
         assert!(!dry.contains("verified") && !dry.contains("Level 2"), "{dry}");
