@@ -1,6 +1,10 @@
 //! `proctor collect`: a small project into a dataset, and what is no project.
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
 
 use fake_llm::{FakeLlm, Script};
 use serde_json::Value;
@@ -131,14 +135,14 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     assert!(rows.len() == 2 && listed.contains(".lv1") && listed.contains(".lv2"), "{listed}");
     let report: Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(report["stages"]["verified"], 1);
-    assert_eq!(report["tasks"][0]["leak_score"], 0.0);
-    let unused = report["unused"].to_string();
-    assert!(
-        unused.contains("its runs disagree")
     // Both are the smaller set of so few.
     assert_eq!((&report["stages"]["lite"], &report["level_2"]["lite"]), (&1.into(), &1.into()));
     assert_eq!(read("lite.jsonl"), read("tasks.jsonl"));
     assert_eq!(task["categories"], serde_json::json!(["lite"]));
+    assert_eq!(report["tasks"][0]["leak_score"], 0.0);
+    let unused = report["unused"].to_string();
+    assert!(
+        unused.contains("its runs disagree")
             && unused.contains("it does not pass: failed (assert not 1)"),
         "{unused}"
     );
@@ -146,10 +150,6 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     let setup = task["environment"]["setup"].to_string();
     assert!(setup.contains("'six==") && setup.contains("'pytest-timeout=="), "{setup}");
     assert!(setup.contains("--editable ."), "{setup}");
-
-    // The rows are a dataset; what was made once is there, and what is made anew is the same.
-    let rows = stage.path("first").join("tasks.jsonl");
-    stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     // What it is built with is pinned in the rows of both forms.
     for lines in [&setup, settings] {
         assert!(
@@ -157,13 +157,40 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
             "{lines}"
         );
     }
+
+    // The rows are a dataset; what was made once is there, and what is made anew is the same.
+    let rows = stage.path("first").join("tasks.jsonl");
+    stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
+    // Killed while the tests run, and while tasks are made; then it goes on with what there is.
     let out = stage.path("anew").display().to_string();
-    let mut anew = stage.proctor(["collect", &project, "--out", &out]);
-    let status = anew.env("PROCTOR_CACHE", stage.path("cache")).status().unwrap();
-    assert!(status.success());
-    for name in ["tasks.jsonl", "featurebench.jsonl", "rejects.jsonl", "tops.jsonl", "report.json"]
-    {
+    let anew = || {
+        let mut anew = stage.proctor(["collect", &project, "--out", &out]);
+        anew.env("PROCTOR_CACHE", stage.path("cache"));
+        anew
+    };
+    for at in ["running them again", ", level 1: "] {
+        let mut killed = anew().stderr(Stdio::piped()).spawn().unwrap();
+        let told = BufReader::new(killed.stderr.take().unwrap()).lines();
+        let until = told.map_while(Result::ok).find(|line| line.contains(at));
+        killed.kill().unwrap();
+        assert!(until.is_some() && !killed.wait().unwrap().success(), "{at}");
+        assert!(!stage.path("anew").exists(), "{at}");
+    }
+    let output = anew().output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("6 of 6 done") && !told.contains("tracing"), "{told}");
+    assert!(told.contains("left out: 10, each with its reason in ") && !told.contains("no task\n"));
+    for name in [
+        "tasks.jsonl",
+        "lite.jsonl",
+        "featurebench.jsonl",
+        "rejects.jsonl",
+        "tops.jsonl",
+        "report.json",
+        "summary.md",
+    ] {
         for again in ["second", "anew"] {
             let text = fs::read_to_string(stage.path(again).join(name)).unwrap();
             assert_eq!(text, read(name), "{again}: {name}");
