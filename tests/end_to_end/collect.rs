@@ -1,6 +1,10 @@
 //! `proctor collect`: a small project into a dataset, and what is no project.
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
 
 use fake_llm::{FakeLlm, Script};
 use serde_json::Value;
@@ -109,7 +113,8 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     assert!(!statement.contains("math.tan"), "{statement}");
     // What runs showed, and what the helper raises that nobody is shown.
     assert!(
-        statement.contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
+        statement
+            .contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
         "{statement}"
     );
     let rows: Vec<Value> = read("featurebench.jsonl")
@@ -136,6 +141,10 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     assert!(rows.len() == 2 && listed.contains(".lv1") && listed.contains(".lv2"), "{listed}");
     let report: Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(report["stages"]["verified"], 1);
+    // Both are the smaller set of so few.
+    assert_eq!((&report["stages"]["lite"], &report["level_2"]["lite"]), (&1.into(), &1.into()));
+    assert_eq!(read("lite.jsonl"), read("tasks.jsonl"));
+    assert_eq!(task["categories"], serde_json::json!(["lite"]));
     assert_eq!(report["tasks"][0]["leak_score"], 0.0);
     // A task of each level withstood the pack of attacks, and its own.
     let attacked = &report["attacked"];
@@ -146,24 +155,55 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     }
     let unused = report["unused"].to_string();
     assert!(
-        unused.contains("its runs disagree") && unused.contains("it does not pass: failed"),
+        unused.contains("its runs disagree")
+            && unused.contains("it does not pass: failed (assert not 1)"),
         "{unused}"
     );
 
     let setup = task["environment"]["setup"].to_string();
     assert!(setup.contains("'six==") && setup.contains("'pytest-timeout=="), "{setup}");
     assert!(setup.contains("--editable ."), "{setup}");
+    // What it is built with is pinned in the rows of both forms.
+    for lines in [&setup, settings] {
+        assert!(
+            lines.contains("'setuptools==") && lines.contains("PIP_BUILD_CONSTRAINT="),
+            "{lines}"
+        );
+    }
 
     // The rows are a dataset; what was made once is there, and what is made anew is the same.
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
+    // Killed while the tests run, and while tasks are made; then it goes on with what there is.
     let out = stage.path("anew").display().to_string();
-    let mut anew = stage.proctor(["collect", &project, "--out", &out]);
-    let status = anew.env("PROCTOR_CACHE", stage.path("cache")).status().unwrap();
-    assert!(status.success());
-    for name in ["tasks.jsonl", "featurebench.jsonl", "rejects.jsonl", "tops.jsonl", "report.json"]
-    {
+    let anew = || {
+        let mut anew = stage.proctor(["collect", &project, "--out", &out]);
+        anew.env("PROCTOR_CACHE", stage.path("cache"));
+        anew
+    };
+    for at in ["running them again", ", level 1: "] {
+        let mut killed = anew().stderr(Stdio::piped()).spawn().unwrap();
+        let told = BufReader::new(killed.stderr.take().unwrap()).lines();
+        let until = told.map_while(Result::ok).find(|line| line.contains(at));
+        killed.kill().unwrap();
+        assert!(until.is_some() && !killed.wait().unwrap().success(), "{at}");
+        assert!(!stage.path("anew").exists(), "{at}");
+    }
+    let output = anew().output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("6 of 6 done") && !told.contains("tracing"), "{told}");
+    assert!(told.contains("left out: 10, each with its reason in ") && !told.contains("no task\n"));
+    for name in [
+        "tasks.jsonl",
+        "lite.jsonl",
+        "featurebench.jsonl",
+        "rejects.jsonl",
+        "tops.jsonl",
+        "report.json",
+        "summary.md",
+    ] {
         for again in ["second", "anew"] {
             let text = fs::read_to_string(stage.path(again).join(name)).unwrap();
             assert_eq!(text, read(name), "{again}: {name}");
@@ -183,6 +223,14 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     assert!(told(&empty).contains("holds no Python package"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
+    // What an index that answers does not have.
+    let newer = told("boltons==99");
+    assert!(newer.contains("no release 99") && newer.contains("boltons=="), "{newer}");
+    assert!(told("boltons==24.0").contains("did you mean boltons==24.0.0?"));
+    assert!(told("proctor-no-such-project==1").contains("correct the name"));
+    let mut alone = stage.proctor(["collect", "boltons==25.0.0"]);
+    let alone = alone.env("PIP_INDEX_URL", "http://127.0.0.1:9/simple").output().unwrap();
+    assert_eq!(alone.status.code(), Some(1), "{}", String::from_utf8_lossy(&alone.stderr));
     // A dry run leaves the tasks of a collection as they are.
     fs::create_dir(stage.path("made")).unwrap();
     let tasks = stage.file("made/tasks.jsonl", "{}\n");

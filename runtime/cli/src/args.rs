@@ -610,8 +610,8 @@ pub struct CollectArgs {
     /// (`renewed.jsonl`).
     #[arg(long, value_name = "DATASET", conflicts_with_all = ["origin", "dry_run"])]
     pub renew: Option<String>,
-    /// The dataset folder: `tasks.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `tops.jsonl`, `report.json`,
-    /// `summary.md`. What it holds of these is replaced. Default: `collections/<name>`.
+    /// The dataset folder: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`, `tops.jsonl`,
+    /// `report.json`, `summary.md`. What it holds of these is replaced. Default: `collections/<name>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Runs the tests, and tells what each test file is about (`tops.jsonl`); takes nothing away.

@@ -28,6 +28,8 @@ class Calls:
         # Code to its number; None for code of other people.
         self.known, self.numbers, self.fresh = {}, {}, []
         self.edges, self.test, self.children = set(), None, None
+        # While a test runs: calls below the code of a module that is being imported.
+        self.imports = set()
         self.process = os.getpid()
 
     # What is being run. Before the first test and between tests: imports, collection.
@@ -46,11 +48,14 @@ class Calls:
     def flush(self):
         # In one step each: other threads may add meanwhile.
         edges, self.edges = self.edges, set()
+        imports, self.imports = self.imports, set()
         fresh, self.fresh = self.fresh, []
         types, self.types = self.types, set()
-        if edges or fresh or types:
-            self.emit({"t": "calls", "file": self.file, "process": self.process, "test": self.test,
-                       "code": fresh, "edges": sorted(edges), "types": sorted(types)})
+        for test, told, seen in ((None, imports, ()), (self.test, edges, types)):
+            if told or fresh or seen:
+                self.emit({"t": "calls", "file": self.file, "process": self.process, "test": test,
+                           "code": fresh, "edges": sorted(told), "types": sorted(seen)})
+                fresh = []
 
     def finish(self):
         self.uninstall()
@@ -80,7 +85,7 @@ class Calls:
         """A copy of this process: what it does is told by a file of its own."""
         if self.children is None:
             return
-        self.process, self.edges, self.fresh = os.getpid(), set(), []
+        self.process, self.edges, self.imports, self.fresh = os.getpid(), set(), set(), []
         self.known, self.numbers = {}, {}
         self.noted, self.types = {}, set()
         self.emit = to_file(self.children)
@@ -185,15 +190,18 @@ class Calls:
         return None
 
     def add(self, number, frame):
-        frame = frame.f_back
-        while frame is not None:
-            caller = self.number(frame.f_code)
-            if caller is not None:
-                self.edges.add((caller, number))
-                return
-            frame = frame.f_back
         # Nothing of the project below: the test itself, a fixture, the start of a thread.
-        self.edges.add((-1, number))
+        caller, below = -1, frame.f_back
+        while below is not None:
+            found = self.number(below.f_code)
+            if found is not None:
+                caller = found
+                break
+            below = below.f_back
+        edge = (caller, number)
+        if edge not in self.edges:
+            # Before the first test all is import: nothing has to be told apart.
+            (self.imports if self.test and imports(frame) else self.edges).add(edge)
 
     def number(self, code):
         # By identity: code compares by content, without its file. What is known stays alive.
@@ -224,6 +232,18 @@ def return_code():
 
 
 RETURN = return_code()
+
+
+def imports(frame):
+    """Whether a module is being imported below: the code of its file runs, and not as the program."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":
+            # Doctests and templates are code of this name, too, and of no file.
+            name, file = map(frame.f_globals.get, ("__name__", "__file__"))
+            if file == frame.f_code.co_filename and name not in ("__main__", "<run_path>", None):
+                return True
+        frame = frame.f_back
+    return False
 
 
 def to_file(folder):

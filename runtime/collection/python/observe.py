@@ -48,7 +48,7 @@ class Plugin:
 
     def __init__(self, order, emit, tracer):
         self.order, self.emit, self.tracer = order, emit, tracer
-        self.outcomes, self.started = {}, None
+        self.outcomes, self.reasons, self.started = {}, {}, None
         # Something was told of what was collected.
         self.told = False
 
@@ -93,13 +93,32 @@ class Plugin:
             worse = "xpassed"
         if worse != "passed" and self.outcomes.get(report.nodeid) in ("passed", None):
             self.outcomes[report.nodeid] = worse
+            self.reasons[report.nodeid] = reason(report)
 
     def pytest_runtest_logfinish(self, nodeid, location):
         signal.setitimer(signal.ITIMER_REAL, 0)
         if self.tracer is not None:
             self.tracer.end()
         seconds = round(time.monotonic() - self.started, 3)
-        self.emit({"t": "test", "id": nodeid, "outcome": self.outcomes[nodeid], "seconds": seconds})
+        self.emit({"t": "test", "id": nodeid, "outcome": self.outcomes[nodeid], "seconds": seconds,
+                   "why": self.reasons.get(nodeid, "")})
+
+
+def reason(report):
+    """Why a test did not pass, in one line: the error, the fixture that is not there, the reason of a skip."""
+    try:
+        told = report.longrepr
+        if hasattr(report, "wasxfail"):
+            text = report.wasxfail
+        elif isinstance(told, tuple):
+            text = told[2]
+        elif getattr(told, "reprcrash", None) is not None:
+            text = told.reprcrash.message
+        else:
+            text = getattr(told, "errorstring", None) or str(told)
+        return next((line.strip() for line in str(text).splitlines() if line.strip()), "")[:1000]
+    except Exception:
+        return ""  # What the project raises may not even be printed.
 
 
 def missing(why):

@@ -1,6 +1,6 @@
 //! Files from a package index, by the simple repository protocol.
 
-use proctor_types::{Fault, package_name};
+use proctor_types::{Cause, Fault, package_name};
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -76,6 +76,23 @@ impl Pypi {
         found.map_err(|why| fault(format!("{name} from PyPI: {why}")).hint(HINT))
     }
 
+    /// Every file of a project that an index has, and why one cannot be asked. An index that does not know the project
+    /// has none.
+    pub async fn files(&self, name: &str) -> (Vec<Offer>, Option<Fault>) {
+        let (mut files, mut broken) = (Vec::new(), None);
+        for index in &self.settings.indexes {
+            match offers(&self.http, index, name).await {
+                Ok(offers) => files.extend(offers),
+                Err(fault) if fault.cause == Cause::Missing => {}
+                Err(fault) => {
+                    broken = broken
+                        .or_else(|| Some(fault.context(format!("{name} from PyPI")).hint(HINT)));
+                }
+            }
+        }
+        (files, broken)
+    }
+
     async fn find(
         &self,
         name: &str,
@@ -147,6 +164,13 @@ impl Offer {
         let (project, release) = self.name.strip_suffix(".tar.gz")?.rsplit_once('-')?;
         (package_name(project) == package_name(name)).then_some(release)
     }
+
+    /// Whether it is a wheel of a release.
+    pub fn is_wheel_of(&self, name: &str, version: &str) -> bool {
+        let mut parts = self.name.strip_suffix(".whl").unwrap_or_default().split('-');
+        let project = parts.next().is_some_and(|it| package_name(it) == package_name(name));
+        project && parts.next() == Some(version)
+    }
 }
 
 #[derive(Deserialize)]
@@ -213,6 +237,7 @@ mod tests {
         let chosen = choose(&read, "My.Pkg", "1.0", "ab").unwrap();
         assert_eq!(chosen.url.as_str(), "https://index.test/files/my_pkg-1.0.tar.gz");
         assert_eq!(choose(&read, "My.Pkg", "1.0", "cd"), None);
+        assert!(read[1].is_wheel_of("my-pkg", "1.0") && !read[0].is_wheel_of("my-pkg", "1.0"));
         let why = unfit(&read, "My.Pkg", "1.0", "cd");
         assert!(why.contains("SHA-256 ab, expected cd"), "{why}");
         assert!(unfit(&read, "My.Pkg", "2.0", "cd").contains("no sdist My.Pkg-2.0.tar.gz"));

@@ -67,14 +67,17 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         bill();
         let renewed = renewed.map_err(told)?;
         result(&table(&renewed))?;
-        return Ok(ended(&out, renewed.iter().any(|task| task.renewed.is_some()), "renewed.jsonl"));
+        let gone = renewed.iter().filter(|task| task.renewed.is_none()).count();
+        let stands = renewed.iter().any(|task| task.renewed.is_some());
+        return Ok(ended(&out, stands, gone, "renewed.jsonl"));
     };
     let report = proctor_collection::collect(&origin, &named, &out, &place).await;
     bill();
     let report = report.map_err(told)?;
     result(&report.summary())?;
     let has_tasks = !report.tasks.is_empty() || !report.level_2.tasks.is_empty();
-    Ok(ended(&out, args.dry_run || has_tasks, "summary.md"))
+    let left_out = report.rejects.len() + report.level_2.rejects.len();
+    Ok(ended(&out, args.dry_run || has_tasks, left_out, "rejects.jsonl"))
 }
 
 /// What became of each task, in Markdown.
@@ -90,12 +93,16 @@ fn table(renewed: &[Renewed]) -> String {
 }
 
 /// The exit status of a collection, and what is said last.
-fn ended(out: &Path, has_tasks: bool, reasons: &str) -> ExitCode {
+fn ended(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
     tell!("written: {}", out.display());
+    if left_out > 0 {
+        let reasons = out.join(reasons);
+        tell!("left out: {left_out}, each with its reason in {}", reasons.display());
+    }
     if has_tasks {
         return ExitCode::SUCCESS;
     }
-    tell!("no task: {} says why, one by one", out.join(reasons).display());
+    tell!("no task");
     ExitCode::from(NO_TASK)
 }
 
@@ -134,7 +141,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     };
     let report = report.map_err(told)?;
     result(&report.summary())?;
-    Ok(ended(&out, !report.tasks.is_empty(), "rejects.jsonl"))
+    Ok(ended(&out, !report.tasks.is_empty(), report.rejects.len(), "rejects.jsonl"))
 }
 
 fn told(error: CollectError) -> CommandError {

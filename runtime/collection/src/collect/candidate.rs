@@ -27,7 +27,6 @@ use super::{
     settings::Settings,
     statement, stubs,
     suite::Suite,
-    test_file::TestFile,
     tops,
     traverse::{Bounds, Extracted, extract},
     twins::twins,
@@ -72,20 +71,6 @@ pub struct Reject {
     pub reason: String,
 }
 
-/// The functions that a test file reaches: those that were looked at, and the others, below those that were chosen.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Found {
-    file: String,
-    candidates: Vec<tops::Candidate>,
-    below: Vec<String>,
-}
-
-impl Found {
-    pub(super) fn is_about_something(&self) -> bool {
-        self.candidates.iter().any(|one| one.top)
-    }
-}
-
 /// A verified task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Made {
@@ -96,7 +81,7 @@ pub(super) struct Made {
 }
 
 /// What the complexity table counts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     pub task: String,
     /// The test file that it is about.
@@ -121,6 +106,8 @@ pub struct Facts {
     /// Lines of the gold that the statement tells, beyond signatures and documentation: a share.
     pub leak_score: f64,
     pub meets_minima: bool,
+    /// It is one of the smaller set.
+    pub lite: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -151,36 +138,6 @@ impl Shared<'_> {
                 reason,
             })),
             Err(Stop::Fault(fault)) => Err(fault),
-        }
-    }
-
-    fn scored(&self, file: &str, graph: &FileGraph) -> Vec<tops::Candidate> {
-        if let Some(said) = self.said.get(file) {
-            return said.clone();
-        }
-        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
-        let test = TestFile::read(&text);
-        tops::find(file, graph, &test, &self.objects, &self.graphs, &self.settings.tops)
-    }
-
-    /// What a test file is about.
-    pub(super) fn found(&self, file: &str) -> Found {
-        let graph = self.graphs.get(file);
-        let candidates = graph.map(|graph| self.scored(file, graph)).unwrap_or_default();
-        let scored: BTreeSet<usize> = candidates.iter().map(|it| it.number).collect();
-        let reached = graph.map(|graph| graph.reached.clone()).unwrap_or_default();
-        let below = self.ids_of(&reached.difference(&scored).copied().collect());
-        Found { file: file.to_owned(), candidates, below }
-    }
-
-    /// The functions that a test file is about.
-    pub(super) fn tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
-        let found = self.scored(file, graph);
-        let tops: BTreeSet<usize> = found.iter().filter(|it| it.top).map(|it| it.number).collect();
-        match tops.is_empty() {
-            // Nothing tells what it is about: then it is what its tests call, as far as no other file does.
-            true => graph.called_by_tests(),
-            false => tops,
         }
     }
 
@@ -435,6 +392,7 @@ impl Shared<'_> {
             idle_rate: rounded(idle_rate),
             leak_score: rounded(statements.leak_score),
             meets_minima,
+            lite: false,
         };
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {
@@ -465,7 +423,7 @@ impl Shared<'_> {
         carving
     }
 
-    fn ids_of(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
+    pub(super) fn ids_of(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
         numbers
             .iter()
             .filter_map(|&number| self.objects.list.get(number))

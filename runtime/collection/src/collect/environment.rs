@@ -19,6 +19,15 @@ const PIP: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-ve
 /// taken away: the leak check would refuse the task. Nothing reads it from there, so the description goes.
 const WITHOUT_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
      do [ ! -f $file ] || sed -i '/^\\r*$/,$d' ${file%/*}/METADATA; done";
+/// Where pip leaves what it built the project with.
+const BUILD: &str = "/venv/build";
+/// Two variables name it: from pip 25.3 on `PIP_CONSTRAINT` does not reach the environment of a build, and
+/// `PIP_BUILD_CONSTRAINT` does.
+const BUILD_PINS: &str = "/venv/build-pins.txt";
+/// What the project itself needs, as its metadata say once it is installed.
+const NEEDED: &str = "import importlib.metadata as m; print(*sorted({line for it in m.distributions() if \
+     it.read_text(\"direct_url.json\") or str(it.locate_file(\"\")).startswith(\"/testbed\") for line in it.requires or ()}), \
+     sep=\"\\n\")";
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
 /// What was found: the set-up lines of every task, with each package pinned.
@@ -31,6 +40,18 @@ pub(super) struct Environment {
     pub(super) python: String,
     /// The command of every task's tests.
     pub(super) test_command: Vec<String>,
+}
+
+/// What an environment holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Installed {
+    pub(super) pins: Vec<String>,
+    /// The project is installed, from its tree.
+    pub(super) editable: bool,
+    /// Pins of what it was built with.
+    pub(super) built_with: Vec<String>,
+    /// `Python 3.11.2`.
+    pub(super) python: String,
 }
 
 /// The variables of a task's sandboxes. The project is imported from its tree.
@@ -95,12 +116,12 @@ pub(super) async fn find(
         let wanted = of_modules.chain(records.iter().flat_map(|record| plugins(settings, record)));
         let fresh: Vec<String> = wanted.filter(|package| asked.insert(package.clone())).collect();
         if fresh.is_empty() || round > settings.environment.rounds {
-            let (pins, editable, python) = bench.freeze().await?;
+            let installed = bench.freeze().await?;
             return Ok(Environment {
-                setup: pinned(project, settings, &pins, editable),
+                setup: pinned(project, settings, &installed),
                 missing: missing.into_iter().collect(),
-                python,
-                test_command: test_command(settings, &pins),
+                python: installed.python,
+                test_command: test_command(settings, &installed.pins),
             });
         }
         more.extend(fresh);
@@ -160,17 +181,42 @@ fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String>
         out.push(format!("{PIP} {all} || for name in {all}; do {PIP} \"$name\" || true; done"));
     }
     if project.installable {
-        out.push(format!("{PIP} --editable . || true"));
+        // By itself: what pip builds its dependencies with is nothing of it.
+        out.push(format!(
+            "mkdir {BUILD} && TMPDIR={BUILD} {PIP} --no-clean --no-deps --editable . || true"
+        ));
+        out.push(format!(
+            "{PYTHON} -I -c '{NEEDED}' >/venv/needed.txt; {PIP} -r /venv/needed.txt || while read -r name; do {PIP} \
+             \"$name\" || true; done </venv/needed.txt"
+        ));
     }
     out
 }
 
-fn pinned(project: &Project, settings: &Settings, pins: &[String], editable: bool) -> Vec<String> {
+/// Lists, with their versions, the packages that the project was built with: those that pip put into the environment
+/// of the build at first, and those that the back end then asked for. Nothing where the project was built with what is
+/// in `/venv`.
+pub(super) fn built_with() -> String {
+    format!(
+        "set --; for folder in {BUILD}/pip-build-env-*/*/lib*/python*/site-packages; do [ ! -d \"$folder\" ] || set -- \
+         \"$@\" --path \"$folder\"; done; [ $# -eq 0 ] || {PYTHON} -I -m pip --disable-pip-version-check freeze --all \"$@\""
+    )
+}
+
+fn pinned(project: &Project, settings: &Settings, installed: &Installed) -> Vec<String> {
     let mut out = vec![interpreter(project, settings)];
-    out.push(format!("{PIP} --no-deps {}", quoted(pins)));
-    if editable {
+    out.push(format!("{PIP} --no-deps {}", quoted(&installed.pins)));
+    if installed.editable {
         // For its metadata and entry points; its code is imported from the tree in any case.
-        out.push(format!("{PIP} --no-deps --editable ."));
+        let install = format!("{PIP} --no-deps --editable .");
+        out.push(match &installed.built_with[..] {
+            [] => install,
+            pins => format!(
+                "printf '%s\\n' {} >{BUILD_PINS} && PIP_CONSTRAINT={BUILD_PINS} PIP_BUILD_CONSTRAINT={BUILD_PINS} \
+                 {install} && rm {BUILD_PINS}",
+                quoted(pins)
+            ),
+        });
         out.push(WITHOUT_DESCRIPTION.to_owned());
     }
     out
@@ -212,7 +258,17 @@ pub(super) fn pins(frozen: &str, project: &Project) -> Vec<String> {
         .map(str::to_owned)
         .collect();
     out.sort();
+    out.dedup();
     out
+}
+
+/// The pins of what a project was built with. A name that has two versions there cannot be pinned.
+pub(super) fn build_pins(frozen: &str, project: &Project) -> Vec<String> {
+    let all = pins(frozen, project);
+    let name = |pin: &String| proctor_types::package_name(bare(pin));
+    let once = |pin: &&String| all.iter().filter(|other| name(other) == name(pin)).count() == 1;
+    // A file or an address is no constraint that every pip takes.
+    all.iter().filter(once).filter(|pin| pin.contains("==")).cloned().collect()
 }
 
 #[cfg(test)]
@@ -224,6 +280,32 @@ mod tests {
         let project = Project { name: "My_Pkg".into(), ..Project::default() };
         let frozen = "pytest==8.4.2\n-e /testbed\n# x\nmy-pkg==1\npip==23.0\nattrs==24.1\n";
         assert_eq!(pins(frozen, &project), ["attrs==24.1", "pytest==8.4.2"]);
+    }
+
+    #[test]
+    fn a_project_is_built_with_the_versions_that_it_was_built_with_before() {
+        let settings = Settings::get().unwrap();
+        let project = Project { name: "pkg".into(), installable: true, ..Project::default() };
+        let frozen = "hatchling==1.33.0\npkg==1\neditables==0.6\na==1\nA==2\nhatchling==1.33.0\nb @ file:///b\n";
+        let built_with = build_pins(frozen, &project);
+        assert_eq!(built_with, ["editables==0.6", "hatchling==1.33.0"]);
+        let mut installed = Installed {
+            pins: vec!["six==1.17.0".into()],
+            editable: true,
+            built_with,
+            ..Installed::default()
+        };
+        let lines = pinned(&project, settings, &installed);
+        for part in [
+            "printf '%s\\n' 'editables==0.6' 'hatchling==1.33.0' >/venv/build-pins.txt && ",
+            " PIP_BUILD_CONSTRAINT=/venv/build-pins.txt /venv/bin/pip install ",
+            " --no-deps --editable . && rm /venv/build-pins.txt",
+        ] {
+            assert!(lines[2].contains(part), "{part}: {lines:?}");
+        }
+        installed.built_with.clear();
+        let lines = pinned(&project, settings, &installed);
+        assert_eq!(lines[2], format!("{PIP} --no-deps --editable ."));
     }
 
     #[test]

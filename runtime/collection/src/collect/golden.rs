@@ -73,6 +73,13 @@ def apart(): return 4
 def in_child():
     subprocess.run([sys.executable, "-c", "import m; m.apart()"], check=True)
 
+def in_program():
+    subprocess.run([sys.executable, "-m", "m"], check=True)
+def as_program(): return 5
+def in_import():
+    import late
+    late.used()
+
 def built(): return registered()
 def registered(): return []
 TABLE = built()
@@ -136,6 +143,17 @@ def use_b():
     b = B()
     b.x = b.x
     return b
+
+if __name__ == "__main__":
+    as_program()
+"#;
+
+/// A module that a test is the first to import.
+const LATE: &str = r#"
+def used(): return 6
+def made(): return below()
+def below(): return 7
+MADE = made()
 "#;
 
 const DRIVER: &str = r#"
@@ -178,6 +196,7 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, No
     fs::write(dir.path().join("site/third.py"), "def apply(f):\n    return [f() for _ in [1]]\n")
         .unwrap();
     fs::write(root.join("m.py"), MODULE).unwrap();
+    fs::write(root.join("late.py"), LATE).unwrap();
     fs::write(dir.path().join("driver.py"), DRIVER).unwrap();
     let output = Command::new(python)
         .arg(dir.path().join("driver.py"))
@@ -191,7 +210,7 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, No
     let records: Vec<Record> = serde_json::from_slice(&output.stdout).unwrap();
     let mut calls = Calls::default();
     calls.take(&records);
-    let objects = Objects::scan(&root, &["m.py".to_owned()]);
+    let objects = Objects::scan(&root, &["late.py".to_owned(), "m.py".to_owned()]);
     let graph = FileGraph::all(&calls, &objects).remove("t.py").unwrap();
     let notes = Notes::of(&calls, &objects);
     (objects, graph, notes)
@@ -308,6 +327,33 @@ fn types_are_those_of_calls_and_exceptions_those_that_the_code_names() {
         // So many types say nothing.
         assert!(of("many", false).is_empty());
         assert!(of("use_a", false).is_empty());
+    }
+}
+
+#[test]
+fn what_an_import_runs_is_called_by_no_test_wherever_it_happens() {
+    for python in interpreters() {
+        // The first test starts an interpreter that imports the module, the second runs it as a program.
+        let (objects, graph) = trace(python, &["in_child", "in_program", "in_import"]);
+        let called = paths(&objects, &graph.called_by_tests());
+        let reached = paths(&objects, &graph.reached);
+        for name in ["made", "below", "deco", "register"] {
+            let imported = paths(&objects, &graph.imported);
+            assert!(imported.iter().any(|path| path == name), "{python}: {name}: {imported:?}");
+        }
+        for name in ["made", "below"] {
+            assert!(!called.iter().any(|path| path == name), "{python}: {name}: {called:?}");
+            assert!(!reached.iter().any(|path| path == name), "{python}: {name}: {reached:?}");
+        }
+        for name in ["apart", "as_program"] {
+            assert!(called.iter().any(|path| path == name), "{python}: {name}: {called:?}");
+        }
+        assert!(reached.iter().any(|path| path == "used"), "{python}: {reached:?}");
+        // Of the first test alone: its interpreter's imports are none of its calls.
+        let (objects, graph) = trace(python, &["in_child"]);
+        let mut all = graph.reached.clone();
+        all.extend(graph.called_by_tests());
+        assert_eq!(paths(&objects, &all), ["apart", "in_child"], "{python}");
     }
 }
 

@@ -26,6 +26,10 @@ impl Kept {
         self.folder.join(format!("{stage}-{}.json", &key[..24]))
     }
 
+    pub(super) fn has(&self, stage: &str, of: &str) -> bool {
+        self.file(stage, of).is_file()
+    }
+
     /// What a stage made of the same before.
     pub(super) fn get<T: DeserializeOwned>(&self, stage: &str, of: &str) -> Option<T> {
         let text = fs::read_to_string(self.file(stage, of)).ok()?;
@@ -53,6 +57,7 @@ mod tests {
         kept.put("runs", "a", &vec![1, 2]).unwrap();
         assert_eq!(kept.get::<Vec<u32>>("runs", "a"), Some(vec![1, 2]));
         assert_eq!(kept.get::<Vec<u32>>("runs", "b"), None);
+        assert!(kept.has("runs", "a") && !kept.has("runs", "b"));
         assert_eq!(Kept::new(folder.path(), "other").get::<Vec<u32>>("runs", "a"), None);
     }
 }

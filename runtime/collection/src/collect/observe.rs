@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    environment::{PYTHON, WORKDIR, pins, variables},
+    environment::{Installed, PYTHON, WORKDIR, build_pins, built_with, pins, variables},
+    lasting::lasting,
     project::Project,
     settings::Settings,
 };
@@ -98,6 +99,9 @@ pub(super) enum Record {
         id: String,
         outcome: String,
         seconds: f64,
+        /// Of one that did not pass: the first line of its error.
+        #[serde(default)]
+        why: String,
     },
     /// A file's process ended; without a code it had to be killed.
     File {
@@ -126,11 +130,19 @@ pub(super) enum Record {
     End,
 }
 
+/// How a test ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Ended {
+    pub(super) outcome: String,
+    /// What it says of that, without what differs from run to run.
+    pub(super) why: String,
+}
+
 /// What one run of the suite came to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ran {
-    /// Outcome and seconds by id.
-    pub(super) tests: BTreeMap<String, (String, f64)>,
+    /// By id.
+    pub(super) tests: BTreeMap<String, Ended>,
     /// Tests that had to be killed with their file.
     pub(super) hung: BTreeSet<String>,
     /// Files that gave nothing, and why.
@@ -195,15 +207,14 @@ impl<'a> Bench<'a> {
         Err(Fault::new(Layer::Environment, what).cause(Cause::SetupLine))
     }
 
-    /// The pins of what is installed, whether the project is, and the interpreter's version.
-    pub(super) async fn freeze(&self) -> Result<(Vec<String>, bool, String), Fault> {
+    /// What is installed.
+    pub(super) async fn freeze(&self) -> Result<Installed, Fault> {
         let what = "listing what is installed";
         // Isolated: the metadata that a release brings along, on PYTHONPATH, hides what was installed.
-        let pip = ["-I", "-m", "pip", "--disable-pip-version-check"];
+        let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
         self.in_sandbox(what, async |handle| {
-            let ask = async |arguments: &[&str]| {
-                let argv: Vec<&str> = [PYTHON].iter().chain(arguments).copied().collect();
-                let done = handle.run(self.command(argv)).await;
+            let ask = async |argv: &[&str]| {
+                let done = handle.run(self.command(argv.iter().copied())).await;
                 let done = done.map_err(|error| error.fault(what))?;
                 match done.success() {
                     true => Ok(done.stdout.text()),
@@ -217,9 +228,14 @@ impl<'a> Bench<'a> {
                 ask(&[&pip[..], &["freeze", "--all", "--exclude-editable"]].concat()).await?;
             let editable =
                 ask(&[&pip[..], &["list", "--editable", "--format=json"]].concat()).await?;
-            let python = ask(&["--version"]).await?;
-            let editable = editable.contains("\"name\"");
-            Ok((pins(&frozen, self.project), editable, python.trim().to_owned()))
+            let built = ask(&["/bin/sh", "-c", &built_with()]).await?;
+            let python = ask(&[PYTHON, "--version"]).await?;
+            Ok(Installed {
+                pins: pins(&frozen, self.project),
+                editable: editable.contains("\"name\""),
+                built_with: build_pins(&built, self.project),
+                python: python.trim().to_owned(),
+            })
         })
         .await
     }
@@ -311,10 +327,11 @@ impl Ran {
         for record in records {
             match record {
                 Record::Start { id } => running = Some(id),
-                Record::Test { id, outcome, seconds } => {
+                Record::Test { id, outcome, seconds, why } => {
                     running = None;
                     self.seconds += seconds;
-                    self.tests.insert(id.clone(), (outcome.clone(), *seconds));
+                    let ended = Ended { outcome: outcome.clone(), why: lasting(why) };
+                    self.tests.insert(id.clone(), ended);
                 }
                 Record::File { file, code: None, .. } => {
                     let test = running.take().cloned();
@@ -324,11 +341,11 @@ impl Ran {
                 Record::File { .. } => running = None,
                 Record::Error { id, why, .. } => {
                     let file = id.split("::").next().unwrap_or(id);
-                    let last = why.lines().last().unwrap_or_default().trim();
+                    let last = lasting(why.lines().last().unwrap_or_default());
                     self.broken.insert(file.to_owned(), format!("it cannot be collected: {last}"));
                 }
                 Record::Broken { file, why } => {
-                    self.broken.insert(file.clone(), why.clone());
+                    self.broken.insert(file.clone(), lasting(why));
                 }
                 Record::Items { .. }
                 | Record::Loaded { .. }
@@ -424,7 +441,7 @@ mod tests {
         let mut ran = Ran::default();
         let killed = ran.take(&records);
         assert_eq!(killed, [("t.py".to_owned(), Some("t.py::b".to_owned()))]);
-        assert_eq!(ran.tests["t.py::a"].0, "passed");
-        assert!(ran.hung.contains("t.py::b") && ran.broken["u.py"].ends_with("E  No"));
+        assert_eq!(ran.tests["t.py::a"].outcome, "passed");
+        assert!(ran.hung.contains("t.py::b") && ran.broken["u.py"].ends_with(": No"));
     }
 }

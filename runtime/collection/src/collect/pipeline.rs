@@ -10,19 +10,22 @@ use futures_util::{StreamExt, stream};
 use proctor_host::host_base;
 use proctor_sandbox_api::Backend;
 use proctor_setup::{PREPARATION, Sources};
-use proctor_types::{Fault, Task, plural};
+use proctor_types::{Cause, Fault, Task, plural};
 
 use super::{
     asking::{Asking, Model},
     attacked::Attacks,
-    candidate::{Found, Made, Outcome, Reject, Shared},
+    candidate::{Made, Outcome, Reject, Shared},
     environment::{self, Environment},
+    found::Found,
     graph::FileGraph,
     kept::Kept,
+    lite,
     notes::Notes,
     objects::Objects,
     observe::{Bench, SCRIPTS},
     origin::Origin,
+    progress::Progress,
     project::Project,
     report::{Head, Report},
     settings::{Settings, TEXT},
@@ -59,12 +62,12 @@ pub enum CollectError {
     Fault(#[from] Fault),
     /// What was named has nothing that could be collected from.
     #[error("{what}")]
-    Nothing { what: String, hint: &'static str },
+    Nothing { what: String, hint: String },
     #[error("{}: {error}", place.display())]
     Io { place: PathBuf, error: io::Error },
 }
 
-/// Makes a dataset folder `out` of a repository: `tasks.jsonl`, `featurebench.jsonl`, `rejects.jsonl`,
+/// Makes a dataset folder `out` of a repository: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`,
 /// `tops.jsonl`, `report.json`, `summary.md`.
 ///
 /// # Errors
@@ -78,7 +81,7 @@ pub async fn collect(
     let settings = Settings::get()?;
     let tell = place.tell;
     tell("fetching the source");
-    let source = origin.source(place.sources).await?;
+    let source = origin.source(place.sources).await.map_err(named_nothing)?;
     let tree = place.sources.fetch(&source, Path::new(".")).await?;
     let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
     if project.name.is_empty() {
@@ -89,7 +92,7 @@ pub async fn collect(
             what: format!(
                 "{name} holds no Python package, neither at its top nor below src or lib"
             ),
-            hint: "name a project with a package of Python code",
+            hint: "name a project with a package of Python code".into(),
         });
     }
     let kept =
@@ -121,13 +124,13 @@ pub async fn collect(
     if let Some(unused) = suite.unused.iter().find(|it| suite.found == 0 && it.id == "pytest") {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no test in {name}; {}", unused.why),
-            hint: "a plug-in may be missing that nothing names, or the project needs more than Python packages",
+            hint: "a plug-in may be missing that nothing names, or the project needs more than Python packages".into(),
         });
     }
     if suite.found == 0 {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no test in {name}"),
-            hint: "many releases on PyPI leave their tests out: try git+URL@COMMIT of the same version",
+            hint: "many releases on PyPI leave their tests out: try git+URL@COMMIT of the same version".into(),
         });
     }
     let objects = Objects::scan(&tree.folder, &project.modules);
@@ -177,7 +180,8 @@ pub async fn collect(
         shared.attacked(&mut second, (place.attacks, 2), &kept, tell).await?,
     ];
     let (mut made, rejects) = sorted(first);
-    let (from_scratch, rejects_2) = sorted(second);
+    let (mut from_scratch, rejects_2) = sorted(second);
+    lite::mark([&mut made, &mut from_scratch], &place.seed, &settings.lite);
     let head = Head {
         origin: name.to_owned(),
         package: shared.project.name.clone(),
@@ -188,9 +192,10 @@ pub async fn collect(
         tests: shared.suite.found,
         steady_tests: shared.suite.steady.values().map(Vec::len).sum(),
         unused: shared.suite.unused.clone(),
-        dry: place
-            .dry_run
-            .then(|| (found.len(), found.iter().filter(|one| one.is_about_something()).count())),
+        dry: place.dry_run.then(|| {
+            let about = found.iter().filter(|one| one.is_about_something(&shared.suite));
+            (found.len(), about.count())
+        }),
     };
     let facts = |made: &[Made]| made.iter().map(|made| made.facts.clone()).collect();
     let mut report = Report::of(head, facts(&made), rejects);
@@ -201,6 +206,16 @@ pub async fn collect(
     Ok(report)
 }
 
+/// The index has nothing of the name that a person gave, and says so: nothing of this machine is broken.
+fn named_nothing(fault: Fault) -> CollectError {
+    match fault {
+        Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
+            CollectError::Nothing { what, hint }
+        }
+        fault => fault.into(),
+    }
+}
+
 /// Every test file, some at once; the results in the order of files.
 async fn candidates<'a>(
     shared: &'a Shared<'_>,
@@ -209,16 +224,26 @@ async fn candidates<'a>(
 ) -> Vec<(Outcome, Outcome)> {
     let wanted = |file: &&String| place.only.as_ref().is_none_or(|only| only.contains(*file));
     let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
-    let count = files.len();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
     // Its tasks name it: a folder of the same content may stand elsewhere.
     let source = serde_json::to_string(&shared.source).unwrap_or_default();
     let of_all = &format!("{suite}\0{source}");
-    let one = |(index, file): (usize, &'a String)| async move {
+    let of = |file: &String| {
         let mut of = format!("{file}\0{of_all}");
         if let Some(said) = shared.said.get(file) {
             let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
+        }
+        of
+    };
+    let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();
+    let is_kept = |of: &str| kept.has("candidate", of) && kept.has("from-scratch", of);
+    let to_make = files.iter().filter(|(_, of)| !is_kept(of)).count();
+    let progress = &Progress::new(files.len(), to_make);
+    let one = |(file, of): (&'a String, String)| async move {
+        let is_made = !is_kept(&of);
+        if is_made {
+            progress.begin();
         }
         let first = match kept.get("candidate", &of) {
             Some(outcome) => outcome,
@@ -228,13 +253,12 @@ async fn candidates<'a>(
             Some(outcome) => outcome,
             None => settled(kept, "from-scratch", (file, &of), shared.level_two(file).await),
         };
-        for (level, outcome) in [(1, &first), (2, &second)] {
-            let said = said(outcome);
-            (place.tell)(&format!("{file} ({} of {count}), level {level}: {said}", index + 1));
-        }
+        let so_far = progress.end(is_made);
+        (place.tell)(&format!("{file} ({so_far}), level 1: {}", said(&first)));
+        (place.tell)(&format!("{file}, level 2: {}", said(&second)));
         (first, second)
     };
-    stream::iter(files.into_iter().enumerate()).map(one).buffered(place.jobs.max(1)).collect().await
+    stream::iter(files).map(one).buffered(place.jobs.max(1)).collect().await
 }
 
 /// What a stage gave, kept for the next time unless it is a fault.
@@ -364,6 +388,8 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
     let mut made: Vec<&Made> = made.iter().collect();
     made.sort_by(|a, b| a.task.id.as_str().cmp(b.task.id.as_str()));
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
+    let lite: Vec<&Task> =
+        made.iter().filter(|made| made.facts.lite).map(|made| &made.task).collect();
     let rows: Vec<&serde_json::Value> =
         made.iter().filter(|made| made.facts.meets_minima).map(|made| &made.row).collect();
     let rejects: Vec<&Reject> = report.rejects.iter().chain(&report.level_2.rejects).collect();
@@ -371,6 +397,7 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
     for (name, text) in [
         ("tops.jsonl", lines(found)),
         ("tasks.jsonl", lines(&tasks)),
+        ("lite.jsonl", lines(&lite)),
         ("featurebench.jsonl", lines(&rows)),
         ("rejects.jsonl", lines(&rejects)),
         ("report.json", report_text),

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, fs, path::Path};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use super::settings::{EnvironmentSettings, Layout};
+use super::{
+    poetry,
+    settings::{EnvironmentSettings, Layout},
+};
 
 /// A project's own statements, as far as a collection needs them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,10 +43,10 @@ impl Project {
         let header =
             |key: &str| headers.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
         let project = pyproject.get("project").and_then(Value::as_table);
-        let poetry = at(&pyproject, &["tool", "poetry"]).and_then(Value::as_table);
+        let poetry_table = at(&pyproject, &["tool", "poetry"]).and_then(Value::as_table);
         let own = |key: &str| {
             let found = project.and_then(|table| table.get(key)?.as_str());
-            found.or_else(|| poetry.and_then(|table| table.get(key)?.as_str()))
+            found.or_else(|| poetry_table.and_then(|table| table.get(key)?.as_str()))
         };
         let mut out = Self {
             name: header("Name").or(own("name")).unwrap_or_default().to_owned(),
@@ -83,7 +86,7 @@ impl Project {
         {
             group(groups, name, 0, &mut out.requirements);
         }
-        out.requirements.extend(of_poetry(poetry, settings));
+        out.requirements.extend(poetry::wanted(poetry_table, settings));
         let file = settings.requirements.iter().find(|name| tree.join(name).is_file());
         out.requirements.extend(file.into_iter().flat_map(|name| listed_in(&text(name))));
         let wanted = |requirement: &String| {
@@ -93,7 +96,7 @@ impl Project {
         out.requirements.retain(wanted);
         let mut seen = BTreeSet::new();
         out.requirements.retain(|requirement| seen.insert(requirement.clone()));
-        out.urls = urls(&headers, project, poetry);
+        out.urls = urls(&headers, project, poetry_table);
         out.lay_out(tree, layout);
         let configured = at(&pyproject, &["tool", "pytest", "ini_options", "testpaths"]).is_some()
             || ["pytest.ini", "tox.ini", "setup.cfg"]
@@ -211,21 +214,6 @@ fn listed_in(text: &str) -> Vec<String> {
     lines
         .filter(|line| !line.is_empty() && !line.starts_with(['#', '-', '.', '/']))
         .map(str::to_owned)
-        .collect()
-}
-
-/// Poetry's own groups. Their versions are of another grammar: names alone, and pip chooses.
-fn of_poetry(poetry: Option<&Table>, settings: &EnvironmentSettings) -> Vec<String> {
-    let Some(poetry) = poetry else { return Vec::new() };
-    let groups = poetry.get("group").and_then(Value::as_table);
-    let group = |name: &String| groups?.get(name)?.get("dependencies")?.as_table();
-    let found = settings.groups.iter().find_map(group);
-    let found = found.or_else(|| poetry.get("dev-dependencies")?.as_table());
-    found
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name.clone())
-        .filter(|name| name != "python")
         .collect()
 }
 

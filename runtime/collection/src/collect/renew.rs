@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_patch::{Hunk, Patch, Side};
-use proctor_types::{Source, Task, file_of};
+use proctor_types::{Cause, Fault, Source, Task, file_of};
 use serde::Serialize;
 
 use super::{
@@ -56,7 +56,14 @@ pub async fn renew(
     }
     let mut made = Vec::new();
     for ((name, version), tasks) in by_release {
-        let newest = place.sources.newest(name).await?;
+        let newest = match place.sources.newest(name).await {
+            Ok(newest) => newest,
+            Err(Fault { what, cause: Cause::Missing, .. }) => {
+                told.extend(tasks.iter().map(|task| Renewed::new(task, version, None, &what)));
+                continue;
+            }
+            Err(fault) => return Err(fault.into()),
+        };
         if newest == version {
             let same = |task: &&Task| {
                 Renewed::new(task, version, Some(&newest), "there is no newer release")

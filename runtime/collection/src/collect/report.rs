@@ -51,6 +51,8 @@ pub struct Stages {
     pub masked: usize,
     pub verified: usize,
     pub meets_minima: usize,
+    /// Of the verified, those of the smaller set.
+    pub lite: usize,
 }
 
 /// Tasks in which the agent starts from nothing.
@@ -63,6 +65,7 @@ pub struct LevelTwo {
     pub oracle: usize,
     pub verified: usize,
     pub meets_minima: usize,
+    pub lite: usize,
     pub complexity: Complexity,
     pub tasks: Vec<Facts>,
     pub rejects: Vec<Reject>,
@@ -113,6 +116,7 @@ impl Report {
             masked: with_other_files - ended(&["mask"]),
             verified: tasks.len(),
             meets_minima: tasks.iter().filter(|task| task.meets_minima).count(),
+            lite: tasks.iter().filter(|task| task.lite).count(),
         };
         Self {
             schema_version: REPORT_SCHEMA,
@@ -147,6 +151,7 @@ impl Report {
             oracle: rewritten - ended(&["oracle"]),
             verified: tasks.len(),
             meets_minima: tasks.iter().filter(|task| task.meets_minima).count(),
+            lite: tasks.iter().filter(|task| task.lite).count(),
             complexity: Complexity::of(&tasks),
             tasks,
             rejects,
@@ -210,7 +215,24 @@ impl Report {
             plural(attacked.attacks, "patch"),
             plural(attacked.tasks.len(), "task")
         ));
+        out.push_str(&self.lite());
         out
+    }
+
+    /// The smaller set, by name.
+    fn lite(&self) -> String {
+        let of_both = self.tasks.iter().chain(&self.level_2.tasks);
+        let mut names: Vec<&str> =
+            of_both.filter(|task| task.lite).map(|task| task.task.as_str()).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        names.sort_unstable();
+        format!(
+            "\n## Lite: {}, drawn by the seed\n\n`lite.jsonl` holds them alone.\n\n- {}\n",
+            plural(names.len(), "task"),
+            names.join("\n- ")
+        )
     }
 }
 
@@ -258,6 +280,7 @@ fn reasons(rejects: &[Reject]) -> String {
             let why = reject.reason.lines().next().unwrap_or_default().replace('|', "\\|");
             out.push_str(&format!("| {} | {} | {why} |\n", reject.file, reject.stage));
         }
+        out.push_str("\n`rejects.jsonl` has each reason in full.\n");
     }
     out
 }
@@ -304,7 +327,7 @@ mod tests {
             reason: "a | b".into(),
         };
         let rejects = ["tops", "pass_to_pass", "mask", "verify"].map(reject).to_vec();
-        let report = Report::of(head(None), Vec::new(), rejects);
+        let mut report = Report::of(head(None), Vec::new(), rejects);
         let stages = &report.stages;
         assert_eq!(
             [
@@ -318,6 +341,12 @@ mod tests {
         );
         let summary = report.summary();
         assert!(summary.contains("| mask.py | mask | a \\| b |"), "{summary}");
+        assert!(!summary.contains("Lite"), "{summary}");
+        let task = |name: &str, lite| Facts { task: name.into(), lite, ..Facts::default() };
+        report.add_level_two(vec![task("b", true), task("a", true), task("c", false)], Vec::new());
+        assert_eq!((report.stages.lite, report.level_2.lite), (0, 2));
+        let summary = report.summary();
+        assert!(summary.contains("## Lite: 2 tasks, drawn") && summary.ends_with("- a\n- b\n"));
         // What a dry run does not come to is not told as nothing.
         let dry = Report::of(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
         assert!(dry.contains("| about something of the package | 6 |\n\nA dry run"), "{dry}");

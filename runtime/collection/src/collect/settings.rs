@@ -18,6 +18,7 @@ pub(super) struct Settings {
     pub(super) pass_to_pass: PassSettings,
     pub(super) take_away: TakeAway,
     pub(super) minima: Minima,
+    pub(super) lite: LiteSettings,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -114,6 +115,15 @@ pub(super) struct Minima {
     pub(super) points: usize,
     pub(super) files: usize,
     pub(super) pass_rate: f64,
+}
+
+/// How many tasks the smaller set has.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LiteSettings {
+    pub(super) share: f64,
+    pub(super) fewest: usize,
+    pub(super) most: usize,
 }
 
 impl Settings {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
+    lasting::lasting,
     observe::{Bench, Mode, Order, Ran, Record, Selection, items, loaded},
     seeded::Seeded,
     settings::Settings,
@@ -78,6 +79,7 @@ pub(super) async fn look(
 fn not_collected(record: &Record) -> Option<Unused> {
     let Record::Error { id, why, .. } = record else { return None };
     let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+    let last = lasting(last);
     Some(match id.is_empty() {
         true => Unused { id: "pytest".to_owned(), why: format!("it does not start: {last}") },
         false => Unused { id: id.clone(), why: format!("it cannot be collected: {last}") },
@@ -114,24 +116,41 @@ fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
     }
     let outcomes: Vec<&str> = runs
         .iter()
-        .map(|run| run.tests.get(id).map_or("missing", |(outcome, _)| outcome.as_str()))
+        .map(|run| run.tests.get(id).map_or("missing", |ended| ended.outcome.as_str()))
         .collect();
     let first = outcomes.first().copied().unwrap_or("missing");
-    match outcomes.iter().all(|outcome| *outcome == first) {
-        true if first == "passed" => None,
-        true => Some(format!("it does not pass: {first}")),
-        false => Some(format!("its runs disagree: {}", outcomes.join(", "))),
+    let said = match outcomes.iter().all(|outcome| *outcome == first) {
+        true if first == "passed" => return None,
+        true => format!("it does not pass: {first}"),
+        false => format!("its runs disagree: {}", outcomes.join(", ")),
+    };
+    // What is said another way in each run would be so in each collection, too.
+    let reasons: BTreeSet<&str> = runs
+        .iter()
+        .filter_map(|run| run.tests.get(id))
+        .filter(|ended| ended.outcome != "passed")
+        .map(|ended| ended.why.as_str())
+        .collect();
+    match reasons.first() {
+        Some(why) if reasons.len() == 1 && !why.is_empty() => Some(format!("{said} ({why})")),
+        _ => Some(said),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::observe::Ended, *};
+
+    /// `failed: why`
+    fn ended(text: &str) -> Ended {
+        let (outcome, why) = text.split_once(": ").unwrap_or((text, ""));
+        Ended { outcome: outcome.to_owned(), why: why.to_owned() }
+    }
 
     fn ran(outcomes: &[(&str, &str)], hung: &[&str], broken: &[(&str, &str)]) -> Ran {
         let own = |text: &&str| (*text).to_owned();
         Ran {
-            tests: outcomes.iter().map(|(id, it)| (own(id), ((*it).to_owned(), 0.1))).collect(),
+            tests: outcomes.iter().map(|(id, it)| (own(id), ended(it))).collect(),
             hung: hung.iter().map(own).collect(),
             broken: broken.iter().map(|(file, why)| (own(file), (*why).to_owned())).collect(),
             seconds: 0.1,
@@ -143,22 +162,28 @@ mod tests {
         let items = BTreeMap::from([
             (
                 "a.py".to_owned(),
-                ["a.py::1", "a.py::2", "a.py::3", "a.py::4"].map(str::to_owned).to_vec(),
+                ["a.py::1", "a.py::2", "a.py::3", "a.py::4", "a.py::5"].map(str::to_owned).to_vec(),
             ),
             ("b.py".to_owned(), vec!["b.py::1".to_owned()]),
         ]);
         let plain = ran(
             &[
                 ("a.py::1", "passed"),
-                ("a.py::2", "failed"),
+                ("a.py::2", "failed: ZeroDivisionError"),
                 ("a.py::3", "passed"),
+                ("a.py::5", "skipped: 17 of 20"),
                 ("b.py::1", "passed"),
             ],
             &["a.py::4"],
             &[],
         );
         let random = ran(
-            &[("a.py::1", "passed"), ("a.py::2", "failed"), ("a.py::3", "error")],
+            &[
+                ("a.py::1", "passed"),
+                ("a.py::2", "failed: ZeroDivisionError"),
+                ("a.py::3", "error: fixture 'x' not found"),
+                ("a.py::5", "skipped: 18 of 20"),
+            ],
             &[],
             &[("b.py", "x")],
         );
@@ -170,9 +195,10 @@ mod tests {
             why,
             [
                 "b.py: x",
-                "a.py::2: it does not pass: failed",
-                "a.py::3: its runs disagree: passed, error",
-                "a.py::4: it hangs"
+                "a.py::2: it does not pass: failed (ZeroDivisionError)",
+                "a.py::3: its runs disagree: passed, error (fixture 'x' not found)",
+                "a.py::4: it hangs",
+                "a.py::5: it does not pass: skipped"
             ]
         );
     }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_packages::{Offer, Pypi};
+use proctor_packages::Pypi;
 use proctor_sandbox_api::{SourceTree, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, Source, sha256_hex};
 
@@ -76,42 +76,6 @@ impl Sources {
         }
     }
 
-    /// A release as a source, with the checksum of the sdist that the index offers now.
-    ///
-    /// # Errors
-    /// A fault of the environment layer: unreachable index, no sdist of that version.
-    pub async fn release(&self, name: &str, version: &str) -> Result<Source, Fault> {
-        let index = Pypi::of_this_host()?;
-        let is_it = |offers: &[Offer]| {
-            let found = offers.iter().find(|offer| offer.is_of(name, version)).cloned();
-            found.ok_or_else(|| format!("the index has no sdist {name}-{version}.tar.gz"))
-        };
-        let offer = index.offer(name, &is_it).await?;
-        let sha256 = match offer.sha256 {
-            Some(sha256) => sha256.to_lowercase(),
-            // An index may say none; what it gives now is then what counts.
-            None => sha256_hex(&index.bytes(&offer).await?),
-        };
-        Ok(Source::Pypi { pypi: name.to_owned(), version: version.to_owned(), sha256 })
-    }
-
-    /// The version of the newest sdist that the index offers; those before a release are passed over.
-    ///
-    /// # Errors
-    /// A fault of the environment layer: unreachable index, no sdist.
-    pub async fn newest(&self, name: &str) -> Result<String, Fault> {
-        let newest = |offers: &[Offer]| {
-            let final_ones = offers
-                .iter()
-                .filter_map(|offer| Some((numbers(offer.version(name)?)?, offer)))
-                .max_by(|(one, _), (other, _)| one.cmp(other));
-            let found = final_ones.map(|(_, offer)| offer.clone());
-            found.ok_or_else(|| format!("the index has no sdist of {name}"))
-        };
-        let offer = Pypi::of_this_host()?.offer(name, &newest).await?;
-        Ok(offer.version(name).unwrap_or_default().to_owned())
-    }
-
     /// The sdist's bytes, out of the cache or from the index; their checksum holds.
     async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
         let parent = self.make("archives")?;
@@ -150,21 +114,6 @@ impl Sources {
         fs::create_dir_all(&folder).map_err(|error| io(&folder, &error))?;
         fs::canonicalize(&folder).map_err(|error| io(&folder, &error))
     }
-}
-
-/// The numbers of a version that is a release: `1.10.2`, `2024.1.post1`.
-fn numbers(version: &str) -> Option<Vec<u64>> {
-    let (release, post) = match version.split_once(".post") {
-        Some((release, post)) => (release, post.parse().ok()?),
-        None => (version, 0),
-    };
-    let mut out: Vec<u64> = release.split('.').map(|it| it.parse().ok()).collect::<Option<_>>()?;
-    while out.last() == Some(&0) {
-        out.pop();
-    }
-    // A post-release stands before what has one number more.
-    out.extend([0, post].into_iter().filter(|_| post > 0));
-    Some(out)
 }
 
 /// Moves a complete tree to its place. Another process may have been faster with the same tree.

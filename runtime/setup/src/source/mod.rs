@@ -3,6 +3,7 @@
 mod digest;
 mod fetch;
 mod git;
+mod releases;
 mod unpack;
 
 pub use fetch::Sources;

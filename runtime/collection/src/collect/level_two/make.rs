@@ -171,6 +171,7 @@ impl Shared<'_> {
             idle_rate: rounded(idle_rate),
             leak_score: rounded(statements.leak_score),
             meets_minima,
+            lite: false,
         };
         let row = self.row_of(&task, file, &facts, statements.featurebench, ("", &test_patch), &[]);
         Ok(Made { task, row, facts })

@@ -200,6 +200,9 @@ impl PullReport {
             out.push_str("\n| ran and gave no task | because |\n| --- | --- |\n");
             out.extend(ran.into_iter().map(row));
         }
+        if !self.rejects.is_empty() {
+            out.push_str("\n`rejects.jsonl` has every other pull request, with its reason.\n");
+        }
         out
     }
 }

@@ -15,6 +15,7 @@ use super::{
     super::{
         kept::Kept,
         pipeline::{CollectError, Place, key, lines},
+        progress::Progress,
         settings::Settings,
     },
     candidate::Candidate,
@@ -186,9 +187,15 @@ async fn tried<'a>(
     ready: &'a [Ready],
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Vec<Result<Tried, Fault>> {
-    let count = ready.len();
-    let one = |(index, ready): (usize, &'a Ready)| async move {
+    let is_kept = |it: &Ready| bench.is_kept(&it.candidate, &it.id, &it.forms.said.statement);
+    let to_make = ready.iter().filter(|it| !is_kept(it)).count();
+    let progress = &Progress::new(ready.len(), to_make);
+    let one = |ready: &'a Ready| async move {
         let Ready { id, candidate, forms } = ready;
+        let is_made = !is_kept(ready);
+        if is_made {
+            progress.begin();
+        }
         let outcome = bench.outcome(candidate, id, &forms.said.statement).await;
         let said = match &outcome {
             Ok(Tried::Task(task)) => {
@@ -198,10 +205,10 @@ async fn tried<'a>(
             Err(fault) => format!("not tried: {}", fault.what),
         };
         let said = said.lines().next().unwrap_or_default();
-        tell(&format!("#{} ({} of {count}): {said}", candidate.number, index + 1));
+        tell(&format!("#{} ({}): {said}", candidate.number, progress.end(is_made)));
         outcome
     };
-    let outcomes = stream::iter(ready.iter().enumerate()).map(one);
+    let outcomes = stream::iter(ready).map(one);
     outcomes.buffered(bench.place.jobs.max(1)).collect().await
 }
 
@@ -210,7 +217,7 @@ const DUMP_HINT: &str =
     "one pull request a line, as the forge's API gives them: {\"number\": 7, \"title\": \"...\"}";
 
 fn nothing(what: String, hint: &'static str) -> CollectError {
-    CollectError::Nothing { what, hint }
+    CollectError::Nothing { what, hint: hint.to_owned() }
 }
 
 /// What a history gives without anything being run.

@@ -58,8 +58,7 @@ impl Bench<'_> {
         id: &str,
         statement: &str,
     ) -> Result<Tried, proctor_types::Fault> {
-        let of =
-            serde_json::to_string(&(candidate, id, statement, &self.clone)).unwrap_or_default();
+        let of = self.made_of(candidate, id, statement);
         if let Some(tried) = self.kept.get::<Tried>("pull", &of) {
             return Ok(tried);
         }
@@ -70,6 +69,15 @@ impl Bench<'_> {
         };
         keep(self.kept, "pull", &of, &tried);
         Ok(tried)
+    }
+
+    /// Whether it was tried before.
+    pub(super) fn is_kept(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
+        self.kept.has("pull", &self.made_of(candidate, id, statement))
+    }
+
+    fn made_of(&self, candidate: &Candidate, id: &str, statement: &str) -> String {
+        serde_json::to_string(&(candidate, id, statement, &self.clone)).unwrap_or_default()
     }
 
     async fn make(&self, candidate: &Candidate, id: &str, statement: &str) -> Result<Task, Stop> {

@@ -1,0 +1,99 @@
+//! What each test file is about: `tops.jsonl`.
+
+use std::{collections::BTreeSet, fs};
+
+use serde::Serialize;
+
+use super::{candidate::Shared, graph::FileGraph, suite::Suite, test_file::TestFile, tops};
+
+/// The functions that a test file reaches: those that were looked at, and the others, below those that were chosen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Found {
+    file: String,
+    candidates: Vec<tops::Candidate>,
+    /// Where none of them is a top: what the tests call themselves, which is taken in their place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    instead: Vec<String>,
+    below: Vec<String>,
+}
+
+impl Found {
+    /// Whether a task could be made of it, as far as this tells.
+    pub(super) fn is_about_something(&self, suite: &Suite) -> bool {
+        let has_top = self.candidates.iter().any(|one| one.top);
+        suite.steady.contains_key(&self.file) && (has_top || !self.instead.is_empty())
+    }
+}
+
+impl Shared<'_> {
+    fn scored(&self, file: &str, graph: &FileGraph) -> Vec<tops::Candidate> {
+        if let Some(said) = self.said.get(file) {
+            return said.clone();
+        }
+        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let test = TestFile::read(&text);
+        tops::find(file, graph, &test, &self.objects, &self.graphs, &self.settings.tops)
+    }
+
+    /// What a test file is about, with all that speaks for it and against it.
+    pub(super) fn found(&self, file: &str) -> Found {
+        let graph = self.graphs.get(file);
+        let candidates = graph.map(|graph| self.scored(file, graph)).unwrap_or_default();
+        let scored: BTreeSet<usize> = candidates.iter().map(|it| it.number).collect();
+        let reached = graph.map(|graph| graph.reached.clone()).unwrap_or_default();
+        let below = self.ids_of(&reached.difference(&scored).copied().collect());
+        let instead = graph.and_then(|graph| in_their_place(&candidates, graph));
+        let instead = self.ids_of(&instead.unwrap_or_default());
+        Found { file: file.to_owned(), candidates, instead, below }
+    }
+
+    /// The functions that a test file is about.
+    pub(super) fn tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
+        let found = self.scored(file, graph);
+        in_their_place(&found, graph)
+            .unwrap_or_else(|| found.iter().filter(|it| it.top).map(|it| it.number).collect())
+    }
+}
+
+/// Where nothing tells what a file is about, it is what its tests call. `None`: something does.
+fn in_their_place(found: &[tops::Candidate], graph: &FileGraph) -> Option<BTreeSet<usize>> {
+    let none = !found.iter().any(|it| it.top);
+    none.then(|| graph.called_by_tests())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{super::objects::Node, *};
+
+    #[test]
+    fn what_tests_call_is_taken_only_where_nothing_scores() {
+        let graph =
+            FileGraph { roots: [Node::Object(1), Node::Object(2)].into(), ..FileGraph::default() };
+        let candidate = |number, top| tops::Candidate {
+            number,
+            object: format!("m.py::f{number}"),
+            score: 0.0,
+            top,
+            because: BTreeMap::new(),
+        };
+        let none = [candidate(1, false), candidate(2, false)];
+        assert_eq!(in_their_place(&none, &graph), Some([1, 2].into()));
+        assert_eq!(in_their_place(&[candidate(1, false), candidate(2, true)], &graph), None);
+        let suite = Suite { steady: [("t.py".to_owned(), Vec::new())].into(), ..Suite::default() };
+        let mut found = Found {
+            file: "t.py".into(),
+            candidates: none.to_vec(),
+            instead: vec!["m.py::f1".into()],
+            below: Vec::new(),
+        };
+        assert!(found.is_about_something(&suite));
+        let line = serde_json::to_string(&found).unwrap();
+        assert!(line.contains(r#""instead":["m.py::f1"]"#), "{line}");
+        found.instead.clear();
+        assert!(!found.is_about_something(&suite));
+        let line = serde_json::to_string(&found).unwrap();
+        assert!(!line.contains("instead"), "{line}");
+    }
+}

@@ -1,0 +1,81 @@
+//! How much of a collection is done, and about how long the rest takes. It is told, and stands in no file.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Counts what is done. What was kept of earlier collections takes no time, and tells nothing of the pace.
+#[derive(Debug)]
+pub(super) struct Progress {
+    all: usize,
+    to_make: usize,
+    so_far: Mutex<SoFar>,
+}
+
+#[derive(Debug, Default)]
+struct SoFar {
+    done: usize,
+    made: usize,
+    begun: Option<Instant>,
+}
+
+impl Progress {
+    /// Of `all`, so many are not kept.
+    pub(super) fn new(all: usize, to_make: usize) -> Self {
+        Self { all, to_make, so_far: Mutex::default() }
+    }
+
+    /// One of those that are not kept is begun.
+    pub(super) fn begin(&self) {
+        let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        so_far.begun.get_or_insert_with(Instant::now);
+    }
+
+    /// One is done: `3 of 10 done, about 4 min left`.
+    pub(super) fn end(&self, is_made: bool) -> String {
+        let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        so_far.done += 1;
+        so_far.made += usize::from(is_made);
+        let elapsed = so_far.begun.map(|begun| begun.elapsed()).unwrap_or_default();
+        let left = left(elapsed, so_far.made, self.to_make.saturating_sub(so_far.made));
+        let left = left.map(|left| format!(", about {} left", words(left))).unwrap_or_default();
+        format!("{} of {} done{left}", so_far.done, self.all)
+    }
+}
+
+/// At the pace so far. `None` before there is one, and where nothing is left.
+fn left(elapsed: Duration, made: usize, open: usize) -> Option<Duration> {
+    let each = elapsed.checked_div(u32::try_from(made).ok()?)?;
+    (open > 0).then(|| each.saturating_mul(u32::try_from(open).unwrap_or(u32::MAX)))
+}
+
+/// No more exact than it is known.
+fn words(time: Duration) -> String {
+    let minutes = (time.as_secs_f64() / 60.0).round() as u64;
+    match (minutes / 60, minutes % 60) {
+        (0, 0..=1) => format!("{} s", time.as_secs().div_ceil(10).max(1) * 10),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_made_tells_the_pace() {
+        let seconds = Duration::from_secs;
+        assert_eq!(left(seconds(0), 0, 9), None, "nothing is made yet");
+        assert_eq!(left(seconds(60), 2, 3), Some(seconds(90)));
+        assert_eq!(left(seconds(60), 5, 0), None, "nothing is left");
+        let progress = Progress::new(3, 2);
+        assert_eq!(progress.end(false), "1 of 3 done");
+        progress.begin();
+        assert_eq!(progress.end(true), "2 of 3 done, about 10 s left");
+        assert_eq!(progress.end(true), "3 of 3 done");
+        let said = [3, 71, 200, 3700, 86_400].map(|it| words(seconds(it)));
+        assert_eq!(said, ["10 s", "80 s", "3 min", "1 h 2 min", "24 h 0 min"]);
+    }
+}

@@ -1,0 +1,139 @@
+//! Which releases an index has.
+
+use proctor_packages::{Offer, Pypi};
+use proctor_types::{Cause, Fault, Source, sha256_hex};
+
+use super::{Sources, fetch::fault};
+
+impl Sources {
+    /// A release as a source, with the checksum of the sdist that the index offers now.
+    ///
+    /// # Errors
+    /// A fault of the environment layer: an unreachable index; of the cause [`Cause::Missing`] where the index answers
+    /// and has no such project, or no sdist of that version. Its hint then names what could be meant.
+    pub async fn release(&self, name: &str, version: &str) -> Result<Source, Fault> {
+        let index = Pypi::of_this_host()?;
+        let (files, broken) = index.files(name).await;
+        let Some(offer) = files.iter().find(|offer| offer.is_of(name, version)) else {
+            return Err(broken.unwrap_or_else(|| absent(&files, name, version)));
+        };
+        let sha256 = match &offer.sha256 {
+            Some(sha256) => sha256.to_lowercase(),
+            // An index may say none; what it gives now is then what counts.
+            None => sha256_hex(&index.bytes(offer).await?),
+        };
+        Ok(Source::Pypi { pypi: name.to_owned(), version: version.to_owned(), sha256 })
+    }
+
+    /// The version of the newest sdist that the index offers; those before a release are passed over.
+    ///
+    /// # Errors
+    /// A fault of the environment layer: an unreachable index; of the cause [`Cause::Missing`] where there is no sdist.
+    pub async fn newest(&self, name: &str) -> Result<String, Fault> {
+        let (files, broken) = Pypi::of_this_host()?.files(name).await;
+        let newest = releases(&files, name).pop().map(|(_, version)| version.to_owned());
+        newest.ok_or_else(|| broken.unwrap_or_else(|| absent(&files, name, "")))
+    }
+}
+
+/// Why the index does not have it, with what could be meant. Without a version: any sdist.
+fn absent(files: &[Offer], name: &str, version: &str) -> Fault {
+    let missing = |what: String, hint: String| fault(what).cause(Cause::Missing).hint(hint);
+    if files.is_empty() {
+        return missing(
+            format!("the package index has no project {name}"),
+            "correct the name (pip's settings say which index is asked), or name a folder or git+URL@COMMIT".into(),
+        );
+    }
+    let from_git = "name a commit that has its sources: git+URL@COMMIT";
+    let releases = releases(files, name);
+    let Some((_, newest)) = releases.last() else {
+        return missing(format!("the package index has no sdist of {name}"), from_git.into());
+    };
+    if files.iter().any(|file| file.is_wheel_of(name, version)) {
+        let what = format!("the package index has {name} {version} as a wheel alone, and no sdist");
+        return missing(what, from_git.into());
+    }
+    let wanted = numbers(version).unwrap_or_default();
+    let hint = match nearest(&releases, &wanted) {
+        Some(near) if near != *newest => {
+            format!("did you mean {name}=={near}? The newest is {name}=={newest}")
+        }
+        _ => format!("the newest is {name}=={newest}"),
+    };
+    missing(format!("the package index has no release {version} of {name}"), hint)
+}
+
+/// The final releases that have an sdist, the oldest first.
+fn releases<'a>(files: &'a [Offer], name: &str) -> Vec<(Vec<u64>, &'a str)> {
+    let of = |file: &'a Offer| {
+        let version = file.version(name)?;
+        Some((numbers(version)?, version))
+    };
+    let mut out: Vec<_> = files.iter().filter_map(of).collect();
+    out.sort();
+    out
+}
+
+/// The newest of those that have the most numbers in common from the first on, if only one.
+fn nearest<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a str> {
+    let common = |numbers: &[u64]| numbers.iter().zip(wanted).take_while(|(a, b)| a == b).count();
+    let same = |numbers: &[u64]| numbers == wanted;
+    let found = releases.iter().max_by_key(|(numbers, _)| (same(numbers), common(numbers)));
+    found.filter(|(numbers, _)| common(numbers) > 0).map(|(_, version)| *version)
+}
+
+/// The numbers of a version that is a release: `1.10.2`, `2024.1.post1`.
+fn numbers(version: &str) -> Option<Vec<u64>> {
+    let (release, post) = match version.split_once(".post") {
+        Some((release, post)) => (release, post.parse().ok()?),
+        None => (version, 0),
+    };
+    let mut out: Vec<u64> = release.split('.').map(|it| it.parse().ok()).collect::<Option<_>>()?;
+    while out.last() == Some(&0) {
+        out.pop();
+    }
+    // A post-release stands before what has one number more.
+    out.extend([0, post].into_iter().filter(|_| post > 0));
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_index_does_not_have_is_told_with_what_could_be_meant() {
+        let offer = |name: &str| Offer {
+            name: name.to_owned(),
+            url: "https://index.test/x".parse().unwrap(),
+            sha256: None,
+        };
+        let files = [
+            "a_b-24.1.0.tar.gz",
+            "a_b-25.0.0.tar.gz",
+            "a_b-24.2.0.tar.gz",
+            "a_b-26.0rc1.tar.gz",
+            "a_b-25.1-py3-none-any.whl",
+        ]
+        .map(offer);
+        let told = |files: &[Offer], version: &str| {
+            let fault = absent(files, "a-b", version);
+            assert_eq!(fault.cause, Cause::Missing);
+            format!("{}: {}", fault.what, fault.hint.unwrap())
+        };
+        for (version, hint) in [
+            ("99", "no release 99 of a-b: the newest is a-b==25.0.0"),
+            ("25", "the newest is a-b==25.0.0"),
+            ("24.1", "did you mean a-b==24.1.0? The newest is a-b==25.0.0"),
+            ("24.7.3", "did you mean a-b==24.2.0?"),
+            ("x", "the newest is a-b==25.0.0"),
+            ("25.1", "as a wheel alone, and no sdist: name a commit"),
+        ] {
+            let told = told(&files, version);
+            assert!(told.contains(hint), "{version}: {told}");
+        }
+        assert!(told(&files[4..], "1").contains("no sdist of a-b"));
+        assert!(told(&[], "1").contains("no project a-b: correct the name"));
+    }
+}
