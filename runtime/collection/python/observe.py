@@ -111,7 +111,8 @@ def reason(report):
         if hasattr(report, "wasxfail"):
             text = report.wasxfail
         elif isinstance(told, tuple):
-            text = told[2]
+            text = str(told[2])
+            text = text[len("Skipped: "):] if text.startswith("Skipped: ") else text
         elif getattr(told, "reprcrash", None) is not None:
             text = told.reprcrash.message
         else:

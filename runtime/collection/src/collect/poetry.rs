@@ -27,6 +27,14 @@ pub(super) fn wanted(poetry: Option<&Table>, settings: &EnvironmentSettings) -> 
     out
 }
 
+/// The interpreters that it allows, where Poetry alone says it.
+pub(super) fn interpreters(poetry: Option<&Table>) -> Option<String> {
+    let limits = limits(poetry?.get("dependencies")?.get("python")?.as_str()?);
+    // 3.8 means each of 3.8.
+    let is_one = limits.starts_with("==") && limits.matches('.').count() == 1;
+    Some(if is_one { limits + ".*" } else { limits })
+}
+
 /// The requirements of one entry: a version, a table, or a list of either.
 fn of_entry(name: &str, value: &Value) -> Vec<String> {
     if name == "python" {
@@ -235,5 +243,10 @@ mod tests {
         );
         assert_eq!(read("[dev-dependencies]\npytest = '^6.2'\n"), ["pytest>=6.2,<7"]);
         assert!(wanted(None, settings).is_empty());
+        let table: Table = "[dependencies]\npython = '~2.7 || ^3.8'\n".parse().unwrap();
+        assert_eq!(interpreters(Some(&table)).as_deref(), Some(">=3.8,<4"));
+        let table: Table = "[dependencies]\npython = '3.8'\n".parse().unwrap();
+        assert_eq!(interpreters(Some(&table)).as_deref(), Some("==3.8.*"));
+        assert_eq!(interpreters(None), None);
     }
 }

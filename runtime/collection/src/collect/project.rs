@@ -54,8 +54,9 @@ impl Project {
             summary: header("Summary").or(own("description")).unwrap_or_default().to_owned(),
             requires_python: header("Requires-Python")
                 .or(own("requires-python"))
-                .unwrap_or_default()
-                .to_owned(),
+                .map(str::to_owned)
+                .or_else(|| poetry::interpreters(poetry_table))
+                .unwrap_or_default(),
             installable: ["pyproject.toml", "setup.py"]
                 .iter()
                 .any(|name| tree.join(name).is_file()),
