@@ -251,6 +251,9 @@ fn a_model_says_what_a_test_file_is_about_over_http_metered_and_is_asked_once() 
 [[rule]]
 when = '### `shapes/area.py::area_of_3`'
 answer = { content = '{"tested_object_ids": ["shapes/area.py::area_of_3"], "reasoning": "named"}' }
+[[rule]]
+when = 'Describe the feature.'
+answer = { content = "Areas of regular polygons with any number of sides, of which only the length is known." }
 [default]
 content = '{"tested_object_ids": []}'
 "#,
@@ -289,6 +292,20 @@ content = '{"tested_object_ids": []}'
     assert_eq!(fake.requests().len(), asked, "{said}");
     assert!(said.contains(&format!("{name}: not asked")), "{said}");
     assert_eq!((again, report_again), (tops, report));
+    // It says what the feature is, too, where a task is made.
+    let out = stage.path("whole");
+    let args = ["collect", &project, "--attack", "0", "--llm", "a fake", "--config"];
+    let paths = [config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    stage.run([&args[..], &paths[..]].concat(), 0);
+    let text = fs::read_to_string(out.join("tasks.jsonl")).unwrap();
+    let tasks: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(tasks.len(), 2, "a task a level: {text}");
+    for task in &tasks {
+        let statement = task["statement"].as_str().unwrap();
+        assert!(statement.contains("\n\nAreas of regular polygons with any"), "{statement}");
+        assert!(statement.contains("\n# ") || statement.starts_with("# "), "{statement}");
+        assert!(!statement.contains("area_of_4"), "only one function: {statement}");
+    }
     // A model that nobody knows.
     let output = stage.run(["collect", &project, "--llm", "nobody/none"], 2);
     let said = String::from_utf8(output.stderr).unwrap();

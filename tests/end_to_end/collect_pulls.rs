@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
+use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
@@ -160,6 +161,46 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
 
     // What was tried once is known.
     assert_eq!(collect("again", &[]), summary);
+}
+
+#[test]
+fn a_model_says_which_pull_requests_are_about_a_feature_and_is_asked_once() {
+    let stage = Stage::new();
+    let clone = stage.path("acme__coins");
+    history(&clone);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script = Script::parse(
+        r#"
+[[rule]]
+when = 'Add a purse'
+answer = { content = 'No.\n{"new_feature": false, "reasoning": "nobody asked"}' }
+[default]
+content = '{"new_feature": true, "reasoning": "it is new"}'
+"#,
+    );
+    let fake = runtime.block_on(FakeLlm::start(script.unwrap())).unwrap();
+    let name = format!("fake-{}", stage.dir.path().file_name().unwrap().display());
+    let model = format!("[models.fake]\nbase_url = \"{}\"\nname = \"{name}\"\n", fake.base_url());
+    let config = stage.file("models.toml", &model);
+    let collect = |out: &str| {
+        let out = stage.path(out);
+        let args = ["collect-pulls", clone.to_str().unwrap(), "--dry-run", "--llm", "fake"];
+        let more = ["--config", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let output = stage.run([&args[..], &more].concat(), 0);
+        (out, String::from_utf8(output.stderr).unwrap())
+    };
+    let (out, said) = collect("first");
+    // The rules refuse #5 for its title, and take #6.
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    assert_eq!(read("candidates.jsonl").lines().count(), 2, "{said}");
+    assert!(read("candidates.jsonl").contains("\"acme__coins-5\""), "{said}");
+    let rejects = read("rejects.jsonl");
+    let of_model = format!("{name} says: nobody asked");
+    assert!(rejects.contains(&of_model) && rejects.contains("\"intent\""), "{rejects}");
+    assert_eq!(fake.requests().len(), 3);
+    assert!(said.contains(&format!("{name}: 3 questions answered, ")), "{said}");
+    let (_, said) = collect("second");
+    assert!(fake.requests().len() == 3 && said.contains("not asked"), "{said}");
 }
 
 #[test]

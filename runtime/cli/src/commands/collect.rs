@@ -7,7 +7,7 @@ use std::{
 };
 
 use proctor_collection::{
-    Attacks, CollectError, Extent, Model, Origin, Place, Pulls, Renewed, renew,
+    Answers, Attacks, CollectError, Extent, Model, Origin, Place, Pulls, Renewed, renew,
 };
 use proctor_config::model_of;
 use proctor_setup::Sources;
@@ -45,10 +45,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     if args.dry_run {
         keeps_its_tasks(&out)?;
     }
-    let model = match &args.llm {
-        Some(name) => Some(Asked::open(&model_of(name, args.config.as_deref())?, &out)?),
-        None => None,
-    };
+    let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
     let place = Place {
         backend: backend.as_ref(),
         sources: &sources,
@@ -117,10 +114,13 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
         .unwrap_or_else(|| PathBuf::from("collections").join(folder_of(&name.to_string_lossy())));
     let search = Pulls { clone: args.clone, repo: args.repo, since: args.since, dump: args.pulls };
     let tell = |what: &str| tell!("{what}");
+    let cache = home::cache()?;
+    let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
+    let answers = model.as_ref().map(|model| Answers::new(model, &cache)).transpose()?;
+    let answers = answers.as_ref();
     let report = if args.dry_run {
-        proctor_collection::collect_pulls(&search, &out, Extent::Candidates, &tell).await
+        proctor_collection::collect_pulls(&search, &out, Extent::Candidates, answers, &tell).await
     } else {
-        let cache = home::cache()?;
         let backend = assemble::backend(args.sandbox.into(), &cache).await?;
         let sources = Sources::new(cache.join("sources"));
         let place = Place {
@@ -137,11 +137,21 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             tell: &tell,
         };
         let extent = Extent::Tasks(&place, args.limit);
-        proctor_collection::collect_pulls(&search, &out, extent, &tell).await
+        proctor_collection::collect_pulls(&search, &out, extent, answers, &tell).await
     };
+    model.iter().for_each(|model| tell!("{}", model.bill()));
     let report = report.map_err(told)?;
     result(&report.summary())?;
     Ok(ended(&out, !report.tasks.is_empty(), report.rejects.len(), "rejects.jsonl"))
+}
+
+/// The model that `--llm` names.
+fn asked(
+    llm: Option<&str>,
+    config: Option<&Path>,
+    out: &Path,
+) -> Result<Option<Asked>, CommandError> {
+    llm.map(|name| Asked::open(&model_of(name, config)?, out)).transpose()
 }
 
 fn told(error: CollectError) -> CommandError {

@@ -6,42 +6,24 @@ use std::{
     path::Path,
 };
 
-use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use proctor_datasets::fill;
 use proctor_types::{Fault, Layer};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    answers::{Answers, last_json},
     graph::FileGraph,
-    kept::Kept,
     objects::{Object, Objects},
-    pipeline::keep,
-    settings::{ModelSettings, TopSettings},
+    settings::TopSettings,
     tops::Candidate,
 };
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/tops.md.j2");
 
-/// A model that answers one question at a time. Who implements it counts what that costs.
-#[async_trait]
-pub trait Model: Send + Sync {
-    /// As its endpoint calls it.
-    fn name(&self) -> &str;
-
-    /// The model with its parameters: an answer that is kept under another key does not count.
-    fn key(&self) -> &str;
-
-    /// # Errors
-    /// The endpoint gave no answer.
-    async fn answer(&self, question: &str) -> Result<String, Fault>;
-}
-
 /// What the questions about a project's test files share.
 pub(super) struct Asking<'a> {
-    pub(super) model: &'a dyn Model,
-    /// Answers, kept by model and question.
-    pub(super) kept: Kept,
+    pub(super) answers: &'a Answers<'a>,
     pub(super) package: &'a str,
     pub(super) tree: &'a Path,
     pub(super) objects: &'a Objects,
@@ -122,24 +104,8 @@ impl Asking<'_> {
             Fault::new(Layer::Environment, format!("prompts/collection/tops.md.j2: {error}"))
         })?;
         let known: BTreeSet<String> = candidates.into_iter().map(|it| it.id).collect();
-        let named = format!("{}\0{question}", self.model.key());
-        if let Some(chosen) = self.kept.get("tops", &named) {
-            return Ok(chosen);
-        }
-        let ModelSettings { attempts, .. } = self.settings.model;
-        for _ in 0..attempts.max(1) {
-            let answer = self.model.answer(&question).await?;
-            if let Some(chosen) = read(&answer, &known) {
-                keep(&self.kept, "tops", &named, &chosen);
-                return Ok(chosen);
-            }
-        }
-        let what = format!(
-            "{file}: {} answered {attempts} times without a list of functions that it was asked about",
-            self.model.name()
-        );
-        let hint = "take another model, or leave --llm out: weights choose then";
-        Err(Fault::new(Layer::Model, what).hint(hint))
+        let what = "a list of functions that it was asked about";
+        self.answers.ask("tops", &question, |answer| read(answer, &known), (file, what)).await
     }
 }
 
@@ -151,12 +117,7 @@ struct Answered {
 /// The list in the last block of JSON that holds one. A name that was not asked about makes none of it count: a model that
 /// invents names did not read the question.
 fn read(answer: &str, known: &BTreeSet<String>) -> Option<BTreeSet<String>> {
-    let starts = answer.match_indices('{').map(|(at, _)| at);
-    let mut lists = starts.filter_map(|at| {
-        let mut values = serde_json::Deserializer::from_str(&answer[at..]).into_iter::<Answered>();
-        values.next()?.ok()
-    });
-    let last = lists.next_back()?.tested_object_ids;
+    let last = last_json::<Answered>(answer)?.tested_object_ids;
     last.is_subset(known).then_some(last)
 }
 

@@ -16,6 +16,7 @@ use proctor_types::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    answers::Answers,
     environment::{Environment, WORKDIR, variables},
     graph::FileGraph,
     mask::{lines_gone, mask, named_in},
@@ -23,6 +24,7 @@ use super::{
     objects::Objects,
     others::{self, Others},
     project::Project,
+    prose::{Feature, prose},
     seeded::Seeded,
     settings::Settings,
     statement, stubs,
@@ -33,7 +35,7 @@ use super::{
     verify::{self, Judge},
 };
 use crate::{
-    Carving, Draft, RecipeError,
+    Carving, Draft, Object, RecipeError,
     carve::interface_of,
     draft::blocked_urls,
     freeze::{freeze_in, look},
@@ -57,6 +59,8 @@ pub(super) struct Shared<'a> {
     pub(super) seed: String,
     /// What runs showed of functions.
     pub(super) notes: Notes,
+    /// The model that is asked, where one is.
+    pub(super) answers: Option<Answers<'a>>,
     /// What a model said of each test file; empty where none was asked.
     pub(super) said: BTreeMap<String, Vec<tops::Candidate>>,
 }
@@ -118,9 +122,10 @@ pub(super) enum Outcome {
 }
 
 /// What a policy leaves to be taken away.
-struct Plan {
-    others: Others,
-    extracted: Extracted,
+#[derive(Clone)]
+pub(super) struct Plan {
+    pub(super) others: Others,
+    pub(super) extracted: Extracted,
     carving: Carving,
     mask: String,
     watched: Vec<String>,
@@ -158,8 +163,8 @@ impl Shared<'_> {
                     let gone = plan.extracted.all();
                     let back = named_in(&log, &self.objects, &gone);
                     if back.is_empty() || round >= self.settings.take_away.rounds {
-                        let why = format!("without the feature other tests fail: {failed}");
-                        return Err(Stop::Reject("verify", why));
+                        plan = self.part_of(file, &plan, &failed).await?;
+                        break;
                     }
                     plan.extracted.put_back(&back);
                     self.carve(file, &mut plan).map_err(|why| Stop::Reject("mask", why))?;
@@ -241,7 +246,7 @@ impl Shared<'_> {
         best.ok_or_else(|| Stop::Reject("pass_to_pass", refused.join("; ")))
     }
 
-    fn carve(&self, file: &str, plan: &mut Plan) -> Result<(), String> {
+    pub(super) fn carve(&self, file: &str, plan: &mut Plan) -> Result<(), String> {
         let carving = mask(
             &self.tree.folder,
             &self.objects,
@@ -264,7 +269,11 @@ impl Shared<'_> {
     }
 
     /// One run under the mask. Inside: what failed of the other files, and what the run printed.
-    async fn try_out(&self, file: &str, plan: &Plan) -> Result<Result<(), (String, String)>, Stop> {
+    pub(super) async fn try_out(
+        &self,
+        file: &str,
+        plan: &Plan,
+    ) -> Result<Result<(), (String, String)>, Stop> {
         let files: Vec<&String> = plan.others.files.iter().filter(|other| *other != file).collect();
         let ids = |file: &String| self.suite.steady.get(file).cloned().unwrap_or_default();
         let other: Vec<String> = files.iter().flat_map(|file| ids(file)).collect();
@@ -330,9 +339,11 @@ impl Shared<'_> {
         let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
         let mut task = self.task(file, &plan, String::new());
         let test_command = task.test_command.join(" ");
+        let carving = self.noted(file, &plan);
+        let overview = self.overview(file, &plan, &carving).await?;
         let statements = statement::write(
-            &self.project,
-            &self.noted(file, &plan),
+            (&self.project, overview.as_deref()),
+            &carving,
             &plan.extracted,
             &self.objects,
             &test_command,
@@ -402,6 +413,38 @@ impl Shared<'_> {
         verify::grade_both(self.judge(), &task, &environment, &findings).await?;
         let row = self.row(&task, file, &plan, &facts, statements.featurebench);
         Ok(Made { task, row, facts })
+    }
+
+    /// The feature in the words of the model, where one is asked.
+    async fn overview(
+        &self,
+        file: &str,
+        plan: &Plan,
+        carving: &Carving,
+    ) -> Result<Option<String>, Stop> {
+        let (mut code, mut stubs) = (String::new(), String::new());
+        for number in plan.extracted.all() {
+            let Some(object) = self.objects.list.get(number) else { continue };
+            let text = fs::read_to_string(self.tree.folder.join(&object.file)).unwrap_or_default();
+            object.code(&text).iter().for_each(|one| code.push_str(&format!("{one}\n\n")));
+            if plan.extracted.shown.contains(&number) {
+                let is_it = |it: &&Object| it.file == object.file && it.path == object.path;
+                stubs.extend(carving.objects.iter().filter(is_it).map(|it| it.stub.as_str()));
+            }
+        }
+        Ok(self.prose(file, &code, &stubs).await?)
+    }
+
+    /// What the model says of some code, where one is asked.
+    pub(super) async fn prose(
+        &self,
+        file: &str,
+        code: &str,
+        stubs: &str,
+    ) -> Result<Option<String>, Fault> {
+        let Some(answers) = &self.answers else { return Ok(None) };
+        let (package, summary) = (&*self.project.name, self.project.summary.trim());
+        prose(answers, file, Feature { package, summary, code, stubs }).await.map(Some)
     }
 
     /// What is taken away, with what runs and its text say of it.

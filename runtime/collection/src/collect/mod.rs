@@ -1,5 +1,6 @@
 //! `proctor collect`: a repository into a benchmark, with no hand and no model (`docs/collection.md`).
 
+mod answers;
 mod asking;
 mod attacked;
 mod calls;
@@ -19,10 +20,12 @@ mod objects;
 mod observe;
 mod origin;
 mod others;
+mod part;
 mod pipeline;
 mod poetry;
 mod progress;
 mod project;
+mod prose;
 mod pulls;
 mod renew;
 mod report;
@@ -37,7 +40,7 @@ mod traverse;
 mod twins;
 mod verify;
 
-pub use asking::Model;
+pub use answers::{Answers, Model};
 pub use attacked::{Attacked, Attacks};
 pub use candidate::{Facts, Reject};
 pub use origin::Origin;

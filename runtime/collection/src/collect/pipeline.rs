@@ -13,7 +13,8 @@ use proctor_setup::{PREPARATION, Sources};
 use proctor_types::{Cause, Fault, Task, plural};
 
 use super::{
-    asking::{Asking, Model},
+    answers::{Answers, Model},
+    asking::Asking,
     attacked::Attacks,
     candidate::{Made, Outcome, Reject, Shared},
     environment::{self, Environment},
@@ -137,13 +138,13 @@ pub async fn collect(
     let graphs = FileGraph::all(&suite.calls, &objects);
     let notes = Notes::of(&suite.calls, &objects);
     let helpers = helpers(&tree.folder, &suite, &project);
-    let said: BTreeMap<String, Vec<Candidate>> = match place.model {
+    let answers = place.model.map(|model| Answers::new(model, &place.cache)).transpose()?;
+    let said: BTreeMap<String, Vec<Candidate>> = match &answers {
         None => BTreeMap::new(),
-        Some(model) => {
-            tell(&format!("asking {} what each test file is about", model.name()));
+        Some(answers) => {
+            tell(&format!("asking {} what each test file is about", answers.model().name()));
             let asking = Asking {
-                model,
-                kept: Kept::new(&place.cache.join("collections"), "answers"),
+                answers,
                 package: &project.name,
                 tree: &tree.folder,
                 objects: &objects,
@@ -167,6 +168,7 @@ pub async fn collect(
         notes,
         settings,
         seed: place.seed.clone(),
+        answers,
         said,
     };
     let found: Vec<Found> = shared.graphs.keys().map(|file| shared.found(file)).collect();
@@ -234,6 +236,8 @@ async fn candidates<'a>(
             let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
         }
+        // It writes a part of the statement, too.
+        of.extend(shared.answers.iter().map(|answers| answers.model().key()));
         of
     };
     let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();

@@ -106,6 +106,7 @@ pub(super) struct TakeAway {
     pub(super) lines: [usize; 2],
     pub(super) never: Vec<String>,
     pub(super) rounds: usize,
+    pub(super) halvings: usize,
 }
 
 #[derive(Debug, Clone, Deserialize)]

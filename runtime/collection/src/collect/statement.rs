@@ -22,6 +22,7 @@ pub(super) struct Statements {
 #[derive(Serialize)]
 struct Own<'a> {
     title: String,
+    overview: Option<&'a str>,
     package: &'a str,
     version: &'a str,
     summary: &'a str,
@@ -60,12 +61,12 @@ struct Interface {
     code: String,
 }
 
-/// Writes the statements of one task.
+/// Writes the statements of one task. An overview is what a model says of it.
 ///
 /// # Errors
 /// A template that cannot be filled in.
 pub(super) fn write(
-    project: &Project,
+    (project, overview): (&Project, Option<&str>),
     carving: &Carving,
     extracted: &Extracted,
     objects: &Objects,
@@ -92,6 +93,7 @@ pub(super) fn write(
     let exports = carving.files.keys().filter(|path| !touched.contains(path.as_str()));
     let own = Own {
         title: title(project, &files),
+        overview,
         package: &project.name,
         version: &project.version,
         summary: project.summary.trim(),
@@ -117,7 +119,10 @@ pub(super) fn write(
         })
         .collect();
     let theirs = Theirs {
-        task_statement: format!("{title}."),
+        task_statement: match overview {
+            Some(overview) => format!("{title}.\n\n{overview}"),
+            None => format!("{title}."),
+        },
         task_name: &project.name,
         library_name: &project.name,
         black_links: project.urls.join("\n"),

@@ -33,6 +33,11 @@ impl Extracted {
         self.helpers.retain(|number| !numbers.contains(number));
     }
 
+    pub(super) fn keep_to(&mut self, numbers: &BTreeSet<usize>) {
+        self.shown.retain(|number| numbers.contains(number));
+        self.helpers.retain(|number| numbers.contains(number));
+    }
+
     /// Shows what the tests or code that stays call: whoever writes it again must meet them.
     pub(super) fn show_entries(&mut self, graph: &FileGraph) {
         let gone = self.all();

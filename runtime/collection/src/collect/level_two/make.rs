@@ -14,7 +14,7 @@ use proctor_types::{Cheat, Fault, FromScratch, Task, TaskId, TestStatus};
 use super::{
     gold::{self, Files},
     rewrite::{Owner, PACKAGE, rewrite},
-    statement,
+    statement::{self, Interface},
 };
 use crate::{
     collect::{
@@ -68,7 +68,10 @@ impl Shared<'_> {
                 .map(|it| self.notes.lines(it, &self.objects, graph, &|it| self.is_private(it)));
             lines.unwrap_or_default()
         };
-        let statements = statement::write(&self.tree.folder, &self.project, &asked, &notes)?;
+        let interface = Interface::of(&self.tree.folder, &self.project, &asked, &notes);
+        let overview = self.prose(file, &interface.hidden, &interface.stubs()).await?;
+        let about = (&self.project, overview.as_deref());
+        let statements = statement::write(&self.tree.folder, about, &asked, interface)?;
         let mut task = Task {
             id: TaskId::new(self.id(file, 2)),
             level: Some(2),

@@ -25,6 +25,7 @@ const FEATUREBENCH: &str = include_str!("../../../../../prompts/featurebench/lev
 #[derive(Serialize)]
 struct Told<'a> {
     title: String,
+    overview: Option<&'a str>,
     package: &'a str,
     version: &'a str,
     summary: &'a str,
@@ -36,26 +37,47 @@ struct Told<'a> {
     named: &'a str,
 }
 
-/// `notes` are of the function at a dotted path of a file.
-///
+/// What is asked for: the stub of each, and the code of all.
+pub(super) struct Interface<'a> {
+    pub(super) shown_of: Vec<(&'a Owner, String)>,
+    pub(super) hidden: String,
+}
+
+impl<'a> Interface<'a> {
+    /// `notes` are of the function at a dotted path of a file.
+    pub(super) fn of(
+        tree: &Path,
+        project: &Project,
+        asked: &'a BTreeSet<Owner>,
+        notes: &dyn Fn(&str, &str) -> Vec<String>,
+    ) -> Self {
+        let (mut shown_of, mut hidden) = (Vec::new(), String::new());
+        for owner in asked {
+            let is_it = |file: &&String| module_of(file, &project.root) == owner.module;
+            let Some(file) = project.modules.iter().find(is_it) else { continue };
+            let text = fs::read_to_string(tree.join(file)).unwrap_or_default();
+            if let Some((stub, code)) = interface_of(&text, &owner.name, &|path| notes(file, path))
+            {
+                shown_of.push((owner, stub));
+                hidden.push_str(&code);
+            }
+        }
+        Self { shown_of, hidden }
+    }
+
+    pub(super) fn stubs(&self) -> String {
+        self.shown_of.iter().map(|(_, stub)| stub.as_str()).collect()
+    }
+}
+
 /// # Errors
 /// A template that cannot be filled in.
 pub(super) fn write(
     tree: &Path,
-    project: &Project,
+    (project, overview): (&Project, Option<&str>),
     asked: &BTreeSet<Owner>,
-    notes: &dyn Fn(&str, &str) -> Vec<String>,
+    Interface { shown_of, hidden }: Interface<'_>,
 ) -> Result<Statements, Fault> {
-    let (mut shown_of, mut hidden) = (Vec::new(), String::new());
-    for owner in asked {
-        let is_it = |file: &&String| module_of(file, &project.root) == owner.module;
-        let Some(file) = project.modules.iter().find(is_it) else { continue };
-        let text = fs::read_to_string(tree.join(file)).unwrap_or_default();
-        if let Some((stub, code)) = interface_of(&text, &owner.name, &|path| notes(file, path)) {
-            shown_of.push((owner, stub));
-            hidden.push_str(&code);
-        }
-    }
     let named = named(tree, project, asked, &shown_of);
     let interfaces: Vec<String> = shown_of.into_iter().map(|(_, stub)| stub).collect();
     let names: Vec<&str> = asked.iter().map(|owner| owner.name.as_str()).collect();
@@ -66,6 +88,7 @@ pub(super) fn write(
     };
     let mut filling = Told {
         title: format!("Write {shown}{more} of {} from scratch", project.name),
+        overview,
         package: &project.name,
         version: &project.version,
         summary: project.summary.trim(),

@@ -59,6 +59,7 @@ impl Candidate {
         pull: &Pull,
         row: Option<&Row>,
         settings: &PullSettings,
+        by_rules: bool,
     ) -> Result<Self, Stop> {
         let stop = |stage: Stage| move |why: String| Stop::Reject(stage, why);
         let (base, head) = match &pull.change {
@@ -95,7 +96,7 @@ impl Candidate {
         let labels: Vec<String> =
             row.into_iter().flat_map(|row| &row.labels).map(|label| label.name.clone()).collect();
         let intent = intent(&title, &body, &labels, &settings.intent);
-        if !intent.feature {
+        if !intent.feature && by_rules {
             return Err(Stop::Reject(Stage::Intent, intent.why));
         }
         let tokens = Encoding::Cl100k.count(&patch);

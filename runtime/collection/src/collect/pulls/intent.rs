@@ -1,6 +1,13 @@
-//! Whether a pull request is about a new feature, by rules.
+//! Whether a pull request is about a new feature: by rules, or as a model says it.
 
-use super::settings::IntentSettings;
+use proctor_datasets::fill;
+use proctor_types::{Fault, Layer};
+use serde::{Deserialize, Serialize};
+
+use super::{candidate::Candidate, settings::IntentSettings};
+use crate::collect::answers::{Answers, last_json};
+
+const PROMPT: &str = include_str!("../../../../../prompts/collection/intent.md.j2");
 
 /// What was decided, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +48,55 @@ pub(super) fn intent(
         }
     }
     decided(true, "nothing speaks against it".to_owned())
+}
+
+#[derive(Serialize)]
+struct Question<'a> {
+    repo: &'a str,
+    title: &'a str,
+    body: &'a str,
+    labels: &'a [String],
+    functions: usize,
+    classes: usize,
+    new_lines: usize,
+    edited: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Answered {
+    new_feature: bool,
+    #[serde(default)]
+    reasoning: String,
+}
+
+/// What a model says of a candidate.
+///
+/// # Errors
+/// The endpoint gave no answer, or none that can be read.
+pub(super) async fn asked(
+    answers: &Answers<'_>,
+    repo: &str,
+    candidate: &Candidate,
+) -> Result<Intent, Fault> {
+    let question = Question {
+        repo,
+        title: &candidate.title,
+        body: &candidate.body,
+        labels: &candidate.labels,
+        functions: candidate.functions,
+        classes: candidate.classes,
+        new_lines: candidate.new_lines,
+        edited: candidate.edited,
+    };
+    let question = fill(PROMPT, question).map_err(|error| {
+        Fault::new(Layer::Environment, format!("prompts/collection/intent.md.j2: {error}"))
+    })?;
+    let of = format!("pull request {}", candidate.number);
+    let what = "saying whether it is a new feature";
+    let answered: Answered =
+        answers.ask("intent", &question, last_json, (of.as_str(), what)).await?;
+    let why = format!("{} says: {}", answers.model().name(), answered.reasoning);
+    Ok(Intent { feature: answered.new_feature, why })
 }
 
 /// The type of `fix: x`, `fix(core): x`, `fix!: x`.

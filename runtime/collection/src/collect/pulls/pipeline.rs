@@ -6,13 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use proctor_datasets::fea_bench::Repository;
 use proctor_types::{Fault, Task, plural};
 use serde_json::Value;
 
 use super::{
     super::{
+        answers::Answers,
         kept::Kept,
         pipeline::{CollectError, Place, key, lines},
         progress::Progress,
@@ -22,6 +23,7 @@ use super::{
     dump::{self, Row},
     funnel::{Head, PullFacts, PullReject, PullReport, Stage, Stop},
     history::pulls,
+    intent::{Intent, asked},
     lite,
     rows::{Forms, forms},
     settings::PullSettings,
@@ -50,7 +52,8 @@ pub enum Extent<'a> {
     Tasks(&'a Place<'a>, Option<usize>),
 }
 
-/// Makes a dataset folder `out` of a clone's merged pull requests.
+/// Makes a dataset folder `out` of a clone's merged pull requests. Where there is a model it says which of them are about
+/// a feature, in the place of the rules.
 ///
 /// # Errors
 /// [`CollectError`]. A pull request that gives no task is none: it is in the report.
@@ -58,6 +61,7 @@ pub async fn collect_pulls(
     search: &Pulls,
     out: &Path,
     extent: Extent<'_>,
+    answers: Option<&Answers<'_>>,
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<PullReport, CollectError> {
     let settings = PullSettings::get()?;
@@ -68,7 +72,14 @@ pub async fn collect_pulls(
     let clone = Repository::open(&search.clone)
         .map_err(|what| nothing(format!("{}: {what}", search.clone.display()), CLONE_HINT))?;
     let repo = search.repo.clone().unwrap_or_else(|| repo_of(&clone, &search.clone));
-    let Mined { commit, candidates, rejects } = mine(&clone, search, &texts, settings, tell)?;
+    let by_rules = answers.is_none();
+    let Mined { commit, mut candidates, mut rejects } =
+        mine(&clone, search, &texts, (settings, by_rules), tell)?;
+    if let Some(answers) = answers {
+        let of = plural(candidates.len(), "pull request");
+        tell(&format!("asking {} whether {of} are about a feature", answers.model().name()));
+        (candidates, rejects) = judged(answers, &repo, candidates, rejects).await?;
+    }
     let mut ready = Vec::new();
     for candidate in candidates {
         let id = format!("{}-{}", repo.replace('/', "__"), candidate.number);
@@ -220,6 +231,31 @@ fn nothing(what: String, hint: &'static str) -> CollectError {
     CollectError::Nothing { what, hint: hint.to_owned() }
 }
 
+/// Those that the model takes for features; the others go to the rejects.
+async fn judged(
+    answers: &Answers<'_>,
+    repo: &str,
+    candidates: Vec<Candidate>,
+    mut rejects: Vec<PullReject>,
+) -> Result<(Vec<Candidate>, Vec<PullReject>), Fault> {
+    let at_once = Settings::get()?.tops.model.at_once.max(1);
+    let all = candidates.iter().map(|candidate| asked(answers, repo, candidate));
+    let said: Vec<Intent> = stream::iter(all).buffered(at_once).try_collect().await?;
+    let mut features = Vec::new();
+    for (candidate, said) in candidates.into_iter().zip(said) {
+        match said.feature {
+            true => features.push(Candidate { intent: said.why, ..candidate }),
+            false => rejects.push(PullReject {
+                pull_number: candidate.number,
+                title: candidate.title,
+                stage: Stage::Intent,
+                reason: said.why,
+            }),
+        }
+    }
+    Ok((features, rejects))
+}
+
 /// What a history gives without anything being run.
 struct Mined {
     commit: String,
@@ -231,7 +267,7 @@ fn mine(
     clone: &Repository,
     search: &Pulls,
     texts: &HashMap<u64, Row>,
-    settings: &PullSettings,
+    (settings, by_rules): (&PullSettings, bool),
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Mined, CollectError> {
     let history = clone.history().map_err(|what| nothing(what, CLONE_HINT))?;
@@ -255,7 +291,7 @@ fn mine(
         if index > 0 && index % 250 == 0 {
             tell(&format!("{index} of {}: {} candidates", found.len(), candidates.len()));
         }
-        match Candidate::of(clone, pull, texts.get(&pull.number), settings) {
+        match Candidate::of(clone, pull, texts.get(&pull.number), settings, by_rules) {
             Ok(candidate) => candidates.push(candidate),
             Err(Stop::Fault(fault)) => return Err(fault.into()),
             Err(Stop::Reject(stage, reason)) => rejects.push(PullReject {
