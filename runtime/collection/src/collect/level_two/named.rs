@@ -43,6 +43,7 @@ fn names(code: &str) -> BTreeSet<String> {
 struct Found {
     loaded: BTreeSet<String>,
     defined: BTreeSet<String>,
+    in_annotation: bool,
 }
 
 impl<'a> Visitor<'a> for Found {
@@ -55,22 +56,36 @@ impl<'a> Visitor<'a> for Found {
         visitor::walk_stmt(self, stmt);
     }
 
+    fn visit_annotation(&mut self, expr: &'a Expr) {
+        self.in_annotation = true;
+        self.visit_expr(expr);
+        self.in_annotation = false;
+    }
+
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Name(name) if name.ctx == ExprContext::Load => {
                 self.loaded.insert(name.id.to_string());
             }
-            // An annotation may be written as a string.
-            Expr::StringLiteral(literal) => {
-                let text = literal.value.to_str();
-                let is_word = |c: char| c.is_alphanumeric() || "_.[], |".contains(c);
-                if !text.is_empty() && text.len() < 80 && text.chars().all(is_word) {
-                    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-                    self.loaded.extend(words.filter(|it| !it.is_empty()).map(str::to_owned));
-                }
+            // An annotation may be written as a string, and one of `Literal` is none.
+            Expr::StringLiteral(literal) if self.in_annotation => {
+                let words =
+                    literal.value.to_str().split(|c: char| !c.is_alphanumeric() && c != '_');
+                self.loaded.extend(words.filter(|it| !it.is_empty()).map(str::to_owned));
+            }
+            Expr::Subscript(subscript) if is_literal(&subscript.value) => {
+                self.visit_expr(&subscript.value);
             }
             _ => visitor::walk_expr(self, expr),
         }
+    }
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Name(name) => name.id.as_str() == "Literal",
+        Expr::Attribute(attribute) => attribute.attr.as_str() == "Literal",
+        _ => false,
     }
 }
 
@@ -86,8 +101,8 @@ enum Meaning {
     Code(String),
     /// A name of another module of the library.
     Elsewhere(String, String),
-    /// An import of something that is not the library's.
-    Import(String),
+    /// An import of something that is not the library's: what from, and what.
+    Import(Option<String>, String),
 }
 
 impl Library<'_> {
@@ -135,7 +150,7 @@ impl Library<'_> {
                     return Some(Meaning::Elsewhere(from, alias.name.to_string()));
                 }
                 let alias = &text[alias.start().to_usize()..alias.end().to_usize()];
-                Some(Meaning::Import(format!("from {from} import {alias}\n")))
+                Some(Meaning::Import(Some(from), alias.to_owned()))
             }
             Stmt::Import(import) => {
                 let alias = import.names.iter().find(|alias| match &alias.asname {
@@ -144,7 +159,7 @@ impl Library<'_> {
                 })?;
                 let is_ours = self.files.contains_key(alias.name.as_str());
                 let alias = &text[alias.start().to_usize()..alias.end().to_usize()];
-                (!is_ours).then(|| Meaning::Import(format!("import {alias}\n")))
+                (!is_ours).then(|| Meaning::Import(None, alias.to_owned()))
             }
             _ => None,
         }
@@ -174,7 +189,8 @@ pub(super) fn named(
         open.extend(names(stub).into_iter().map(|name| (0, owner.module.clone(), name)));
     }
     let mut seen = BTreeSet::new();
-    let (mut imports, mut code) = (BTreeSet::new(), Vec::new());
+    let mut imports: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
+    let mut code = Vec::new();
     while let Some((depth, module, name)) = open.pop_front() {
         let is_asked = asked.iter().any(|it| it.module == module && it.name == name);
         if is_asked || code.len() >= MOST || !seen.insert((module.clone(), name.clone())) {
@@ -189,7 +205,9 @@ pub(super) fn named(
                 code.push(text);
             }
             Some(Meaning::Elsewhere(from, name)) => open.push_front((depth, from, name)),
-            Some(Meaning::Import(text)) => drop(imports.insert(text)),
+            Some(Meaning::Import(from, what)) => {
+                imports.entry(from).or_default().insert(what);
+            }
             None => {}
         }
     }
@@ -197,12 +215,17 @@ pub(super) fn named(
         return String::new();
     }
     code.dedup();
-    let imports: String = imports.into_iter().collect();
-    [imports, code.join("\n")]
-        .into_iter()
-        .filter(|it| !it.is_empty())
-        .collect::<Vec<_>>()
-        .join("\n")
+    let imports: String = imports.into_iter().map(|(from, what)| import(from, what)).collect();
+    let parts = [imports, code.join("\n")].into_iter().filter(|it| !it.is_empty());
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn import(from: Option<String>, what: BTreeSet<String>) -> String {
+    let what: Vec<String> = what.into_iter().collect();
+    match from {
+        Some(from) => format!("from {from} import {}\n", what.join(", ")),
+        None => what.iter().map(|name| format!("import {name}\n")).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -238,11 +261,11 @@ mod tests {
         let owner = |name: &str| Owner { module: "pkg.a".into(), name: name.into() };
         let (f, own) = (owner("F"), owner("Own"));
         let asked = BTreeSet::from([f.clone(), own]);
-        let stub = "class F(Base):\n    def m(self, kind: 'K', o: Own, x: t.Any = None) -> int:\n        ...\n";
+        let stub = "class F(Base):\n    def m(self, kind: 'K', o: Own, x: t.Literal['t'] = None) -> int:\n        ...\n";
         let said = named(tree.path(), &project, &asked, &[(&f, stub.to_owned())]);
         assert_eq!(
             said,
-            "from typing import NamedTuple\nimport typing as t\n\n\
+            "import typing as t\nfrom typing import NamedTuple\n\n\
              class Base(NamedTuple):\n    n: int = 0\n\n    def hidden(self):\n        ...\n\n\
              Kind = t_union(HTML4, TABLE)\n\nHTML4 = \"html4\"\n\nTABLE = ...\n"
         );
