@@ -14,7 +14,7 @@ import sys
 import threading
 
 # Calls of a function, in one process, of which the types are noted.
-NOTED = 40
+NOTED = 12
 # Of `co_flags`: what a generator returns is not what its caller gets.
 GENERATOR = 0x20
 
