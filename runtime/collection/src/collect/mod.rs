@@ -6,6 +6,7 @@ mod attacked;
 mod calls;
 mod candidate;
 mod environment;
+mod form;
 mod found;
 #[cfg(test)]
 mod golden;

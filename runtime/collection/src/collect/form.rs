@@ -1,0 +1,144 @@
+//! The task of a test file, in Proctor's form and in FeatureBench's.
+
+use std::{collections::BTreeSet, fs};
+
+use proctor_types::{
+    Environment as TaskEnvironment, TASK_SCHEMA, Task, TaskId, Timeouts, file_of, sha256_hex,
+};
+
+use super::{
+    candidate::{Facts, Plan, Shared},
+    environment::{WORKDIR, variables},
+    verify,
+};
+use crate::draft::blocked_urls;
+
+impl Shared<'_> {
+    /// The task of a plan, before its ids are known.
+    pub(super) fn task(&self, file: &str, plan: &Plan, statement: String) -> Task {
+        Task { mask: Some(plan.mask.clone()), ..self.blank(file, statement) }
+    }
+
+    /// A task of level 1 without its mask.
+    pub(super) fn blank(&self, file: &str, statement: String) -> Task {
+        let repo = self.project.repository();
+        let mut timeouts = Timeouts::default();
+        timeouts.grade_seconds = timeouts.grade_seconds.max((self.suite.seconds * 20.0).ceil());
+        let blocked =
+            self.project.urls.iter().map(|url| format!("{}/**", url.trim_end_matches('/')));
+        Task {
+            schema_version: TASK_SCHEMA,
+            id: TaskId::new(self.id(file, 1)),
+            repo: repo.clone(),
+            level: Some(1),
+            statement,
+            environment: TaskEnvironment {
+                image: None,
+                base: Some("host".into()),
+                setup: self.environment.setup.clone(),
+            },
+            source: Some(self.source.clone()),
+            workdir: WORKDIR.into(),
+            mask: None,
+            hidden: vec![file.to_owned()],
+            blocked_urls: blocked_urls(&self.project.name, repo.as_deref(), blocked.collect()),
+            fail_to_pass: Vec::new(),
+            pass_to_pass: Vec::new(),
+            test_command: self.environment.test_command.clone(),
+            test_patch: None,
+            timeouts,
+            gold: None,
+            env: variables(&self.project).into_iter().collect(),
+            user: None,
+            platform: None,
+            resources: None,
+            cheats: Vec::new(),
+            impossible: None,
+            clock: None,
+            categories: Vec::new(),
+            meets_minima: None,
+            from_scratch: None,
+            benchmark: None,
+        }
+    }
+
+    /// As FeatureBench names its tasks: repository, commit, test file, level.
+    pub(super) fn id(&self, file: &str, level: u8) -> String {
+        let repo = self.project.repository().unwrap_or_else(|| self.project.name.clone());
+        let stem = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".py");
+        let commit = short(&self.tree.digest);
+        let path = short(&sha256_hex(file.as_bytes()));
+        format!("{}.{commit}.{stem}.{path}.lv{level}", repo.replace('/', "__"))
+    }
+
+    /// In the fields of level 1.
+    pub(super) fn row(
+        &self,
+        task: &Task,
+        file: &str,
+        plan: &Plan,
+        facts: &Facts,
+        statement: String,
+    ) -> serde_json::Value {
+        let others: BTreeSet<&str> = task
+            .pass_to_pass
+            .iter()
+            .map(|id| file_of(id))
+            .filter(|other| plan.others.files.iter().any(|chosen| chosen == other))
+            // These rows ask for whole files: one with a test that breaks is none of them.
+            .filter(|other| !task.hidden.iter().any(|hidden| hidden == other))
+            .collect();
+        let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
+        let others: Vec<&str> = others.into_iter().collect();
+        let mask = task.mask.as_deref().unwrap_or_default();
+        let patches = (mask, &*verify::deletion(file, &text));
+        self.row_of(task, file, facts, statement, patches, &others)
+    }
+
+    /// A row in FeatureBench's fields; `patches` are `patch` and `test_patch`.
+    pub(super) fn row_of(
+        &self,
+        task: &Task,
+        file: &str,
+        facts: &Facts,
+        statement: String,
+        (patch, test_patch): (&str, &str),
+        others: &[&str],
+    ) -> serde_json::Value {
+        let setup = [&self.environment.setup[..], &self.settings.environment.for_rows].concat();
+        let mut command = task.test_command.clone();
+        command.retain(|word| word != "-q");
+        let settings = serde_json::json!({
+            "test_cmd": format!("{} -rA -p no:cacheprovider --color=no", command.join(" ")),
+            "timeout_run": task.timeouts.grade_seconds,
+            "library_name": self.project.name,
+            "black_links": self.project.urls,
+            "setup": setup,
+            "docker_specs": {"run_args": {}, "custom_docker_args": task.env.iter()
+                .map(|(key, value)| format!("-e {key}={value}")).collect::<Vec<_>>()},
+        });
+        serde_json::json!({
+            "instance_id": task.id,
+            "repo": task.repo,
+            "base_commit": self.tree.digest,
+            "problem_statement": statement,
+            "patch": patch,
+            "test_patch": test_patch,
+            "FAIL_TO_PASS": [file],
+            "PASS_TO_PASS": others,
+            // A name for whoever builds it: no image is made.
+            "image_name": format!("collected/{}:{}", self.project.name.to_lowercase(), short(&self.tree.digest)),
+            "repo_settings": settings.to_string(),
+            "lines": facts.lines,
+            "files": facts.files,
+            "functions": facts.functions,
+            "f2p_test_points": facts.fail_to_pass,
+            "p2p_test_points": facts.pass_to_pass,
+            "top_objects": facts.tops,
+        })
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(8).collect()
+}
