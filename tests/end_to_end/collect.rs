@@ -311,3 +311,24 @@ content = '{"tested_object_ids": []}'
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("nobody/none: no such model or vendor"), "{said}");
 }
+
+#[test]
+fn a_pytest_that_is_too_old_for_the_interpreter_gives_way() {
+    let stage = Stage::new();
+    let poetry = "[tool.poetry]\nname = \"old\"\nversion = \"1\"\n[tool.poetry.dev-dependencies]\npytest = \"~4.6\"\n";
+    fs::create_dir_all(stage.path("old/tests")).unwrap();
+    stage.file("old/pyproject.toml", poetry);
+    stage.file("old/old.py", "def one():\n    return 1\n");
+    stage.file(
+        "old/tests/test_old.py",
+        "import old\n\ndef test_one():\n    assert old.one() == 1\n",
+    );
+    let (project, out) = (stage.path("old"), stage.path("out"));
+    let paths = [project.to_str().unwrap(), "--dry-run", "--out", out.to_str().unwrap()];
+    let output = stage.run([&["collect"][..], &paths].concat(), 0);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("in the place of the project's own"), "{said}");
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!(report["stages"]["steady_tests"], 1, "{said}");
+}

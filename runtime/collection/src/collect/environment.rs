@@ -90,8 +90,10 @@ pub(super) async fn find(
     let mut more: Vec<String> = Vec::new();
     let mut asked = BTreeSet::new();
     let mut round = 0;
+    let mut newer: Option<Project> = None;
     loop {
         round += 1;
+        let project = newer.as_ref().unwrap_or(project);
         let more_said = match more.is_empty() {
             true => String::new(),
             false => format!(", with {}", more.join(", ")),
@@ -101,7 +103,21 @@ pub(super) async fn find(
         let prepared = backend.prepare(&layer(source, project, setup)).await?;
         let bench = Bench::new(backend, &prepared, project, settings);
         let order = Order::new(Mode::Collect, settings, project.tests.clone());
-        let records = bench.observe(&order, "looking for tests").await?;
+        let records = bench.observe(&order, "looking for tests").await;
+        // A pytest of the project's own choice may be too old for the interpreter.
+        let finds =
+            |records: &Vec<Record>| records.iter().any(|it| matches!(it, Record::Items { .. }));
+        let limited = project.requirements.iter().any(|it| is_pytest(it));
+        if limited && !records.as_ref().is_ok_and(finds) && newer.is_none() {
+            tell(
+                "no test is found: trying with the newest pytest in the place of the project's own",
+            );
+            let mut unlimited = project.clone();
+            unlimited.requirements.retain(|it| !is_pytest(it));
+            newer = Some(unlimited);
+            continue;
+        }
+        let records = records?;
         let missing: BTreeSet<String> = records
             .iter()
             .filter_map(|record| match record {
@@ -126,6 +142,10 @@ pub(super) async fn find(
         }
         more.extend(fresh);
     }
+}
+
+fn is_pytest(requirement: &str) -> bool {
+    proctor_types::package_name(bare(requirement)) == "pytest"
 }
 
 /// A module of the project itself is not on an index, or is somebody else's there.
