@@ -204,6 +204,7 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, No
         .args(functions)
         .current_dir(&root)
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("TMPDIR", dir.path())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
