@@ -109,7 +109,8 @@ class Data:
     def doubled(self): return helper() * self.n
 def by_data(): return Data(1).doubled()
 
-class Kind: pass
+class Kind:
+    def __init__(self, size=0): self.size = size
 class Wrong(Exception): pass
 def typed(a, b: int = 1, *rest, kind=None, **more) -> list: return [a]
 def counted(n):
@@ -325,6 +326,7 @@ fn types_are_those_of_calls_and_exceptions_those_that_the_code_names() {
         assert_eq!(of("refused", false), [refused]);
         assert_eq!(of("checked", false), ["Seen in tests: x: bytes.", "Raises Wrong."]);
         assert_eq!(of("answered", false), ["Seen in tests: text: str; returns bytes."]);
+        assert_eq!(of("Kind.__init__", false), ["Seen in tests: size: int."]);
         // So many types say nothing.
         assert!(of("many", false).is_empty());
         assert!(of("use_a", false).is_empty());

@@ -45,7 +45,9 @@ impl Notes {
         let Some(object) = objects.list.get(number) else { return out };
         let yields = object.traits().any(|it| it.yields);
         if let (Some(traits), Some(seen)) = (object.traits().next(), self.seen.get(&number)) {
-            let said = said(&traits.untyped, seen, yields);
+            // What a constructor returns, and a generator, nobody has to be told.
+            let returns = !yields && object.name() != "__init__";
+            let said = said(&traits.untyped, seen, returns);
             out.extend((!said.is_empty()).then(|| format!("Seen in tests: {said}.")));
         }
         if yields {
@@ -60,7 +62,7 @@ impl Notes {
 }
 
 /// `a: int or None; returns str`, of what has no annotation.
-fn said(untyped: &[String], seen: &Types, yields: bool) -> String {
+fn said(untyped: &[String], seen: &Types, returns: bool) -> String {
     let kinds = |name: &String| {
         let kinds = seen.get(name).filter(|kinds| kinds.len() <= TYPES)?;
         let (none, mut kinds): (Vec<&str>, Vec<&str>) =
@@ -69,7 +71,7 @@ fn said(untyped: &[String], seen: &Types, yields: bool) -> String {
         (!kinds.is_empty()).then(|| kinds.join(" or "))
     };
     let part = |name: &String| match name.as_str() {
-        "" if yields => None,
+        "" if !returns => None,
         "" => Some(format!("returns {}", kinds(name)?)),
         name_of => Some(format!("{name_of}: {}", kinds(name)?)),
     };
