@@ -139,6 +139,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("fake-llm", &[]),
     ("fuzz", &[]),
+    ("unicode_names2", &[]),
+    ("zstd", &[]),
 ];
 
 #[test]
