@@ -16,6 +16,7 @@ const BACK_END: &[&str] = &[
 /// Every crate of the run context and the crates of the run context that it may use (dev-dependencies aside).
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-types", &[]),
+    ("proctor-packed", &[]),
     ("proctor-wire", &[]),
     ("proctor-scan", &["proctor-wire"]),
     ("proctor-agentd", &["proctor-wire", "proctor-scan"]),
@@ -29,7 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-datasets", &["proctor-types", "proctor-patch"]),
     ("proctor-statistics", &[]),
     ("proctor-report", &["proctor-types", "proctor-statistics"]),
-    ("proctor-html", &["proctor-types", "proctor-report"]),
+    ("proctor-html", &["proctor-types", "proctor-packed", "proctor-report"]),
     ("proctor-interchange", &["proctor-types"]),
     ("proctor-sandbox-api", &["proctor-types", "proctor-wire"]),
     ("proctor-clock", &[]),
