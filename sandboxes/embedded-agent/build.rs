@@ -4,7 +4,7 @@
 //! while the rest is neither. It has its own target folder, beside the profiles of the outer build:
 //! the outer build's lock is not waited for, and every profile shares one agent.
 
-use flate2::{Compression, write::DeflateEncoder};
+use lzma_rust2::{LzmaOptions, LzmaWriter};
 use std::{
     env, fs,
     io::{self, Write},
@@ -101,11 +101,12 @@ fn build() -> Result<(), String> {
     pack(&built, &out).map_err(|error| format!("{}: {error}", built.display()))
 }
 
-/// Deflates the agent, and writes its length beside it.
+/// Packs the agent, and writes its length beside it.
 fn pack(agent: &Path, out: &Path) -> io::Result<()> {
     let agent = fs::read(agent)?;
-    let packed = fs::File::create(out.join("agentd.deflate"))?;
-    let mut packed = DeflateEncoder::new(packed, Compression::best());
+    let packed = fs::File::create(out.join("agentd.lzma"))?;
+    let length = Some(agent.len() as u64);
+    let mut packed = LzmaWriter::new_use_header(packed, &LzmaOptions::with_preset(9), length)?;
     packed.write_all(&agent)?;
     packed.finish()?;
     fs::write(out.join("agentd.length"), agent.len().to_string())

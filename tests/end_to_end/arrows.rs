@@ -16,6 +16,7 @@ const BACK_END: &[&str] = &[
 /// Every crate of the run context and the crates of the run context that it may use (dev-dependencies aside).
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-types", &[]),
+    ("proctor-packed", &[]),
     ("proctor-wire", &[]),
     ("proctor-scan", &["proctor-wire"]),
     ("proctor-agentd", &["proctor-wire", "proctor-scan"]),
@@ -29,7 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-datasets", &["proctor-types", "proctor-patch"]),
     ("proctor-statistics", &[]),
     ("proctor-report", &["proctor-types", "proctor-statistics"]),
-    ("proctor-html", &["proctor-types", "proctor-report"]),
+    ("proctor-html", &["proctor-types", "proctor-packed", "proctor-report"]),
     ("proctor-interchange", &["proctor-types"]),
     ("proctor-sandbox-api", &["proctor-types", "proctor-wire"]),
     ("proctor-clock", &[]),
@@ -140,6 +141,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("fake-llm", &[]),
     ("fuzz", &[]),
+    ("unicode_names2", &[]),
+    ("zstd", &[]),
 ];
 
 #[test]
@@ -194,4 +197,15 @@ fn only_who_starts_an_agent_builds_one() {
     };
     let found: Vec<&str> = uses.keys().copied().filter(|name| builds(name)).collect();
     assert_eq!(found, ["proctor", "proctor-docker", "proctor-embedded-agent", "proctor-native"]);
+}
+
+/// A newcomer reads it whole.
+#[test]
+fn the_glossary_has_at_most_25_words() {
+    let map = include_str!("../../ARCHITECTURE.md");
+    let (_, glossary) = map.split_once("## Glossary").unwrap();
+    let (glossary, _) = glossary.split_once("\n## ").unwrap();
+    // Two lines are the table's head.
+    let words = glossary.lines().filter(|line| line.starts_with('|')).count() - 2;
+    assert!((20..=25).contains(&words), "{words}");
 }

@@ -1,14 +1,15 @@
 //! The keys of a configuration, for `docs/configuration.md`.
 
 use crate::{
-    keys::{FILE, Key},
+    keys::{Key, keys_of},
     kind::Kind,
+    schema::{generated_config_schema, written},
 };
 
 /// The tables of keys, in Markdown. What an arm has again is not repeated.
 pub fn documentation() -> String {
     let mut out = String::new();
-    tables("", &FILE, &mut out);
+    tables("", &keys_of(&written(generated_config_schema())), &mut out);
     out
 }
 

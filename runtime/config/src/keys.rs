@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::{
     kind::{Form, Kind},
-    schema::written_schema,
+    schema::{config_schema, written},
 };
 
 /// The top of the file.
-pub static FILE: LazyLock<Vec<Key>> = LazyLock::new(|| keys_of(&written_schema()));
+pub static FILE: LazyLock<Vec<Key>> = LazyLock::new(|| keys_of(&written(config_schema())));
 
 #[derive(Debug, Clone)]
 pub struct Key {
@@ -64,7 +64,7 @@ fn required(keys: &[Key]) -> String {
 }
 
 /// The keys of a table, in the order of the type that it is read into.
-fn keys_of(schema: &Value) -> Vec<Key> {
+pub(crate) fn keys_of(schema: &Value) -> Vec<Key> {
     let needed = |name: &str| {
         schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name))
     };

@@ -28,7 +28,10 @@ pub use kind::near;
 pub use model::{model_of, put_model};
 pub use paths::SCRIPT;
 pub use resolve::{Known, REPLAY, RunConfig, resolve};
-pub use schema::{config_schema, schema_of, task_schema};
+pub use schema::{
+    config_schema, generated_config_schema, generated_task_schema, manifest_schema, schema_of,
+    task_schema,
+};
 pub use set::lay as set;
 pub use walk::{Extent, walk};
 pub use written::Written;

@@ -1,14 +1,57 @@
-//! JSON Schemas, out of the types that configurations and tasks are read into.
+//! JSON Schemas: the committed ones, and how they are made of the types that configurations and tasks are read into.
 
-use proctor_types::Task;
+use proctor_packed::packed;
+use proctor_types::{PackedText, Task};
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::Transform};
 use serde_json::{Map, Value, json};
 
 use crate::ConfigFile;
 
-/// The schema of a run configuration, as `configs/schema.json` has it.
+/// The schema of a run configuration: `configs/schema.json`.
+///
+/// # Panics
+/// The committed file is no JSON, which a test would have found.
 pub fn config_schema() -> Value {
-    let mut schema = written_schema();
+    static TEXT: PackedText = packed!("../../../configs/schema.json");
+    carried(&TEXT)
+}
+
+/// The schema of a configuration where the keys of a file without a matrix must all be there.
+pub(crate) fn written(mut schema: Value) -> Value {
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.push("arms".into());
+    }
+    schema
+}
+
+/// The schema of a task in Proctor's own format: `configs/task-schema.json`.
+///
+/// # Panics
+/// As [`config_schema`] does.
+pub fn task_schema() -> Value {
+    static TEXT: PackedText = packed!("../../../configs/task-schema.json");
+    carried(&TEXT)
+}
+
+/// The schema of an agent's manifest: `configs/manifest-schema.json`.
+///
+/// # Panics
+/// As [`config_schema`] does.
+pub fn manifest_schema() -> Value {
+    static TEXT: PackedText = packed!("../../../configs/manifest-schema.json");
+    carried(&TEXT)
+}
+
+/// A committed schema. The program carries the files and not the code that makes them out of the types, which is
+/// five times as large. Tests hold each file to its types (`tests/current.rs` here and in `scaffolds/external`).
+fn carried(text: &str) -> Value {
+    #[expect(clippy::expect_used, reason = "the file is part of the build, and a test reads it")]
+    serde_json::from_str(text).expect("the carried schema is JSON")
+}
+
+/// What `configs/schema.json` has to hold: made of the types.
+pub fn generated_config_schema() -> Value {
+    let mut schema = schema_of::<ConfigFile>("A run configuration of Proctor");
     // Either makes arms.
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.retain(|key| key != "arms");
@@ -17,13 +60,8 @@ pub fn config_schema() -> Value {
     schema
 }
 
-/// The same, where the keys of a file without a matrix must all be there.
-pub(crate) fn written_schema() -> Value {
-    schema_of::<ConfigFile>("A run configuration of Proctor")
-}
-
-/// The schema of a task in Proctor's own format, as `configs/task-schema.json` has it.
-pub fn task_schema() -> Value {
+/// What `configs/task-schema.json` has to hold: made of the types.
+pub fn generated_task_schema() -> Value {
     schema_of::<Task>("A task of Proctor")
 }
 

@@ -1,12 +1,12 @@
 //! `cl100k_base`, the encoding by which FEA-Bench's paper counts its contexts.
 //!
-//! 85,033 of its 100,256 tokens are tokens of `o200k_base` too. `configs/tokenizers/cl100k_base.ranks.deflate` names those
-//! by their rank there and has the bytes of the others only: 267 kB in the place of 430.
+//! 85,033 of its 100,256 tokens are tokens of `o200k_base` too. `configs/tokenizers/cl100k_base.ranks.lzma` names those
+//! by their rank there and has the bytes of the others only: 255 kB in the place of 430.
 //!
 //! ```text
-//! table = shared rank rank rank lengths bytes   ; packed as one deflate stream
+//! table = shared rank rank rank lengths bytes   ; packed by LZMA
 //! shared                                        ; a bit a token, lowest first: it is one of o200k_base's
-//! rank                                          ; a byte a shared token: the lowest of its rank there, the middle, the highest
+//! rank                                          ; of each shared token: the highest byte of all ranks there, the middle, the lowest
 //! lengths bytes                                 ; of the other tokens: a byte for the length of each, and all their bytes
 //! ```
 
@@ -15,9 +15,9 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 use tiktoken_rs::{CoreBPE, Rank};
 
-use crate::{PACKED, TOKENS, tokens_of, unpacked};
+use crate::{ranks_of, tokens, tokens_of, unpacked};
 
-static OWN: &[u8] = include_bytes!("../../../configs/tokenizers/cl100k_base.ranks.deflate");
+static OWN: &[u8] = include_bytes!("../../../configs/tokenizers/cl100k_base.ranks.lzma");
 
 /// Tokens of the table, special ones left out.
 const COUNT: usize = 100_256;
@@ -36,17 +36,11 @@ pub(crate) fn count(text: &str) -> usize {
 }
 
 fn ranks() -> FxHashMap<Vec<u8>, Rank> {
-    let (other, own) = (unpacked(PACKED), unpacked(OWN));
-    let (lengths, bytes) = other.split_at(TOKENS);
-    let other: Vec<&[u8]> = tokens_of(lengths, bytes).collect();
+    let (other, own) = (tokens(), unpacked(OWN));
     let (bits, rest) = own.split_at(COUNT.div_ceil(8));
-    let (low, rest) = rest.split_at(SHARED);
-    let (middle, rest) = rest.split_at(SHARED);
-    let (high, rest) = rest.split_at(SHARED);
+    let (shared, rest) = rest.split_at(3 * SHARED);
     let (lengths, bytes) = rest.split_at(COUNT - SHARED);
-    let mut shared = low.iter().zip(middle).zip(high).map(|((low, middle), high)| {
-        other[usize::from(*low) | usize::from(*middle) << 8 | usize::from(*high) << 16]
-    });
+    let mut shared = ranks_of(shared).map(|rank| &other[rank][..]);
     let mut alone = tokens_of(lengths, bytes);
     let tokens = (0..COUNT).filter_map(|token| match bits[token / 8] >> (token % 8) & 1 {
         1 => shared.next(),

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, Error},
+};
 use serde_json::{Map, Number, Value};
 
 /// Fields of a row that its official rules, its grading or its reports need.
@@ -23,7 +26,7 @@ use serde_json::{Map, Number, Value};
 /// assert_eq!(serde_json::to_string(&details).unwrap(), row);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(remote = "Self", default)]
 pub struct Details {
     /// The commit of the repository that the task starts from.
     #[serde(skip_serializing_if = "Kept::is_absent")]
@@ -143,6 +146,23 @@ impl Details {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+impl Serialize for Details {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Details {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Not generic: every form that details are read from would have this large function again.
+fn read(value: Value) -> Result<Details, serde_json::Error> {
+    Details::deserialize(value)
 }
 
 impl From<BTreeMap<String, Value>> for Details {

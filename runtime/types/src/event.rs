@@ -369,9 +369,13 @@ impl<'de> Deserialize<'de> for Event {
         if !KINDS.contains(&kind.as_str()) {
             return Ok(Self::Unknown(fields));
         }
-        Self::deserialize(Value::Object(fields))
-            .map_err(|error| D::Error::custom(format_args!("{kind}: {error}")))
+        known(fields).map_err(|error| D::Error::custom(format_args!("{kind}: {error}")))
     }
+}
+
+/// Not generic: every crate that reads events would have this large function again.
+fn known(fields: Map<String, Value>) -> Result<Event, serde_json::Error> {
+    Event::deserialize(Value::Object(fields))
 }
 
 /// An edit of one file, by a tool that can undo it. Contents are hashes among the blobs.

@@ -15,6 +15,11 @@ fn the_schema_is_current_and_closed() {
     }
     let there = fs::read_to_string(&file).unwrap_or_default();
     assert!(there == text, "run `PROCTOR_WRITE=1 cargo test -p proctor-external --test current`");
+    assert_eq!(
+        proctor_config::manifest_schema(),
+        schema,
+        "build again: the program carries the file"
+    );
     assert_eq!(schema["additionalProperties"], false);
     // What a shipped manifest writes, an editor with the schema knows.
     for name in names() {

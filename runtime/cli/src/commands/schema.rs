@@ -9,9 +9,7 @@ pub fn schema(of: SchemaOf) -> Result<ExitCode, CommandError> {
     let schema = match of {
         SchemaOf::Config => config::config_schema(),
         SchemaOf::Task => config::task_schema(),
-        SchemaOf::Manifest => {
-            config::schema_of::<proctor_external::Manifest>(proctor_external::TITLE)
-        }
+        SchemaOf::Manifest => config::manifest_schema(),
     };
     print::result(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
     Ok(ExitCode::SUCCESS)

@@ -187,10 +187,10 @@ fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
 fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, Notes) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
-    for (name, text) in SCRIPTS {
+    for (name, text) in &SCRIPTS {
         let place = dir.path().join("here").join(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
-        fs::write(place, text).unwrap();
+        fs::write(place, text.as_bytes()).unwrap();
     }
     fs::create_dir_all(&root).unwrap();
     fs::create_dir_all(dir.path().join("site")).unwrap();
