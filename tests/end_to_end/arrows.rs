@@ -16,6 +16,7 @@ const BACK_END: &[&str] = &[
 /// Every crate of the run context and the crates of the run context that it may use (dev-dependencies aside).
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-types", &[]),
+    ("proctor-packed", &[]),
     ("proctor-wire", &[]),
     ("proctor-scan", &["proctor-wire"]),
     ("proctor-agentd", &["proctor-wire", "proctor-scan"]),
@@ -29,7 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proctor-datasets", &["proctor-types", "proctor-patch"]),
     ("proctor-statistics", &[]),
     ("proctor-report", &["proctor-types", "proctor-statistics"]),
-    ("proctor-html", &["proctor-types", "proctor-report"]),
+    ("proctor-html", &["proctor-types", "proctor-packed", "proctor-report"]),
     ("proctor-interchange", &["proctor-types"]),
     ("proctor-sandbox-api", &["proctor-types", "proctor-wire"]),
     ("proctor-clock", &[]),
@@ -53,7 +54,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "proctor-external",
-        &["proctor-types", "proctor-bundles", "proctor-sandbox-api", "proctor-scaffold-api"],
+        &[
+            "proctor-types",
+            "proctor-packed",
+            "proctor-bundles",
+            "proctor-sandbox-api",
+            "proctor-scaffold-api",
+        ],
     ),
     (
         "proctor-host-scaffolds",
@@ -88,6 +95,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-grade",
         &[
             "proctor-types",
+            "proctor-packed",
             "proctor-patch",
             "proctor-sandbox-api",
             "proctor-setup",
@@ -100,6 +108,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-collection",
         &[
             "proctor-types",
+            "proctor-packed",
             "proctor-tokens",
             "proctor-retrieval",
             "proctor-datasets",
@@ -130,6 +139,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-config",
         &[
             "proctor-types",
+            "proctor-packed",
             "proctor-gateway",
             "proctor-tokens",
             "proctor-egress",

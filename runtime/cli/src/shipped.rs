@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::sha256_hex;
+use proctor_packed::packed;
+use proctor_types::{PackedText, sha256_hex};
 
 use crate::{
     config::near,
@@ -18,11 +19,11 @@ const FOLDER: &str = "shipped";
 /// A file of the repository, by its path below `configs/`.
 macro_rules! files {
     ($($path:literal),+ $(,)?) => {
-        [$(($path, include_str!(concat!("../../../configs/", $path)))),+]
+        [$(($path, packed!("../../../configs/" $path))),+]
     };
 }
 
-const FILES: &[(&str, &str)] = &files![
+static FILES: [(&str, PackedText); 25] = files![
     "demo.toml",
     "feabench-cells.toml",
     "feabench-lite.toml",
@@ -81,7 +82,7 @@ pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, CommandError> {
 /// Writes the files where they are not there yet, and returns their folder. Its name holds their
 /// content, so that a later version has its own.
 fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
-    let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
+    let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{}\0", &**text)).collect();
     let parent = std::path::absolute(cache)?.join(FOLDER);
     let folder = parent.join(&sha256_hex(all.as_bytes())[..16]);
     if folder.join("demo.toml").exists() {
@@ -89,10 +90,10 @@ fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
     }
     fs::create_dir_all(&parent)?;
     let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(&parent)?;
-    for (path, text) in FILES {
+    for (path, text) in &FILES {
         let file = fresh.path().join(path);
         fs::create_dir_all(file.parent().unwrap_or(&parent))?;
-        fs::write(file, text)?;
+        fs::write(file, text.as_bytes())?;
     }
     // Whole or not at all; somebody else may have been faster with the same.
     match fs::rename(fresh.path(), &folder) {

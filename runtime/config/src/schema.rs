@@ -1,6 +1,7 @@
 //! JSON Schemas: the committed ones, and how they are made of the types that configurations and tasks are read into.
 
-use proctor_types::Task;
+use proctor_packed::packed;
+use proctor_types::{PackedText, Task};
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::Transform};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +12,8 @@ use crate::ConfigFile;
 /// # Panics
 /// The committed file is no JSON, which a test would have found.
 pub fn config_schema() -> Value {
-    carried(include_str!("../../../configs/schema.json"))
+    static TEXT: PackedText = packed!("../../../configs/schema.json");
+    carried(&TEXT)
 }
 
 /// The schema of a configuration where the keys of a file without a matrix must all be there.
@@ -27,7 +29,8 @@ pub(crate) fn written(mut schema: Value) -> Value {
 /// # Panics
 /// As [`config_schema`] does.
 pub fn task_schema() -> Value {
-    carried(include_str!("../../../configs/task-schema.json"))
+    static TEXT: PackedText = packed!("../../../configs/task-schema.json");
+    carried(&TEXT)
 }
 
 /// The schema of an agent's manifest: `configs/manifest-schema.json`.
@@ -35,7 +38,8 @@ pub fn task_schema() -> Value {
 /// # Panics
 /// As [`config_schema`] does.
 pub fn manifest_schema() -> Value {
-    carried(include_str!("../../../configs/manifest-schema.json"))
+    static TEXT: PackedText = packed!("../../../configs/manifest-schema.json");
+    carried(&TEXT)
 }
 
 /// A committed schema. The program carries the files and not the code that makes them out of the types, which is

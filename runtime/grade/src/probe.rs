@@ -2,15 +2,19 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use proctor_packed::packed;
 use proctor_sandbox_api::{Command, SandboxHandle, ending_of, wire::RawPath};
-use proctor_types::{Cause, Fault, Layer};
+use proctor_types::{Cause, Fault, Layer, PackedText};
 use serde::Deserialize;
 
-use crate::{hidden::LentModules, launch::Launch, policy::Policy, session::ascii};
+use crate::{
+    hidden::LentModules,
+    launch::Launch,
+    policy::Policy,
+    session::{LEND, ascii},
+};
 
-const PROBE: &str = include_str!("../python/probe.py");
-
-const LEND: &str = include_str!("../python/lend.py");
+static PROBE: PackedText = packed!("../python/probe.py");
 
 /// A script that is lent modules before its first line, and its input.
 fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Fault> {
@@ -21,7 +25,7 @@ fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Faul
         serde_json::to_string(lent).map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
     let first = "import json, sys\nlend(json.loads(sys.stdin.buffer.read().decode('ascii')))\n";
     let apart = "import sys\nsys.path[:] = [entry for entry in sys.path if entry]\n";
-    Ok((format!("{apart}{LEND}\n{first}\n{script}"), ascii(&text).into_bytes()))
+    Ok((format!("{apart}{}\n{first}\n{script}", &*LEND), ascii(&text).into_bytes()))
 }
 
 /// What the pristine interpreter is and would load.
@@ -60,7 +64,7 @@ impl Probe {
         user: Option<&str>,
         lent: &LentModules,
     ) -> Result<Self, Fault> {
-        let (text, stdin) = with_lent(PROBE, lent)?;
+        let (text, stdin) = with_lent(&PROBE, lent)?;
         let env = Policy::get()?.environment.of(env);
         // As the tests will be started, not isolated: it must see what they will search.
         let out = script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;

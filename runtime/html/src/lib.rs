@@ -14,7 +14,7 @@ mod trial;
 mod workspace;
 
 pub use beside::{Choice, Parted, Side, beside, parted};
-pub use links::{FILES, Links};
+pub use links::{FILES, Links, whole};
 pub use matrix::{Cell, Choices, Filter, Matrix, Overview, Row, matrix};
 pub use report::{ReportPage, RunPage, report};
 pub use search::{Hit, Search, search};

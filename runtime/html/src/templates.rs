@@ -6,18 +6,19 @@ use minijinja::{
     AutoEscape, Environment, Error, UndefinedBehavior, Value, escape_formatter,
     syntax::SyntaxConfig, value::Serde,
 };
+use proctor_packed::packed;
 use proctor_report::{percent, short};
-use proctor_types::visible;
+use proctor_types::{PackedText, visible};
 use serde::Serialize;
 
 /// A file of `templates/`, by its name.
 macro_rules! files {
     ($($name:literal),+ $(,)?) => {
-        [$(($name, include_str!(concat!("../templates/", $name)))),+]
+        [$(($name, packed!("../templates/" $name))),+]
     };
 }
 
-const FILES: &[(&str, &str)] = &files![
+static FILES: [(&str, PackedText); 15] = files![
     "arms.html",
     "bars.svg",
     "beside.html",
@@ -77,7 +78,7 @@ fn environment() -> Result<Environment<'static>, Error> {
     templates.add_filter("splitlines", |text: &str| {
         text.lines().map(str::to_owned).collect::<Vec<String>>()
     });
-    for (name, text) in FILES {
+    for (name, text) in &FILES {
         templates.add_template(name, text)?;
     }
     Ok(templates)

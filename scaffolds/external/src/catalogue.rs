@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use proctor_packed::packed;
+use proctor_types::PackedText;
+
 use crate::{Manifest, ManifestError, templates};
 
 /// The title of the schema of manifests.
@@ -10,7 +13,7 @@ pub const TITLE: &str = "A manifest of Proctor: a command-line agent as a scaffo
 macro_rules! manifests {
     ($($name:literal),* $(,)?) => {
         const NAMES: &[&str] = &[$($name),*];
-        const TEXTS: &[&str] = &[$(include_str!(concat!("../manifests/", $name, ".toml"))),*];
+        static TEXTS: [PackedText; NAMES.len()] = [$(packed!("../manifests/" $name ".toml")),*];
     };
 }
 
@@ -48,7 +51,7 @@ pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
         Some((name, version)) => (name, Some(version)),
         None => (asked, None),
     };
-    let found = NAMES.iter().zip(TEXTS).find(|(known, _)| **known == name);
+    let found = NAMES.iter().zip(&TEXTS).find(|(known, _)| **known == name);
     let Some((name, text)) = found else { return Ok(None) };
     let loaded = read(&format!("{name}.toml"), text)?;
     let pinned = &loaded.manifest.version;

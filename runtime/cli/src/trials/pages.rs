@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use proctor_html::{FILES, Links, Trial};
+use proctor_html::{FILES, Links, Trial, whole};
 use proctor_record::RunDir;
 use proctor_report::TrialResult;
 
@@ -66,8 +66,8 @@ impl Pages {
     /// - `search`
     /// - the viewer's script and style sheet
     pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, CommandError> {
-        if let Some((_, kind, text)) = FILES.iter().find(|(name, _, _)| *name == path) {
-            return Ok(Some(Page { kind, body: text.as_bytes().to_owned() }));
+        if let Some((_, kind, texts)) = FILES.iter().find(|(name, _, _)| *name == path) {
+            return Ok(Some(Page { kind, body: whole(texts).into_bytes() }));
         }
         let (parts, query) = (parts(path), Query::of(query));
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();

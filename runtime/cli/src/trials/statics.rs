@@ -26,8 +26,8 @@ impl Pages {
     pub fn write(&self, out: &Path) -> Result<u64, CommandError> {
         let links = Links { home: HOME, ending: ENDING, ..Links::default() };
         fs::create_dir_all(out)?;
-        for (name, _, text) in FILES {
-            fs::write(out.join(name), text)?;
+        for (name, _, texts) in &FILES {
+            fs::write(out.join(name), proctor_html::whole(texts))?;
         }
         let whole =
             overview(&self.runs, Filter { page: 1, ..Filter::default() }, Form::File, true)?;

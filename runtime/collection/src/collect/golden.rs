@@ -133,10 +133,10 @@ print(json.dumps(records))
 fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
-    for (name, text) in SCRIPTS {
+    for (name, text) in &SCRIPTS {
         let place = dir.path().join("here").join(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
-        fs::write(place, text).unwrap();
+        fs::write(place, text.as_bytes()).unwrap();
     }
     fs::create_dir_all(&root).unwrap();
     fs::create_dir_all(dir.path().join("site")).unwrap();

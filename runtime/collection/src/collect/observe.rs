@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
+use proctor_packed::packed;
 use proctor_sandbox_api::{Backend, Command, Prepared, SandboxHandle, SandboxRequest, ending_of};
-use proctor_types::{Cause, Fault, Layer, SandboxSpec};
+use proctor_types::{Cause, Fault, Layer, PackedText, SandboxSpec};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -17,10 +18,10 @@ use super::{
 };
 
 const FOLDER: &str = "/tmp/collector";
-pub(super) const SCRIPTS: [(&str, &str); 3] = [
-    ("observe.py", include_str!("../../python/observe.py")),
-    ("calls.py", include_str!("../../python/calls.py")),
-    ("child/sitecustomize.py", include_str!("../../python/child/sitecustomize.py")),
+pub(super) static SCRIPTS: [(&str, PackedText); 3] = [
+    ("observe.py", packed!("../../python/observe.py")),
+    ("calls.py", packed!("../../python/calls.py")),
+    ("child/sitecustomize.py", packed!("../../python/child/sitecustomize.py")),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -164,7 +165,7 @@ impl<'a> Bench<'a> {
         line.push(b'\n');
         let done = self
             .in_sandbox(what, async |handle| {
-                for (name, text) in SCRIPTS {
+                for (name, text) in &SCRIPTS {
                     let path = format!("{FOLDER}/{name}");
                     handle
                         .write(&path.as_str().into(), text.as_bytes(), Some(0o644))
@@ -368,7 +369,7 @@ mod tests {
     fn what_keeps_pytest_from_starting_names_what_is_missing() {
         let told = |said: &str| {
             let dir = tempfile::tempdir().unwrap();
-            std::fs::write(dir.path().join("observe.py"), SCRIPTS[0].1).unwrap();
+            std::fs::write(dir.path().join("observe.py"), SCRIPTS[0].1.as_bytes()).unwrap();
             let code =
                 "import json, observe, sys; print(json.dumps(observe.not_started(sys.argv[1])))";
             let output = std::process::Command::new("python3")
