@@ -149,7 +149,7 @@ pub(super) struct Splice<'a> {
 impl<'a> Splice<'a> {
     /// What `new` adds to `old`.
     pub(super) fn between(base: Hash, old: &[u8], new: &'a [u8]) -> Self {
-        let head = common(old.chunks(64), new.chunks(64), old, new);
+        let head = common(old, new);
         let most = old.len().min(new.len()) - head;
         let (olds, news) = (old.iter().rev(), new.iter().rev());
         let tail = olds.zip(news).take(most).take_while(|(old, new)| old == new).count();
@@ -191,13 +191,9 @@ impl<'a> Splice<'a> {
 }
 
 /// Length of the common head: whole chunks first, which compare as fast as memory is read.
-fn common<'a>(
-    olds: impl Iterator<Item = &'a [u8]>,
-    news: impl Iterator<Item = &'a [u8]>,
-    old: &[u8],
-    new: &[u8],
-) -> usize {
-    let chunks = olds.zip(news).take_while(|(old, new)| old.len() == 64 && old == new).count();
-    let at = chunks * 64;
+fn common(old: &[u8], new: &[u8]) -> usize {
+    const CHUNK: usize = 1024;
+    let chunks = old.chunks_exact(CHUNK).zip(new.chunks_exact(CHUNK));
+    let at = chunks.take_while(|(old, new)| old == new).count() * CHUNK;
     at + old[at..].iter().zip(&new[at..]).take_while(|(old, new)| old == new).count()
 }

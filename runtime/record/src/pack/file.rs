@@ -89,13 +89,20 @@ impl Pack {
         // Half of it, or this is another conversation.
         match best.filter(|(_, splice)| splice.saved() > bytes.len() / 2) {
             Some((index, splice)) => {
-                let payload = splice.write();
+                let (head, payload) = (splice.head, splice.write());
                 self.append(&mut state, Kind::Splice, hash, &payload)?;
-                state.bodies.remove(index);
+                // A long conversation is not copied for each of its steps.
+                let old = state.bodies.remove(index).and_then(|(_, old)| Arc::into_inner(old));
+                let mut body = old.unwrap_or_default();
+                body.truncate(head);
+                body.extend_from_slice(&bytes[body.len()..]);
+                state.bodies.push_front((*hash, Arc::new(body)));
             }
-            None => self.append(&mut state, Kind::Whole, hash, bytes)?,
+            None => {
+                self.append(&mut state, Kind::Whole, hash, bytes)?;
+                state.bodies.push_front((*hash, Arc::new(bytes.to_vec())));
+            }
         }
-        state.bodies.push_front((*hash, Arc::new(bytes.to_vec())));
         state.bodies.truncate(CONVERSATIONS);
         Ok(())
     }
