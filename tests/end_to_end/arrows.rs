@@ -206,3 +206,14 @@ fn only_who_starts_an_agent_builds_one() {
     let found: Vec<&str> = uses.keys().copied().filter(|name| builds(name)).collect();
     assert_eq!(found, ["proctor", "proctor-docker", "proctor-embedded-agent", "proctor-native"]);
 }
+
+/// A newcomer reads it whole.
+#[test]
+fn the_glossary_has_at_most_25_words() {
+    let map = include_str!("../../ARCHITECTURE.md");
+    let (_, glossary) = map.split_once("## Glossary").unwrap();
+    let (glossary, _) = glossary.split_once("\n## ").unwrap();
+    // Two lines are the table's head.
+    let words = glossary.lines().filter(|line| line.starts_with('|')).count() - 2;
+    assert!((20..=25).contains(&words), "{words}");
+}
