@@ -54,7 +54,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "proctor-external",
-        &["proctor-types", "proctor-bundles", "proctor-sandbox-api", "proctor-scaffold-api"],
+        &[
+            "proctor-types",
+            "proctor-packed",
+            "proctor-bundles",
+            "proctor-sandbox-api",
+            "proctor-scaffold-api",
+        ],
     ),
     (
         "proctor-host-scaffolds",
@@ -89,6 +95,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-grade",
         &[
             "proctor-types",
+            "proctor-packed",
             "proctor-patch",
             "proctor-sandbox-api",
             "proctor-setup",
@@ -101,6 +108,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-collection",
         &[
             "proctor-types",
+            "proctor-packed",
             "proctor-tokens",
             "proctor-retrieval",
             "proctor-datasets",
@@ -132,6 +140,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "proctor-config",
         &[
             "proctor-types",
+            "proctor-packed",
             "proctor-gateway",
             "proctor-tokens",
             "proctor-egress",

@@ -84,7 +84,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Collect(args) => commands::collect(args).await,
         Command::CollectPulls(args) => commands::collect_pulls(args).await,
         Command::Shell(args) => commands::shell(args).await,
-        Command::Show(args) => commands::look(&args),
+        Command::Show(args) => commands::show_trial(&args),
         Command::Label(args) => commands::label(&args),
         Command::Watch { run } => commands::watch(&run).await,
         Command::View { runs, files: Some(out), .. } => commands::view_as_files(&runs, &out),

@@ -33,7 +33,7 @@ pub use dial::{Resolver, SystemResolver};
 pub use egress::{Egress, read_certificates};
 pub use ledger::{Ledger, Reading};
 pub use pattern::{Pattern, PatternError};
-pub use policy::{Policy, Verdict};
+pub use policy::{Policy, Ruling};
 pub use private::Exception;
 pub use proxy::EgressProxy;
 pub use target::{Target, TargetError};

@@ -6,7 +6,7 @@ use crate::{Exception, Pattern, Target, aliases::TaskRules, target::Origin};
 
 /// What the policy says to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Ruling {
     pub decision: UrlDecision,
     /// Present unless allowed.
     pub reason: Option<DenyReason>,
@@ -14,7 +14,7 @@ pub struct Verdict {
     pub rule: Option<String>,
 }
 
-impl Verdict {
+impl Ruling {
     pub(crate) fn denied(reason: DenyReason) -> Self {
         Self { decision: UrlDecision::Denied, reason: Some(reason), rule: None }
     }
@@ -58,9 +58,9 @@ impl Policy {
     }
 
     /// Holds one request against the rules. Addresses are judged when they are dialled.
-    pub fn judge(&self, method: &str, target: &Target) -> Verdict {
+    pub fn judge(&self, method: &str, target: &Target) -> Ruling {
         if let Some((reason, rule)) = self.task.judge(target) {
-            return Verdict { rule: Some(rule), ..Verdict::denied(reason) };
+            return Ruling { rule: Some(rule), ..Ruling::denied(reason) };
         }
         let denied = self.deny.iter().find(|rule| {
             rule.reaches(&target.origin)
@@ -80,9 +80,9 @@ impl Policy {
             NetworkMode::Allow if rule.is_none() => {
                 self.unless_audited(DenyReason::NotAllowed, None)
             }
-            NetworkMode::Closed => Verdict::denied(DenyReason::NotAllowed),
+            NetworkMode::Closed => Ruling::denied(DenyReason::NotAllowed),
             NetworkMode::Allow | NetworkMode::OpenExcept => {
-                Verdict { decision: UrlDecision::Allowed, reason: None, rule }
+                Ruling { decision: UrlDecision::Allowed, reason: None, rule }
             }
         }
     }
@@ -107,9 +107,9 @@ impl Policy {
         }
     }
 
-    fn unless_audited(&self, reason: DenyReason, rule: Option<String>) -> Verdict {
+    fn unless_audited(&self, reason: DenyReason, rule: Option<String>) -> Ruling {
         let decision = if self.audit { UrlDecision::Audited } else { UrlDecision::Denied };
-        Verdict { decision, reason: Some(reason), rule }
+        Ruling { decision, reason: Some(reason), rule }
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
     probe::Probe,
     records::Records,
     restore::{remove, restore},
-    session::{Session, Submitted},
+    session::{Submitted, TestSession},
     shadow::{Roots, remove_shadows},
     verdict::draw_up,
 };
@@ -275,7 +275,7 @@ impl<'a> Grading<'a> {
         let defences = self.options.defences;
         evidence.extend(exceptions(&self.options.hidden));
         let folder = submitted.as_ref().map(|submitted| submitted.folder.clone());
-        let session = Session {
+        let session = TestSession {
             plan: &plan,
             launch: &self.launch,
             probe: &self.probe,
@@ -298,13 +298,13 @@ impl<'a> Grading<'a> {
             let controls = canaries.controls(&judged.passed, times);
             let files = controls.list.iter().map(|canary| file_of(&canary.id).to_owned()).collect();
             let part = plan.only(&files);
-            let second = Session { canaries: &controls, plan: &part, ..session.clone() };
+            let second = TestSession { canaries: &controls, plan: &part, ..session.clone() };
             let (second, records, _) = second.run(self.handle).await?;
             judged.weigh(canaries, Some((&records, &second)), times);
         }
         if !again.is_empty() {
             let (none, part) = (Canaries::default(), plan.only(&again));
-            let second = Session { canaries: &none, plan: &part, ..session.clone() };
+            let second = TestSession { canaries: &none, plan: &part, ..session.clone() };
             let (second, records, _) = second.run(self.handle).await?;
             runs.push(records);
             let passed = run.take_again(second);

@@ -14,7 +14,7 @@ use crate::{
     hidden::LentModules,
     launch::Launch,
     probe::Probe,
-    session::Session,
+    session::TestSession,
 };
 
 /// Runs the tests of `plan` in one start of the interpreter and reports the status of each.
@@ -36,7 +36,7 @@ pub async fn run_tests(
     let user = plan.user.as_deref();
     let lent = LentModules::of(hidden);
     let probe = Probe::take(handle, &launch, &plan.workdir, &plan.env, user, &lent).await?;
-    let session = Session {
+    let session = TestSession {
         plan,
         launch: &launch,
         probe: &probe,

@@ -31,7 +31,7 @@ static CANARIES: PackedText = packed!("../python/canaries.py");
 
 /// All that one start needs.
 #[derive(Clone)]
-pub(crate) struct Session<'a> {
+pub(crate) struct TestSession<'a> {
     pub plan: &'a TestPlan,
     pub launch: &'a Launch,
     pub probe: &'a Probe,
@@ -93,7 +93,7 @@ struct Order<'a> {
     submitted: Option<&'a Submitted>,
 }
 
-impl Session<'_> {
+impl TestSession<'_> {
     /// Runs to the end, or to the time limit.
     ///
     /// The moment that comes with it is the run's beginning, by the sandbox's own clock.

@@ -1,6 +1,6 @@
 //! Pages: the report as one file, and what a viewer serves. They ask nobody for anything.
 //!
-//! Whatever a run holds is text here, never markup: [`templates`] has the one place where a value enters a page.
+//! Whatever a run holds is text here, never markup: `templates.rs` has the one place where a value enters a page.
 
 mod beside;
 mod links;

@@ -25,7 +25,7 @@ const FORMAT: u32 = 1;
 pub const LAYER: &str = "proctor-layer";
 pub const HOST_LAYER: &str = "proctor-layer-host";
 
-pub struct Plan {
+pub struct LayerPlan {
     pub digest: String,
     repository: &'static str,
     base: ResolvedBase,
@@ -37,7 +37,7 @@ pub fn stands_on_host(image: &str) -> bool {
 }
 
 /// What would be built, by name.
-pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<Plan, Fault> {
+pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<LayerPlan, Fault> {
     let base = base::resolve(engine, &spec.base).await?;
     let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
     let key = serde_json::json!([
@@ -50,7 +50,7 @@ pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<Plan, Fault> {
         spec.env.iter().map(|(key, value)| [key, value]).collect::<Vec<_>>(),
     ]);
     let repository = if spec.base == Base::Host { HOST_LAYER } else { LAYER };
-    Ok(Plan { digest: sha256_hex(key.to_string().as_bytes()), repository, base })
+    Ok(LayerPlan { digest: sha256_hex(key.to_string().as_bytes()), repository, base })
 }
 
 /// Finds the image, or builds it. The agent lies in every one, so that opening a sandbox uploads
@@ -58,7 +58,7 @@ pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<Plan, Fault> {
 pub async fn prepare(
     engine: &Arc<Engine>,
     spec: &LayerSpec,
-    plan: &Plan,
+    plan: &LayerPlan,
 ) -> Result<Prepared, Fault> {
     let tag = &plan.digest[..32];
     let handle = format!("{}:{tag}", plan.repository);
@@ -94,7 +94,7 @@ pub async fn prepare(
 async fn build(
     engine: &Arc<Engine>,
     spec: &LayerSpec,
-    plan: &Plan,
+    plan: &LayerPlan,
     guard: &Guard,
 ) -> Result<(), Fault> {
     let doing = "place the sandbox agent";

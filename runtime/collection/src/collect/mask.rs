@@ -5,6 +5,8 @@ use std::{
     path::Path,
 };
 
+use proctor_patch::Patch;
+
 use super::{objects::Objects, traverse::Extracted};
 use crate::{CarveError, CarveOptions, Carving, carve_with};
 
@@ -97,5 +99,5 @@ pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> 
 
 /// Lines that a mask takes away.
 pub(super) fn lines_gone(mask: &str) -> usize {
-    mask.lines().filter(|line| line.starts_with('-') && !line.starts_with("--- ")).count()
+    Patch::read(mask.as_bytes()).added_and_removed().1
 }

@@ -73,11 +73,11 @@ pub fn between(
         }
     }
     in_order(&mut wanted);
-    let mut room = Room { files: 0, bytes: 0, content: 0, too_large: u64::MAX };
+    let mut used = Used { files: 0, bytes: 0, content: 0, too_large: u64::MAX };
     let mut pieces = BTreeMap::new();
     for change in wanted {
         let path = change.path;
-        let left = match room.piece(path, [change.base, change.end], blobs, policy)? {
+        let left = match used.piece(path, [change.base, change.end], blobs, policy)? {
             Ok(piece) => {
                 pieces.insert(path, piece);
                 continue;
@@ -99,7 +99,7 @@ pub fn between(
     Ok(Collected { bytes, files, left_out: left_out.list() })
 }
 
-/// What comes first where there is no room for all: what was there before; then new files in folders with
+/// What comes first where there is no used for all: what was there before; then new files in folders with
 /// few of them, the smallest first. A heap of files, large or empty, is last wherever it lies.
 fn in_order(wanted: &mut [Difference<'_>]) {
     let folder = |path: &RawPath| {
@@ -150,7 +150,7 @@ impl LeftOutPaths {
 }
 
 /// What of the policy's limits is used up.
-struct Room {
+struct Used {
     files: u64,
     bytes: u64,
     content: u64,
@@ -158,7 +158,7 @@ struct Room {
     too_large: u64,
 }
 
-impl Room {
+impl Used {
     /// One path's part of the patch, or why it is left out.
     fn piece(
         &mut self,

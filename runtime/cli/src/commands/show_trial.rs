@@ -18,7 +18,7 @@ use crate::{
 /// Tests that passed are counted, and so many that did not are shown with their log.
 const SHOWN_TESTS: usize = 10;
 
-pub fn look(args: &ShowArgs) -> Result<ExitCode, CommandError> {
+pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
     let (task, arm) = (args.task.as_deref(), args.arm.as_deref());
