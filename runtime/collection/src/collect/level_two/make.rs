@@ -29,6 +29,9 @@ use crate::{
 /// What an agent finds, as in the benchmark.
 const README: &str = include_str!("../../../../../prompts/featurebench/readme.md");
 
+/// The side whose functions return None.
+const IDLE: &str = "idle";
+
 /// How many tests a reason names.
 const NAMED: usize = 3;
 
@@ -93,12 +96,8 @@ impl Shared<'_> {
             ..self.blank(file, statements.own.clone())
         };
         let plan = self.test_plan(&task, steady.clone());
-        let sides = [
-            ("shim", gold::shim(&asked)),
-            ("empty", gold::empty()),
-            ("idle", idle),
-            ("gold", copy),
-        ];
+        let sides =
+            [("shim", gold::shim(&asked)), ("empty", gold::empty()), (IDLE, idle), ("gold", copy)];
         let mut seen: BTreeMap<&str, Vec<Statuses>> = BTreeMap::new();
         for (side, files) in &sides {
             for _ in 0..RUNS {
@@ -129,7 +128,7 @@ impl Shared<'_> {
                 "no test passes on a copy of the library under another name and fails on nothing";
             return Err(Stop::Reject("gold", why.to_owned()));
         }
-        if !task.fail_to_pass.iter().any(|id| fails("idle", id)) {
+        if !task.fail_to_pass.iter().any(|id| fails(IDLE, id)) {
             let why =
                 "functions that do nothing resolve it: its tests look at nothing that they return";
             return Err(Stop::Reject("verify", why.to_owned()));
@@ -148,7 +147,7 @@ impl Shared<'_> {
         let objects: Vec<_> = objects.iter().filter_map(|&it| self.objects.list.get(it)).collect();
         let failing = steady.iter().filter(|id| fails("empty", id)).count();
         let pass_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
-        let failing = steady.iter().filter(|id| fails("empty", id) && fails("idle", id)).count();
+        let failing = steady.iter().filter(|id| fails("empty", id) && fails(IDLE, id)).count();
         let idle_rate = 1.0 - failing as f64 / steady.len().max(1) as f64;
         let lines = objects.iter().map(|object| object.lines).sum();
         let minima = &self.settings.minima;
@@ -210,6 +209,10 @@ impl Shared<'_> {
         let laid = gold::patch(&package).into_bytes();
         let test_patch = task.test_patch.clone().unwrap_or_default().into_bytes();
         let ran = run(place, task, plan, &[&test_patch, &laid]).await?;
+        // What does nothing may go on for ever: what it did not come to did not pass.
+        if side == IDLE {
+            return Ok(ran.tests);
+        }
         Ok(ended(ran, side)?)
     }
 
