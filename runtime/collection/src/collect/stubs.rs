@@ -1,9 +1,12 @@
 //! Solutions that do nothing: what the statement asks for is there, and every function of it returns None. A task that
 //! one of them resolves has tests that look at nothing.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use proctor_grade::TestPlan;
 use proctor_patch::{FilePatch, MODE_FILE, RawPath};
+use proctor_sandbox_api::Prepared;
+use proctor_setup::LayerFindings;
 use proctor_types::{Cheat, Task, TestStatus};
 
 use super::candidate::{Shared, Stop};
@@ -39,7 +42,16 @@ pub(super) fn patch(carving: &Carving) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// A run that does nothing is given this, and so often the seconds of the whole suite: some of it goes on for ever.
+const LEAST: f64 = 30.0;
+const TIMES: f64 = 10.0;
+
 impl Shared<'_> {
+    /// The time that a solution which does nothing has for its tests.
+    pub(super) fn idle_limit(&self, plan: &TestPlan) -> Duration {
+        plan.time_limit.min(Duration::from_secs_f64(LEAST + TIMES * self.suite.seconds))
+    }
+
     /// How many of some tests pass on a solution that does nothing.
     ///
     /// # Errors
@@ -47,11 +59,12 @@ impl Shared<'_> {
     pub(super) async fn pass_idle(
         &self,
         task: &Task,
-        environment: &proctor_sandbox_api::Prepared,
-        findings: &proctor_setup::LayerFindings,
+        environment: &Prepared,
+        findings: &LayerFindings,
         (cheat, ids): (&Cheat, &[String]),
     ) -> Result<usize, Stop> {
-        let plan = self.test_plan(task, ids.to_vec());
+        let mut plan = self.test_plan(task, ids.to_vec());
+        plan.time_limit = self.idle_limit(&plan);
         let mask = task.mask.clone().unwrap_or_default().into_bytes();
         let patches: [&[u8]; 2] = [&mask, cheat.patch.as_bytes()];
         let ran = run((self.backend, environment, findings), task, &plan, &patches).await?;

@@ -101,6 +101,10 @@ impl Shared<'_> {
         let mut seen: BTreeMap<&str, Vec<Statuses>> = BTreeMap::new();
         for (side, files) in &sides {
             for _ in 0..RUNS {
+                let mut plan = plan.clone();
+                if *side == IDLE {
+                    plan.time_limit = self.idle_limit(&plan);
+                }
                 let statuses = self.beside(&task, &plan, files, side).await?;
                 seen.entry(side).or_default().push(statuses);
             }
