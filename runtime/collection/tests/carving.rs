@@ -536,7 +536,7 @@ fn other_modules_lose_their_imports_where_that_is_asked_for() {
     ];
     let dir = tree(&files);
     let carve = |wanted_list: &[(&str, &[&str])], watched: &[String]| {
-        let options = CarveOptions { importers: true, watched };
+        let options = CarveOptions { importers: true, watched, modules: None };
         carve_with(dir.path(), &wanted(wanted_list), options)
     };
     let carving = carve(&[("p/a.py", &["f"])], &["tests/test_a.py".to_owned()]).unwrap();
@@ -552,4 +552,25 @@ fn other_modules_lose_their_imports_where_that_is_asked_for() {
         other => panic!("expected a refusal: {other:?}"),
     }
     assert!(carve(&[("p/a.py", &["g"])], &[]).is_ok());
+}
+
+#[test]
+fn tests_that_lie_in_the_package_stay_as_they_are() {
+    let files = [
+        ("p/__init__.py", "from .a import f\n"),
+        ("p/a.py", "def f(): pass\ndef g(): pass\n"),
+        ("p/tests/__init__.py", ""),
+        ("p/tests/test_a.py", "from ..a import f\nfrom p import f as eff\n"),
+        ("p/tests/test_b.py", "from ..a import g\n"),
+    ];
+    let dir = tree(&files);
+    let modules = ["p/__init__.py", "p/a.py"].map(str::to_owned).into();
+    let watched = ["p/tests/test_b.py".to_owned()];
+    let options = CarveOptions { importers: true, watched: &watched, modules: Some(&modules) };
+    let carving = carve_with(dir.path(), &wanted(&[("p/a.py", &["f"])]), options).unwrap();
+    let changed: Vec<&str> = carving.files.keys().map(String::as_str).collect();
+    assert_eq!(changed, ["p/__init__.py", "p/a.py"]);
+    // What another test file imports may not go.
+    let refused = carve_with(dir.path(), &wanted(&[("p/a.py", &["g"])]), options);
+    assert!(matches!(refused, Err(CarveError::Needed { .. })), "{refused:?}");
 }

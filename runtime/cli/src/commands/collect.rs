@@ -42,6 +42,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let sources = Sources::new(cache.join("sources"));
     let name = if origin.is_some() { folder_of(&named) } else { "renewed".to_owned() };
     let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name));
+    is_folder(&out)?;
     if args.dry_run {
         keeps_its_tasks(&out)?;
     }
@@ -112,6 +113,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     let out = args
         .out
         .unwrap_or_else(|| PathBuf::from("collections").join(folder_of(&name.to_string_lossy())));
+    is_folder(&out)?;
     let search = Pulls { clone: args.clone, repo: args.repo, since: args.since, dump: args.pulls };
     let tell = |what: &str| tell!("{what}");
     let cache = home::cache()?;
@@ -159,6 +161,15 @@ fn told(error: CollectError) -> CommandError {
         CollectError::Nothing { what, hint } => UserError::new(what).hint(hint).into(),
         other => CommandError::from(other),
     }
+}
+
+/// Said before hours of work.
+fn is_folder(out: &Path) -> Result<(), UserError> {
+    if out.exists() && !out.is_dir() {
+        let what = format!("--out {}: it is a file", out.display());
+        return Err(UserError::new(what).hint("name a folder, or nothing that is there yet"));
+    }
+    Ok(())
 }
 
 /// A dry run has no tasks, and would write so over those of a collection.

@@ -1,10 +1,15 @@
 //! What was taken away, as its interface: signatures and docstrings, verbatim from the source.
 
-use ruff_python_ast::{Decorator, Expr, Stmt, StmtAssign, StmtClassDef, StmtFunctionDef};
+use std::collections::BTreeSet;
+
+use ruff_python_ast::{
+    Decorator, Expr, ExprContext, Stmt, StmtAssign, StmtClassDef, StmtFunctionDef,
+    visitor::{self, Visitor},
+};
 use ruff_text_size::Ranged;
 use serde::{Deserialize, Serialize};
 
-use super::edits::line_start;
+use super::{edits::line_start, scope::bound};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -28,25 +33,39 @@ pub struct Object {
     pub stub: String,
 }
 
-/// What is said of the function at a dotted path, beside what the source says: comments in its stub.
-pub(crate) type Notes<'a> = &'a dyn Fn(&str) -> Vec<String>;
+/// What an interface shows beside what is public.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    /// What is said of the function at a dotted path: comments in its stub.
+    pub(crate) notes: &'a dyn Fn(&str) -> Vec<String>,
+    /// Private names that are shown, too, since tests use them. `None`: classes do not say what their instances have.
+    pub(crate) named: Option<&'a BTreeSet<String>>,
+}
+
+impl View<'_> {
+    pub(crate) const PLAIN: View<'static> = View { notes: &|_| Vec::new(), named: None };
+
+    fn shows(&self, name: &str) -> bool {
+        is_public(name) || self.named.is_some_and(|named| named.contains(name))
+    }
+}
 
 /// A class attribute of more lines is named without its value.
 const SHOWN_LINES: usize = 4;
 
 /// The stub of the definition at `path`, moved to the left margin.
-pub(super) fn stub(text: &str, stmt: &Stmt, path: &str, notes: Notes<'_>) -> Option<String> {
+pub(super) fn stub(text: &str, stmt: &Stmt, path: &str, view: View<'_>) -> Option<String> {
     let mut out = String::new();
     match stmt {
-        Stmt::FunctionDef(def) => function(text, def, path, notes, &mut out),
-        Stmt::ClassDef(def) => class(text, def, path, notes, &mut out),
+        Stmt::FunctionDef(def) => function(text, def, path, view, &mut out),
+        Stmt::ClassDef(def) => class(text, def, path, view, &mut out),
         _ => return None,
     }
     let start = stmt.start().to_usize();
     Some(dedent(&out, start - line_start(text, start)))
 }
 
-fn function(text: &str, def: &StmtFunctionDef, path: &str, notes: Notes<'_>, out: &mut String) {
+fn function(text: &str, def: &StmtFunctionDef, path: &str, view: View<'_>, out: &mut String) {
     let header_end = def.returns.as_ref().map_or(def.parameters.end(), |returns| returns.end());
     push_header(text, def.start().to_usize(), header_end.to_usize(), out);
     let inner = body_indent(text, def.start().to_usize(), &def.body);
@@ -62,14 +81,14 @@ fn function(text: &str, def: &StmtFunctionDef, path: &str, notes: Notes<'_>, out
         _ => false,
     };
     if !def.decorator_list.iter().any(overload) {
-        notes(path).iter().for_each(|note| out.push_str(&format!("{inner}# {note}\n")));
+        (view.notes)(path).iter().for_each(|note| out.push_str(&format!("{inner}# {note}\n")));
     }
     out.push_str(&inner);
     out.push_str("...\n");
 }
 
 /// A class shows its public interface: attributes, methods, inner classes.
-fn class(text: &str, def: &StmtClassDef, path: &str, notes: Notes<'_>, out: &mut String) {
+fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut String) {
     let header_end = match (&def.arguments, &def.type_params) {
         (Some(arguments), _) => arguments.end(),
         (None, Some(parameters)) => parameters.end(),
@@ -82,24 +101,32 @@ fn class(text: &str, def: &StmtClassDef, path: &str, notes: Notes<'_>, out: &mut
         out.push_str(&format!("{inner}{}\n", &text[docstring]));
         shown = true;
     }
+    let aliased = aliased(&def.body);
+    let shows = |name: &str| view.shows(name) || (view.named.is_some() && aliased.contains(name));
+    let instances = instances(&def.body, &shows);
+    if view.named.is_some() && !instances.is_empty() {
+        let names: Vec<String> = instances.into_iter().collect();
+        out.push_str(&format!("{inner}# Instances have: {}.\n", names.join(", ")));
+        shown = true;
+    }
     for stmt in &def.body {
         match stmt {
-            Stmt::FunctionDef(method) if is_public(&method.name) => {
+            Stmt::FunctionDef(method) if shows(&method.name) => {
                 out.push('\n');
                 out.push_str(&inner);
-                function(text, method, &format!("{path}.{}", method.name), notes, out);
+                function(text, method, &format!("{path}.{}", method.name), view, out);
             }
-            Stmt::ClassDef(nested) if is_public(&nested.name) => {
+            Stmt::ClassDef(nested) if shows(&nested.name) => {
                 out.push('\n');
                 out.push_str(&inner);
-                class(text, nested, &format!("{path}.{}", nested.name), notes, out);
+                class(text, nested, &format!("{path}.{}", nested.name), view, out);
             }
-            Stmt::AnnAssign(field) if matches!(&*field.target, Expr::Name(name) if is_public(&name.id)) =>
+            Stmt::AnnAssign(field) if matches!(&*field.target, Expr::Name(name) if shows(&name.id)) =>
             {
                 let field = &text[field.start().to_usize()..field.end().to_usize()];
                 out.push_str(&format!("{inner}{field}\n"));
             }
-            Stmt::Assign(assign) => match attribute(text, assign) {
+            Stmt::Assign(assign) => match attribute(text, assign, &shows) {
                 Some(attribute) => out.push_str(&format!("{inner}{attribute}\n")),
                 None => continue,
             },
@@ -112,9 +139,9 @@ fn class(text: &str, def: &StmtClassDef, path: &str, notes: Notes<'_>, out: &mut
     }
 }
 
-/// `name = value` of public names.
-pub(super) fn attribute(text: &str, assign: &StmtAssign) -> Option<String> {
-    let is_shown = |target: &Expr| matches!(target, Expr::Name(name) if is_public(&name.id));
+/// `name = value` of names that are shown.
+fn attribute(text: &str, assign: &StmtAssign, shows: &dyn Fn(&str) -> bool) -> Option<String> {
+    let is_shown = |target: &Expr| matches!(target, Expr::Name(name) if shows(&name.id));
     if !assign.targets.iter().all(is_shown) {
         return None;
     }
@@ -124,6 +151,42 @@ pub(super) fn attribute(text: &str, assign: &StmtAssign) -> Option<String> {
     }
     let names = &text[assign.start().to_usize()..assign.value.start().to_usize()];
     Some(format!("{}...", names.trim_end_matches(['(', '\\', '\n', ' ']).to_owned() + " "))
+}
+
+/// What other names of a class stand for: `__ior__ = _refuse`.
+fn aliased(body: &[Stmt]) -> BTreeSet<String> {
+    let value = |stmt: &Stmt| match stmt {
+        Stmt::Assign(assign) => match &*assign.value {
+            Expr::Name(name) => Some(name.id.to_string()),
+            _ => None,
+        },
+        _ => None,
+    };
+    body.iter().filter_map(value).collect()
+}
+
+/// The attributes that methods of a class set on `self`, but for what the class itself has.
+fn instances(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+    let mut found = Instances::default();
+    body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| found.visit_stmt(it));
+    let own = bound(body);
+    found.0.retain(|name| shows(name) && !own.contains(name));
+    found.0
+}
+
+#[derive(Default)]
+struct Instances(BTreeSet<String>);
+
+impl<'a> Visitor<'a> for Instances {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Attribute(attribute) = expr
+            && attribute.ctx == ExprContext::Store
+            && matches!(&*attribute.value, Expr::Name(name) if name.id.as_str() == "self")
+        {
+            self.0.insert(attribute.attr.to_string());
+        }
+        visitor::walk_expr(self, expr);
+    }
 }
 
 /// From the first decorator to the colon.

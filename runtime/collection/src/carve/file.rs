@@ -8,7 +8,7 @@ use ruff_text_size::Ranged;
 
 use super::{
     CarveError, Kind, Object,
-    describe::{Notes, stub},
+    describe::{View, stub},
     edits::{Edit, Place, Verdict, apply, walk},
     lists::{Item, comma_after, cuts},
     scope,
@@ -30,7 +30,7 @@ pub(super) struct Cut {
 }
 
 /// Stub and code of what a file defines at a dotted path; `None` where it defines nothing there.
-pub(crate) fn interface_of(text: &str, path: &str, notes: Notes<'_>) -> Option<(String, String)> {
+pub(crate) fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(String, String)> {
     let parsed = parse_module(text).ok()?;
     let (mut stubs, mut code) = (Vec::new(), String::new());
     walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
@@ -40,7 +40,7 @@ pub(crate) fn interface_of(text: &str, path: &str, notes: Notes<'_>) -> Option<(
             _ => return Verdict::Keep,
         };
         if !place.in_function && place.path(name) == path {
-            stubs.extend(stub(text, stmt, path, notes));
+            stubs.extend(stub(text, stmt, path, view));
             code.push_str(&text[stmt.start().to_usize()..stmt.end().to_usize()]);
             code.push('\n');
         }
@@ -87,7 +87,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
                 .collect(),
             stub: String::new(),
         });
-        if let Some(stub) = stub(text, stmt, &path, &|_| Vec::new()) {
+        if let Some(stub) = stub(text, stmt, &path, View::PLAIN) {
             if !object.stub.is_empty() {
                 object.stub.push('\n');
             }
@@ -333,7 +333,11 @@ class A(B):
     @overload
     def m(self, a: int): ...
     def m(self, a):
+        self.size, self._used, self._idle, self.n = 1, 2, 3, 4
         return secret(a)
+    def _refuse(self): pass
+    def _hide(self): pass
+    __ior__ = _refuse
     class C:
         def k(self):
             pass
@@ -343,12 +347,15 @@ else:
     def f(a, b): return 2
 ";
         let notes = |path: &str| vec![format!("note of {path}")];
-        let (stub, code) = interface_of(text, "A", &notes).unwrap();
+        let named = BTreeSet::from(["_used".to_owned()]);
+        let view = View { notes: &notes, named: Some(&named) };
+        let (stub, code) = interface_of(text, "A", view).unwrap();
         assert_eq!(
             stub,
             "\
 class A(B):
     'Doc.'
+    # Instances have: _used, size.
     kind = other = 'x'
     n: int = 2
     table = ...
@@ -361,6 +368,11 @@ class A(B):
         # note of A.m
         ...
 
+    def _refuse(self):
+        # note of A._refuse
+        ...
+    __ior__ = _refuse
+
     class C:
 
         def k(self):
@@ -369,10 +381,10 @@ class A(B):
 "
         );
         assert!(code.contains("secret(a)") && !code.contains("if x"));
-        let (stub, _) = interface_of(text, "f", &|_| Vec::new()).unwrap();
+        let (stub, _) = interface_of(text, "f", View::PLAIN).unwrap();
         assert_eq!(stub, "def f(a):\n    ...\n\ndef f(a, b):\n    ...\n");
-        let (stub, _) = interface_of(text, "A.C.k", &|_| Vec::new()).unwrap();
+        let (stub, _) = interface_of(text, "A.C.k", View::PLAIN).unwrap();
         assert_eq!(stub, "def k(self):\n    ...\n");
-        assert!(interface_of(text, "none", &notes).is_none());
+        assert!(interface_of(text, "none", view).is_none());
     }
 }

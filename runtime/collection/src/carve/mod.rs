@@ -15,6 +15,7 @@ mod scope;
 mod standard_library;
 
 pub(crate) use definitions::{Definition, Traits, definitions};
+pub(crate) use describe::View;
 pub use describe::{Kind, Object};
 pub use error::CarveError;
 pub(crate) use file::interface_of;

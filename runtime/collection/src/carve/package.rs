@@ -24,6 +24,8 @@ pub struct CarveOptions<'a> {
     pub importers: bool,
     /// Further files that stay as they are: what they import may not go.
     pub watched: &'a [String],
+    /// The modules of the package, where not every Python file below it is one: tests that lie there stay as they are.
+    pub modules: Option<&'a BTreeSet<String>>,
 }
 
 /// What a carve came to.
@@ -82,6 +84,9 @@ pub fn carve_with(
     let mut texts = BTreeMap::new();
     for file in wanted.keys() {
         load_package(root, file, &mut texts)?;
+    }
+    if let Some(modules) = options.modules {
+        texts.retain(|file, _| modules.contains(file) || wanted.contains_key(file));
     }
     for file in options.watched {
         // A file of another dialect, which this parser cannot read, is not imported either.

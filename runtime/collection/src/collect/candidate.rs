@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     Carving, Draft, Object, RecipeError,
-    carve::interface_of,
+    carve::{View, interface_of},
     freeze::{freeze_in, look},
 };
 
@@ -66,7 +66,7 @@ pub(super) struct Shared<'a> {
 pub struct Reject {
     pub file: String,
     /// `tops`, `pass_to_pass`, `mask`, `verify`, `leak_check`, `fault`; of level 2 `level_2: ` and `tops`, `rewrite`,
-    /// `oracle`, `gold`, `verify`, `leak_check`.
+    /// `oracle`, `gold`, `verify`, `leak_check`, `same`, `attacks`.
     pub stage: String,
     pub reason: String,
 }
@@ -149,7 +149,7 @@ impl Shared<'_> {
         };
         let tops = self.tops(file, graph);
         if tops.is_empty() {
-            return Err(Stop::Reject("tops", "it calls nothing of the package".into()));
+            return Err(Stop::Reject("tops", "it calls no Python function of the package".into()));
         }
         let mut plan = self.plan(file, graph, &tops)?;
         for round in 0.. {
@@ -455,7 +455,8 @@ impl Shared<'_> {
                 Some(number) => self.notes.lines(number, &self.objects, graph, &is_helper),
                 None => Vec::new(),
             };
-            if let Some((stub, _)) = interface_of(before, &object.path, &notes) {
+            let view = View { notes: &notes, ..View::PLAIN };
+            if let Some((stub, _)) = interface_of(before, &object.path, view) {
                 object.stub = stub;
             }
         }

@@ -23,6 +23,7 @@ pub(super) fn mask(
     rounds: usize,
 ) -> Result<Carving, String> {
     let mut last = String::new();
+    let modules = objects.modules();
     // Each round puts back what one refusal names; a project whose imports need much has many.
     for _ in 0..rounds.max(1) * 8 {
         let all = extracted.all();
@@ -33,7 +34,8 @@ pub(super) fn mask(
             });
         }
         let wanted = objects.wanted(&all);
-        let options = CarveOptions { importers: true, watched };
+        let modules = Some(&modules);
+        let options = CarveOptions { importers: true, watched, modules };
         match carve_with(tree, &wanted, options) {
             Ok(carving) => return Ok(carving),
             Err(error) => {

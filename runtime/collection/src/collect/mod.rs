@@ -30,6 +30,7 @@ mod prose;
 mod pulls;
 mod renew;
 mod report;
+mod same;
 mod seeded;
 mod settings;
 mod statement;

@@ -9,8 +9,8 @@ use super::{
     objects::Objects,
 };
 
-/// A parameter that was given more types than this takes whatever it is given.
-const TYPES: usize = 4;
+/// So many types are shown of a parameter.
+const TYPES: usize = 6;
 
 /// The notes of a project's functions.
 #[derive(Debug, Clone, Default)]
@@ -64,11 +64,12 @@ impl Notes {
 /// `a: int or None; returns str`, of what has no annotation.
 fn said(untyped: &[String], seen: &Types, returns: bool) -> String {
     let kinds = |name: &String| {
-        let kinds = seen.get(name).filter(|kinds| kinds.len() <= TYPES)?;
         let (none, mut kinds): (Vec<&str>, Vec<&str>) =
-            kinds.iter().map(String::as_str).partition(|kind| *kind == "None");
+            seen.get(name)?.iter().map(String::as_str).partition(|kind| *kind == "None");
+        let more = if kinds.len() > TYPES { " or others" } else { "" };
+        kinds.truncate(TYPES);
         kinds.extend(none);
-        (!kinds.is_empty()).then(|| kinds.join(" or "))
+        (!kinds.is_empty()).then(|| kinds.join(" or ") + more)
     };
     let part = |name: &String| match name.as_str() {
         "" if !returns => None,

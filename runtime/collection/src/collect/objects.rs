@@ -100,6 +100,11 @@ impl Objects {
         out
     }
 
+    /// The files that were scanned.
+    pub(super) fn modules(&self) -> BTreeSet<String> {
+        self.files.keys().cloned().collect()
+    }
+
     /// The object at a dotted path of a file.
     pub(super) fn number(&self, file: &str, path: &str) -> Option<usize> {
         let is_it = |it: &usize| self.list.get(*it).is_some_and(|object| object.path == path);

@@ -29,6 +29,7 @@ use super::{
     progress::Progress,
     project::Project,
     report::{Head, Report},
+    same,
     settings::{Settings, TEXT},
     suite::{self, Suite},
     tops::Candidate,
@@ -177,6 +178,7 @@ pub async fn collect(
         false => candidates(&shared, &kept, place).await,
     };
     let (mut first, mut second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
+    same::keep_one(&mut second);
     let attacked = [
         shared.attacked(&mut first, (place.attacks, 1), &kept, tell).await?,
         shared.attacked(&mut second, (place.attacks, 2), &kept, tell).await?,

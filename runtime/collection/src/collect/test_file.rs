@@ -16,6 +16,8 @@ pub(super) struct TestFile {
     pub(super) used: BTreeSet<(String, String)>,
     /// Last parts of names whose value an assertion looks at.
     pub(super) asserted: BTreeSet<String>,
+    /// Attributes that it asks for, of whatever object.
+    pub(super) attributes: BTreeSet<String>,
 }
 
 impl TestFile {
@@ -41,7 +43,7 @@ impl TestFile {
                 used.insert((module, attribute.clone()));
             }
         }
-        Self { used, asserted: names.asserted }
+        Self { used, asserted: names.asserted, attributes: names.asked }
     }
 }
 
@@ -52,6 +54,7 @@ struct Names {
     loaded: BTreeSet<String>,
     attributes: BTreeSet<(String, String)>,
     asserted: BTreeSet<String>,
+    asked: BTreeSet<String>,
 }
 
 impl<'a> Visitor<'a> for Names {
@@ -88,6 +91,7 @@ impl<'a> Visitor<'a> for Names {
         match expr {
             Expr::Name(name) => drop(self.loaded.insert(name.id.to_string())),
             Expr::Attribute(attribute) => {
+                self.asked.insert(attribute.attr.to_string());
                 if let Some(owner) = dotted(&attribute.value) {
                     self.attributes.insert((owner, attribute.attr.to_string()));
                 }

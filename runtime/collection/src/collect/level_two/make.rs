@@ -20,6 +20,7 @@ use crate::{
     collect::{
         candidate::{Facts, Made, Outcome, Reject, Shared, Stop, rounded},
         stubs,
+        test_file::TestFile,
         traverse::{Bounds, extract},
         verify,
     },
@@ -71,7 +72,8 @@ impl Shared<'_> {
                 .map(|it| self.notes.lines(it, &self.objects, graph, &|it| self.is_private(it)));
             lines.unwrap_or_default()
         };
-        let interface = Interface::of(&self.tree.folder, &self.project, &asked, &notes);
+        let used = TestFile::read(&text).attributes;
+        let interface = Interface::of(&self.tree.folder, &self.project, &asked, &notes, used);
         let overview = self.prose(file, &interface.hidden, &interface.stubs()).await?;
         let about = (&self.project, overview.as_deref());
         let statements = statement::write(&self.tree.folder, about, &asked, interface)?;

@@ -19,7 +19,7 @@ use super::{
     rewrite::Owner,
 };
 use crate::{
-    carve::{interface_of, top_level},
+    carve::{View, interface_of, top_level},
     collect::project::Project,
 };
 
@@ -93,6 +93,7 @@ fn is_literal(expr: &Expr) -> bool {
 struct Library<'a> {
     tree: &'a Path,
     files: BTreeMap<String, &'a String>,
+    view: View<'a>,
 }
 
 /// What a name of a module stands for.
@@ -110,7 +111,7 @@ impl Library<'_> {
         let file = self.files.get(module)?;
         let text = fs::read_to_string(self.tree.join(file)).unwrap_or_default();
         let is_package = file.ends_with("/__init__.py");
-        if let Some((stub, _)) = interface_of(&text, name, &|_| Vec::new()) {
+        if let Some((stub, _)) = interface_of(&text, name, self.view) {
             return Some(Meaning::Code(stub));
         }
         let parsed = parse_module(&text).ok()?;
@@ -174,16 +175,18 @@ fn shown(whole: &str, head: &str) -> String {
     }
 }
 
-/// The code of what `interfaces` name, by module, beside what is asked for; imports first. Empty where they name
+/// The code of what `interfaces` name, with the private names that tests use, by module, beside what is asked for; imports first. Empty where they name
 /// nothing of the library's.
 pub(super) fn named(
     tree: &Path,
     project: &Project,
     asked: &BTreeSet<Owner>,
     interfaces: &[(&Owner, String)],
+    used: &BTreeSet<String>,
 ) -> String {
     let files = project.modules.iter().map(|file| (module_of(file, &project.root), file));
-    let library = Library { tree, files: files.collect() };
+    let view = View { named: Some(used), ..View::PLAIN };
+    let library = Library { tree, files: files.collect(), view };
     let mut open: VecDeque<(usize, String, String)> = VecDeque::new();
     for (owner, stub) in interfaces {
         open.extend(names(stub).into_iter().map(|name| (0, owner.module.clone(), name)));
@@ -262,7 +265,7 @@ mod tests {
         let (f, own) = (owner("F"), owner("Own"));
         let asked = BTreeSet::from([f.clone(), own]);
         let stub = "class F(Base):\n    def m(self, kind: 'K', o: Own, x: t.Literal['t'] = None) -> int:\n        ...\n";
-        let said = named(tree.path(), &project, &asked, &[(&f, stub.to_owned())]);
+        let said = named(tree.path(), &project, &asked, &[(&f, stub.to_owned())], &BTreeSet::new());
         assert_eq!(
             said,
             "import typing as t\nfrom typing import NamedTuple\n\n\
@@ -271,6 +274,6 @@ mod tests {
         );
         assert!(!said.contains("secret"));
         let plain = [(&f, "def f(a: int, b=None):\n    ...\n".to_owned())];
-        assert_eq!(named(tree.path(), &project, &asked, &plain), "");
+        assert_eq!(named(tree.path(), &project, &asked, &plain, &BTreeSet::new()), "");
     }
 }

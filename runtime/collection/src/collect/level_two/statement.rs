@@ -11,7 +11,7 @@ use super::{
     rewrite::{Owner, PACKAGE},
 };
 use crate::{
-    carve::interface_of,
+    carve::{View, interface_of},
     collect::{
         environment::WORKDIR,
         project::Project,
@@ -41,6 +41,8 @@ struct Told<'a> {
 pub(super) struct Interface<'a> {
     pub(super) shown_of: Vec<(&'a Owner, String)>,
     pub(super) hidden: String,
+    /// Names that the tests use of whatever object.
+    used: BTreeSet<String>,
 }
 
 impl<'a> Interface<'a> {
@@ -50,19 +52,21 @@ impl<'a> Interface<'a> {
         project: &Project,
         asked: &'a BTreeSet<Owner>,
         notes: &dyn Fn(&str, &str) -> Vec<String>,
+        used: BTreeSet<String>,
     ) -> Self {
         let (mut shown_of, mut hidden) = (Vec::new(), String::new());
         for owner in asked {
             let is_it = |file: &&String| module_of(file, &project.root) == owner.module;
             let Some(file) = project.modules.iter().find(is_it) else { continue };
             let text = fs::read_to_string(tree.join(file)).unwrap_or_default();
-            if let Some((stub, code)) = interface_of(&text, &owner.name, &|path| notes(file, path))
-            {
+            let of_file = |path: &str| notes(file, path);
+            let view = View { notes: &of_file, named: Some(&used) };
+            if let Some((stub, code)) = interface_of(&text, &owner.name, view) {
                 shown_of.push((owner, stub));
                 hidden.push_str(&code);
             }
         }
-        Self { shown_of, hidden }
+        Self { shown_of, hidden, used }
     }
 
     pub(super) fn stubs(&self) -> String {
@@ -76,9 +80,9 @@ pub(super) fn write(
     tree: &Path,
     (project, overview): (&Project, Option<&str>),
     asked: &BTreeSet<Owner>,
-    Interface { shown_of, hidden }: Interface<'_>,
+    Interface { shown_of, hidden, used }: Interface<'_>,
 ) -> Result<Statements, Fault> {
-    let named = named(tree, project, asked, &shown_of);
+    let named = named(tree, project, asked, &shown_of, &used);
     let interfaces: Vec<String> = shown_of.into_iter().map(|(_, stub)| stub).collect();
     let names: Vec<&str> = asked.iter().map(|owner| owner.name.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
