@@ -26,9 +26,9 @@ use crate::{
 /// A value of more lines, or of more bytes in one, is not shown.
 const LINES: usize = 6;
 const BYTES: usize = 400;
-/// How far names are followed, and how many are shown.
-const DEPTH: usize = 3;
-const MOST: usize = 40;
+/// How far names are followed, and how many bytes of code are shown: nearer names come first.
+const DEPTH: usize = 2;
+const MOST: usize = 12_000;
 
 /// The names of some code that it does not define itself.
 fn names(code: &str) -> BTreeSet<String> {
@@ -193,14 +193,17 @@ pub(super) fn named(
     }
     let mut seen = BTreeSet::new();
     let mut imports: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
-    let mut code = Vec::new();
+    let (mut code, mut size) = (Vec::new(), 0);
     while let Some((depth, module, name)) = open.pop_front() {
         let is_asked = asked.iter().any(|it| it.module == module && it.name == name);
-        if is_asked || code.len() >= MOST || !seen.insert((module.clone(), name.clone())) {
+        if is_asked || !seen.insert((module.clone(), name.clone())) {
             continue;
         }
         match library.meaning(&module, &name) {
+            // A large class leaves room for the constants behind it.
+            Some(Meaning::Code(text)) if size + text.len() > MOST => {}
             Some(Meaning::Code(text)) => {
+                size += text.len();
                 if depth < DEPTH {
                     let inner = names(&text).into_iter();
                     open.extend(inner.map(|inner| (depth + 1, module.clone(), inner)));
