@@ -667,8 +667,8 @@ pub struct CollectPullsArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Tries so many candidates, the newest first.
-    #[arg(long, value_name = "N", conflicts_with = "dry_run")]
-    pub limit: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "dry_run")]
+    pub limit: Option<u32>,
     #[arg(long, value_enum, default_value_t = Kind::Native)]
     pub sandbox: Kind,
     /// Candidates at once.

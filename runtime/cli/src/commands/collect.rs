@@ -114,6 +114,10 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
         .out
         .unwrap_or_else(|| PathBuf::from("collections").join(folder_of(&name.to_string_lossy())));
     is_folder(&out)?;
+    if !args.clone.is_dir() {
+        let what = format!("{} is no folder", args.clone.display());
+        return Err(UserError::new(what).hint("name the folder of a git clone").into());
+    }
     let search = Pulls { clone: args.clone, repo: args.repo, since: args.since, dump: args.pulls };
     let tell = |what: &str| tell!("{what}");
     let cache = home::cache()?;
@@ -138,7 +142,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             model: None,
             tell: &tell,
         };
-        let extent = Extent::Tasks(&place, args.limit);
+        let extent = Extent::Tasks(&place, args.limit.map(|limit| limit as usize));
         proctor_collection::collect_pulls(&search, &out, extent, answers, &tell).await
     };
     model.iter().for_each(|model| tell!("{}", model.bill()));

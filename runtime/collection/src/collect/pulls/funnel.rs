@@ -1,6 +1,6 @@
 //! How many pull requests are left after each stage, and what the tasks are like.
 
-use proctor_types::Fault;
+use proctor_types::{Fault, plural};
 use serde::{Deserialize, Serialize};
 
 use crate::RecipeError;
@@ -165,10 +165,10 @@ impl PullReport {
         for (stage, count) in &self.funnel {
             out.push_str(&format!("| {stage} | {count} |\n"));
         }
-        let what = if self.dry_run { "candidates" } else { "tasks" };
+        let what = if self.dry_run { "candidate" } else { "task" };
         for (set, tasks) in [
             (what, self.tasks.iter().collect::<Vec<_>>()),
-            ("lite", self.tasks.iter().filter(|task| task.lite).collect()),
+            ("lite task", self.tasks.iter().filter(|task| task.lite).collect()),
         ] {
             if tasks.is_empty() {
                 continue;
@@ -178,10 +178,10 @@ impl PullReport {
             };
             let share = tasks.iter().map(|it| it.new_lines as f64 / it.edited_lines.max(1) as f64);
             out.push_str(&format!(
-                "\n| {} {set}, mean | |\n| --- | ---: |\n| files edited | {:.2} |\n| lines edited | {:.1} |\n\
+                "\n| {}, mean | |\n| --- | ---: |\n| files edited | {:.2} |\n| lines edited | {:.1} |\n\
                  | lines of new components | {:.1} |\n| their share | {:.1} % |\n| functions added | {:.2} |\n\
                  | classes added | {:.2} |\n",
-                tasks.len(),
+                plural(tasks.len(), set),
                 mean(|task| task.files),
                 mean(|task| task.edited_lines),
                 mean(|task| task.new_lines),
