@@ -418,6 +418,9 @@ impl Shared<'_> {
         plan: &Plan,
         carving: &Carving,
     ) -> Result<Option<String>, Stop> {
+        if self.answers.is_none() {
+            return Ok(None);
+        }
         let (mut code, mut stubs) = (String::new(), String::new());
         for number in plan.extracted.all() {
             let Some(object) = self.objects.list.get(number) else { continue };

@@ -4,7 +4,6 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use proctor_grade::TestPlan;
-use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 use proctor_sandbox_api::Prepared;
 use proctor_setup::LayerFindings;
 use proctor_types::{Cheat, Task, TestStatus};
@@ -25,8 +24,7 @@ pub(super) fn cheat(patch: String) -> Cheat {
 
 /// Over the mask: everything is back, and what was taken away does nothing.
 pub(super) fn patch(carving: &Carving) -> String {
-    let mut out = Vec::new();
-    for (file, (before, after)) in &carving.files {
+    let idle = carving.files.iter().map(|(file, (before, after))| {
         let paths: BTreeSet<&str> = carving
             .objects
             .iter()
@@ -34,12 +32,10 @@ pub(super) fn patch(carving: &Carving) -> String {
             .map(|object| object.path.as_str())
             .collect();
         let idle = hollow(before, &|path| paths.contains(path));
-        let side = |text: &str| Some((MODE_FILE, text.as_bytes().to_vec()));
-        let idle = idle.as_deref().unwrap_or(before);
-        let patch = FilePatch::between(&RawPath::from(file.as_str()), side(after), side(idle));
-        FilePatch { index: None, ..patch }.write(&mut out);
-    }
-    String::from_utf8_lossy(&out).into_owned()
+        (file.clone(), (after.clone(), idle.unwrap_or_else(|| before.clone())))
+    });
+    // A mask is the way from one text to another, whichever these are.
+    Carving { objects: Vec::new(), files: idle.collect() }.mask()
 }
 
 /// A run that does nothing is given this, and so often the seconds of the whole suite: some of it goes on for ever.
