@@ -2,6 +2,7 @@
 
 mod build;
 mod carve;
+mod changes;
 mod collect;
 mod draft;
 mod error;

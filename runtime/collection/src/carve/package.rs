@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_patch::{FilePatch, MODE_FILE, RawPath};
+use crate::changes::patch_of;
 
 use super::{
     CarveError, Object,
@@ -40,15 +40,10 @@ pub struct Carving {
 impl Carving {
     /// The mask: a git patch that takes the objects away. Reversed it is the gold.
     pub fn mask(&self) -> String {
-        let mut out = Vec::new();
-        for (path, (before, after)) in &self.files {
-            let [before, after] =
-                [before, after].map(|text| Some((MODE_FILE, text.clone().into_bytes())));
-            let file = FilePatch::between(&RawPath::from(path.as_str()), before, after);
-            FilePatch { index: None, ..file }.write(&mut out);
-        }
-        // Lines of two texts, and names that are text.
-        String::from_utf8_lossy(&out).into_owned()
+        let changes = self.files.iter();
+        patch_of(changes.map(|(path, (before, after))| {
+            (path.as_str(), Some(before.as_str()), Some(after.as_str()))
+        }))
     }
 }
 

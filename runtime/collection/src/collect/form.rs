@@ -9,8 +9,8 @@ use proctor_types::{
 use super::{
     candidate::{Facts, Plan, Shared},
     environment::{WORKDIR, variables},
-    verify,
 };
+use crate::changes::patch_of;
 use crate::draft::blocked_urls;
 
 impl Shared<'_> {
@@ -91,7 +91,7 @@ impl Shared<'_> {
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
         let others: Vec<&str> = others.into_iter().collect();
         let mask = task.mask.as_deref().unwrap_or_default();
-        let patches = (mask, &*verify::deletion(file, &text));
+        let patches = (mask, &*patch_of([(file, Some(&*text), None)]));
         self.row_of(task, file, facts, statement, patches, &others)
     }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use proctor_grade::{GradeOptions, Graded, find_leaks, given_by_gold, grade};
-use proctor_patch::{FilePatch, MODE_FILE, RawPath, gold_of};
+use proctor_patch::gold_of;
 use proctor_sandbox_api::{Backend, Prepared};
 use proctor_setup::{
     LayerFindings, Preparation, Purpose, Ready, Sources, layer_spec, prepare_for_driving,
@@ -146,13 +146,4 @@ impl Place<'_> {
         closed?;
         Ok(graded)
     }
-}
-
-/// The patch that deletes a file.
-pub(super) fn deletion(file: &str, text: &str) -> String {
-    let before = Some((MODE_FILE, text.as_bytes().to_vec()));
-    let patch = FilePatch::between(&RawPath::from(file), before, None);
-    let mut out = Vec::new();
-    FilePatch { index: None, ..patch }.write(&mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }

@@ -6,7 +6,6 @@ use std::{
     path::Path,
 };
 
-use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 use ruff_python_ast::{
     Expr, ExprStringLiteral, Stmt, StmtImport, StmtImportFrom,
     visitor::{self, Visitor},
@@ -15,7 +14,7 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::rewrite::{Owner, PACKAGE};
-use crate::{carve::hollow, collect::project::Project};
+use crate::{carve::hollow, changes::patch_of, collect::project::Project};
 
 /// As the benchmark's statements prescribe it.
 const SETUP: &str = "\
@@ -97,13 +96,7 @@ pub(super) fn copy(
 
 /// The patch that lays files where nothing is.
 pub(super) fn patch(files: &Files) -> String {
-    let mut out = Vec::new();
-    for (path, text) in files {
-        let after = Some((MODE_FILE, text.as_bytes().to_vec()));
-        let patch = FilePatch::between(&RawPath::from(path.as_str()), None, after);
-        FilePatch { index: None, ..patch }.write(&mut out);
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    patch_of(files.iter().map(|(path, text)| (path.as_str(), None, Some(text.as_str()))))
 }
 
 fn copied_to(file: &str, root: &str) -> String {

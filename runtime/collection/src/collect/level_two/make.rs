@@ -6,7 +6,6 @@ use std::{
 };
 
 use proctor_grade::{GradeOptions, TestPlan};
-use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 use proctor_sandbox_api::Prepared;
 use proctor_setup::LayerFindings;
 use proctor_types::{Cheat, Fault, FromScratch, Task, TaskId, TestStatus};
@@ -17,6 +16,7 @@ use super::{
     statement::{self, Interface},
 };
 use crate::{
+    changes::patch_of,
     collect::{
         candidate::{Facts, Made, Outcome, Reject, Shared, Stop, rounded},
         stubs,
@@ -60,7 +60,7 @@ impl Shared<'_> {
         let owners = self.owners(&tops);
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
         let rewritten = rewrite(&text, &owners).map_err(|why| Stop::Reject("rewrite", why))?;
-        let test_patch = change(file, &text, &rewritten.text);
+        let test_patch = patch_of([(file, Some(&*text), Some(&*rewritten.text))]);
         let asked = rewritten.asked;
         let copy = gold::copy(&self.tree.folder, &self.project, &asked)
             .map_err(|why| Stop::Reject("gold", why))?;
@@ -258,12 +258,4 @@ fn few(ids: &[&String]) -> String {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
-}
-
-fn change(file: &str, before: &str, after: &str) -> String {
-    let side = |text: &str| Some((MODE_FILE, text.as_bytes().to_vec()));
-    let patch = FilePatch::between(&RawPath::from(file), side(before), side(after));
-    let mut out = Vec::new();
-    FilePatch { index: None, ..patch }.write(&mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }
