@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use proctor_types::one_line;
+
 /// A mistake of the user: which key or file, and the hint. A command that meets one ends with exit
 /// status 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +17,10 @@ impl UserError {
         Self { what: what.into(), hint: None }
     }
 
+    /// A hint may quote what the user wrote, of any length: it ends as one line that a person can read.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(one_line(&hint.into()));
         self
     }
 }

@@ -55,7 +55,10 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A header line may end in a carriage return: the patch was written on another system.
-pub(crate) fn bare(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
+/// A header line may end in carriage returns: the patch was written on another system, or passed through two.
+pub(crate) fn bare(mut line: &[u8]) -> &[u8] {
+    while let Some(rest) = line.strip_suffix(b"\r") {
+        line = rest;
+    }
+    line
 }

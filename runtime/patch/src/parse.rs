@@ -205,7 +205,12 @@ fn index(lines: &mut Lines<'_>, text: &[u8], file: &mut FilePatch) {
         Some((ids, stays)) => (ids, mode(lines, stays.as_bytes())),
         None => (text.as_str(), None),
     };
-    if let Some((old, new)) = ids.split_once("..") {
+    // Nothing is applied by these ids. What is no id is passed over, as git does, not written again.
+    let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if let Some((old, new)) = ids.split_once("..")
+        && is_id(old)
+        && is_id(new)
+    {
         file.index = Some((old.to_owned(), new.to_owned()));
     }
     file.old_mode = file.old_mode.or(stays);

@@ -45,7 +45,9 @@ impl FilePatch {
             line(out, &[b"diff --git ", &a, b" ", &b]);
         }
         let octal = |mode: u32| format!("{mode:06o}").into_bytes();
-        let stays = self.old_mode.filter(|_| self.old_mode == self.new_mode);
+        let index = self.index.as_ref().filter(|_| !self.is_header_only());
+        // The `index` line says the mode of a file whose mode stays.
+        let stays = self.old_mode.filter(|_| self.old_mode == self.new_mode && index.is_some());
         match (&self.old, &self.new) {
             _ if self.plain => {}
             (None, _) => {
@@ -57,8 +59,12 @@ impl FilePatch {
                 line(out, &[b"deleted file mode ", &octal(mode)]);
             }
             _ => {
-                if let (Some(before), Some(after), None) = (self.old_mode, self.new_mode, stays) {
+                let changes = |mode: Option<u32>| mode.filter(|_| stays.is_none());
+                if let Some(before) = changes(self.old_mode) {
                     line(out, &[b"old mode ", &octal(before)]);
+                }
+                // A model may write this line alone; it means what both mean.
+                if let Some(after) = changes(self.new_mode) {
                     line(out, &[b"new mode ", &octal(after)]);
                 }
             }
@@ -72,9 +78,7 @@ impl FilePatch {
             line(out, &[verb, b" from ", &quote(old)]);
             line(out, &[verb, b" to ", &quote(new)]);
         }
-        if let Some((before, after)) = &self.index
-            && !self.is_header_only()
-        {
+        if let Some((before, after)) = index {
             let both = self.old.is_some() && self.new.is_some();
             let mode = stays.filter(|_| both).map(|mode| [b" ", &octal(mode)[..]].concat());
             let mode = mode.unwrap_or_default();

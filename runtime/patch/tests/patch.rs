@@ -143,6 +143,26 @@ fn binary_content_that_is_not_there_is_said_so() {
 }
 
 #[test]
+fn what_fuzzing_found_is_written_as_it_was_read() {
+    let base = nodes(&[("x", Node::File(b"1\n".to_vec(), false))]);
+    let body = "--- a/x\n+++ b/x\n@@ -1 +1 @@ f\r\r\n-1\n+2\n";
+    for text in [
+        // Ids that are none, and lines that end in several carriage returns.
+        format!("diff --git a/x b/x\r\r\nindex 1..2\r\r\n{body}"),
+        format!("diff --git a/x b/x\nindex one..two 100755\n{body}"),
+        // A mode that is said alone, or twice.
+        "diff --git a/x b/x\nnew mode 100755\n".into(),
+        "diff --git a/x b/x\nold mode 100755\nnew mode 100755\n".into(),
+    ] {
+        let patch = Patch::read(text.as_bytes());
+        let written = patch.to_bytes();
+        assert_eq!(Patch::read(&written).to_bytes(), written, "{text}");
+        let after = resolved(&base, text.as_bytes()).unwrap();
+        assert_eq!(resolved(&base, &written).unwrap(), after, "{text}");
+    }
+}
+
+#[test]
 fn new_deleted_renamed_and_odd_names_are_found() {
     let text = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n--- not a file\n+++ b/nor this\n\
         diff --git a/gone.py b/gone.py\ndeleted file mode 100644\n--- a/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\
