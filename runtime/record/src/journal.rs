@@ -7,7 +7,7 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use proctor_types::{EVENT_VERSION, Envelope, Event};
+use proctor_types::{EVENT_VERSION, Envelope, Event, one_line};
 
 use crate::{
     RecordError, disk,
@@ -66,7 +66,8 @@ impl Journal {
         file.read_to_end(&mut bytes).map_err(RecordError::io(&path, "cannot be read"))?;
         let reading = reading::parse(&path, &bytes);
         if let Some(bad) = reading.bad_lines.first() {
-            return Err(RecordError::Corrupt { path, why: bad.to_string(), hint: FROM_A_COPY });
+            let why = format!("line {}: {}", bad.line, one_line(&bad.why));
+            return Err(RecordError::Corrupt { path, why, hint: FROM_A_COPY });
         }
         let mut length = reading.whole_bytes;
         if reading.torn {

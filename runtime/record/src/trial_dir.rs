@@ -116,7 +116,8 @@ impl TrialDir {
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             most = most.max(number.unwrap_or(0));
         }
-        Ok(most + here + 1)
+        // A folder may have any name.
+        Ok(u32::saturating_add(most, here + 1))
     }
 
     /// Makes room for try `k`, counted from 1: the evidence of the try before it, where there is
